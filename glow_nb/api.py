@@ -6,7 +6,9 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import IO, TYPE_CHECKING, Union
 
 from glow_nb import compiler, pipelines
@@ -22,6 +24,7 @@ from glow_nb.arguments import (
 from glow_nb.backends import Backend, BackendLike, VariantBackend, backend_named
 from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.stopwatch import Stopwatch
+from glow_nb.defaults import Defaults
 from glow_nb.dynamic import DynamicNetwork, describe_sizes
 from glow_nb.errors import GlowWarning, OptionError, UnboundDimension
 from glow_nb.files import SUFFIX, load_all_text
@@ -52,7 +55,7 @@ from glow_nb.variants import MAX_VARIANTS
 if TYPE_CHECKING:
     import onnx
 
-    from glow_nb.importers.onnx import SymbolicModel
+    from glow_nb.importers.onnx import Model, SymbolicModel
 
 ONNX_BYTES = 64 << 20
 """Addresses that the library onnx, and NumPy's products, take at the first import of a model."""
@@ -68,9 +71,11 @@ def load(
     Args:
         graph: The path of an ONNX model or of IR text (``.glow``), the bytes of a model, an
             ``onnx.ModelProto``, a Function, a Module with one function, or a Program.
-        shapes: Sizes of symbolic dimensions by name, or whole shapes by input name.
+        shapes: Sizes of symbolic dimensions by name, or whole shapes by input name. An initializer
+            that the model lists as an input, too, becomes an input by a whole shape.
         constants: Inputs of an ONNX model that are fixed to these arrays and no inputs any more;
-            needed where a shape is computed from their numbers.
+            needed where a shape is computed from their numbers. Initializers that the model lists
+            as inputs, too, get these numbers in place of their own.
 
     Raises:
         OptionError: *shapes* or *constants* do not fit the model, it is no ONNX model, or it has
@@ -79,16 +84,35 @@ def load(
         UnsupportedError: Operators that are not supported; all of them are listed.
         ParseError: The IR text is not valid.
     """
-    loaded = _load(graph, shapes, constants)
+    loaded = _imported(_source(graph), as_shapes(shapes) or {}, as_constants(constants))
+    if isinstance(loaded, Function | Program):
+        return loaded
     if isinstance(loaded, Module):
         names = [function.name for function in loaded.functions]
         raise OptionError(
             f"the model has the functions {names}, and load() returns one; "
             "glow_nb.load_module(path) returns all, and module[name] is one of them"
         )
-    if isinstance(loaded, Function | Program):
-        return loaded
     return loaded.function({})  # which says what is open
+
+
+def load_open(
+    graph: Graph, *, shapes: Shapes | None = None, constants: Constants | None = None
+) -> Function | Program | SymbolicModel:
+    """Do what :func:`load` does, but leave open what a model leaves open.
+
+    That is sizes, and inputs that may be fed or left at a default.
+    """
+    source, bound, fixed = _source(graph), as_shapes(shapes) or {}, as_constants(constants)
+    if isinstance(source, Function | Module | Program):
+        return load(source, shapes=shapes, constants=constants)
+    from glow_nb.importers.onnx import SymbolicModel, defaults_of
+
+    if defaults_of(source, bound, fixed):
+        return SymbolicModel(source, bound, fixed)
+    loaded = _imported(source, bound, fixed)
+    assert not isinstance(loaded, Module)
+    return loaded
 
 
 def load_module(path: str | os.PathLike[str]) -> Module:
@@ -105,15 +129,10 @@ def load_module(path: str | os.PathLike[str]) -> Module:
     return loaded
 
 
-def _load(
-    graph: Graph, shapes: Shapes | None, constants: Constants | None
-) -> Function | Module | Program | SymbolicModel:
-    """Do what :func:`load` does, but return several functions, or a model with open sizes."""
-    bound, fixed = as_shapes(shapes), as_constants(constants)
+def _source(graph: Graph) -> Function | Module | Program | Model:
+    """Return what *graph* names or holds: IR, or an ONNX model that is read and not imported."""
     if isinstance(graph, str | os.PathLike):
         graph = as_path(graph)
-    if _is_text(graph) or isinstance(graph, Function | Module | Program):
-        _refuse_bindings(bound, fixed)
     if isinstance(graph, str | os.PathLike) and _is_text(graph):
         graph = load_all_text(graph)
     if isinstance(graph, Function | Program):
@@ -122,7 +141,7 @@ def _load(
         return graph.functions[0] if len(graph.functions) == 1 else graph
     if "onnx" not in sys.modules:
         require_memory("import", {"the library onnx": ONNX_BYTES})
-    from glow_nb.importers.onnx import SymbolicModel, import_onnx, load_model
+    from glow_nb.importers.onnx import load_model
 
     if not isinstance(graph, str | bytes | os.PathLike) and not hasattr(graph, "graph"):
         raise OptionError(
@@ -130,14 +149,25 @@ def _load(
             "onnx.ModelProto, a Function, a Module or a Program"
         )
     report("reading the model")
-    model = load_model(graph)
+    return load_model(graph)
+
+
+def _imported(
+    source: Function | Module | Program | Model, shapes: Shapes, constants: Constants
+) -> Function | Module | Program | SymbolicModel:
+    """Return *source* as IR, or as it is where it leaves sizes open."""
+    if isinstance(source, Function | Module | Program):
+        _refuse_bindings(shapes, constants)
+        return source
+    from glow_nb.importers.onnx import SymbolicModel, import_onnx
+
     try:
-        return import_onnx(model, shapes=bound, constants=fixed)
+        return import_onnx(source, shapes=shapes, constants=constants)
     except UnboundDimension:
-        return SymbolicModel(model, bound or {}, fixed)
+        return SymbolicModel(source, shapes, constants)
 
 
-def _refuse_bindings(shapes: Shapes | None, constants: Constants) -> None:
+def _refuse_bindings(shapes: Shapes, constants: Constants) -> None:
     """Raise OptionError if anything is to be bound in a graph that leaves nothing open."""
     if constants:
         raise OptionError(
@@ -184,7 +214,9 @@ def compile(
             graph has fixed sizes, so no pass runs before they are known: checked are the operators
             with their operands and attributes, and that the pipelines name passes and options.
         constants: Inputs of an ONNX model that are fixed to these arrays, by name, and are no
-            inputs of the network: needed where a shape is computed from their numbers.
+            inputs of the network: needed where a shape is computed from their numbers. Initializers
+            that the model lists as inputs, too, get these numbers in place of their own; without
+            that they are constants, which feeds may replace, see :attr:`glow_nb.Network.defaults`.
         winograd: Short for ``backend=Cpu(winograd=...)``, see :class:`glow_nb.Cpu`. Other backends
             have but one way and ignore it.
         tune: Short for ``backend=Cpu(tune=...)``; other backends ignore it.
@@ -220,31 +252,22 @@ def compile(
     stopwatch = Stopwatch()
     chosen = backend_named(backend, threads=cores, winograd=winograd, tune=tune)
     stopwatch.lap("backend")
+    bound, fixed = as_shapes(shapes) or {}, as_constants(constants)
+    build = _Build(chosen, cores, pipeline, program_pipeline, observer, state)
     work = f"compiling {_called(graph)}"
     with shown(work):
         with within_memory("import"):
-            loaded = _load(graph, shapes, constants)
+            source = _source(graph)
+            loaded = _imported(source, bound, fixed)
         stopwatch.lap("import")
-        build = _Build(chosen, cores, pipeline, program_pipeline, observer, state)
-        if isinstance(loaded, Function | Module | Program):
-            for step in ("import", "backend"):
-                tell(observer, PassRun(step, loaded, loaded, stopwatch.seconds[step]))
-            if isinstance(loaded, Module):
-                return _compile_module(loaded, build)
-            return build(loaded)
-    model, build = loaded, build.for_variants()
-
-    def build_for(known: Shapes) -> CompiledNetwork:
-        sizes = describe_sizes(model.inputs, known)
-        with shown(f"{work} for {sizes}"):
-            began = time.perf_counter()
-            function = model.function(known)
-            tell(observer, PassRun("import", function, function, time.perf_counter() - began))
-            return build(function, sizes)
-
-    # An observer sees the steps of one compilation after those of another.
-    in_turn = observer is not None
-    return DynamicNetwork(model, build_for, max_variants=limit, in_turn=in_turn)
+        if not isinstance(loaded, Function | Module | Program):
+            return _open_network(loaded, build, limit, work)
+        for step in ("import", "backend"):
+            tell(observer, PassRun(step, loaded, loaded, stopwatch.seconds[step]))
+        if isinstance(loaded, Module):
+            return _compile_module(loaded, build)
+        open_network = partial(_open_network, build=build, limit=limit, work=work)
+        return build(loaded, defaults=_defaults(source, bound, fixed, open_network))
 
 
 def _called(graph: Graph) -> str:
@@ -273,7 +296,9 @@ class _Build:
             return replace(self, backend=self.backend.for_variants())
 
     @within_memory("compile")
-    def __call__(self, known: Function | Program, sizes: str = "") -> CompiledNetwork:
+    def __call__(
+        self, known: Function | Program, sizes: str = "", defaults: Defaults | None = None
+    ) -> CompiledNetwork:
         """Compile *known*, to run on the state if there is one."""
         if self.state is not None:
             self.state.add(known.state)
@@ -295,8 +320,48 @@ class _Build:
         observed("free_memory", _return_freed_memory, made.program, self.observer)
         finish(self.observer)
         return CompiledNetwork(
-            made.program, made.executable, made.function, self.threads, sizes, state
+            made.program, made.executable, made.function, self.threads, sizes, state, defaults
         )
+
+
+def _open_network(model: SymbolicModel, build: _Build, limit: int, work: str) -> DynamicNetwork:
+    """Return *model* as a network that is compiled for the sizes that come; *work* is its name."""
+    build, observer = build.for_variants(), build.observer
+
+    def build_for(known: Shapes) -> CompiledNetwork:
+        sizes = describe_sizes(model, known)
+        with shown(f"{work} for {sizes}"):
+            began = time.perf_counter()
+            function = model.function(known)
+            tell(observer, PassRun("import", function, function, time.perf_counter() - began))
+            return build(function, sizes)
+
+    # An observer sees the steps of one compilation after those of another.
+    in_turn = observer is not None
+    return DynamicNetwork(model, build_for, max_variants=limit, in_turn=in_turn)
+
+
+def _defaults(
+    source: Function | Module | Program | Model,
+    shapes: Shapes,
+    constants: Constants,
+    open_network: Callable[[SymbolicModel], DynamicNetwork],
+) -> Defaults | None:
+    """Return the inputs of a model that are left at their defaults; None if it has none."""
+    if isinstance(source, Function | Module | Program):
+        return None
+    from glow_nb.importers.onnx import SymbolicModel, defaults_of, snapshot
+
+    types = defaults_of(source, shapes, constants)
+    if not types:
+        return None
+    kept, fixed = snapshot(source), {name: array.copy() for name, array in constants.items()}
+
+    def opened() -> DynamicNetwork:
+        with within_memory("import"):
+            return open_network(SymbolicModel(kept, shapes, fixed))
+
+    return Defaults(types, opened)
 
 
 def _compile_module(module: Module, build: _Build) -> ModuleNetwork:

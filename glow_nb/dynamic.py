@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from typing_extensions import override
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 InputShapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
+@runtime_checkable
 class SizedModel(Protocol):
     """A model that can be had for given sizes, as an importer makes it."""
 
@@ -37,12 +38,21 @@ class SizedModel(Protocol):
         ...
 
     @property
+    def defaults(self) -> Mapping[str, SymbolicType]:
+        """Name and type of each further input, which need not be fed."""
+        ...
+
+    @property
     def outputs(self) -> Mapping[str, SymbolicType]:
         """Name and type of each output, in order."""
         ...
 
     def bind(self, shapes: Shapes) -> dict[str, tuple[int, ...]]:
         """Return the shape of each input; raise GlowError if *shapes* does not give them all."""
+        ...
+
+    def function(self, shapes: Shapes) -> Function:
+        """Return the model for inputs of these *shapes*."""
         ...
 
 
@@ -93,6 +103,11 @@ class DynamicNetwork(Network):
     @override
     def inputs(self) -> dict[str, SymbolicType]:
         return dict(self._model.inputs)
+
+    @property
+    @override
+    def defaults(self) -> dict[str, SymbolicType]:
+        return dict(self._model.defaults)
 
     @property
     @override
@@ -148,15 +163,17 @@ class DynamicNetwork(Network):
 
     def _network_for(self, inputs: Feeds) -> tuple[CompiledNetwork, dict[str, Array]]:
         """Return the network for the shapes of *inputs*, and these by name."""
-        named = name_feeds(self._model.inputs.keys(), inputs)
+        defaults = self._model.defaults
+        named = name_feeds(self._model.inputs.keys(), inputs, defaults.keys())
         feeds = {name: as_array(name, value) for name, value in named.items()}
         shapes = self._key({name: array.shape for name, array in feeds.items()})
         if shapes not in self._variants:  # prepared by hand, they may differ where names are equal
-            check_open_feeds(self._model.inputs, feeds)
+            check_open_feeds({**self._model.inputs, **defaults}, feeds)
         return self._variant(shapes), feeds
 
     def _key(self, shapes: Mapping[str, tuple[int, ...]]) -> InputShapes:
-        return tuple((name, shapes[name]) for name in self._model.inputs)
+        names = (*self._model.inputs, *self._model.defaults)
+        return tuple((name, shapes[name]) for name in names if name in shapes)
 
     def _variant(self, shapes: InputShapes) -> CompiledNetwork:
         return self._variants.get(shapes, partial(self._compile_for, dict(shapes)))
@@ -215,14 +232,16 @@ class DynamicNetwork(Network):
         return f"<DynamicNetwork {self._show_types()}, {state}>"
 
 
-def describe_sizes(inputs: Mapping[str, SymbolicType], shapes: Mapping[str, object]) -> str:
-    """Return what the *shapes* of all inputs bind: ``batch = 3, width = 5``."""
+def describe_sizes(model: SizedModel, shapes: Mapping[str, object]) -> str:
+    """Return what *shapes* binds: ``batch = 3, width = 5``, and which defaults it replaces."""
     sizes: dict[str, object] = {}
-    for name, type in inputs.items():
+    fed = {name: type for name, type in model.defaults.items() if name in shapes}
+    for name, type in {**model.inputs, **fed}.items():
         given = shapes[name]
         if type.shape is None:
             sizes[name] = list(given) if isinstance(given, tuple) else given
         elif isinstance(given, tuple):
             named = zip(type.shape, given, strict=True)
             sizes.update({symbol: size for symbol, size in named if isinstance(symbol, str)})
-    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
+    bound = (f"{name} = {size}" for name, size in sizes.items())
+    return ", ".join((*bound, *(f"{name} = fed" for name in fed)))

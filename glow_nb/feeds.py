@@ -58,8 +58,10 @@ class FeedCheck:
         return self.arrays(dict(zip(self.types, arrays, strict=True)))
 
 
-def name_feeds(names: AbstractSet[str], feeds: Feeds) -> Mapping[str, Array]:
-    """Return *feeds* as a mapping that has exactly *names*, or raise FeedError."""
+def name_feeds(
+    names: AbstractSet[str], feeds: Feeds, defaults: AbstractSet[str] = frozenset()
+) -> Mapping[str, Array]:
+    """Return *feeds* as a mapping that has all *names* and maybe *defaults*; or raise FeedError."""
     if not isinstance(feeds, (dict, Mapping)):  # a dict is recognized faster
         if len(names) != 1:
             raise FeedError(
@@ -69,9 +71,10 @@ def name_feeds(names: AbstractSet[str], feeds: Feeds) -> Mapping[str, Array]:
     if feeds.keys() == names:
         return feeds
     for name in feeds:
-        if name not in names:
+        if name not in names and name not in defaults:
+            known = [*names, *defaults]
             raise FeedError(
-                f"unknown input {name!r}{closest(str(name), names)}; the inputs are {list(names)}"
+                f"unknown input {name!r}{closest(str(name), known)}; the inputs are {known}"
             )
     missing = [name for name in names if name not in feeds]
     if missing:
@@ -99,6 +102,8 @@ def check_open_feeds(inputs: Mapping[str, SymbolicType], feeds: Mapping[str, Arr
     """Raise FeedError, before anything is compiled, for arrays that cannot fit open *inputs*."""
     sizes: dict[str, tuple[int, str]] = {}
     for name, type in inputs.items():
+        if name not in feeds:  # one with a default
+            continue
         array = feeds[name]
         if type.kind is not None and array.dtype.newbyteorder("=") != type.kind.dtype:
             raise FeedError(

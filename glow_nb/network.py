@@ -14,6 +14,7 @@ from typing_extensions import override
 from glow_nb.arguments import Shapes, as_path, as_shapes
 from glow_nb.backends.backend import DirectExecutable, StatefulExecutable
 from glow_nb.counted import cut, visible_types
+from glow_nb.defaults import Defaults
 from glow_nb.errors import GlowError, OptionError, UnsupportedError
 from glow_nb.feeds import FeedCheck, Feeds
 from glow_nb.foreign import foreign
@@ -85,6 +86,15 @@ class Network(ABC):
     @abstractmethod
     def inputs(self) -> Mapping[str, TensorType | SymbolicType]:
         """Name and type of each input, in order; sizes that are open show as their names."""
+
+    @property
+    def defaults(self) -> Mapping[str, SymbolicType]:
+        """Name and type of each further input, which need not be fed: the model has its numbers.
+
+        These are the initializers that an ONNX model lists as inputs, too. For feeds that replace
+        some, the network is compiled once more, with them as inputs.
+        """
+        return {}
 
     @property
     @abstractmethod
@@ -172,12 +182,14 @@ class CompiledNetwork(Network):
         threads: int,
         sizes: str = "",
         state: StateStore | None = None,
+        defaults: Defaults | None = None,
     ) -> None:
         """Wrap what the compiler made; users call :func:`glow_nb.compile` instead.
 
         Of a network that leaves sizes open, *sizes* says which it was compiled for. Its runs are on
-        *state*, by default one of its own.
+        *state*, by default one of its own. *defaults* takes feeds in place of constants.
         """
+        self._defaults = Defaults({}, lambda: self) if defaults is None else defaults
         self._state = StateStore(program.state) if state is None else state
         self._program, self._function, self._threads = program, function, threads
         self.sizes = sizes
@@ -242,6 +254,11 @@ class CompiledNetwork(Network):
 
     @property
     @override
+    def defaults(self) -> dict[str, SymbolicType]:
+        return dict(self._defaults.types)
+
+    @property
+    @override
     def outputs(self) -> dict[str, TensorType]:
         """Name and type of each output, in order; ``int64<<=12 x 3>`` has at most 12 rows."""
         counted = {b.name: b.counted for b in self.program.outputs if b.counted}
@@ -274,7 +291,8 @@ class CompiledNetwork(Network):
 
         Args:
             inputs: One array for each input by name, or a bare array if there is one input. Shape
-                and dtype must be those of :attr:`inputs`. Contiguous arrays are not copied.
+                and dtype must be those of :attr:`inputs`. Contiguous arrays are not copied. Arrays
+                for some of :attr:`defaults` may be among them.
 
         Returns:
             New arrays by output name, in the model's order. Arrays of 32 MiB or more do not
@@ -290,6 +308,8 @@ class CompiledNetwork(Network):
             found = self._direct_run(inputs)
             if found is not None:
                 return found
+        if self._defaults.are_in(inputs):
+            return self._defaults.network().run(inputs)
         arrays = self._feeds.arrays(inputs)
         with self._border:
             try:
@@ -306,11 +326,14 @@ class CompiledNetwork(Network):
         Raises:
             OptionError: *shapes* gives others, or other names than those of inputs.
         """
+        given = as_shapes(shapes) or {}
+        if self._defaults.are_in(given):
+            return self._defaults.network().prepare(given)
         own = {name: type.shape for name, type in self.inputs.items()}
-        for name, given in (as_shapes(shapes) or {}).items():
-            if own.get(name) != given:
+        for name, shape in given.items():
+            if own.get(name) != shape:
                 raise OptionError(
-                    f"shapes={{{name!r}: {given}}}: the sizes of this network are fixed, its "
+                    f"shapes={{{name!r}: {shape}}}: the sizes of this network are fixed, its "
                     f"inputs are {own}; compile the model without shapes= to leave sizes open"
                 )
         future: Future[CompiledNetwork] = Future()
@@ -339,6 +362,8 @@ class CompiledNetwork(Network):
         """
         from glow_nb.profile import profile_executable
 
+        if self._defaults.are_in(inputs):
+            return self._defaults.network().profile(inputs, runs=runs, limits=limits)
         arrays = self._feeds.arrays(inputs)
         if not isinstance(limits, bool):
             raise OptionError(f"limits={limits!r:.80}: give True or False")

@@ -27,11 +27,13 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from typing_extensions import override
 
 from glow_nb.api import compile
-from glow_nb.arguments import whole_number
+from glow_nb.arguments import as_array, whole_number
 from glow_nb.errors import FeedError, OptionError, UnboundDimension, UnboundInput, UnsupportedError
+from glow_nb.feeds import name_feeds
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
 from glow_nb.importers.onnx import import_onnx, load_model
+from glow_nb.importers.onnx.dimensions import names_of_weights
 from glow_nb.importers.onnx.model import NEWEST_OPSET
 from glow_nb.pipelines import INFERENCE
 from glow_nb.types import Array
@@ -60,8 +62,9 @@ class GlowBackendRep(BackendRep):
         """Prepare *model*; see :meth:`GlowBackend.prepare`."""
         self._model, self._engine, self._threads = load_model(model), engine, threads
         self._optimize = optimize
-        weights = {tensor.name for tensor in model.graph.initializer}
-        self._inputs = [i.name for i in model.graph.input if i.name not in weights]
+        weights = names_of_weights(model.graph)
+        self._all_inputs = [info.name for info in model.graph.input]
+        self._inputs = [name for name in self._all_inputs if name not in weights]
         self._outputs = namedtupledict("Outputs", [o.name for o in model.graph.output])
         limit = whole_number("max_variants", max_variants, 1)
         self._variants: VariantCache[Key, Variant] = VariantCache(limit)
@@ -78,6 +81,9 @@ class GlowBackendRep(BackendRep):
     def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
         """Run the model on a sequence of arrays, a mapping by name, or one bare array.
 
+        Inputs with an initializer need not be given: a sequence has arrays for all inputs or for
+        all others, a mapping may have some of them.
+
         Returns:
             A named tuple of arrays, in the model's order.
 
@@ -92,22 +98,32 @@ class GlowBackendRep(BackendRep):
         return tuple(self._outputs(*results.values()))
 
     def _feeds(self, inputs: Any) -> dict[str, Array]:
-        if isinstance(inputs, Mapping):
-            values = [inputs.get(name) for name in self._inputs]
-        else:
-            values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
-        if len(values) != len(self._inputs) or any(value is None for value in values):
-            raise FeedError(f"{len(values)} inputs given, the model takes {self._inputs}")
-        for name, value in zip(self._inputs, values, strict=True):
+        named = self._named(inputs)
+        for name, value in named.items():
             if not isinstance(value, np.ndarray | np.generic | int | float):
                 raise UnsupportedError(
                     f"input {name!r} is a {type(value).__name__}; only arrays are supported"
                 )
-        return {n: np.asarray(v) for n, v in zip(self._inputs, values, strict=True)}
+        return {name: as_array(name, value) for name, value in named.items()}
+
+    def _named(self, inputs: Any) -> Mapping[str, Any]:
+        """Return what is given for each input by name; raise FeedError if it is not all."""
+        names = dict.fromkeys(self._inputs).keys()
+        if isinstance(inputs, Mapping):
+            present = {name: value for name, value in inputs.items() if value is not None}
+            given = name_feeds(names, present, set(self._all_inputs))
+            return {name: given[name] for name in self._all_inputs if name in given}
+        values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+        for wanted in (self._inputs, self._all_inputs):
+            if len(values) == len(wanted):
+                return dict(zip(wanted, values, strict=True))
+        others = [name for name in self._all_inputs if name not in names]
+        default = f", and those that have a default, {others}" if others else ""
+        raise FeedError(f"{len(values)} inputs given, the model takes {self._inputs}{default}")
 
     def _variant(self, feeds: Mapping[str, Array]) -> Variant:
         """Return the network for the shapes, and where they matter the numbers, of *feeds*."""
-        if self._only is not None:
+        if self._only is not None and feeds.keys() == set(self._inputs):
             return self._only
         while True:
             constants = {name: feeds[name] for name in feeds if name in self._fixed}

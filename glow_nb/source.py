@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
-from glow_nb.api import Graph, load
+from glow_nb.api import Graph, load_open
 from glow_nb.arguments import as_array
-from glow_nb.errors import FeedError, GlowError, OptionError, UnboundDimension
+from glow_nb.dynamic import SizedModel
+from glow_nb.errors import FeedError, GlowError, OptionError
 from glow_nb.feeds import FeedCheck, Feeds, check_open_feeds, name_feeds
 from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.graph import Function
@@ -16,10 +17,13 @@ from glow_nb.llir.program import Program
 from glow_nb.types import Array
 
 if TYPE_CHECKING:
-    from glow_nb.importers.onnx import SymbolicModel
+    pass
 
-Trained = Graph | Callable[[int], Function]
-"""What is trained: all that ``glow_nb.load`` takes, or a function from batch size to graph."""
+Trained = Graph | Callable[[int], Function] | SizedModel
+"""What is trained: all that ``glow_nb.load`` takes, or a function from batch size to graph.
+
+Inside of the package it may be a model with open sizes, too.
+"""
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 """The shape of each input by name."""
@@ -55,13 +59,9 @@ def as_source(trained: Trained) -> Source:
     """Return where the graphs of *trained* come from; raise GlowError as ``glow_nb.load``."""
     if callable(trained):
         return _BuiltSource(trained)
-    try:
-        loaded = load(trained)
-    except UnboundDimension:
-        from glow_nb.importers.onnx import SymbolicModel, load_model
-
-        # Only an ONNX model has open sizes.
-        return _OpenSource(SymbolicModel(load_model(cast(str, trained)), {}, {}))
+    loaded = trained if isinstance(trained, SizedModel) else load_open(trained)
+    if isinstance(loaded, SizedModel):
+        return _OpenSource(loaded)
     if isinstance(loaded, Program):
         raise OptionError(f"{loaded!r:.80} is a program; give the graph that it was made of")
     return _FixedSource(loaded)
@@ -98,9 +98,9 @@ class _FixedSource:
 
 
 class _OpenSource:
-    """A model with open sizes, which is imported for those that come."""
+    """A model with open sizes, or with inputs that need not be fed, imported for what comes."""
 
-    def __init__(self, model: SymbolicModel) -> None:
+    def __init__(self, model: SizedModel) -> None:
         self._model = model
 
     @property
@@ -114,9 +114,10 @@ class _OpenSource:
         return first if isinstance(first, int) else None
 
     def arrays(self, inputs: Feeds) -> dict[str, Array]:
-        named = name_feeds(self._model.inputs.keys(), inputs)
-        arrays = {name: as_array(name, named[name]) for name in self._model.inputs}
-        check_open_feeds(self._model.inputs, arrays)
+        types = {**self._model.inputs, **self._model.defaults}
+        named = name_feeds(self._model.inputs.keys(), inputs, self._model.defaults.keys())
+        arrays = {name: as_array(name, named[name]) for name in types if name in named}
+        check_open_feeds(types, arrays)
         return arrays
 
     def function(self, shapes: Shapes) -> Function:

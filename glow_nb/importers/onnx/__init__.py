@@ -12,9 +12,9 @@ from glow_nb.hlir.graph import Function
 from glow_nb.importers.onnx import rules
 from glow_nb.importers.onnx.dimensions import Shapes
 from glow_nb.importers.onnx.importer import Importer
-from glow_nb.importers.onnx.model import ModelSource, load_model
+from glow_nb.importers.onnx.model import Model, ModelSource, load_model
 from glow_nb.importers.onnx.registry import RULES, onnx_op
-from glow_nb.importers.onnx.symbolic import SymbolicModel
+from glow_nb.importers.onnx.symbolic import SymbolicModel, defaults_of, snapshot
 from glow_nb.memory_limit import out_of_memory
 from glow_nb.types import Array
 
@@ -35,9 +35,10 @@ def import_onnx(
     Args:
         model: A path, the bytes of a file, an ``onnx.ModelProto``, or what load_model returned.
         shapes: Sizes of symbolic dimensions by name (``{"batch": 8}``; a dimension without name is
-            called ``input[axis]``), or whole shapes by input name.
+            called ``input[axis]``), or whole shapes by input name. An initializer that is an input
+            as well is a constant unless its whole shape is given.
         constants: Inputs that are fixed to given arrays and are no inputs any more: needed where
-            a shape is computed from them.
+            a shape is computed from them. They replace initializers that are inputs as well.
 
     Raises:
         ModelError: The model is broken; says where and how.
@@ -60,13 +61,16 @@ SUPPORTED_OPERATORS = tuple(sorted({name for _, name in RULES}))
 
 __all__ = [
     "SUPPORTED_OPERATORS",
+    "Model",
     "ModelSource",
     "Shapes",
     "SymbolicModel",
     "UnboundDimension",
     "UnboundInput",
+    "defaults_of",
     "import_onnx",
     "load_model",
     "onnx_op",
     "rules",
+    "snapshot",
 ]

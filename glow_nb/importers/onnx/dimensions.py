@@ -17,11 +17,24 @@ Shapes = Mapping[str, int | Sequence[int]]
 
 
 def inputs_of(graph: onnx.GraphProto, place: str) -> list[onnx.ValueInfoProto]:
-    """Return the inputs that are no weights, which old models list, too."""
+    """Return the inputs, those with a default among them; raise ModelError if two are the same."""
     _check_names([info.name for info in graph.input], "inputs", place)
-    weights = {tensor.name for tensor in graph.initializer}
-    weights.update(tensor.values.name for tensor in graph.sparse_initializer)
-    return [info for info in graph.input if info.name not in weights]
+    return list(graph.input)
+
+
+def names_of_weights(graph: onnx.GraphProto) -> set[str]:
+    """Return the names of the initializers.
+
+    That of an input is its default: the input need not be fed. Up to IR version 3 all initializers
+    had to be listed as inputs.
+    """
+    dense = {tensor.name for tensor in graph.initializer}
+    return dense.union(tensor.values.name for tensor in graph.sparse_initializer)
+
+
+def opened_by(shapes: Shapes, name: str) -> bool:
+    """Return whether *shapes* makes an input with a default one that is fed: by a whole shape."""
+    return _whole_shape(shapes.get(name)) is not None
 
 
 def names_of_outputs(graph: onnx.GraphProto, place: str) -> list[str]:

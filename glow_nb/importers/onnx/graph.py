@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import TypeVar
 
@@ -65,14 +66,20 @@ class GraphImporter(Context):
         self._scope = Scope({}, model.place)
         self._expansion = Expansion(self._functions)
 
-    def import_weights(self, graph: onnx.GraphProto, scope: Scope) -> None:
-        """Make the initializers of *graph* constants of *scope*."""
+    def import_weights(
+        self, graph: onnx.GraphProto, scope: Scope, replaced: AbstractSet[str] = frozenset()
+    ) -> None:
+        """Make the initializers of *graph* constants of *scope*, but for those *replaced*."""
         storage = self.model.storage
         for tensor in graph.initializer:
+            if tensor.name in replaced:
+                continue
             where = f"{scope.path}: weight {tensor.name!r}"
             numbers = self.model.numbers_of(tensor, partial(to_payload, tensor, where, storage))
             self._define_weight(tensor.name, numbers, where, scope)
         for sparse in graph.sparse_initializer:
+            if sparse.values.name in replaced:
+                continue
             where = f"{scope.path}: weight {sparse.values.name!r}"
             read = partial(sparse_to_array, sparse, where, storage, MAX_CONSTANT_BYTES)
             numbers = self.model.numbers_of(sparse, read)

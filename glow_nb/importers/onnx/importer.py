@@ -19,6 +19,8 @@ from glow_nb.importers.onnx.dimensions import (
     declared_shape,
     inputs_of,
     names_of_outputs,
+    names_of_weights,
+    opened_by,
 )
 from glow_nb.importers.onnx.graph import GraphImporter
 from glow_nb.importers.onnx.model import Model
@@ -55,10 +57,14 @@ class Importer(GraphImporter):
         graph, place = self.model.proto.graph, self.model.place
         scope = Scope(self.model.opsets, place)
         inputs = inputs_of(graph, place)
-        fed = [info.name for info in inputs if info.name not in self._constants]
+        defaults = names_of_weights(graph).difference(self._constants)
+        defaults = {name for name in defaults if not opened_by(self._shapes, name)}
+        given = [info for info in inputs if info.name not in defaults]
+        fed = [info.name for info in given if info.name not in self._constants]
         self._reserve_names(fed, names_of_outputs(graph, place))
-        self._import_inputs(inputs, scope)
-        self.import_weights(graph, scope)
+        self._import_inputs(inputs, given, scope)
+        replaced = {info.name for info in given}
+        self.import_weights(graph, scope, replaced)
         self.import_nodes(graph, scope)
         values = [output_value(info, scope, place) for info in graph.output]
         self.complaints.raise_if_any(place)
@@ -90,10 +96,16 @@ class Importer(GraphImporter):
         for name in {*inputs, *outputs}:
             self.builder.unique_name(name)
 
-    def _import_inputs(self, inputs: Sequence[onnx.ValueInfoProto], scope: Scope) -> None:
+    def _import_inputs(
+        self,
+        inputs: Sequence[onnx.ValueInfoProto],
+        given: Sequence[onnx.ValueInfoProto],
+        scope: Scope,
+    ) -> None:
+        """Define those of *inputs* that are *given*: fed, or fixed, and not left at a default."""
         place = self.model.place
         signature: dict[str, Dimensions | None] = {}
-        for info in inputs:
+        for info in given:
             check_tensor_input(info, place)
             if info.name in self._constants:
                 self._fix_input(info, scope)
@@ -106,7 +118,7 @@ class Importer(GraphImporter):
                     f"{place}: it has no input {name!r}{closest(name, known)}; it has {known}"
                 )
         shapes = self._input_shapes(signature)
-        for info in inputs:
+        for info in given:
             if info.name not in signature:
                 continue
             if info.name not in shapes:

@@ -14,7 +14,10 @@ from glow_nb.importers.onnx.dimensions import (
     Shapes,
     bind_shapes,
     declared_shape,
+    inputs_of,
     known_shapes,
+    names_of_weights,
+    opened_by,
     partly_bound,
     symbol_sizes,
     with_sizes,
@@ -33,7 +36,8 @@ class SymbolicModel:
     """A model with open sizes.
 
     Attributes:
-        inputs: Name and type of each input, with the sizes that are bound.
+        inputs: Name and type of each input that must be fed, with the sizes that are bound.
+        defaults: The same of each input that need not be fed, as the model has numbers for it.
         outputs: The same of each output, as far as the model declares it.
     """
 
@@ -44,25 +48,30 @@ class SymbolicModel:
             ModelError: Something is wrong with it that does not depend on sizes.
             UnsupportedError: It needs something that is not supported at any size; names all.
         """
-        self._model, self._shapes = _snapshot(model), shapes
+        self._model, self._shapes = snapshot(model), shapes
         self._constants = {name: array.copy() for name, array in constants.items()}
         checker = _Checker(self._model, shapes, self._constants)
         checker.import_graph()
         self.inputs, self.outputs = checker.inputs, checker.outputs
+        self.defaults = defaults_of(self._model, self._shapes, self._constants)
         self._try_sizes()
 
     def bind(self, shapes: Shapes) -> dict[str, tuple[int, ...]]:
-        """Return the shape of each input.
+        """Return the shape of each input that must be fed, and of those that *shapes* names.
 
         Raises:
             UnboundDimension: *shapes* leaves a size open.
             OptionError: *shapes* names something that is not in the model, or contradicts it.
         """
-        signature = {name: type.shape for name, type in self.inputs.items()}
+        fed = {name: t for name, t in self.defaults.items() if opened_by(shapes, name)}
+        signature = {name: type.shape for name, type in (self.inputs | fed).items()}
         return bind_shapes(self._model.place, signature, shapes)
 
     def function(self, shapes: Shapes) -> Function:
-        """Return the model with the rest of its sizes bound by *shapes*; raise as for any model."""
+        """Return the model with the rest of its sizes bound by *shapes*; raise as for any model.
+
+        Inputs with a default become such that are fed if *shapes* has their whole shapes.
+        """
         return Importer(self._model, {**self._shapes, **shapes}, self._constants).function()
 
     def _try_sizes(self) -> None:
@@ -71,6 +80,8 @@ class SymbolicModel:
         What is wrong with some sizes may be right with others, and is told when they are given.
         """
         symbols = {n for type in self.inputs.values() for n in type.shape or () if type.shape}
+        if not symbols:
+            return
         refused: UnsupportedError | None = None
         for size in PROBES:
             try:
@@ -111,23 +122,39 @@ class _Checker(Importer):
         place, graph = self.model.place, self.model.proto.graph
         bound = partly_bound(place, signature, self._shapes)
         infos = {info.name: info for info in graph.input}
-        self.inputs = {name: self._declared(infos[name], shape) for name, shape in bound.items()}
+        self.inputs = {
+            name: symbolic_type(infos[name], place, shape) for name, shape in bound.items()
+        }
         sizes = symbol_sizes(place, signature, self._shapes)
         self.outputs = {}
         for info in graph.output:
             shape = declared_shape(info)
             known = None if shape is None else with_sizes(shape, sizes)
-            self.outputs[info.name] = self._declared(info, known)
+            self.outputs[info.name] = symbolic_type(info, place, known)
         return known_shapes(bound)
 
-    def _declared(self, info: onnx.ValueInfoProto, shape: Dimensions | None) -> SymbolicType:
-        """Return the type of an input or output, with the given *shape*."""
-        code = info.type.tensor_type.elem_type
-        where = f"{self.model.place}: {info.name!r}"
-        return SymbolicType(kind_of(code, where) if code else None, shape)
+
+def symbolic_type(info: onnx.ValueInfoProto, place: str, shape: Dimensions | None) -> SymbolicType:
+    """Return the type of an input or output of the model at *place*, with the given *shape*."""
+    code = info.type.tensor_type.elem_type
+    kind = kind_of(code, f"{place}: {info.name!r}") if code else None
+    return SymbolicType(kind, shape)
 
 
-def _snapshot(model: Model) -> Model:
+def defaults_of(
+    model: Model, shapes: Shapes, constants: Mapping[str, Array]
+) -> dict[str, SymbolicType]:
+    """Return name and type of each input that need not be fed: the model has numbers for it."""
+    graph, place = model.proto.graph, model.place
+    weights = names_of_weights(graph).difference(constants)
+    return {
+        info.name: symbolic_type(info, place, declared_shape(info))
+        for info in inputs_of(graph, place)
+        if info.name in weights and not opened_by(shapes, info.name)
+    }
+
+
+def snapshot(model: Model) -> Model:
     """Return *model* as it is now, whatever its owner does with the message later."""
     if not model.is_borrowed:
         return model
