@@ -1,4 +1,4 @@
-"""The record of generated texts: the same for the same graph, on any host, and what moved is told."""
+"""The record of generated texts: the same on any host; what moved is told."""
 
 from __future__ import annotations
 
