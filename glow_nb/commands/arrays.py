@@ -17,6 +17,9 @@ from glow_nb.regular_files import open_regular
 from glow_nb.schema import closest
 from glow_nb.types import Array, ElementKind, TensorType
 
+METAVARS = {"--input": "NAME=FILE.npy", "--constant": "NAME=VALUE"}
+"""What the options that give arrays to inputs are followed by."""
+
 _BITS_OF_BFLOAT16 = np.dtype("V2")
 """What a ``.npy`` file says of bfloat16, which its format does not know."""
 
@@ -78,7 +81,7 @@ def assign_inputs(assignments: Iterable[str], names: list[str]) -> dict[str, Arr
     """
     files: dict[str, str] = {}
     for text in assignments:
-        name, path = _split_assignment(text, names)
+        name, path = split_assignment("--input", text, names)
         if not path:
             raise OptionError(f"--input {text}: it names no file; write {name}=FILE.npy")
         if name in files:
@@ -90,7 +93,12 @@ def assign_inputs(assignments: Iterable[str], names: list[str]) -> dict[str, Arr
     return {name: read_npy(path) for name, path in files.items()}
 
 
-def _split_assignment(text: str, names: list[str]) -> tuple[str, str]:
+def split_assignment(option: str, text: str, names: list[str]) -> tuple[str, str]:
+    """Return name and rest of *text*, what an *option* gives to one of the inputs called *names*.
+
+    Raises:
+        OptionError: No name fits.
+    """
     fitting = [name for name in names if text.startswith(f"{name}=")]
     if fitting:
         name = max(fitting, key=len)
@@ -99,12 +107,12 @@ def _split_assignment(text: str, names: list[str]) -> tuple[str, str]:
         return names[0], text
     if "=" not in text:
         raise OptionError(
-            f"--input {text}: the network has {len(names)} inputs; write NAME=FILE.npy "
+            f"{option} {text}: the network has {len(names)} inputs; write {METAVARS[option]} "
             f"with one of the names {names}"
         )
     name = text.partition("=")[0]
     raise OptionError(
-        f"--input {text}: unknown input {name!r}{closest(name, names)}; the inputs are {names}"
+        f"{option} {text}: unknown input {name!r}{closest(name, names)}; the inputs are {names}"
     )
 
 

@@ -11,17 +11,14 @@ from pathlib import Path
 import click
 from typing_extensions import override
 
-from glow_nb.arguments import Shapes
 from glow_nb.codegen.cores import available_cores
+from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.json_text import json_text
 from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import (
     ExampleCommand,
-    NamedShape,
-    as_shapes,
     model_argument,
     seed_option,
-    shape_option,
     threads_option,
 )
 from glow_nb.commands.wording import count_of, duration, make_console, make_table, print_table
@@ -102,7 +99,7 @@ glow-nb bench model.onnx --shape batch=1 --shape sequence=128"""
 @click.option(
     "--batch", type=click.IntRange(min=1), metavar="N", help="First dimension of every input."
 )
-@shape_option
+@binding_options
 @seed_option
 @click.option(
     "--rounds",
@@ -132,7 +129,7 @@ def bench(
     against: tuple[str, ...],
     threads: int | None,
     batch: int | None,
-    shapes: tuple[NamedShape, ...],
+    bindings: Bindings,
     seed: int,
     rounds: int,
     seconds: float,
@@ -151,7 +148,7 @@ def bench(
         click.echo(f"{absent} is left out: not installed; pip install {absent}", err=True)
     used = threads or available_cores()
     with tempfile.TemporaryDirectory() as name:
-        path, feeds = _prepare(model, as_shapes(shapes) or {}, batch, seed, Path(name))
+        path, feeds = _prepare(model, bindings, batch, seed, Path(name))
         with shown(f"measuring {format_name(model.name)}", False if as_json else None):
             results = duel(
                 str(path),
@@ -168,28 +165,29 @@ def bench(
 
 
 def _prepare(
-    model: Path, shapes: Shapes, batch: int | None, seed: int, folder: Path
+    model: Path, bindings: Bindings, batch: int | None, seed: int, folder: Path
 ) -> tuple[Path, Arrays]:
     """Return the path of *model* with all sizes bound, and random inputs for it.
 
-    The path is that of a copy in *folder* if a size had to be bound.
+    The path is that of a copy in *folder* if something had to be bound.
     """
     import onnx  # takes a while, which the other commands need not wait for
 
-    from glow_nb.duel.feeds import bind_shapes, random_feeds
+    from glow_nb.duel.feeds import bind, random_feeds
     from glow_nb.importers.onnx.model import load_model
 
     if model.suffix == SUFFIX:
         raise OptionError(f"{model}: IR text; other engines run only ONNX files")
+    constants = bindings.constants(model)
     light = load_model(model).proto  # without large weights
     before = light.SerializeToString(deterministic=True)
-    bind_shapes(light, shapes, batch)
+    bind(light, bindings.shapes, constants, batch)
     feeds = random_feeds(light, seed)
     if light.SerializeToString(deterministic=True) == before:
         return model.absolute(), feeds
     path = folder / "model.onnx"
     whole = onnx.load(model)
-    bind_shapes(whole, shapes, batch)
+    bind(whole, bindings.shapes, constants, batch)
     onnx.save(whole, path, save_as_external_data=whole.ByteSize() > LARGEST_FILE_BYTES)
     return path, feeds
 

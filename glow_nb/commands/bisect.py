@@ -8,21 +8,18 @@ import click
 import numpy as np
 
 from glow_nb import bisection, pipelines
-from glow_nb.arguments import Shapes
 from glow_nb.backends import Backend, BackendOptions
 from glow_nb.commands.arrays import assign_inputs, random_array
+from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.errors import FOUND
 from glow_nb.commands.models import load_model
 from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import (
     ExampleCommand,
-    NamedShape,
-    as_shapes,
     backend_options,
     inputs_option,
     model_argument,
     seed_option,
-    shape_option,
 )
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.errors import OptionError
@@ -71,7 +68,7 @@ OF_STEPS = ("tolerance", "keep_going", "backend", "threads")
 @inputs_option
 @seed_option
 @backend_options
-@shape_option
+@binding_options
 @click.pass_context
 def bisect(
     context: click.Context,
@@ -84,7 +81,7 @@ def bisect(
     seed: int,
     backend: Backend | BackendOptions,
     threads: int | None,
-    shapes: tuple[NamedShape, ...],
+    bindings: Bindings,
 ) -> None:
     """Find the step, or the quantized value, that makes MODEL go wrong.
 
@@ -98,9 +95,9 @@ def bisect(
     """
     if reference is not None:
         _check_has_steps(context)
-        _bisect_noise(context, model, reference, inputs, seed, least_decibels, as_shapes(shapes))
+        _bisect_noise(context, model, reference, inputs, seed, least_decibels, bindings)
         return
-    ir = load_model(model, as_shapes(shapes))
+    ir = load_model(model, bindings)
     feeds = _feeds(ir, inputs, seed)
     with shown("bisecting"):
         found = bisection.bisect(
@@ -145,10 +142,10 @@ def _bisect_noise(
     inputs: tuple[str, ...],
     seed: int,
     least_decibels: float,
-    shapes: Shapes | None,
+    bindings: Bindings,
 ) -> None:
     """Print the signal to noise of all values, and which is the first that has too little."""
-    quantized, floats = load_model(model, shapes), load_model(reference, shapes)
+    quantized, floats = load_model(model, bindings), load_model(reference, bindings)
     feeds = _feeds(floats, inputs, seed)
     with shown("bisecting"):
         found = bisection.bisect_noise(

@@ -8,13 +8,11 @@ import click
 
 from glow_nb.backends import BackendOptions
 from glow_nb.commands.arrays import read_npz
+from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.options import (
     ExampleCommand,
-    NamedShape,
-    as_shapes,
     backend_options,
     model_argument,
-    shape_option,
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.samples import (
@@ -53,7 +51,7 @@ glow-nb calibrate model.onnx --samples data.npz --shape batch=8 --bins 4096 --ou
     help="Bins of the histogram of each value.",
 )
 @equalize_option
-@shape_option
+@binding_options
 @backend_options
 def calibrate(
     model: Path,
@@ -61,7 +59,7 @@ def calibrate(
     output: Path,
     bins: int,
     equalizes: bool,
-    shapes: tuple[NamedShape, ...],
+    bindings: Bindings,
     backend: BackendOptions,
     threads: int | None,
 ) -> None:
@@ -70,7 +68,7 @@ def calibrate(
     The ranges are those of MODEL for the sizes that it, --shape or the samples fix, and of its
     weights: after training, calibrate again.
     """
-    source = calibrated_model(model, as_shapes(shapes))
+    source = calibrated_model(model, bindings)
     arrays = samples_for(source, read_npz(samples), samples)
     if equalizes:
         first = next(batches_of(arrays, as_source(source)))

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.ir_files import read_ir
-from glow_nb.commands.options import ExampleCommand, NamedShape, as_shapes, shape_option
+from glow_nb.commands.options import ExampleCommand
 from glow_nb.commands.wording import count_of
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.verify import verify
@@ -23,15 +24,15 @@ glow-nb dump model.onnx --level llir | glow-nb check -"""
 
 @click.command(cls=ExampleCommand, epilog=EXAMPLES)
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@shape_option
-def check(file: Path, shapes: tuple[NamedShape, ...]) -> None:
+@binding_options
+def check(file: Path, bindings: Bindings) -> None:
     """Parse and verify FILE, IR text or an ONNX model.
 
     A dash reads IR text from standard input. Prints what it is and exits with 0, or prints where it
     is wrong (file:line:column) and exits with 1. Of a program that is allocated, the placement is
     proven too: no two buffers that are needed at the same time overlap.
     """
-    ir = read_ir(file, as_shapes(shapes))
+    ir = read_ir(file, bindings)
     if isinstance(ir, Function):
         verify(ir)
         click.echo(f"{file}: {_describe_function(ir)}")

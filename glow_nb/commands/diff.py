@@ -9,15 +9,13 @@ from rich.console import Console
 
 from glow_nb.api import as_threads
 from glow_nb.backends import Backend, BackendOptions, backend_named
+from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.errors import FOUND
 from glow_nb.commands.models import load_model
 from glow_nb.commands.options import (
     ExampleCommand,
-    NamedShape,
-    as_shapes,
     backend_options,
     model_argument,
-    shape_option,
 )
 from glow_nb.commands.stages import Stages
 from glow_nb.commands.wording import count_of, make_console
@@ -60,7 +58,7 @@ glow-nb diff model.onnx --pass sink_transposes --run 1"""
 @click.option("--constants", is_flag=True, help="Show the declarations of all constants.")
 @click.option("--exit-code", is_flag=True, help=f"End with {FOUND} if the pass changed anything.")
 @backend_options
-@shape_option
+@binding_options
 @click.pass_context
 def diff(
     context_of_click: click.Context,
@@ -72,7 +70,7 @@ def diff(
     exit_code: bool,
     backend: Backend | BackendOptions,
     threads: int | None,
-    shapes: tuple[NamedShape, ...],
+    bindings: Bindings,
 ) -> None:
     """Show what a pass did to MODEL, each time it ran.
 
@@ -80,7 +78,7 @@ def diff(
     a plus are new. Constants are counted, and shown where their numbers changed under their name:
     the numbers of large ones as a checksum.
     """
-    ir = load_model(model, as_shapes(shapes))
+    ir = load_model(model, bindings)
     if isinstance(ir, Program):
         raise OptionError(f"{model}: the file holds a program, on which no pass is run")
     stages = Stages(ir, backend_named(backend, threads=as_threads(threads)))

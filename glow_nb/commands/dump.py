@@ -8,15 +8,13 @@ import click
 
 from glow_nb.api import as_threads
 from glow_nb.backends import Backend, BackendOptions, backend_named
+from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.ir_files import write_ir, write_text
 from glow_nb.commands.models import compile_fixed_model, load_model
 from glow_nb.commands.options import (
     ExampleCommand,
-    NamedShape,
-    as_shapes,
     backend_options,
     model_argument,
-    shape_option,
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.stages import Stages
@@ -70,7 +68,7 @@ glow-nb dump model.onnx --dot | dot -Tsvg -o model.svg"""
 )
 @click.option("--dot", is_flag=True, help="Draw the graph in Graphviz' dot language.")
 @backend_options
-@shape_option
+@binding_options
 def dump(
     model: Path,
     level: str | None,
@@ -80,7 +78,7 @@ def dump(
     dot: bool,
     backend: Backend | BackendOptions,
     threads: int | None,
-    shapes: tuple[NamedShape, ...],
+    bindings: Bindings,
 ) -> None:
     """Print MODEL as the compiler sees it.
 
@@ -95,19 +93,19 @@ def dump(
                 "--output out"
             )
         chosen = backend_named(backend, threads=as_threads(threads))
-        _write_each(load_model(model, as_shapes(shapes)), chosen, folder)
+        _write_each(load_model(model, bindings), chosen, folder)
         return
     if level == "source":
         if after or dot:
             raise click.UsageError("--after and --dot show IR; they do not go with --level source")
-        network = compile_fixed_model(model, as_shapes(shapes), backend, threads)
+        network = compile_fixed_model(model, bindings, backend, threads)
         if not network.source:
             raise OptionError(
                 f"backend {backend.name!r} generates no source; use another --backend"
             )
         write_text(network.source, output)
         return
-    ir = load_model(model, as_shapes(shapes))
+    ir = load_model(model, bindings)
     chosen = backend_named(backend, threads=as_threads(threads))
     state = _state(ir, level, after, chosen)
     if dot:

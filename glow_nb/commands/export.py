@@ -8,8 +8,9 @@ import click
 
 import glow_nb
 from glow_nb.backends import backend_named
+from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.ir_files import read_ir
-from glow_nb.commands.options import ExampleCommand, NamedShape, as_shapes, shape_option
+from glow_nb.commands.options import ExampleCommand
 from glow_nb.commands.orders import passes_option, read_order
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.wording import count_of
@@ -39,20 +40,20 @@ glow-nb export model.onnx --shape batch=8 --opset 21 --output of_eight.onnx"""
     metavar="N",
     help="The operator set.  [default: the oldest one from 20 on that says all of the graph]",
 )
-@shape_option
+@binding_options
 def export(
     file: Path,
     output: Path,
     passes: str | None,
     opset: int | None,
-    shapes: tuple[NamedShape, ...],
+    bindings: Bindings,
 ) -> None:
     """Write the graph in FILE as an ONNX model.
 
     FILE is IR text of a graph or an ONNX model; a dash reads IR text from standard input. --passes
     runs passes on the graph before, as 'glow-nb opt' does: INFERENCE is the default pipeline.
     """
-    ir = read_ir(file, as_shapes(shapes))
+    ir = read_ir(file, bindings)
     if passes is not None:
         ir = run(ir, read_order(passes, backend_named("cpu")))
     if not isinstance(ir, Function):

@@ -12,16 +12,14 @@ from rich.console import Console
 
 import glow_nb
 from glow_nb.backends import Backend, BackendOptions
+from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.json_text import json_text
 from glow_nb.commands.models import load_model
 from glow_nb.commands.options import (
     COMPILE_PARAMETERS,
     ExampleCommand,
-    NamedShape,
-    as_shapes,
     backend_options,
     model_argument,
-    shape_option,
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.wording import byte_count, make_console, make_table, print_table, scaled
@@ -127,7 +125,7 @@ HOW_TO_SEE_MORE = "not compiled; --compile shows memory and kernels, too"
     help="Draw the arena, time by address, to this file (needs matplotlib).",
 )
 @backend_options
-@shape_option
+@binding_options
 @click.pass_context
 def info(
     context: click.Context,
@@ -138,7 +136,7 @@ def info(
     picture: Path | None,
     backend: Backend | BackendOptions,
     threads: int | None,
-    shapes: tuple[NamedShape, ...],
+    bindings: Bindings,
 ) -> None:
     """Show what MODEL costs in arithmetic and memory.
 
@@ -146,7 +144,7 @@ def info(
     operators; memory and kernels once it is compiled, for which one has to ask. Arithmetic is
     nominal: a multiply-add is two FLOPs however the kernel computes it, and moving data is none.
     """
-    imported = load_model(model, as_shapes(shapes))
+    imported = load_model(model, bindings)
     network = None
     if compiles or list_kernels or picture is not None or _asks(context):
         network = glow_nb.compile(imported, backend=backend, threads=threads)

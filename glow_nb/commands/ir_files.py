@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from glow_nb.arguments import Shapes
-from glow_nb.commands.models import load_model, refuse_shapes
+from glow_nb.commands.bindings import Bindings
+from glow_nb.commands.models import load_model
 from glow_nb.errors import GlowError
 from glow_nb.files import SUFFIX, load_text, parse_text, replace_file, save_text
 from glow_nb.hlir.graph import Function
@@ -16,11 +16,11 @@ from glow_nb.ir_text import ir_text
 from glow_nb.llir.program import Program
 
 
-def read_ir(file: Path, shapes: Shapes | None) -> Function | Program:
+def read_ir(file: Path, bindings: Bindings) -> Function | Program:
     """Return what is in *file*: an ONNX model, or IR text; a dash is standard input."""
     if file.suffix == ".onnx":
-        return load_model(file, shapes)
-    refuse_shapes(file, shapes)
+        return load_model(file, bindings)
+    bindings.require_none(file)
     return parse_text(_standard_input(), "<stdin>") if str(file) == "-" else load_text(file)
 
 

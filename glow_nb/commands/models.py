@@ -7,57 +7,68 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import glow_nb
-from glow_nb.arguments import Constants, Shapes
+from glow_nb.api import load_open
+from glow_nb.arguments import Constants
 from glow_nb.backends import BackendLike
+from glow_nb.commands.bindings import Bindings
 from glow_nb.errors import OptionError, UnboundDimension
 from glow_nb.files import SUFFIX
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network import CompiledNetwork, Network
+from glow_nb.source import Trained
 from glow_nb.types import Dimensions
 
 Signature = Mapping[str, Dimensions | None]
 
 
-def load_model(model: Path, shapes: Shapes | None) -> Function | Program:
+def load_model(model: Path, bindings: Bindings) -> Function | Program:
     """Return the graph or program in the file *model*; raise OptionError for unbound dimensions."""
-    _check_shapes_apply(model, shapes)
+    _check_bindings_apply(model, bindings)
+    constants = bindings.constants(model)
     with _shape_hints(model):
-        return glow_nb.load(str(model), shapes=shapes)
+        return glow_nb.load(str(model), shapes=bindings.shapes, constants=constants)
+
+
+def open_model(model: Path, bindings: Bindings) -> Trained:
+    """Return the file *model* with what *bindings* bind; sizes may be left open."""
+    _check_bindings_apply(model, bindings)
+    return load_open(str(model), shapes=bindings.shapes, constants=bindings.constants(model))
 
 
 def compile_model(
     model: Path,
-    shapes: Shapes | None,
+    bindings: Bindings,
     backend: BackendLike,
     threads: int | None,
     *,
     constants: Constants | None = None,
 ) -> Network:
-    """Compile the file *model*; it is no CompiledNetwork if *shapes* leaves sizes open.
+    """Compile the file *model*; it is no CompiledNetwork if *bindings* leave sizes open.
 
-    Of IR text, which has one set of sizes, there must be one function.
+    Of IR text, which has one set of sizes, there must be one function. Inputs are fixed by
+    *bindings* and by *constants*.
     """
-    _check_shapes_apply(model, shapes)
+    _check_bindings_apply(model, bindings)
     return glow_nb.compile(
         glow_nb.load(str(model)) if model.suffix == SUFFIX else str(model),
         backend=backend,
         threads=threads,
-        shapes=shapes,
-        constants=constants,
+        shapes=bindings.shapes,
+        constants={**bindings.constants(model), **(constants or {})},
     )
 
 
 def compile_fixed_model(
     model: Path,
-    shapes: Shapes | None,
+    bindings: Bindings,
     backend: BackendLike,
     threads: int | None,
     *,
     constants: Constants | None = None,
 ) -> CompiledNetwork:
     """Compile the file *model*; raise OptionError if dimensions are left unbound."""
-    network = compile_model(model, shapes, backend, threads, constants=constants)
+    network = compile_model(model, bindings, backend, threads, constants=constants)
     if not isinstance(network, CompiledNetwork):
         raise unbound_error(model, declared_shapes(network))
     return network
@@ -89,15 +100,9 @@ def _quoted(text: str) -> str:
     return text if text.replace("=", "").replace("_", "").isalnum() else f"'{text}'"
 
 
-def _check_shapes_apply(model: Path, shapes: Shapes | None) -> None:
+def _check_bindings_apply(model: Path, bindings: Bindings) -> None:
     if model.suffix == SUFFIX:
-        refuse_shapes(model, shapes)
-
-
-def refuse_shapes(model: Path, shapes: Shapes | None) -> None:
-    """Raise OptionError if *shapes* are given for *model*, which is IR text."""
-    if shapes:
-        raise OptionError(f"{model}: IR text has fixed shapes; leave --shape {list(shapes)} out")
+        bindings.require_none(model)
 
 
 @contextmanager

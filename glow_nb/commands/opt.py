@@ -8,13 +8,11 @@ import click
 
 from glow_nb.api import as_threads
 from glow_nb.backends import Backend, BackendOptions, backend_named
+from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.ir_files import read_ir, write_ir
 from glow_nb.commands.options import (
     ExampleCommand,
-    NamedShape,
-    as_shapes,
     backend_options,
-    shape_option,
 )
 from glow_nb.commands.orders import passes_option, read_order
 from glow_nb.commands.outputs import OutputPath
@@ -47,7 +45,7 @@ glow-nb dump model.onnx --after lower | glow-nb opt - --passes fold_constants"""
     help="Write to FILE.glow instead of standard output, large constants beside it to FILE.npz.",
 )
 @backend_options
-@shape_option
+@binding_options
 def opt(
     file: Path,
     passes: str,
@@ -55,7 +53,7 @@ def opt(
     output: Path | None,
     backend: Backend | BackendOptions,
     threads: int | None,
-    shapes: tuple[NamedShape, ...],
+    bindings: Bindings,
 ) -> None:
     """Run passes on FILE and print the IR that comes out.
 
@@ -71,7 +69,7 @@ def opt(
     """
     chosen = backend_named(backend, threads=as_threads(threads))
     order = read_order(passes, chosen)
-    ir = read_ir(file, as_shapes(shapes))
+    ir = read_ir(file, bindings)
     made = run(ir, _with_verification(order) if verify else order)
     if verify and isinstance(made, Program) and made.arena is not None:
         check_placement(made)

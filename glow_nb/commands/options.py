@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import Field, fields
 from functools import wraps
@@ -12,12 +11,10 @@ from typing import Any, TypeGuard, TypeVar
 import click
 from typing_extensions import override
 
-from glow_nb.arguments import MOST_THREADS, Shapes
+from glow_nb.arguments import MOST_THREADS
 from glow_nb.backends import BACKENDS, BackendOptions
+from glow_nb.commands.arrays import METAVARS
 from glow_nb.commands.outputs import check_outputs
-from glow_nb.errors import OptionError
-
-NamedShape = tuple[str, int | tuple[int, ...]]
 
 
 class ExampleCommand(click.Command):
@@ -39,68 +36,13 @@ class ExampleCommand(click.Command):
                     formatter.write(f"{'':>{formatter.current_indent}}{line}".rstrip() + "\n")
 
 
-class ShapeType(click.ParamType[NamedShape]):
-    """``NAME=SIZE`` of a symbolic dimension, or ``NAME=SIZExSIZEx...`` of a whole input."""
-
-    name = "name=size"
-
-    @override
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> NamedShape:
-        if isinstance(value, tuple):
-            return value
-        name, equals, sizes = value.rpartition("=")
-        if not equals or not name or not re.fullmatch(r"\d{1,15}(x\d{1,15})*x?", sizes):
-            self.fail(
-                f"{value!r} is not NAME=SIZE, as batch=8, nor NAME=SIZExSIZE, as data=1x3x224x224",
-                param,
-                ctx,
-            )
-        numbers = tuple(int(size) for size in sizes.split("x") if size)
-        return name, numbers if "x" in sizes else numbers[0]
-
-
-def as_shapes(named: tuple[NamedShape, ...]) -> Shapes | None:
-    """Return the ``--shape`` options as ``compile`` takes them.
-
-    Raises:
-        OptionError: A name is given twice.
-    """
-    shapes: dict[str, int | tuple[int, ...]] = {}
-    for name, given in named:
-        if name in shapes:
-            raise OptionError(
-                f"--shape {_shown(name, given)}: {_shown(name, shapes[name])} is given, too; leave "
-                "one of them out"
-            )
-        shapes[name] = given
-    return shapes or None
-
-
-def _shown(name: str, given: int | tuple[int, ...]) -> str:
-    if isinstance(given, int):
-        return f"{name}={given}"
-    return f"{name}={'x'.join(map(str, given))}{'x' * (len(given) == 1)}"
-
-
 model_argument = click.argument("model", type=click.Path(path_type=Path))
-
-shape_option = click.option(
-    "--shape",
-    "shapes",
-    type=ShapeType(),
-    multiple=True,
-    metavar="NAME=SIZE",
-    help="Size of a symbolic dimension (batch=8), or whole shape of an input "
-    "(data=1x3x224x224). Repeat it for each.",
-)
 
 inputs_option = click.option(
     "--input",
     "inputs",
     multiple=True,
-    metavar="NAME=FILE.npy",
+    metavar=METAVARS["--input"],
     help="Array for one input, instead of random numbers. Repeat it for each.",
 )
 """Inputs of a command that makes up those that are not given."""

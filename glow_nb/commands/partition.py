@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.device_example import DEVICE_EXAMPLE
 from glow_nb.commands.json_text import json_text
 from glow_nb.commands.models import load_model
 from glow_nb.commands.options import (
     ExampleCommand,
-    NamedShape,
-    as_shapes,
     model_argument,
-    shape_option,
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.wording import byte_count, duration, make_console, make_table, print_table
@@ -82,7 +80,7 @@ glow-nb partition model.onnx --devices devices.yaml --assign 'encoder*=fast' --j
     is_flag=True,
     help="Print one JSON object, with sizes in bytes and times in seconds.",
 )
-@shape_option
+@binding_options
 def partition(
     model: Path,
     device_file: Path,
@@ -91,7 +89,7 @@ def partition(
     measure: bool,
     picture: Path | None,
     as_json: bool,
-    shapes: tuple[NamedShape, ...],
+    bindings: Bindings,
 ) -> None:
     """Cut MODEL into parts for several devices.
 
@@ -105,7 +103,7 @@ def partition(
     from glow_nb.runtime.planning.costs import measured
 
     devices = read_devices(device_file)
-    function = load_model(model, as_shapes(shapes))
+    function = load_model(model, bindings)
     if not isinstance(function, Function):
         raise OptionError(f"{model}: it is a program; give the graph that it was made of")
     assignment, profile = _assignments(assigned), None

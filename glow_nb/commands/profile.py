@@ -11,18 +11,16 @@ from rich.console import Console
 
 from glow_nb.backends import Backend, BackendOptions, Cpu
 from glow_nb.commands.arrays import assign_inputs, random_array
+from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.json_text import json_text
 from glow_nb.commands.machine import describe_limits
 from glow_nb.commands.models import compile_fixed_model
 from glow_nb.commands.options import (
     ExampleCommand,
-    NamedShape,
-    as_shapes,
     backend_options,
     inputs_option,
     model_argument,
     seed_option,
-    shape_option,
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.wording import (
@@ -99,7 +97,7 @@ glow-nb profile model.onnx --trace trace.json --roofline roofline.png"""
     help="Draw each kernel under the machine's limits (needs matplotlib).",
 )
 @backend_options
-@shape_option
+@binding_options
 def profile(
     model: Path,
     inputs: tuple[str, ...],
@@ -112,7 +110,7 @@ def profile(
     roofline: Path | None,
     backend: Backend | BackendOptions,
     threads: int | None,
-    shapes: tuple[NamedShape, ...],
+    bindings: Bindings,
 ) -> None:
     """Show where the time of a run of MODEL goes.
 
@@ -125,7 +123,7 @@ def profile(
     Limits that a kernel beats are measured again, once; one that it still beats is raised to what
     was seen.
     """
-    network = compile_fixed_model(model, as_shapes(shapes), backend, threads)
+    network = compile_fixed_model(model, bindings, backend, threads)
     measured = measure(network, inputs, seed, runs, limits=backend.name == Cpu.name)
     if trace is not None:
         measured.save_trace(trace)

@@ -9,13 +9,11 @@ from click.core import ParameterSource
 
 import glow_nb
 from glow_nb.commands.arrays import read_npz
+from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import (
     ExampleCommand,
-    NamedShape,
-    as_shapes,
     model_argument,
-    shape_option,
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.samples import (
@@ -136,7 +134,7 @@ glow-nb quantize model.onnx --ranges ranges.yaml --method mse --keep 'head*' \\
     metavar="FILE.png",
     help="Draw how far each value is from the floats (needs --samples and matplotlib).",
 )
-@shape_option
+@binding_options
 def quantize(
     model: Path,
     ranges_file: Path | None,
@@ -155,7 +153,7 @@ def quantize(
     report: bool,
     samples: str | None,
     picture: Path | None,
-    shapes: tuple[NamedShape, ...],
+    bindings: Bindings,
 ) -> None:
     """Write MODEL with integers where its operators have forms for them.
 
@@ -167,7 +165,7 @@ def quantize(
     _check_output(output)
     _check_samples(samples, picture, corrects_biases)
     _check_mode(weights_only)
-    source = calibrated_model(model, as_shapes(shapes))
+    source = calibrated_model(model, bindings)
     arrays = None if samples is None else samples_for(source, read_npz(samples), samples)
     if weights_only is not None or ranges_file is None:
         rounded = convert_weights(source, weights=str(weights_only), block=block, keep=keep)

@@ -11,18 +11,15 @@ from types import MappingProxyType
 import click
 import numpy as np
 
-from glow_nb.arguments import Shapes
 from glow_nb.backends import Backend, BackendOptions
 from glow_nb.commands.arrays import assign_inputs, member_names, random_array, save_npz
+from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.models import compile_model, declared_shapes, unbound_error
 from glow_nb.commands.options import (
     ExampleCommand,
-    NamedShape,
-    as_shapes,
     backend_options,
     model_argument,
     seed_option,
-    shape_option,
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.wording import count_of
@@ -70,7 +67,7 @@ glow-nb run model.onnx --shape batch=8 --threads 1 --repeat 20"""
     help="Run N times; the outputs are those of the first, the time is that of all.",
 )
 @backend_options
-@shape_option
+@binding_options
 def run(
     model: Path,
     inputs: tuple[str, ...],
@@ -79,7 +76,7 @@ def run(
     repeat: int,
     backend: Backend | BackendOptions,
     threads: int | None,
-    shapes: tuple[NamedShape, ...],
+    bindings: Bindings,
 ) -> None:
     """Run MODEL and describe its outputs.
 
@@ -88,7 +85,7 @@ def run(
     """
     _check_save_path(save)
     started = time.perf_counter()
-    network, feeds = _prepare(model, inputs, as_shapes(shapes), backend, threads)
+    network, feeds = _prepare(model, inputs, bindings, backend, threads)
     compiled_seconds = time.perf_counter() - started
     origin = "from file" if feeds else f"random with seed {seed}"
     rng = np.random.default_rng(seed)
@@ -114,7 +111,7 @@ def _check_save_path(save: Path | None) -> None:
 def _prepare(
     model: Path,
     inputs: tuple[str, ...],
-    shapes: Shapes | None,
+    bindings: Bindings,
     backend: Backend | BackendOptions,
     threads: int | None,
     fixed: Mapping[str, Array] = MappingProxyType({}),
@@ -124,14 +121,14 @@ def _prepare(
     Inputs whose numbers decide shapes are *fixed*: they are no inputs of the network any more.
     """
     try:
-        network = compile_model(model, shapes, backend, threads, constants=fixed)
+        network = compile_model(model, bindings, backend, threads, constants=fixed)
     except UnboundInput as error:
         texts = [text for text in inputs if text.startswith(tuple(f"{n}=" for n in error.names))]
         if not texts:
             raise
         rest = tuple(text for text in inputs if text not in texts)
         more = {**fixed, **assign_inputs(texts, list(error.names))}
-        return _prepare(model, rest, shapes, backend, threads, more)
+        return _prepare(model, rest, bindings, backend, threads, more)
     feeds = assign_inputs(inputs, list(network.inputs))
     if isinstance(network, CompiledNetwork):
         return network, feeds

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from glow_nb.arguments import Shapes
-from glow_nb.commands.models import load_model
+from glow_nb.commands.bindings import NOTHING, Bindings
+from glow_nb.commands.models import open_model
 from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Function
 from glow_nb.quant import equalize
@@ -29,14 +29,11 @@ def samples_option(*, required: bool, purpose: str = "") -> Callable[[Any], Any]
     )
 
 
-def calibrated_model(model: Path, shapes: Shapes | None) -> Trained:
-    """Return the file *model*, or its graph if *shapes* fixes sizes."""
-    if shapes is None:
+def calibrated_model(model: Path, bindings: Bindings) -> Trained:
+    """Return the file *model*, or its graph if *bindings* bind something in it."""
+    if bindings == NOTHING:
         return model
-    loaded = load_model(model, shapes)
-    if not isinstance(loaded, Function):
-        raise OptionError(f"{model}: it is a program; give the graph that it was made of")
-    return loaded
+    return open_model(model, bindings)
 
 
 equalize_option = click.option(

@@ -10,6 +10,8 @@ import click
 import numpy as np
 
 from glow_nb.commands.arrays import read_npz
+from glow_nb.commands.bindings import Bindings, binding_options
+from glow_nb.commands.models import open_model
 from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import ExampleCommand, seed_option_for, threads_option
 from glow_nb.commands.outputs import OutputPath
@@ -132,6 +134,7 @@ glow-nb train model.onnx --data train.npz --loss squares --optimizer sgd --momen
 )
 @seed_option_for("the order of samples, and of what the network draws at random")
 @threads_option
+@binding_options
 def train(
     model: Path,
     data: str,
@@ -147,6 +150,7 @@ def train(
     output: Path,
     seed: int,
     threads: int | None,
+    bindings: Bindings,
     **numbers: float | None,
 ) -> None:
     """Train MODEL and write it with its new weights.
@@ -156,7 +160,7 @@ def train(
     """
     _check_output(model, output)
     trainer = Trainer(
-        model,
+        open_model(model, bindings),
         loss=LOSSES[loss](),
         optimizer=_optimizer(optimizer, numbers),
         threads=threads,

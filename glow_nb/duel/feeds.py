@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from glow_nb.errors import OptionError
 from glow_nb.importers.onnx.dimensions import symbol_of
@@ -42,6 +42,33 @@ def graph_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     constants = {tensor.name for tensor in model.graph.initializer}
     constants.update(tensor.values.name for tensor in model.graph.sparse_initializer)
     return [value for value in model.graph.input if value.name not in constants]
+
+
+def bind(
+    model: onnx.ModelProto,
+    shapes: Mapping[str, int | Sequence[int]],
+    constants: Mapping[str, Array],
+    batch: int | None = None,
+) -> None:
+    """Give the open dimensions of *model* their sizes, and make *constants* of inputs.
+
+    Args:
+        model: Changed in place.
+        shapes: Sizes of symbolic dimensions by name, or whole shapes by input name.
+        constants: Numbers of inputs, of the kinds that these have.
+        batch: Size of the first dimension of every input that is left.
+
+    Raises:
+        OptionError: As :func:`bind_shapes`.
+    """
+    graph = model.graph
+    for name, array in constants.items():
+        for field in (graph.input, graph.initializer):
+            for index in reversed(range(len(field))):
+                if field[index].name == name:
+                    del field[index]
+        graph.initializer.append(numpy_helper.from_array(array, name))
+    bind_shapes(model, shapes, batch)
 
 
 def bind_shapes(

@@ -14,7 +14,7 @@ from glow_nb.importers.onnx.dimensions import Shapes
 from glow_nb.importers.onnx.importer import Importer
 from glow_nb.importers.onnx.model import Model, ModelSource, load_model
 from glow_nb.importers.onnx.registry import RULES, onnx_op
-from glow_nb.importers.onnx.symbolic import SymbolicModel, defaults_of, snapshot
+from glow_nb.importers.onnx.symbolic import SymbolicModel, declared_inputs, defaults_of, snapshot
 from glow_nb.memory_limit import out_of_memory
 from glow_nb.types import Array
 
@@ -67,6 +67,7 @@ __all__ = [
     "SymbolicModel",
     "UnboundDimension",
     "UnboundInput",
+    "declared_inputs",
     "defaults_of",
     "import_onnx",
     "load_model",

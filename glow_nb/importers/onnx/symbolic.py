@@ -141,16 +141,24 @@ def symbolic_type(info: onnx.ValueInfoProto, place: str, shape: Dimensions | Non
     return SymbolicType(kind, shape)
 
 
+def declared_inputs(model: Model) -> dict[str, SymbolicType]:
+    """Return name and type of each input that *model* lists, those with a default among them."""
+    graph, place = model.proto.graph, model.place
+    return {
+        info.name: symbolic_type(info, place, declared_shape(info))
+        for info in inputs_of(graph, place)
+    }
+
+
 def defaults_of(
     model: Model, shapes: Shapes, constants: Mapping[str, Array]
 ) -> dict[str, SymbolicType]:
     """Return name and type of each input that need not be fed: the model has numbers for it."""
-    graph, place = model.proto.graph, model.place
-    weights = names_of_weights(graph).difference(constants)
+    weights = names_of_weights(model.proto.graph).difference(constants)
     return {
-        info.name: symbolic_type(info, place, declared_shape(info))
-        for info in inputs_of(graph, place)
-        if info.name in weights and not opened_by(shapes, info.name)
+        name: type
+        for name, type in declared_inputs(model).items()
+        if name in weights and not opened_by(shapes, name)
     }
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
-from glow_nb.duel.feeds import bind_shapes, graph_inputs, random_feeds
+from glow_nb.duel.feeds import bind, bind_shapes, graph_inputs, random_feeds
 from glow_nb.errors import OptionError
 
 Shape = Sequence[int | str | None] | None
@@ -96,3 +96,18 @@ def test_a_fixed_batch_stays() -> None:
     proto = model(x=(TensorProto.FLOAT, [1, 3]))
     with pytest.raises(OptionError, match="dimension 0 is fixed to 1, not 4"):
         bind_shapes(proto, {}, batch=4)
+
+
+def test_constants_take_the_place_of_inputs_and_of_their_defaults() -> None:
+    def info(name: str) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, [2])
+
+    nodes = [helper.make_node("Sum", ["x", "a", "b"], ["y"])]
+    own = numpy_helper.from_array(np.zeros(2, np.float32), "b")
+    graph = helper.make_graph(nodes, "g", [info("x"), info("a"), info("b")], [info("y")], [own])
+    made = helper.make_model(graph)
+    given = {"a": np.ones(2, np.float32), "b": np.full(2, 2, np.float32)}
+    bind(made, {}, given)
+    assert [value.name for value in made.graph.input] == ["x"]
+    arrays = {t.name: numpy_helper.to_array(t).tolist() for t in made.graph.initializer}
+    assert arrays == {"a": [1.0, 1.0], "b": [2.0, 2.0]}
