@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from functools import partial
 from typing import Protocol
 
-import numpy as np
 from typing_extensions import override
 
 from glow_nb.alignment import aligned_empty
 from glow_nb.arguments import array_of_numbers
+from glow_nb.claims import Claim, Claims, do_at_once
 from glow_nb.errors import StateError
 from glow_nb.schema import closest
 from glow_nb.types import Array, TensorType
@@ -30,6 +29,16 @@ class BeginsAs(Protocol):
 
     def write_to(self, place: Array) -> None:
         """Write the value to *place*."""
+
+
+def _memory_for(type: TensorType) -> Array:
+    """Return an array that begins where vectors are read best."""
+    return aligned_empty(type.size_bytes).view(type.kind.dtype).reshape(type.shape)
+
+
+def write_all(copies: Iterable[tuple[Array, Array]]) -> None:
+    """Write to the first array of each pair what the second one holds: all of it, or nothing."""
+    do_at_once(partial(place.__setitem__, ..., array) for place, array in copies)
 
 
 class LentState:
@@ -65,8 +74,7 @@ class StateStore(MutableMapping[str, Array]):
             StateError: Two of them have the same name.
         """
         self._arrays: dict[str, Array] = {}
-        self._lock = threading.Lock()  # held by who reads or assigns, and to begin a run
-        self._is_in_use = False  # by a run
+        self._claims = Claims(self._is_in_use)
         self._lent = LentState(self._arrays)
         for state in states:
             if state.name in self._arrays:
@@ -95,8 +103,7 @@ class StateStore(MutableMapping[str, Array]):
                 self._allocate(state)
 
     def _allocate(self, state: BeginsAs) -> None:
-        block = aligned_empty(state.type.size_bytes)
-        array = block.view(state.type.kind.dtype).reshape(state.type.shape)
+        array = _memory_for(state.type)
         state.write_to(array)
         self._arrays[state.name] = array
 
@@ -105,33 +112,24 @@ class StateStore(MutableMapping[str, Array]):
         """The types of the states by name."""
         return {name: TensorType.of(array) for name, array in self._arrays.items()}
 
-    @contextmanager
-    def for_a_run(self) -> Iterator[LentState]:
+    def for_a_run(self) -> Claim[LentState]:
         """Lend the memory to a run; raise StateError if another one has it."""
-        with self._between_runs():
-            self._is_in_use = True
-        try:
-            yield self._lent
-        finally:
-            self._is_in_use = False
+        return Claim(self._claims, self._lent, is_run=True)
 
-    @contextmanager
-    def for_reading(self) -> Iterator[Mapping[str, Array]]:
+    def for_reading(self) -> Claim[Mapping[str, Array]]:
         """Lend the arrays to who reads them; raise StateError while a run is in progress."""
-        with self._between_runs():
-            yield self._arrays
+        return Claim(self._claims, self._arrays, is_run=False)
 
-    @contextmanager
-    def _between_runs(self) -> Iterator[None]:
-        """Let no run begin while the body of the statement runs; raise StateError during one."""
-        with self._lock:
-            if self._is_in_use:
-                raise StateError(
-                    f"the state {list(self._arrays)!s:.80} is in use by another run: a network "
-                    "with state does one run at a time; wait for it, or compile the network once "
-                    "more for a state of its own"
-                )
-            yield
+    def _is_in_use(self) -> StateError:
+        return StateError(
+            f"the state {list(self._arrays)!s:.80} is in use by another run: a network "
+            "with state does one run at a time; wait for it, or compile the network once "
+            "more for a state of its own"
+        )
+
+    def count(self, name: str) -> int:
+        """Return what the state *name*, one integer, is at this moment, also during a run."""
+        return int(self._known(name))
 
     def update_all(self, arrays: Mapping[str, object]) -> None:
         """Give new values to some of the states, to all of *arrays* or to none.
@@ -139,6 +137,23 @@ class StateStore(MutableMapping[str, Array]):
         Raises:
             StateError: A name is unknown, or an array has another kind or shape; all are listed.
         """
+        fitted = self._all_fitting(arrays)
+        with self.for_reading() as held:
+            write_all((held[name], array) for name, array in fitted.items())
+
+    def put_all(self, arrays: Mapping[str, Array]) -> None:
+        """Do what :meth:`update_all` does; arrays of names that are not held become states."""
+        known = {name: array for name, array in arrays.items() if name in self._arrays}
+        fitted = self._all_fitting(known)
+        new = {n: _memory_for(TensorType.of(a)) for n, a in arrays.items() if n not in known}
+        write_all((array, arrays[name]) for name, array in new.items())
+        with self.for_reading() as held:
+            writes = [partial(held[name].__setitem__, ..., a) for name, a in fitted.items()]
+            additions = [partial(self._arrays.__setitem__, name, a) for name, a in new.items()]
+            do_at_once([*writes, *additions])
+
+    def _all_fitting(self, arrays: Mapping[str, object]) -> dict[str, Array]:
+        """Return *arrays* as the states take them; raise StateError, which lists all problems."""
         fitted: dict[str, Array] = {}
         problems: list[str] = []
         for name, value in arrays.items():
@@ -148,9 +163,7 @@ class StateStore(MutableMapping[str, Array]):
                 problems.append(str(error))
         if problems:
             raise StateError("; ".join(problems))
-        with self._between_runs():
-            for name, array in fitted.items():
-                np.copyto(self._arrays[name], array)
+        return fitted
 
     def _fitting(self, name: str, value: object) -> Array:
         """Return *value* as an array for the state *name*, or raise StateError."""
@@ -174,7 +187,7 @@ class StateStore(MutableMapping[str, Array]):
     @override
     def __getitem__(self, name: str) -> Array:
         array = self._known(name)
-        with self._between_runs():
+        with self.for_reading():
             return array.copy()
 
     @override

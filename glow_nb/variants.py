@@ -51,7 +51,7 @@ class VariantCache(Generic[K, V]):
         _CACHES.add(self)
 
     def _make_locks(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # which does not stop a thread that an interrupt left it to
         self._turn = threading.RLock() if self._in_turn else nullcontext()
         self._awaited: dict[int, _Entry[V]] = {}  # by the thread that waits for it
 

@@ -57,7 +57,7 @@ from glow_nb.llir.traits import FUSES_BOTH, FUSES_EPILOGUE, KernelTraits, Traits
 from glow_nb.memory_limit import out_of_memory
 from glow_nb.passes import Pipeline
 from glow_nb.schema import map_operands, operand_specs
-from glow_nb.state_store import StateStore
+from glow_nb.state_store import StateStore, write_all
 from glow_nb.types import Array, TensorType
 
 POISON = 0xFF
@@ -211,8 +211,7 @@ class InterpretedProgram:
                         step(memory)
             except MemoryError as error:
                 raise out_of_memory(f"network {program.name!r}", error) from error
-            for buffer, array in kept.items():
-                array[...] = memory.array(buffer)
+            write_all((array, memory.array(buffer)) for buffer, array in kept.items())
         return [memory.array(output) for output in program.outputs]
 
     def _bind(self, memory: Memory, arrays: Sequence[Array]) -> None:

@@ -16,8 +16,8 @@ from glow_nb.errors import ModelError
 from glow_nb.files import replace_file
 from glow_nb.tensor_files import read_tensors, tensor_bytes
 from glow_nb.train.fitting import FitState
-from glow_nb.train.numbers import MOST_INTEGER
-from glow_nb.types import Array, TensorType
+from glow_nb.train.numbers import MOST_INTEGER, computed_kind
+from glow_nb.types import Array, ElementKind, TensorType
 
 FORMAT = "glow_nb checkpoint 1"
 
@@ -113,10 +113,22 @@ def _checkpoint(values: Mapping[str, Array], text: str) -> Checkpoint:
         fit = FitState(**_checked("fit", fit, _FIT))
         for epoch in fit.history:
             _checked("epoch", epoch, _EPOCH)
-    found = Checkpoint(values, **about, fit=fit)
+    found = Checkpoint(_widened(values, about), **about, fit=fit)
     for weight in found.weights:
         _check_weight(found, weight)
     return found
+
+
+def _widened(values: Mapping[str, Array], about: Mapping[str, Any]) -> Mapping[str, Array]:
+    """Return *values*; what is kept for weights of 16 bits, and was kept so before, has 32."""
+    names = {f"{weight}.{added}" for weight in about["weights"] for added in about["kept"]}
+    names |= {f"{weight}.gradient" for weight in about["weights"]}
+    return {
+        name: array.astype(computed_kind(ElementKind.of(array.dtype)).dtype, copy=False)
+        if name in names and name not in about["weights"] and array.dtype.kind in "fV"
+        else array
+        for name, array in values.items()
+    }
 
 
 def _checked(what: str, given: Any, fields: Fields) -> dict[str, Any]:
@@ -132,15 +144,16 @@ def _checked(what: str, given: Any, fields: Fields) -> dict[str, Any]:
 
 
 def _check_weight(found: Checkpoint, weight: object) -> None:
-    """Raise _Damage unless *weight* has a value, and what is kept for it is of its type."""
+    """Raise _Damage unless *weight* has a value, and what is kept for it is of its shape."""
     if not isinstance(weight, str) or weight not in found.values:
         raise _Damage(f"its weight {weight!r:.80} has no value")
-    wanted = TensorType.of(found.values[weight])
+    type = TensorType.of(found.values[weight])
+    wanted = TensorType(computed_kind(type.kind), type.shape)
     for name in (f"{weight}.{added}" for added in found.kept):
         if name in found.values and name not in found.weights:
             kept = TensorType.of(found.values[name])
             if kept != wanted:
-                raise _Damage(f"{name!r} is {kept}, its weight is {wanted}")
+                raise _Damage(f"{name!r} is {kept}, its weight is {type}")
 
 
 def check_weights(path: Path, found: Checkpoint, expected: Mapping[str, TensorType]) -> None:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import isfinite
-
-import numpy as np
 
 from glow_nb.arguments import whole_number
 from glow_nb.backends import BackendLike
-from glow_nb.errors import FeedError, ModelError, OptionError, TrainingError
+from glow_nb.errors import FeedError, ModelError, OptionError
 from glow_nb.feeds import Feeds
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Constant, Function, State, Value
 from glow_nb.hlir.rewrite import substitute
-from glow_nb.hlir.save import is_update
 from glow_nb.memory_report import MemoryReport
 from glow_nb.network import Network
 from glow_nb.passes import Pipeline, Step
 from glow_nb.pipelines import TRAINING
 from glow_nb.source import Shapes, Source, shapes_of
-from glow_nb.train.diagnosis import first_fault
 from glow_nb.train.forms import (
     generators_of,
     inference_form,
@@ -33,6 +27,8 @@ from glow_nb.train.forms import (
 from glow_nb.train.losses import Loss, LossFunction, samples_of
 from glow_nb.train.networks import Networks
 from glow_nb.train.optimizers import Optimizer
+from glow_nb.train.run_step import Arrays, Batch, StepRun
+from glow_nb.train.states import TrainerStates
 from glow_nb.train.step import (
     LOSS,
     PREDICTION,
@@ -46,8 +42,6 @@ from glow_nb.train.step import (
     with_states,
 )
 from glow_nb.types import Array, TensorType
-
-Arrays = Mapping[str, Array]
 
 
 @dataclass(frozen=True)
@@ -83,6 +77,7 @@ class Engine:
         frozen: Iterable[str],
         output: str | None,
         parts: int,
+        checks: bool,
         seed: int,
         recompute: int | str | None,
         backend: BackendLike,
@@ -91,17 +86,19 @@ class Engine:
         """Train the model of *source*, its *output* being what the *loss* is for."""
         self._source, self._loss, self._optimizer = source, loss, optimizer
         self._frozen, self._output = tuple(frozen), output
-        self._parts, self._seed = parts, seed
+        self._parts, self._checks, self._seed = parts, checks, seed
         if parts > 1 and source.batch is not None:
             raise OptionError(
                 f"micro_batches={parts}: the network takes batches of {source.batch} alone, which "
                 "cannot be cut; give a model that leaves the size of its batch open"
             )
-        self._networks = Networks(backend, threads, pipeline_with(recompute))
+        self.states = TrainerStates()
+        self._networks = Networks(backend, threads, pipeline_with(recompute), self.states.store)
         self._models: dict[Shapes, SizedModel] = {}
         self._steps: dict[tuple[Shapes, TensorType], StepFunctions] = {}
         self._losses: dict[tuple[TensorType, TensorType], Function] = {}
         self._states: dict[str, State] = {}
+        self._last: Shapes | None = None
         self._example = source.example()
         if self._example is not None:
             self._sized(self._example)
@@ -123,12 +120,16 @@ class Engine:
 
     def model(self, shapes: Shapes) -> SizedModel:
         """Return the model for inputs of *shapes*."""
-        model = self._models.pop(shapes, None) or self._sized(self._source.function(shapes))
-        self._models[shapes] = model  # as the last one
-        return model
+        if shapes not in self._models:
+            self._models[shapes] = self._sized(self._source.function(shapes))
+        self._last = shapes
+        return self._models[shapes]
 
     def _sized(self, function: Function) -> SizedModel:
-        states = {w: self._state_of(w) for w in weights_of(function, self._frozen)}
+        weights = weights_of(function, self._frozen)
+        for kind in {weight.type.kind for weight in weights}:
+            self._optimizer.check_kind(kind)
+        states = {weight: self._state_of(weight) for weight in weights}
         trained = with_states(function, states, "infer")
         output = saved_as(trained, self._output).output
         infer = inference_form(trained)
@@ -138,8 +139,8 @@ class Engine:
         """Return the state that *weight* is in, which is the same one for all sizes."""
         if weight.name not in self._states:
             state = State(weight.name, weight.type, payload=weight.payload)
+            self.states.store.add([state])
             self._states[weight.name] = state
-            self._networks.state.add([state])
         state = self._states[weight.name]
         if state.type != weight.type:
             raise ModelError(
@@ -161,39 +162,40 @@ class Engine:
         """Return what the loss of *targets* counts beside that of others."""
         return self._loss.count(targets) if isinstance(self._loss, Loss) else samples_of(targets)
 
-    def step(self, arrays: Arrays, targets: Array, numbers: Mapping[str, float]) -> float:
+    def step(self, arrays: Arrays, targets: Array) -> float:
         """Make a step and return the loss, the mean of its parts by what they count.
 
         Raises:
-            TrainingError: The loss, or the length of the gradients, is not finite.
+            TrainingError: The loss or a gradient is not finite.
         """
-        batches = [_part(arrays, targets, index, self._parts) for index in range(self._parts)]
-        if self._parts > 1:  # what fits as a whole may not in parts: all of one may be ignored
-            batches = [(inputs, self.targets(inputs, wanted)) for inputs, wanted in batches]
-        counts = [self.count(wanted) for _, wanted in batches]
-        functions, network = self._step_for(*batches[0])
-        kind = functions.number_kind.dtype
-        fed = {functions.numbers[name]: np.array(n, kind) for name, n in numbers.items()}
-        total = 0.0
-        feeds: dict[str, Array] = {}
-        with self._all_or_nothing(functions):
-            for (inputs, wanted), count in zip(batches, counts, strict=True):
-                share = count / sum(counts)
-                besides = {functions.share: np.array(share, kind)} if functions.share else fed
-                feeds = {**inputs, functions.target: wanted, **besides}
-                outputs = network["train"].run(feeds)
-                loss = float(outputs.pop(functions.loss).item())
-                if not all(map(isfinite, (loss, *map(float, outputs.values())))):
-                    raise self._fault(functions, feeds, loss)
-                total += share * loss
-            if functions.apply is not None:
-                outputs = network["apply"].run(fed)
-                if not all(map(isfinite, map(float, outputs.values()))):
-                    raise self._fault(functions, feeds, total)
-        return total
+        self.states.settle()
+        parts = self._cut(arrays, targets)
+        functions, network = self._step_for(*parts[0])
+        run = StepRun(functions, network, self.states, self._optimizer.numbers(self.states.steps))
+        if self._parts == 1:
+            return run.whole(parts[0])
+        return run.in_parts(parts, [self.count(wanted) for _, wanted in parts])
+
+    def _cut(self, arrays: Arrays, targets: Array) -> list[Batch]:
+        """Return the parts of a batch; what fits as a whole may not in parts."""
+        if self._parts == 1:
+            return [(arrays, targets)]
+        parts: list[Batch] = []
+        for index in range(self._parts):
+            inputs, wanted = _part(arrays, targets, index, self._parts)
+            try:
+                parts.append((inputs, self.targets(inputs, wanted)))
+            except FeedError as error:
+                first, last = index * len(wanted), (index + 1) * len(wanted) - 1
+                raise FeedError(
+                    f"micro-batch {index + 1} of {self._parts}, samples {first} to {last} of the "
+                    f"batch: {error}; give fewer micro_batches=, or samples in another order"
+                ) from error
+        return parts
 
     def predict(self, arrays: Arrays) -> dict[str, Array]:
         """Return the outputs of the model for inputs *arrays*, in its form for inference."""
+        self.states.settle()
         shapes = shapes_of(arrays)
         return self._networks.network(shapes, (self.model(shapes).infer,))["infer"].run(arrays)
 
@@ -212,16 +214,7 @@ class Engine:
         _, network = self._step_for(*_part(arrays, targets, 0, self._parts))
         return network["train"].memory
 
-    def values(self) -> dict[str, Array]:
-        """Return a copy of the value of each state by name."""
-        return dict(self._networks.state)
-
-    def assign(self, values: Arrays) -> None:
-        """Let the states have *values* from now on, also those that nothing was compiled for."""
-        self._networks.state.add(State.of(name, array) for name, array in values.items())
-        self._networks.state.update_all(values)
-
-    def restore(self, values: Arrays, seed: int) -> None:
+    def restore(self, values: Arrays, steps: int, seed: int) -> None:
         """Let the states have *values*, and all others what they begin with under *seed*."""
         begun = {state.name: state.array for made in self._steps.values() for state in made.state}
         for (shapes, _), made in self._steps.items():
@@ -229,20 +222,19 @@ class Engine:
             for generator in generators_of(made.forward) - own:
                 begun[generator.name] = seed_numbers(seed)
         self._seed = seed
-        self.assign({**begun, **values})
+        self.states.replace(steps, {**begun, **values})
 
     def frozen_model(self, shapes: Shapes | None) -> Function:
         """Return the model with the values of its states as constants, for inputs of *shapes*.
 
         Without shapes it is the one whose sizes are fixed, or those that came last.
         """
-        values = self.values()
-        if shapes is not None:
-            model = self.model(shapes)
-        elif self._example is not None and not self._models:
+        _, values = self.states.snapshot()
+        wanted = shapes or self._last
+        if wanted is not None:
+            model = self.model(wanted)
+        elif self._example is not None:
             model = self._sized(self._example)
-        elif self._models:
-            model = list(self._models.values())[-1]
         else:
             raise OptionError(
                 "the network leaves sizes open, and no batch has come yet; give inputs= to say "
@@ -266,43 +258,12 @@ class Engine:
                 target,
                 weights,
                 self._optimizer,
-                self._parts,
+                parts=self._parts,
+                checks=self._checks,
             )
         functions = self._steps[key]
         made = [f for f in (functions.train, functions.apply) if f is not None]
         return functions, self._networks.network(key, tuple(made))
-
-    @contextmanager
-    def _all_or_nothing(self, functions: StepFunctions) -> Iterator[None]:
-        """Undo what the parts of a step have done if it does not come to its end.
-
-        That are sums of gradients, and running statistics.
-        """
-        if functions.apply is None:
-            yield
-            return
-        zeros = {sum.name: sum.array for sum in functions.gradients}
-        names = (save.output.name for save in functions.train.nodes if is_update(save))
-        before = {name: self._networks.state[name] for name in names if name not in zeros}
-        is_done = False
-        try:
-            yield
-            is_done = True
-        finally:
-            if not is_done:
-                self.assign({**before, **zeros})
-
-    def _fault(self, functions: StepFunctions, feeds: Arrays, loss: float) -> TrainingError:
-        """Return the error about a step that is not finite."""
-        if isfinite(loss):
-            what = f"the length of the gradients is not finite, though the loss is {loss}"
-            advice = "lower the learning rate"
-        else:
-            what = f"the loss is {loss}: {first_fault(functions.forward, feeds, self.values())}"
-            advice = "lower the learning rate, clip the gradients by clip_norm="
-        return TrainingError(
-            f"{what}; all weights are as before the step; {advice}, or correct the data"
-        )
 
 
 def pipeline_with(recompute: int | str | None) -> Pipeline:
@@ -315,10 +276,10 @@ def pipeline_with(recompute: int | str | None) -> Pipeline:
     return (*TRAINING, Step("rematerialize", {"budget": budget}, is_last=True))
 
 
-def _part(arrays: Arrays, targets: Array, index: int, count: int) -> tuple[dict[str, Array], Array]:
+def _part(arrays: Arrays, targets: Array, index: int, count: int) -> Batch:
     """Return one of *count* parts of a batch, all of which have the same size."""
     if count == 1:
-        return dict(arrays), targets
+        return arrays, targets
     for name, array in (*arrays.items(), ("targets", targets)):
         if not array.ndim or len(array) % count:
             raise FeedError(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 from glow_nb.progress import report, shown
 from glow_nb.train.batches import Batches, Stream
@@ -33,9 +33,11 @@ class Epoch:
     seconds: float
 
 
-@dataclass
+@dataclass(frozen=True)
 class FitState:
     """Where a ``fit`` is; its numbers are all that is needed to go on with it.
+
+    It is replaced as a whole, so that an interrupt finds the old place or the new one.
 
     Attributes:
         begin: Epochs made before it.
@@ -51,7 +53,26 @@ class FitState:
     total: float = 0.0
     best: float = inf
     stale: int = 0
-    history: list[dict[str, Any]] = field(default_factory=list)
+    history: Sequence[dict[str, Any]] = ()
+
+    @property
+    def epochs(self) -> int:
+        """Epochs made, with those before it."""
+        return self.begin + len(self.history)
+
+    def after_step(self, loss: float) -> FitState:
+        """Return where it is one batch later, whose loss was *loss*."""
+        return replace(self, batch=self.batch + 1, total=self.total + loss)
+
+    def after_epoch(self, epoch: Epoch) -> FitState:
+        """Return where it is when *epoch* is done."""
+        loss = epoch.loss if epoch.validation is None else epoch.validation["loss"]
+        return FitState(
+            self.begin,
+            best=min(self.best, loss),
+            stale=0 if loss < self.best else self.stale + 1,
+            history=(*self.history, vars(epoch)),
+        )
 
 
 class History(list[Epoch]):
@@ -67,19 +88,16 @@ class History(list[Epoch]):
         return [e.validation[name] for e in self if e.validation is not None]
 
 
-class Steps(Protocol):
-    """What ``fit`` needs of a trainer."""
+@dataclass
+class Place:
+    """What holds where a trainer is."""
 
-    epochs: int
-
-    def step(self, inputs: Any, targets: Any) -> float:
-        """Make a step and return the loss."""
-        ...
+    fit: FitState
 
 
 def run_fit(
-    trainer: Steps,
-    state: FitState,
+    step: Callable[[Any, Any], float],
+    place: Place,
     batches: Batches | Stream,
     epochs: int,
     *,
@@ -88,37 +106,26 @@ def run_fit(
     after_step: Callable[[], None],
     progress: bool | None,
 ) -> History:
-    """Train from *state* on until *epochs* are done since its beginning, and return their history.
+    """Train from *place* on until *epochs* are done since its beginning, and return their history.
 
     It stops early if the validation loss, or without it the loss, was not better than the best one
-    for *patience* epochs. *after_step* is called when *state* tells of a step, and of an epoch.
+    for *patience* epochs. *after_step* is called when *place* tells of a step, and of an epoch.
     """
-    history = History(Epoch(**epoch) for epoch in state.history)
-    last = state.begin + epochs
+    last = place.fit.begin + epochs
     with shown("training", progress):
-        while trainer.epochs < last and not _is_stale(state, patience):
-            began = time.perf_counter()
-            for inputs, targets in batches.epoch(trainer.epochs, state.batch):
-                loss = trainer.step(inputs, targets)
-                state.batch, state.total = state.batch + 1, state.total + loss
-                _report(trainer.epochs, last, state, len(batches))
+        while place.fit.epochs < last and not _is_stale(place.fit, patience):
+            began, number = time.perf_counter(), place.fit.epochs
+            for inputs, targets in batches.epoch(number, place.fit.batch):
+                place.fit = place.fit.after_step(step(inputs, targets))
+                _report(number, last, place.fit, len(batches))
                 after_step()
-            mean = state.total / state.batch if state.batch else inf
+            made, total = place.fit.batch, place.fit.total
+            mean = total / made if made else inf
             score = validate() if validate is not None else None
             seconds = time.perf_counter() - began
-            history.append(Epoch(trainer.epochs + 1, state.batch, mean, score, seconds))
-            _close_epoch(state, history[-1])
-            trainer.epochs += 1
+            place.fit = place.fit.after_epoch(Epoch(number + 1, made, mean, score, seconds))
             after_step()
-    return history
-
-
-def _close_epoch(state: FitState, epoch: Epoch) -> None:
-    loss = epoch.loss if epoch.validation is None else epoch.validation["loss"]
-    state.stale = 0 if loss < state.best else state.stale + 1
-    state.best = min(state.best, loss)
-    state.batch, state.total = 0, 0.0
-    state.history.append(vars(epoch))
+    return History(Epoch(**epoch) for epoch in place.fit.history)
 
 
 def _is_stale(state: FitState, patience: int | None) -> bool:

@@ -21,9 +21,11 @@ class Networks:
         state: What all of them run on; it stays when a network is dropped.
     """
 
-    def __init__(self, backend: BackendLike, threads: int, pipeline: Pipeline) -> None:
-        """Compile by *pipeline* for *backend*, to run on *threads* cores."""
-        self.state = StateStore()
+    def __init__(
+        self, backend: BackendLike, threads: int, pipeline: Pipeline, state: StateStore
+    ) -> None:
+        """Compile by *pipeline* for *backend*, to run on *threads* cores and on *state*."""
+        self.state = state
         self._backend, self._threads, self._pipeline = backend, threads, pipeline
         self._networks: VariantCache[Hashable, Network] = VariantCache(MAX_VARIANTS)
 

@@ -2,26 +2,33 @@
 
 An optimizer is a dataclass of its numbers. It emits the new value of a weight as elementwise nodes,
 which run as one loop over the weight. What changes from step to step, such as the rate, is fed.
+Weights of 16 bits are updated in 32, and what is kept for them has 32.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import reduce
-from math import sqrt
+from math import isfinite, sqrt
 
+import numpy as np
 from typing_extensions import override
 
+from glow_nb.arguments import truth
 from glow_nb.errors import OptionError
 from glow_nb.hlir.ops.elementwise import Sign, Sqrt
 from glow_nb.hlir.terms import Term, where
-from glow_nb.train.numbers import keep_numbers
+from glow_nb.train.numbers import computed_kind, keep_numbers
 from glow_nb.train.schedules import Schedule, rate_at
 from glow_nb.train.sums import beside, total
+from glow_nb.types import ElementKind
 
 Terms = Mapping[str, Term]
+
+_DIVIDE = ("epsilon", "clip_norm")
+"""Numbers that keep something from being 0."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,28 @@ class Optimizer(ABC):
         keep_numbers(self, *(name for name in floats if name != "rate"))
         if self.clip_norm is not None:
             keep_numbers(self, "clip_norm", positive=True)
+        if hasattr(self, "epsilon"):
+            keep_numbers(self, "epsilon", positive=True)
+
+    def check_kind(self, kind: ElementKind) -> None:
+        """Raise OptionError if a number is none that updates weights of *kind*.
+
+        They are made in :func:`~glow_nb.train.numbers.computed_kind`, in which each must be finite,
+        and what is divided by must not be 0.
+        """
+        computed = computed_kind(kind)
+        for name in (field.name for field in fields(self)):
+            number = getattr(self, name)
+            if not isinstance(number, float):
+                continue
+            with np.errstate(over="ignore", under="ignore"):
+                rounded = float(np.asarray(number, computed.dtype))
+            if not isfinite(rounded) or (name in _DIVIDE and not rounded):
+                raise OptionError(
+                    f"{name}={number!r}: it is {rounded} as {computed.value}, the kind in which "
+                    f"weights of {kind.value} are updated; give a "
+                    f"{'larger' if isfinite(rounded) else 'smaller'} one"
+                )
 
     @property
     @abstractmethod
@@ -86,6 +115,8 @@ class SGD(Optimizer):
     @override
     def __post_init__(self) -> None:
         super().__post_init__()
+        keep_numbers(self, "momentum", most=1)
+        truth("nesterov", self.nesterov)
         if self.nesterov and not self.momentum:
             raise OptionError("nesterov=True: it needs a momentum above 0; the momentum is 0")
 
@@ -122,9 +153,7 @@ class Adam(Optimizer):
     @override
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("beta1", "beta2"):
-            if getattr(self, name) >= 1:
-                raise OptionError(f"{name}={getattr(self, name)}: give a number from 0 to below 1")
+        keep_numbers(self, "beta1", "beta2", below=1)
 
     @property
     @override
@@ -180,6 +209,12 @@ class RMSprop(Optimizer):
     epsilon: float = 1e-8
     momentum: float = 0.0
 
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        keep_numbers(self, "alpha", below=1)
+        keep_numbers(self, "momentum", most=1)
+
     @property
     @override
     def kept(self) -> Mapping[str, float]:
@@ -229,9 +264,18 @@ class Adagrad(Optimizer):
         return {"": weight - numbers["rate"] * change, "squares": squares}
 
 
-def clip_to_norm(gradients: Sequence[Term], most: float) -> tuple[list[Term], Term]:
-    """Return *gradients* scaled down to the length *most* if they are longer, and their length."""
-    squares = [total(gradient * gradient) for gradient in gradients]
+def squares_of(gradients: Iterable[Term]) -> list[Term]:
+    """Return the square of the length of each gradient."""
+    return [total(gradient * gradient) for gradient in gradients]
+
+
+def clip_to_norm(
+    gradients: Sequence[Term], squares: Sequence[Term], most: float
+) -> tuple[list[Term], Term]:
+    """Return *gradients* scaled down to the length *most* if they are longer, and their length.
+
+    Their *squares* are those of :func:`squares_of`.
+    """
     length = reduce(Term.__add__, squares).apply(Sqrt)
     factor = most / (length + 1e-6)
     factor = where(factor < 1.0, factor, 1.0)

@@ -69,7 +69,8 @@ class Cosine(Schedule):
     least: float = 0.0
 
     def __post_init__(self) -> None:
-        keep_numbers(self, "rate", "least")
+        keep_numbers(self, "rate")
+        keep_numbers(self, "least", most=self.rate)
         whole_number("steps", self.steps, 1)
 
     @override

@@ -12,18 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-import numpy as np
-
 from glow_nb.errors import FeedError, OptionError, VerifyError
 from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.differentiate import emit_gradients
 from glow_nb.hlir.graph import Constant, Function, State, Value, producer_of
-from glow_nb.hlir.ops.arithmetic import And
-from glow_nb.hlir.ops.comparison import Less, Select
-from glow_nb.hlir.ops.elementwise import Abs
-from glow_nb.hlir.ops.families import splat
 from glow_nb.hlir.passes import GRAPH_PASSES
 from glow_nb.hlir.rewrite import substitute
 from glow_nb.hlir.save import Save, is_update
@@ -31,8 +25,18 @@ from glow_nb.hlir.terms import Term
 from glow_nb.pipelines import TRAINING
 from glow_nb.schema import closest, operands_of
 from glow_nb.train.losses import LossFunction
-from glow_nb.train.optimizers import Optimizer, clip_to_norm
+from glow_nb.train.optimizers import Optimizer
 from glow_nb.train.sums import beside
+from glow_nb.train.update import (
+    GradientCheck,
+    Update,
+    as_kind,
+    emit_update,
+    is_finite,
+    kept_state,
+    number_kind,
+    save_all,
+)
 from glow_nb.types import ElementKind, TensorType
 
 LOSS, PREDICTION, TARGET = "loss", "prediction", "target"
@@ -50,6 +54,7 @@ class StepFunctions:
         numbers: The name of the input for each number that an optimizer feeds.
         share: Of a step that is made in parts, the name of the input for what a part counts.
         number_kind: The kind of these inputs.
+        check: How to tell whether the gradients are finite; None if nobody looks.
     """
 
     forward: Function
@@ -61,6 +66,7 @@ class StepFunctions:
     numbers: Mapping[str, str]
     share: str | None
     number_kind: ElementKind
+    check: GradientCheck | None
 
     @property
     def state(self) -> tuple[State, ...]:
@@ -167,7 +173,9 @@ def make_step(
     target: str,
     weights: Sequence[State],
     optimizer: Optimizer,
+    *,
     parts: int,
+    checks: bool,
 ) -> StepFunctions:
     """Return what a step is made of, *forward* having the output *loss*.
 
@@ -179,6 +187,7 @@ def make_step(
         optimizer: How new weights come from gradients.
         parts: How many batches a step has; their gradients are added, each times what is fed as
             its share.
+        checks: Whether a gradient that is not finite leaves everything as it was.
 
     Raises:
         GradientError: As :func:`glow_nb.differentiate`.
@@ -191,41 +200,32 @@ def make_step(
     trained = [weight for weight in weights if weight in reached] or list(weights)
     found = emit_gradients(builder, value, trained)
     gradients = {weight: found[weight] for weight in trained}
-    updates = _take_updates(builder)
-    is_finite = _is_finite(builder, value)
-    number_kind = _number_kind(gradients)
+    changes = _take_updates(builder)
+    guard = is_finite(builder, value)
+    kind = number_kind(gradients)
     if parts == 1:
-        changes, guard, numbers = _changes(builder, optimizer, gradients)
-        updates |= changes
-        is_finite = is_finite if guard is None else builder.emit(And(is_finite, guard))
-        _save_all(builder, updates, is_finite)
-        train = builder.function()
-        return StepFunctions(forward, train, None, (), target, loss, numbers, None, number_kind)
-    share = builder.input("share", TensorType(number_kind, ()))
-    sums = {weight: _kept(builder, weight, "gradient", 0.0) for weight in trained}
+        update = emit_update(builder, optimizer, gradients, checks=checks)
+        save_all(builder, {**changes, **update.changes}, [guard, *update.guards])
+        train, numbers, check = builder.function(), update.numbers, update.check
+        return StepFunctions(forward, train, None, (), target, loss, numbers, None, kind, check)
+    share = builder.input("share", TensorType(kind, ()))
+    sums = {weight: kept_state(builder, weight, "gradient", 0.0) for weight in trained}
     for weight, state in sums.items():
-        factor = Term(builder, beside(builder, share, weight.type))
-        updates[state] = (Term(builder, state) + Term(builder, gradients[weight]) * factor).value
-    _save_all(builder, updates, is_finite)
-    train, (apply, numbers) = builder.function(), _apply_function(optimizer, sums)
-    gathered = tuple(sums.values())
+        factor = Term(builder, beside(builder, share, state.type))
+        gradient = Term(builder, as_kind(builder, gradients[weight], state.type.kind))
+        changes[state] = (Term(builder, state) + gradient * factor).value
+    save_all(builder, changes, [guard])
+    train = builder.function()
+    apply, update = _apply_function(optimizer, sums, checks=checks)
+    gathered, numbers, check = tuple(sums.values()), update.numbers, update.check
     return StepFunctions(
-        forward, train, apply, gathered, target, loss, numbers, share.name, number_kind
+        forward, train, apply, gathered, target, loss, numbers, share.name, kind, check
     )
 
 
-def _number_kind(weights: Iterable[State]) -> ElementKind:
-    """Return the kind of what is fed beside samples: float64 if a weight is, else float32."""
-    is_wide = any(weight.type.kind is ElementKind.FLOAT64 for weight in weights)
-    return ElementKind.FLOAT64 if is_wide else ElementKind.FLOAT32
-
-
-Changes = dict[State, Value]
-
-
-def _take_updates(builder: Builder) -> Changes:
+def _take_updates(builder: Builder) -> dict[State, Value]:
     """Return what the states get, and take it out of *builder*."""
-    updates: Changes = {}
+    updates: dict[State, Value] = {}
     for node in filter(is_update, builder.nodes):
         assert isinstance(node.output, State)
         updates[node.output] = node.input
@@ -234,70 +234,15 @@ def _take_updates(builder: Builder) -> Changes:
 
 
 def _apply_function(
-    optimizer: Optimizer, sums: Mapping[State, State]
-) -> tuple[Function, dict[str, str]]:
-    """Return what gives the weights new values by their *sums* of gradients and empties these.
-
-    Also the input of each number that the optimizer feeds.
-    """
+    optimizer: Optimizer, sums: Mapping[State, State], *, checks: bool
+) -> tuple[Function, Update]:
+    """Return what gives the weights new values by their *sums* of gradients and empties these."""
     builder = Builder("apply", taken=(state.name for state in (*sums, *sums.values())))
-    changes, guard, numbers = _changes(builder, optimizer, sums)
-    _save_all(builder, changes, guard)
+    update = emit_update(builder, optimizer, sums, checks=checks)
+    save_all(builder, update.changes, update.guards)
     for state in sums.values():
         builder.update(state, (Term(builder, state) * 0.0).value)
-    return builder.function(), numbers
-
-
-def _changes(
-    builder: Builder, optimizer: Optimizer, gradients: Mapping[State, Value]
-) -> tuple[Changes, Value | None, dict[str, str]]:
-    """Emit what *optimizer* makes of *gradients*.
-
-    Returns:
-        The new value of each weight and of all that is kept for it; if the length of the gradients
-        is computed, which is an output then, whether it is finite; the input of each number that
-        the optimizer feeds.
-    """
-    number = TensorType(_number_kind(gradients), ())
-    inputs = {name: builder.input(name, number) for name in optimizer.numbers(0)}
-    terms = {weight: Term(builder, gradient) for weight, gradient in gradients.items()}
-    guard = None
-    if optimizer.clip_norm is not None:
-        clipped, length = clip_to_norm(list(terms.values()), optimizer.clip_norm)
-        terms = dict(zip(terms, clipped, strict=True))
-        guard = _is_finite(builder, length.value)
-        builder.save(length.value, builder.unique_name("length"))
-    changes: Changes = {}
-    for weight, gradient in terms.items():
-        kept = {name: _kept(builder, weight, name, n) for name, n in optimizer.kept.items()}
-        numbers = {
-            name: Term(builder, beside(builder, i, weight.type)) for name, i in inputs.items()
-        }
-        old = {name: Term(builder, state) for name, state in kept.items()}
-        new = optimizer.updated(Term(builder, weight), gradient, old, numbers)
-        changes |= {kept.get(name, weight): term.value for name, term in new.items()}
-    return changes, guard, {name: input.name for name, input in inputs.items()}
-
-
-def _kept(builder: Builder, weight: State, name: str, number: float) -> State:
-    """Return a state of the shape of *weight*, full of *number*."""
-    array = np.full(weight.type.shape, number, weight.type.kind.dtype)
-    return builder.state(f"{weight.name}.{name}", array)
-
-
-def _is_finite(builder: Builder, value: Value) -> Value:
-    """Return whether *value*, of one element, is finite, as a bool of rank 0."""
-    number = beside(builder, value, value.type.with_shape(()))
-    infinite = splat(builder, number.type, np.inf, "infinity")
-    return builder.emit(Less(builder.emit(Abs(number)), infinite), "is_finite")
-
-
-def _save_all(builder: Builder, updates: Changes, guard: Value | None) -> None:
-    """Save *updates*; if *guard* is false, the states keep their values."""
-    for state, value in updates.items():
-        if guard is not None:
-            value = builder.emit(Select(beside(builder, guard, state.type), value, state))
-        builder.update(state, value)
+    return builder.function(), update
 
 
 def _reached(function: Function, value: Value) -> set[Value]:

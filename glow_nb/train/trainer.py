@@ -9,7 +9,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from glow_nb.api import as_threads
-from glow_nb.arguments import as_array, as_path, whole_number
+from glow_nb.arguments import as_array, as_path, truth, whole_number
 from glow_nb.backends import BackendLike
 from glow_nb.errors import FeedError, ModelError, OptionError
 from glow_nb.feeds import Feeds
@@ -21,7 +21,7 @@ from glow_nb.source import Trained, as_source, shapes_of
 from glow_nb.train.batches import Batches, Data, Stream, as_batches
 from glow_nb.train.checkpoint import Checkpoint, check_weights, read_checkpoint, write_checkpoint
 from glow_nb.train.engine import Engine
-from glow_nb.train.fitting import FitState, History, Score, run_fit
+from glow_nb.train.fitting import FitState, History, Place, Score, run_fit
 from glow_nb.train.losses import LossFunction, samples_of
 from glow_nb.train.numbers import MOST_INTEGER
 from glow_nb.train.optimizers import Optimizer
@@ -46,9 +46,10 @@ class Trainer:
     open are those of the batches; for each set of sizes a step is compiled, and so is what
     :meth:`predict` runs. Of these networks the 16 that were used last are kept.
 
+    An interrupt (Ctrl-C) ends a step or lets it be: weights, what is kept for them, the number of
+    the step and random numbers are all from before it, or all from after it.
+
     Attributes:
-        steps: How many steps were made.
-        epochs: How many epochs of ``fit`` were made.
         loss: What is made small.
         optimizer: How.
     """
@@ -64,6 +65,7 @@ class Trainer:
         seed: int = 0,
         recompute: int | str | None = None,
         micro_batches: int = 1,
+        check_gradients: bool = True,
         output: str | None = None,
         metrics: Mapping[str, Metric] | None = None,
         backend: BackendLike = "cpu",
@@ -87,6 +89,10 @@ class Trainer:
                 A part counts as its targets do in the loss of the whole (by their class weights, if
                 they are not ignored), and must have one that does. With a function as loss all
                 parts count the same.
+            check_gradients: Refuse a step if a gradient is not finite, though the loss is. All
+                gradients are made before the first weight changes, which needs memory for them
+                (and a reading of each): False saves that, and such a gradient reaches its weight.
+                With ``clip_norm=`` they are looked at in any case.
             output: Which output the loss is for; the only one by default.
             metrics: What ``evaluate`` computes besides the loss, by name.
             backend: As for ``glow_nb.compile``.
@@ -103,7 +109,6 @@ class Trainer:
         if not isinstance(optimizer, Optimizer):
             raise OptionError(f"optimizer={optimizer!r:.80}: give one of glow_nb.train, as Adam()")
         self.loss, self.optimizer = loss, optimizer
-        self.steps = self.epochs = 0
         self._seed = whole_number("seed", seed, 0, MOST_INTEGER)
         if not isinstance(metrics, Mapping | None):
             raise OptionError(f"metrics={metrics!r:.80}: give a dict of functions by name")
@@ -111,7 +116,8 @@ class Trainer:
         if "loss" in self._metrics:
             raise OptionError("metrics: 'loss' is the name of the loss itself; choose another one")
         self._output = output
-        self._fit: FitState | None = None
+        self._place = Place(FitState(begin=0))
+        self._goes_on_at: int | None = None  # the steps of a checkpoint within a fit
         self._engine = Engine(
             as_source(function),
             loss,
@@ -119,6 +125,7 @@ class Trainer:
             frozen=_as_patterns(frozen),
             output=output,
             parts=whole_number("micro_batches", micro_batches, 1),
+            checks=truth("check_gradients", check_gradients),
             seed=self._seed,
             recompute=recompute,
             backend=backend,
@@ -126,9 +133,19 @@ class Trainer:
         )
 
     @property
+    def steps(self) -> int:
+        """How many steps were made."""
+        return self._engine.states.steps
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs of ``fit`` were made."""
+        return self._place.fit.epochs
+
+    @property
     def weights(self) -> dict[str, Array]:
         """Copies of the weights that are trained, by name."""
-        values = self._engine.values()
+        _, values = self._engine.states.snapshot()
         return {name: values[name] for name in self._engine.weights}
 
     @property
@@ -151,16 +168,12 @@ class Trainer:
         Raises:
             FeedError: The arrays do not fit the network or the loss; nothing was changed.
             TrainingError: The loss is not finite, and the error names the first operator whose
-                result is not; or with ``clip_norm=`` the length of the gradients is not finite.
-                Nothing was changed. Without ``clip_norm=`` nobody looks at the gradients: one that
-                is not finite, though the loss is, reaches its weight, and the next step fails.
-                A length that is never reached has them looked at, and needs memory for all of them.
+                result is not; or a gradient is not, or with ``clip_norm=`` the length of all, and
+                it names the weights. Nothing was changed.
             GradientError: The loss depends on no weight, or operators on the way have no gradient.
         """
         arrays, wanted = self._checked(inputs, targets)
-        loss = self._engine.step(arrays, wanted, self.optimizer.numbers(self.steps))
-        self.steps += 1
-        return loss
+        return self._engine.step(arrays, wanted)
 
     def _checked(self, inputs: Feeds, targets: Array) -> tuple[dict[str, Array], Array]:
         wanted = as_array("targets", targets)
@@ -215,18 +228,19 @@ class Trainer:
         judged = None if validation is None else self._judged(validation)
         if path is not None:
             check_writable(path)
-        state = self._fit or FitState(begin=self.epochs)
+        if self._unfinished_fit is None:
+            self._place.fit = FitState(begin=self.epochs)
 
         def after_step() -> None:
-            is_end = state.batch == 0
+            fit = self._place.fit
+            is_end = fit.batch == 0
             if path is not None and (is_end or (steps and self.steps % steps == 0)):
-                is_done = is_end and self.epochs >= state.begin + wanted
-                self._save(path, None if is_done else state)
+                is_done = is_end and fit.epochs >= fit.begin + wanted
+                self._save(path, None if is_done else fit)
 
-        self._fit = None
-        return run_fit(
-            self,
-            state,
+        history = run_fit(
+            self.step,
+            self._place,
             data,
             wanted,
             validate=None if judged is None else lambda: self._evaluate(judged),
@@ -234,6 +248,13 @@ class Trainer:
             after_step=after_step,
             progress=progress,
         )
+        self._goes_on_at = None
+        return history
+
+    @property
+    def _unfinished_fit(self) -> FitState | None:
+        """Where a ``fit`` is that was loaded, if no step was made since."""
+        return self._place.fit if self._goes_on_at == self.steps else None
 
     def evaluate(self, batches: Data) -> Score:
         """Return the mean loss of all samples, and of each metric, the weights being as they are.
@@ -297,14 +318,13 @@ class Trainer:
         It is a safetensors file with the weights, what the optimizer keeps for them, and how many
         steps and epochs were made. The file is replaced whole.
         """
-        self._save(as_path(path), self._fit)
+        self._save(as_path(path), self._unfinished_fit)
 
     def _save(self, path: Path, fit: FitState | None) -> None:
-        values, weights = self._engine.values(), tuple(self._engine.weights)
-        kept = tuple(self.optimizer.kept)
-        write_checkpoint(
-            path, Checkpoint(values, weights, kept, self.steps, self.epochs, self._seed, fit)
-        )
+        steps, values = self._engine.states.snapshot()
+        weights, kept = tuple(self._engine.weights), tuple(self.optimizer.kept)
+        epochs = self.epochs if fit is None else fit.epochs
+        write_checkpoint(path, Checkpoint(values, weights, kept, steps, epochs, self._seed, fit))
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Go on from a checkpoint of the same network and kind of optimizer.
@@ -322,9 +342,11 @@ class Trainer:
                 f"{type(self.optimizer).__name__} keeps {list(self.optimizer.kept)}; load it into "
                 "a trainer with the optimizer that it was written with"
             )
-        self._engine.restore(found.values, found.seed)
-        self.steps, self.epochs, self._seed = found.steps, found.epochs, found.seed
-        self._fit = found.fit
+        self._engine.restore(found.values, found.steps, found.seed)
+        self._seed = found.seed
+        self._goes_on_at = None
+        self._place.fit = found.fit or FitState(begin=found.epochs)
+        self._goes_on_at = None if found.fit is None else found.steps
 
     @override
     def __repr__(self) -> str:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from glow_nb.observers import PrintDiff, WriteIR, each
 from glow_nb.state_files import load_state, save_state
 from glow_nb.state_store import StateStore
 from glow_nb.types import Array
+from tests.interrupts import interrupted_at_each_line
 
 ONES = np.ones(3, np.float32)
 BACKENDS = ["interpreter", pytest.param("cpu", marks=pytest.mark.jit)]
@@ -51,6 +53,16 @@ def twice(total: State, name: str = "twice") -> Function:
     b = Builder(name)
     b.save(b.emit(ops.Add(total, total)), "y")
     return b.function()
+
+
+RUN_FILES = (
+    "glow_nb/claims.py",
+    "glow_nb/state_store.py",
+    "glow_nb/backends/interpreter.py",
+    "glow_nb/backends/cpu/executable.py",
+    "glow_nb/codegen/loaded_program.py",
+    "glow_nb/codegen/threads.py",
+)
 
 
 def new_total() -> State:
@@ -227,6 +239,60 @@ def test_no_run_of_many_threads_is_lost() -> None:
     assert set(net.state["total"].tolist()) == {len(done)}
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_run_that_is_interrupted_at_any_line_locks_nothing(backend: str) -> None:
+    """Tracebacks, which keep the variables of a run, are kept, as an interactive session does."""
+    net = glow_nb.compile(counter(new_total()), backend=backend, threads=1)
+    net.run(ONES)
+    kept = []
+
+    def run() -> None:
+        try:
+            net.run(ONES)
+        except KeyboardInterrupt as error:
+            kept.append(error)
+            raise
+
+    for _ in interrupted_at_each_line(run, "glow_nb/network.py", *RUN_FILES):
+        before = net.state["total"]
+        net.run(ONES)
+        np.testing.assert_array_equal(net.state["total"], before + 1)
+    assert len(kept) > 20
+
+
+def test_an_assignment_that_is_interrupted_changes_all_states_or_none() -> None:
+    store = StateStore([State.of(name, 0 * ONES) for name in "abc"])
+    new = dict.fromkeys("abc", ONES)
+    for _ in interrupted_at_each_line(lambda: store.put_all(new | {"d": ONES}), *RUN_FILES):
+        assert {float(array[0]) for array in store.values()} in ({0.0}, {1.0})
+        store.update_all(dict.fromkeys(store, 0 * ONES))
+    assert list(store) == ["a", "b", "c", "d"]
+
+
+def test_another_thread_goes_on_after_an_interrupted_run() -> None:
+    store = StateStore([State.of("a", ONES)])
+    begun = threading.Event()
+
+    def interrupted() -> None:
+        store.for_a_run().__enter__()  # and never gives it back
+        begun.set()
+
+    thread = threading.Thread(target=interrupted)
+    thread.start()
+    begun.wait()
+    thread.join()
+    store["a"] = 2 * ONES
+
+
+def test_a_run_on_an_exit_stack_is_in_progress_until_its_end() -> None:
+    store = StateStore([State.of("a", ONES)])
+    with ExitStack() as stack:
+        stack.enter_context(store.for_a_run())
+        with pytest.raises(StateError, match="in use by another run"):
+            store["a"] = ONES
+    store["a"] = ONES
+
+
 def test_who_reads_holds_up_a_run_and_nobody_else() -> None:
     net = glow_nb.compile(counter(new_total()), backend="interpreter")
     with net.state.for_reading() as arrays:
@@ -397,6 +463,7 @@ def test_files_that_are_no_state_are_refused(tmp_path: Path) -> None:
 SAVING = """
 import itertools, sys
 import numpy as np
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from glow_nb.hlir.graph import State

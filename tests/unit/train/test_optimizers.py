@@ -9,9 +9,10 @@ from glow_nb.errors import OptionError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.terms import Term
-from glow_nb.train import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop, Trainer
+from glow_nb.train import SGD, Adagrad, Adam, AdamW, Constant, Optimizer, RMSprop, Trainer
 from glow_nb.train.sums import total
-from glow_nb.types import Array
+from glow_nb.types import Array, ElementKind
+from tests.unit.train.trainers import POINTS, REGIONS, make
 
 WEIGHT = np.array([0.5, -1.2, 2.0])
 GRADIENTS = np.array([[0.3, -2.0, 0.0], [1.5, 0.25, -0.5], [-0.75, 1.0, 4.0]])
@@ -102,7 +103,13 @@ def test_gradients_that_are_short_are_not_clipped() -> None:
         lambda: SGD(momentum=float("inf")),
         lambda: SGD(clip_norm=0.0),
         lambda: Adam(beta1=1.0),
+        lambda: Adam(epsilon=0.0),
+        lambda: SGD(momentum=2.0),
+        lambda: SGD(momentum=0.5, nesterov="yes"),  # type: ignore[arg-type]
         lambda: RMSprop(alpha=-1.0),
+        lambda: RMSprop(alpha=1.5),
+        lambda: RMSprop(momentum=1.5),
+        lambda: Adagrad(epsilon=0.0),
         lambda: Adagrad(l1=-1.0),
     ],
 )
@@ -110,3 +117,62 @@ def test_numbers_without_meaning_are_refused(make: object) -> None:
     assert callable(make)
     with pytest.raises(OptionError, match=r"^\w+="):
         make()
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_weights_of_16_bits_are_updated_in_32(kind: str, parts: int) -> None:
+    """Squares of these gradients, and the usual epsilon, are 0 in 16 bits: steps were infinite."""
+    dtype = ElementKind(kind).dtype
+    weights, gradients = np.array([[1.0, -2.0, 3.0]]), np.array([[1e-4, -1e-5, 2e-4]])
+
+    def model(batch: int) -> Function:
+        builder = Builder("net")
+        input = Term(builder, builder.input("x", f"{kind}<{batch} x 3>"))
+        w = Term(builder, builder.constant("w", weights.astype(dtype)))
+        builder.save((input * w).value, "y")
+        return builder.function()
+
+    optimizer = Adam(0.1)
+    trainer = Trainer(
+        model, loss=product, optimizer=optimizer, micro_batches=parts, backend="interpreter"
+    )
+    batch = gradients.repeat(2, axis=0).astype(dtype)
+    expected, moment, second = weights.astype(dtype), np.zeros((1, 3)), np.zeros((1, 3))
+    for t in range(1, 4):
+        trainer.step(np.ones((2, 3), dtype), batch)
+        gradient = batch.astype(np.float64)[:1]
+        moment = 0.9 * moment + 0.1 * gradient
+        second = 0.999 * second + 0.001 * gradient**2
+        change = moment / (1 - 0.9**t) / (np.sqrt(second / (1 - 0.999**t)) + 1e-8)
+        expected = (expected.astype(np.float64) - 0.1 * change).astype(dtype)
+    np.testing.assert_allclose(
+        trainer.weights["w"].astype(float), expected.astype(float), rtol=2e-2 / parts
+    )
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "message"),
+    [
+        (Adam(epsilon=1e-50), "epsilon=1e-50: it is 0.0 as float32, .* float16 .* give a larger"),
+        (SGD(weight_decay=1e40), r"weight_decay=1e\+40: it is inf as float32"),
+    ],
+)
+def test_numbers_that_their_kind_cannot_hold_are_refused(
+    optimizer: Optimizer, message: str
+) -> None:
+    def model(batch: int) -> Function:
+        builder = Builder("net")
+        w = Term(builder, builder.constant("w", np.ones((1, 3), np.float16)))
+        input = builder.input("x", f"float16<{batch} x 3>")
+        builder.save((Term(builder, input) * w).value, "y")
+        return builder.function()
+
+    with pytest.raises(OptionError, match=message):
+        Trainer(model, loss=product, optimizer=optimizer, backend="interpreter")
+
+
+def test_a_rate_that_is_infinite_as_it_is_fed_is_refused() -> None:
+    trainer = make(optimizer=SGD(Constant(1e40)))
+    with pytest.raises(OptionError, match=r"rate=1e\+40: it is not finite as float32"):
+        trainer.step(POINTS[:4], REGIONS[:4])

@@ -10,11 +10,11 @@ import pytest
 from glow_nb.errors import FeedError, GradientError, OptionError, TrainingError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
-from glow_nb.hlir.ops import BitCast, MatMul
+from glow_nb.hlir.ops import BitCast, MatMul, Mul
 from glow_nb.hlir.ops.elementwise import Sqrt
 from glow_nb.hlir.terms import Term
 from glow_nb.network import CompiledNetwork
-from glow_nb.train import Adam, MeanSquaredError, SoftmaxCrossEntropy
+from glow_nb.train import SGD, Adam, MeanSquaredError, SoftmaxCrossEntropy, Trainer
 from glow_nb.train.sums import mean
 from glow_nb.types import Array, ElementKind
 from tests.unit.train.networks import dropping
@@ -57,16 +57,51 @@ def test_gradients_that_are_not_finite_though_the_loss_is(parts: int) -> None:
         b.save(b.emit(MatMul(b.input("x", f"float32<{batch} x 4>"), w)), "y")
         return b.function()
 
-    def root(builder: Builder, prediction: Value, target: Value) -> Value:
-        return mean(Term(builder, prediction).apply(Sqrt))
-
     optimizer = Adam(0.1, clip_norm=1.0)
     trainer = make(function=build, loss=root, optimizer=optimizer, micro_batches=parts)
     points = np.abs(POINTS[:4])
-    with pytest.raises(TrainingError, match=r"length of the gradients .* though the loss is 0\.0"):
+    with pytest.raises(
+        TrainingError, match=r"length of the gradients .*'w'.* though the loss is 0\.0"
+    ):
         trainer.step(points, points)
     assert trainer.steps == 0
     np.testing.assert_array_equal(trainer.weights["w"], np.zeros((4, 3)))
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("backend", ["interpreter", pytest.param("cpu", marks=pytest.mark.jit)])
+def test_a_gradient_that_is_not_finite_is_refused_with_its_weight(parts: int, backend: str) -> None:
+    """The slope of a root at 0 is infinite; the other weight of the network stays as it is, too."""
+    optimizer, points = SGD(0.1, momentum=0.9), np.abs(POINTS[:4])
+    options: dict[str, Any] = {
+        "loss": root,
+        "optimizer": optimizer,
+        "micro_batches": parts,
+        "threads": 1,
+    }
+    trainer = Trainer(scaled_product, backend=backend, **options)
+    with pytest.raises(
+        TrainingError, match=r"the gradient of 'scale', 'w' is not finite, though the loss is 0\.0"
+    ):
+        trainer.step(points, points)
+    assert trainer.steps == 0
+    np.testing.assert_array_equal(trainer.weights["w"], np.zeros((4, 3)))
+    np.testing.assert_array_equal(trainer.weights["scale"], np.ones((1, 4)))
+    unchecked = Trainer(scaled_product, backend=backend, check_gradients=False, **options)
+    unchecked.step(points, points)
+    assert not np.isfinite(unchecked.weights["w"]).any()
+
+
+def scaled_product(batch: int) -> Function:
+    b = Builder("scaled")
+    x = b.input("x", f"float32<{batch} x 4>")
+    scaled = b.emit(Mul(x, b.constant("scale", np.ones((1, 4), np.float32))))
+    b.save(b.emit(MatMul(scaled, b.constant("w", np.zeros((4, 3), np.float32)))), "y")
+    return b.function()
+
+
+def root(builder: Builder, prediction: Value, target: Value) -> Value:
+    return mean(Term(builder, prediction).apply(Sqrt))
 
 
 def test_a_function_as_loss_whose_targets_do_not_fit() -> None:
@@ -102,8 +137,9 @@ def test_an_interrupt_within_a_step_undoes_its_parts(monkeypatch: pytest.MonkeyP
 
 def test_a_part_whose_targets_are_all_ignored() -> None:
     trainer = make(loss=SoftmaxCrossEntropy(ignored_index=-1), micro_batches=2)
-    with pytest.raises(FeedError, match="targets: all are -1"):
-        trainer.step(POINTS[:4], np.array([-1, -1, 0, 1]))
+    message = "micro-batch 2 of 2, samples 2 to 3 of the batch: targets: all are -1.*; give fewer"
+    with pytest.raises(FeedError, match=message):
+        trainer.step(POINTS[:4], np.array([0, 1, -1, -1]))
 
 
 def test_targets_whose_weights_are_all_0() -> None:

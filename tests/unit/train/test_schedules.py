@@ -45,6 +45,7 @@ def test_peak_between_two_steps_is_never_exceeded() -> None:
         lambda: Constant(float("nan")),
         lambda: StepDecay(0.1, 0),
         lambda: Cosine(0.1, 0),
+        lambda: Cosine(0.1, 10, least=0.2),
         lambda: WarmUp(0, 0.1),
         lambda: WarmUp(3, -0.1),
         lambda: OneCycle(0.0, 10),
