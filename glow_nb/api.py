@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import time
@@ -9,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import IO, TYPE_CHECKING, Union
+from typing import IO, TYPE_CHECKING, Never, Union
 
 from glow_nb import compiler, pipelines
 from glow_nb.arguments import (
@@ -19,6 +20,7 @@ from glow_nb.arguments import (
     as_constants,
     as_path,
     as_shapes,
+    described,
     whole_number,
 )
 from glow_nb.backends import Backend, BackendLike, VariantBackend, backend_named
@@ -27,8 +29,9 @@ from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.defaults import Defaults
 from glow_nb.dynamic import DynamicNetwork, describe_sizes
 from glow_nb.errors import GlowWarning, OptionError, UnboundDimension
-from glow_nb.files import SUFFIX, load_all_text
+from glow_nb.files import SUFFIX, is_ir_text, load_all_text, parse_all_text
 from glow_nb.freed_memory import return_freed_memory
+from glow_nb.habits import refuse_arguments
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
 from glow_nb.hlir.optimize import GRAPH_PASSES
@@ -70,7 +73,8 @@ def load(
 
     Args:
         graph: The path of an ONNX model or of IR text (``.glow``), the bytes of a model, an
-            ``onnx.ModelProto``, a Function, a Module with one function, or a Program.
+            ``onnx.ModelProto``, IR text itself, a Function, a Module with one function, or a
+            Program.
         shapes: Sizes of symbolic dimensions by name, or whole shapes by input name. An initializer
             that the model lists as an input, too, becomes an input by a whole shape.
         constants: Inputs of an ONNX model that are fixed to these arrays and no inputs any more;
@@ -131,6 +135,8 @@ def load_module(path: str | os.PathLike[str]) -> Module:
 
 def _source(graph: Graph) -> Function | Module | Program | Model:
     """Return what *graph* names or holds: IR, or an ONNX model that is read and not imported."""
+    if isinstance(graph, str) and is_ir_text(graph):
+        graph = parse_all_text(graph)
     if isinstance(graph, str | os.PathLike):
         graph = as_path(graph)
     if isinstance(graph, str | os.PathLike) and _is_text(graph):
@@ -145,8 +151,9 @@ def _source(graph: Graph) -> Function | Module | Program | Model:
 
     if not isinstance(graph, str | bytes | os.PathLike) and not hasattr(graph, "graph"):
         raise OptionError(
-            f"{graph!r:.80} is a {type(graph).__name__}; give a path, the bytes of a model, an "
-            "onnx.ModelProto, a Function, a Module or a Program"
+            f"{described(graph)} is no model; give a path, the bytes of a model, an "
+            "onnx.ModelProto, a Function, a Module or a Program; a model in another library is "
+            "exported to ONNX first, as torch.onnx.export does"
         )
     report("reading the model")
     return load_model(graph)
@@ -199,6 +206,7 @@ def compile(
     program_pipeline: Pipeline | None = None,
     observer: Observer | None = None,
     state: StateStore | None = None,
+    **others: Never,
 ) -> Network:
     """Compile a neural network for this machine.
 
@@ -228,6 +236,7 @@ def compile(
         observer: Called after every step, in order; see :mod:`glow_nb.observers`.
         state: What to keep states in: give that of another network, ``net.state``, and both work on
             the same ones. States that it does not hold yet are added. By default it is a new one.
+        others: Nothing; the error about an argument of another runtime says what is meant here.
 
     Returns:
         A network whose ``run`` takes and gives arrays.
@@ -240,6 +249,7 @@ def compile(
         StateError: *state* holds one of the name of another type.
         MemoryLimitError: A run needs more memory than this process may have.
     """
+    refuse_arguments("compile", others, list(inspect.signature(compile).parameters)[:-1])
     cores = as_threads(threads)
     if observer is not None:
         check_observer(observer)
@@ -272,7 +282,7 @@ def compile(
 
 def _called(graph: Graph) -> str:
     """Return what progress calls *graph*."""
-    if isinstance(graph, str | os.PathLike):
+    if isinstance(graph, str | os.PathLike) and not is_ir_text(graph):
         return format_name(as_path(graph).name)
     return format_name(graph.name) if isinstance(graph, Function | Program) else "the model"
 

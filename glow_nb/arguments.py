@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -17,6 +18,9 @@ from glow_nb.types import Array
 
 Shapes = Mapping[str, int | Sequence[int]]
 Constants = Mapping[str, Array]
+
+_ADDRESS = re.compile(r"[A-Za-z][\w+.-]+:/")
+"""The beginning of an address; one letter would be a drive."""
 
 MOST_THREADS = 1024
 """A team of more threads takes longer to start and to meet than any machine is worth."""
@@ -142,11 +146,26 @@ def array_of_numbers(kind: type[GlowError], subject: str, value: object) -> Arra
 
 
 def as_path(path: object) -> Path:
-    """Return *path*; raise OptionError if it is neither text nor a path, or names no file."""
+    """Return *path*, in which ``~`` is the user's folder.
+
+    Raises:
+        OptionError: It is neither text nor a path, or names no file.
+    """
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "\0" in text or not _has_bytes(text):
-        raise OptionError(f"{path!r:.80} is no path; give that of a file, as text or a Path")
+        raise OptionError(f"{described(path)} is no path; give that of a file, as text or a Path")
+    if _ADDRESS.match(text):
+        raise OptionError(f"{text!r:.200} is an address; download the file, and give its path")
+    if text.startswith("~") and not os.path.exists(text):
+        text = os.path.expanduser(text)
     return Path(text)
+
+
+def described(value: object) -> str:
+    """Return what errors call an argument: its text if that is short and says something."""
+    if isinstance(value, str | bytes | int | float | None | Path):
+        return f"{value!r:.80}"
+    return f"a {type(value).__name__}"
 
 
 def _has_bytes(text: str) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
+from glow_nb.outputs import Outputs
 from glow_nb.text import TokenReader, format_name
 from glow_nb.types import Array, ElementKind, TensorType
 
@@ -75,9 +76,9 @@ def problem_of(outputs: Mapping[str, tuple[TensorType, Counted | None]]) -> str:
 def cut(arrays: Mapping[str, Array], counted: Mapping[str, Counted]) -> dict[str, Array]:
     """Return *arrays* by output name without their padding, and without the counts."""
     if not counted:
-        return dict(arrays)
+        return Outputs(arrays)
     hidden = {each.count for each in counted.values()}
-    kept = {name: array for name, array in arrays.items() if name not in hidden}
+    kept = Outputs((name, array) for name, array in arrays.items() if name not in hidden)
     for name, each in counted.items():
         whole = (slice(None),) * each.axis
         kept[name] = kept[name][(*whole, slice(int(arrays[each.count])))].copy()

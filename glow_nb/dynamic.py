@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Never, Protocol, runtime_checkable
 
 from typing_extensions import override
 
 from glow_nb.arguments import Shapes, as_array, as_shapes
 from glow_nb.background import Background, done_now
 from glow_nb.errors import GlowError, OptionError
-from glow_nb.feeds import Feeds, check_open_feeds, name_feeds
+from glow_nb.feeds import Feeds, check_open_feeds, gathered, name_feeds
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.memory_report import MemoryReport
@@ -120,8 +120,10 @@ class DynamicNetwork(Network):
         return tuple(self._variants.ready().values())
 
     @override
-    def run(self, inputs: Feeds) -> dict[str, Array]:
+    def run(self, inputs: Feeds | None = None, *more: Never, **by_name: Array) -> dict[str, Array]:
         """Run the network, compiling it first if these sizes are new."""
+        if inputs is None or more or by_name:
+            inputs = gathered(self._model.inputs, inputs, more, by_name)
         network, feeds = self._network_for(inputs)
         return network.run(feeds)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from glow_nb.arguments import array_of_numbers, fits_as_it_is
 from glow_nb.errors import FeedError
+from glow_nb.misfits import fits, wrong_kind, wrong_shape
 from glow_nb.schema import closest
 from glow_nb.types import Array, SymbolicType, TensorType
 
@@ -65,7 +67,8 @@ def name_feeds(
     if not isinstance(feeds, (dict, Mapping)):  # a dict is recognized faster
         if len(names) != 1:
             raise FeedError(
-                f"the network has {len(names)} inputs; feed a dict with the names {list(names)}"
+                f"a {type(feeds).__name__} is fed, and the network has {len(names)} inputs; feed "
+                f"them by their names, {_example(names)}"
             )
         return dict.fromkeys(names, feeds)
     if feeds.keys() == names:
@@ -82,19 +85,52 @@ def name_feeds(
     return feeds
 
 
+def gathered(
+    names: Collection[str],
+    inputs: Feeds | None,
+    more: Sequence[object],
+    by_name: Mapping[str, Array],
+) -> Feeds:
+    """Return what is fed by the call ``run(inputs, *more, **by_name)``, which is unusual.
+
+    Keywords are names of inputs; the one that *inputs* itself is called like may be named so.
+
+    Raises:
+        FeedError: Something is fed twice, or without a name, or nothing is fed.
+    """
+    if more:
+        raise FeedError(
+            f"run was called with {1 + len(more)} arguments; it takes the feeds alone, and returns "
+            f"all outputs by name: {_example(names)}"
+        )
+    if inputs is None and not by_name:
+        raise FeedError(f"nothing is fed: {_example(names)}")
+    if inputs is None:
+        return by_name
+    if not isinstance(inputs, Mapping):
+        if "inputs" not in names:
+            raise FeedError(f"one array is fed without a name: {_example(names)}")
+        inputs = {"inputs": inputs}
+    twice = [name for name in inputs if name in by_name]
+    if twice:
+        raise FeedError(f"input(s) {twice} are fed twice; leave one of them out")
+    return {**inputs, **by_name}
+
+
+def _example(names: Iterable[str]) -> str:
+    """Return how the inputs called *names* are fed."""
+    first, rest = list(islice(names, 3)), ", ..."
+    shown = ", ".join(f"{name!r}: array" for name in first)
+    return f"run({{{shown}{rest if len(first) == 3 else ''}}})"
+
+
 def as_fitting(subject: str, value: object, wanted: TensorType) -> Array:
     """Return *value* as an array that a kernel can read, or raise FeedError about the *subject*."""
     dtype, array = wanted.kind.dtype, array_of_numbers(FeedError, subject, value)
     if array.dtype.newbyteorder("=") != dtype:
-        raise FeedError(
-            f"{subject}: dtype is {array.dtype}, the network takes {wanted.kind.value}; "
-            f"convert it with .astype({wanted.kind.value!r})"
-        )
+        raise wrong_kind(subject, value, array, wanted.kind)
     if array.shape != wanted.shape:
-        raise FeedError(
-            f"{subject}: shape is {list(array.shape)}, the network takes {list(wanted.shape)}; "
-            "reshape it, or compile for this shape"
-        )
+        raise wrong_shape(subject, array.shape, wanted.shape)
     return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
@@ -106,21 +142,11 @@ def check_open_feeds(inputs: Mapping[str, SymbolicType], feeds: Mapping[str, Arr
             continue
         array = feeds[name]
         if type.kind is not None and array.dtype.newbyteorder("=") != type.kind.dtype:
-            raise FeedError(
-                f"input {name!r}: dtype is {array.dtype}, the network takes "
-                f"{type.kind.value}; convert it with .astype({type.kind.value!r})"
-            )
+            raise wrong_kind(f"input {name!r}", array, array, type.kind)
         if type.shape is None:
             continue
-        fits = array.ndim == len(type.shape) and all(
-            isinstance(want, str) or want == got
-            for want, got in zip(type.shape, array.shape, strict=True)
-        )
-        if not fits:
-            raise FeedError(
-                f"input {name!r}: shape is {list(array.shape)}, the network takes "
-                f"{list(type.shape)}; reshape it"
-            )
+        if not fits(array.shape, type.shape):
+            raise wrong_shape(f"input {name!r}", array.shape, type.shape)
         for want, got in zip(type.shape, array.shape, strict=True):
             if not isinstance(want, str):
                 continue

@@ -41,6 +41,9 @@ SUFFIX = ".glow"
 
 T = TypeVar("T")
 
+_BEGINNING = re.compile(r"(\s|//[^\n]*\n)*(func\s*@|(constant|state)\s*%|declare\s*@)")
+"""How IR text begins, behind comments."""
+
 _PAIR = re.compile(r"// constants ([0-9a-f]{16}),")
 
 
@@ -57,10 +60,12 @@ def load_text(path: str | os.PathLike[str]) -> Function | Program:
 
 def load_all_text(path: str | os.PathLike[str]) -> Module | Program:
     """Do what :func:`load_text` does, for text of any number of functions."""
-    text, place, constants = _read(Path(path))
-    if _is_program(text):
-        return parse_program(text, place, constants)
-    return parse_module(text, place, constants)
+    return parse_all_text(*_read(Path(path)))
+
+
+def is_ir_text(graph: object) -> bool:
+    """Return whether *graph* is IR text itself, and no path of it."""
+    return isinstance(graph, str) and _BEGINNING.match(graph) is not None
 
 
 def _read(path: Path) -> tuple[str, str, dict[str, Array]]:
@@ -96,6 +101,15 @@ def parse_text(
     if _is_program(text):
         return parse_program(text, path, constants)
     return parse_function(text, path, constants)
+
+
+def parse_all_text(
+    text: str, path: str = "<text>", constants: Mapping[str, Array] | None = None
+) -> Module | Program:
+    """Do what :func:`parse_text` does, for text of any number of functions."""
+    if _is_program(text):
+        return parse_program(text, path, constants)
+    return parse_module(text, path, constants)
 
 
 def _is_program(text: str) -> bool:

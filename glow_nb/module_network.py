@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Never, NoReturn
 
 from typing_extensions import override
 
@@ -76,7 +76,7 @@ class ModuleNetwork(Network):
         self._choose("outputs")
 
     @override
-    def run(self, inputs: Feeds) -> dict[str, Array]:
+    def run(self, inputs: Feeds | None = None, *more: Never, **by_name: Array) -> dict[str, Array]:
         self._choose("run")
 
     @override

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Never, NoReturn
 
 from typing_extensions import override
 
@@ -16,12 +16,13 @@ from glow_nb.backends.backend import DirectExecutable, StatefulExecutable
 from glow_nb.counted import cut, visible_types
 from glow_nb.defaults import Defaults
 from glow_nb.errors import GlowError, OptionError, UnsupportedError
-from glow_nb.feeds import FeedCheck, Feeds
+from glow_nb.feeds import FeedCheck, Feeds, gathered
 from glow_nb.foreign import foreign
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.memory_limit import out_of_memory, within_memory
 from glow_nb.memory_report import MemoryReport, report_memory
+from glow_nb.outputs import Outputs
 from glow_nb.schema import closest
 from glow_nb.state_files import load_state, save_state
 from glow_nb.state_store import StateStore
@@ -102,8 +103,12 @@ class Network(ABC):
         """Name and type of each output, in order; sizes that are open show as their names."""
 
     @abstractmethod
-    def run(self, inputs: Feeds) -> dict[str, Array]:
-        """Run the network on one array for each input; return new arrays by output name."""
+    def run(self, inputs: Feeds | None = None, *more: Never, **by_name: Array) -> dict[str, Array]:
+        """Run the network on one array for each input; return new arrays by output name.
+
+        ``run({"x": images})``, ``run(x=images)`` and, if there is one input, ``run(images)`` are
+        the same.
+        """
 
     @abstractmethod
     def profile(self, inputs: Feeds, *, runs: int = 20, limits: bool = True) -> Profile:
@@ -143,9 +148,11 @@ class Network(ABC):
     def source(self) -> str:
         """The generated source: the entry and every kernel once."""
 
-    def __call__(self, inputs: Feeds) -> dict[str, Array]:
+    def __call__(
+        self, inputs: Feeds | None = None, *more: Never, **by_name: Array
+    ) -> dict[str, Array]:
         """Do what :meth:`run` does."""
-        return self.run(inputs)
+        return self.run(inputs, *more, **by_name)
 
     @override
     def __reduce_ex__(self, protocol: object) -> NoReturn:
@@ -286,13 +293,15 @@ class CompiledNetwork(Network):
         return speaks_of + self._executable.source
 
     @override
-    def run(self, inputs: Feeds) -> dict[str, Array]:
+    def run(self, inputs: Feeds | None = None, *more: Never, **by_name: Array) -> dict[str, Array]:
         """Run the network.
 
         Args:
             inputs: One array for each input by name, or a bare array if there is one input. Shape
                 and dtype must be those of :attr:`inputs`. Contiguous arrays are not copied. Arrays
                 for some of :attr:`defaults` may be among them.
+            more: Nothing; all outputs are returned, so that none need be chosen.
+            by_name: Arrays by keyword in place of a dict, ``run(x=images)``.
 
         Returns:
             New arrays by output name, in the model's order. Arrays of 32 MiB or more do not
@@ -304,6 +313,8 @@ class CompiledNetwork(Network):
             StateError: The state is in use by another run.
             MemoryLimitError: The system gives no memory for the run.
         """
+        if inputs is None or more or by_name:
+            inputs = gathered(self._feeds.types, inputs, more, by_name)
         if self._direct_run is not None:
             found = self._direct_run(inputs)
             if found is not None:
@@ -316,7 +327,7 @@ class CompiledNetwork(Network):
                 results = self._run(arrays)
             except MemoryError as error:
                 raise out_of_memory(f"network {self.program.name!r}", error) from error
-        outputs = dict(zip(self._output_names, results, strict=True))
+        outputs = Outputs(zip(self._output_names, results, strict=True))
         return cut(outputs, self._counted) if self._counted else outputs
 
     @override

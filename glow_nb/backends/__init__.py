@@ -68,7 +68,9 @@ def backend_named(
 
 def _named(name: str) -> Backend | BackendOptions:
     if name not in BACKENDS:
-        raise OptionError(f"unknown backend {name!r}; use one of {', '.join(sorted(BACKENDS))}")
+        known = f"use one of {', '.join(sorted(BACKENDS))}, which run on this processor"
+        hint = f"did you mean {name.lower()!r}?" if name.lower() in BACKENDS else known
+        raise OptionError(f"unknown backend {name!r}; {hint}")
     return BACKENDS[name]()
 
 

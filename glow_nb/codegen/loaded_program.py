@@ -25,6 +25,7 @@ from glow_nb.codegen.threads import Team
 from glow_nb.errors import CompileError, FeedError
 from glow_nb.kernels.target import Target
 from glow_nb.memory_limit import require_memory, require_run_memory
+from glow_nb.outputs import Outputs
 from glow_nb.state_store import LentState, StateStore
 from glow_nb.types import Array, ElementKind, TensorType
 
@@ -140,7 +141,7 @@ class LoadedProgram:
                 if not fits_as_it_is(array, dtype, shape):
                     return None
                 addresses.append(address_of(array))
-            results = {}
+            results = Outputs()
             try:
                 for name, new_array in makers:
                     results[name] = array = new_array()

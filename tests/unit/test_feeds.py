@@ -48,7 +48,7 @@ def test_other_orders_of_the_same_numbers_become_contiguous(odd: object) -> None
         ({"x": X}, r"input\(s\) \['y'\] are not fed; the network has \['x', 'y'\]"),
         ({"x": X, "z": X}, r"unknown input 'z'; the inputs are \['x', 'y'\]"),
         ({"x": X, "y": X, 3: X}, "unknown input 3; the inputs are"),
-        (X, r"the network has 2 inputs; feed a dict with the names \['x', 'y'\]"),
+        (X, r"the network has 2 inputs; feed them by their names, run\(\{'x': array, 'y': array"),
         ({"x": X, "y": X[0]}, r"'y': shape is \[3\], the network takes \[2, 3\]; reshape it"),
         ({"x": X, "y": X.astype(int)}, r"'y': dtype is int64, .* convert it with \.astype"),
     ],

@@ -75,9 +75,9 @@ def test_outputs_come_by_name_in_order(net: Network) -> None:
         ({"x": X, "y": None}, "'y': None is no array of numbers; give a NumPy array"),
         ({"x": X, "y": [X, None]}, "'y': a list .*no array"),
         ({"x": X, "y": {1: 2}}, "'y': a dict of Python objects is no array of numbers"),
-        (None, "the network has 2 inputs; feed a dict"),
-        ({"x": X, "y": [["a"]]}, "'y': dtype is <U1"),
-        (X, "the network has 2 inputs; feed a dict"),
+        (None, "nothing is fed: run"),
+        ({"x": X, "y": [["a"]]}, "'y': it is text, and no array"),
+        (X, "the network has 2 inputs; feed them by their names"),
     ],
 )
 def test_wrong_feeds_get_one_clear_error(
@@ -118,8 +118,10 @@ def test_whatever_a_feed_raises_is_the_cause_of_ours(net: Network, cause: Except
 
 def test_nothing_is_no_input() -> None:
     net = glow_nb.compile(one_input(), backend="interpreter")
+    with pytest.raises(FeedError, match=r"nothing is fed: run\(\{'x': array\}\)"):
+        net.run(None)
     with pytest.raises(FeedError, match="input 'x': None is no array of numbers"):
-        net.run(None)  # type: ignore[arg-type]
+        net.run({"x": None})  # type: ignore[dict-item]
     with pytest.raises(FeedError, match="input 'x': None is no array of numbers"):
         glow_nb.evaluate(one_input(), None)  # type: ignore[arg-type]
 

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from glow_nb.errors import ModelError, UnsupportedError
 from glow_nb.importers.onnx.data_folder import DataFolder
+from glow_nb.importers.onnx.other_files import other_kind
 from glow_nb.importers.onnx.tensors import Numbers, Storage
 from glow_nb.importers.onnx.weight_files import WeightBytes, WeightFile
 from glow_nb.importers.onnx.wire import LARGE_BYTES, WireError, read_skeleton
@@ -100,6 +101,11 @@ def _load_file(path: str) -> Model:
         return _parse(path, WeightFile(path), DataFolder.of(path))
     except MemoryError as error:
         raise out_of_memory(path, error) from error
+    except IsADirectoryError as error:
+        raise ModelError(
+            f"{path}: it is a folder; give the .onnx file in it, or of a SavedModel of TensorFlow "
+            "what python -m tf2onnx.convert --saved-model FOLDER --output model.onnx makes"
+        ) from error
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}; check the path") from error
 
@@ -110,15 +116,27 @@ def _parse(place: str, file: WeightFile | WeightBytes, folder: DataFolder | None
     try:
         proto = onnx.ModelProto.FromString(read_skeleton(file.stream, file.size_bytes))
     except (WireError, DecodeError) as error:
-        raise ModelError(
-            f"{place}: not an ONNX model, or a truncated one ({error}); export or download it again"
-        ) from error
+        known = _other_kind(place, file)
+        doubt = f"or a truncated one ({error}); export or download it again"
+        raise ModelError(f"{place}: not an ONNX model, {known or doubt}") from error
+    known = None if _is_model(proto) else _other_kind(place, file)
+    if known:
+        raise ModelError(f"{place}: not an ONNX model, {known}")
     return Model(proto, place, Storage(folder, file))
+
+
+def _other_kind(place: str, file: WeightFile | WeightBytes) -> str | None:
+    file.stream.seek(0)
+    return other_kind(place, file.stream.read(64))
+
+
+def _is_model(proto: onnx.ModelProto) -> bool:
+    return proto.HasField("graph") and bool(proto.graph.output and proto.ir_version)
 
 
 def _check_header(model: Model) -> None:
     proto, place = model.proto, model.place
-    if not proto.HasField("graph") or not (proto.graph.output and proto.ir_version):
+    if not _is_model(proto):
         missing = "ir_version" if not proto.ir_version else "graph with outputs"
         raise ModelError(f"{place}: not an ONNX model: it has no {missing}; export it again")
     if proto.ir_version > onnx.IR_VERSION:
