@@ -14,7 +14,7 @@ import numpy as np
 
 from glow_nb.errors import FeedError, GlowError, OptionError
 from glow_nb.foreign import foreign
-from glow_nb.types import Array
+from glow_nb.types import MAX_RANK, Array
 
 Shapes = Mapping[str, int | Sequence[int]]
 Constants = Mapping[str, Array]
@@ -95,6 +95,11 @@ def _size(name: str, given: object) -> int | tuple[int, ...]:
         is_shape, numbers = True, [as_integer(size) for size in given]
     else:
         is_shape, numbers = False, [as_integer(given)]
+    if len(numbers) > MAX_RANK:
+        raise OptionError(
+            f"shapes={{{name!r}: ...}}: a shape of {len(numbers)} dimensions; tensors have at most "
+            f"{MAX_RANK}"
+        )
     sizes = tuple(size for size in numbers if size is not None and size >= 0)
     if len(sizes) < len(numbers):
         raise OptionError(
@@ -137,12 +142,36 @@ def as_array(name: str, value: object) -> Array:
 
 def array_of_numbers(kind: type[GlowError], subject: str, value: object) -> Array:
     """Return *value* as an array of numbers; raise *kind* about the *subject* if it is none."""
+    if type(value) is np.ndarray and value.dtype != object:
+        return value
+    if _is_too_deep(value):
+        raise kind(f"{subject}: lists of more than {MAX_RANK} dimensions, the most of an array")
     with foreign(kind, f"{subject}: a {type(value).__name__} that is no array"):
         array: Array = np.asarray(value)
+    if _has_mask(value):
+        raise kind(
+            f"{subject}: an array with a mask, which nothing here looks at; give numbers for what "
+            "is masked: array.filled(0)"
+        )
     if array.dtype == object:
         given = "None" if value is None else f"a {type(value).__name__} of Python objects"
         raise kind(f"{subject}: {given} is no array of numbers; give a NumPy array")
     return array
+
+
+def _is_too_deep(value: object) -> bool:
+    """Return whether lists in lists, as far as their first elements go, are more than axes."""
+    depth = 0
+    while isinstance(value, list | tuple) and value and depth <= MAX_RANK:
+        value, depth = value[0], depth + 1
+    return depth > MAX_RANK
+
+
+def _has_mask(value: object) -> bool:
+    """Return whether *value* is a masked array, or a list of what NumPy made one array of."""
+    if isinstance(value, list | tuple):
+        return any(map(_has_mask, value))
+    return isinstance(value, np.ma.MaskedArray)
 
 
 def as_path(path: object) -> Path:

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from glow_nb.arguments import as_path
-from glow_nb.errors import GlowError, ModelError
+from glow_nb.errors import GlowError, ModelError, OptionError
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
 from glow_nb.hlir.parse import parse_function, parse_module
@@ -128,11 +128,12 @@ def save_text(ir: Function | Module | Program, path: str | os.PathLike[str]) -> 
     those that were there stay.
 
     Raises:
-        OptionError: *path* is none.
+        OptionError: *path* is none, or *ir* is no IR: a model, a network.
         GlowError: A file cannot be written, or the constants would replace another archive.
     """
     path = as_path(path)
     archive = _archive_of(path)
+    _require_ir(ir)
     if isinstance(ir, Module):
         verify_module(ir)  # functions that have constants of equal names could not be read back
     text = ir_text(ir)
@@ -144,6 +145,21 @@ def save_text(ir: Function | Module | Program, path: str | os.PathLike[str]) -> 
             fingerprint = files.enter_context(_new_file(archive, save))
             text = f"// constants {fingerprint}, beside this file\n{text}"
         files.enter_context(_new_file(path, lambda place: place.write_text(text, encoding="utf-8")))
+
+
+def _require_ir(ir: object) -> None:
+    """Raise OptionError unless *ir* is what IR text is of."""
+    if isinstance(ir, Function | Module | Program):
+        return
+    is_network = isinstance(getattr(type(ir), "program", None), property)
+    remedy = (
+        "give its net.program, or the graph that was compiled"
+        if is_network
+        else "glow_nb.load(model) makes a Function of an ONNX model"
+    )
+    raise OptionError(
+        f"a {type(ir).__name__} has no IR text, a Function, a Module or a Program has; {remedy}"
+    )
 
 
 def _fingerprint(archive: Path) -> str:

@@ -238,13 +238,13 @@ class GlowBackend(Backend):
     ) -> tuple[Any, ...]:
         """Run one operator of opset ``opset_version``, by default the newest, on arrays."""
         opset = kwargs.pop("opset_version", NEWEST_OPSET)
-        arrays = [np.asarray(array) for array in inputs]
-        names = [name for name in node.input if name]
+        names = list(dict.fromkeys(filter(None, node.input)))
+        arrays = [as_array(name, array) for name, array in zip(names, inputs, strict=False)]
         infos = [
             onnx.helper.make_tensor_value_info(
                 name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
             )
-            for name, array in zip(dict.fromkeys(names), arrays, strict=False)
+            for name, array in zip(names, arrays, strict=False)
         ]
         outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
         model = onnx.helper.make_model(

@@ -17,6 +17,9 @@ from glow_nb.errors import GlowError
 
 Array = npt.NDArray[Any]
 
+MAX_RANK = 64
+"""NumPy's arrays have no more dimensions."""
+
 MAX_TENSOR_BYTES = 1 << 40
 """No tensor may be larger: such a size is a mistake or an attack, not a network."""
 
@@ -184,6 +187,11 @@ class TensorType:
     offset: int | None = None
 
     def __post_init__(self) -> None:
+        if len(self.shape) > MAX_RANK:
+            raise GlowError(
+                f"a {self.kind.value} tensor of {len(self.shape)} dimensions: at most {MAX_RANK} "
+                "are possible; reshape it"
+            )
         if min(self.shape, default=0) < 0:
             raise GlowError(f"shape {list(self.shape)}: a dimension is negative")
         size = prod(self.shape)  # which everybody asks for

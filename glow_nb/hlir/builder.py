@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self, TypeVar
 
-import numpy as np
-
+from glow_nb.arguments import array_of_numbers
 from glow_nb.errors import GlowError
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, State, Value
 from glow_nb.hlir.save import Save, updates_last
@@ -91,7 +90,8 @@ class Builder:
 
         An array that can be written is copied: what becomes of it later changes no function.
         """
-        return Constant.of(self.unique_name(name), _kept(array), is_weight=is_weight)
+        numbers = _kept(f"constant {name!r}", array)
+        return Constant.of(self.unique_name(name), numbers, is_weight=is_weight)
 
     def state(self, name: str, array: Array) -> State:
         """Return a tensor that survives runs and begins as *array* is now; see :meth:`update`.
@@ -99,7 +99,7 @@ class Builder:
         It belongs to the function once a node reads it or it is updated. Give the same one to the
         nodes of several functions and they share it, once they are compiled as one module.
         """
-        return State.of(self.unique_name(name), _kept(array))
+        return State.of(self.unique_name(name), _kept(f"state {name!r}", array))
 
     def update(self, state: State, value: Value) -> Save:
         """Let the next run begin with *value* in *state*, at most once in a function.
@@ -165,9 +165,9 @@ class Builder:
         return Function(self.name, tuple(self.inputs), tuple(self.outputs), nodes, self.origins)
 
 
-def _kept(array: Array) -> Array:
-    """Return *array*, or a copy of one that can be written."""
-    numbers = np.asarray(array)
+def _kept(subject: str, array: Array) -> Array:
+    """Return *array*, or a copy of one that can be written; raise GlowError if it is none."""
+    numbers = array_of_numbers(GlowError, subject, array)
     return numbers.copy() if numbers.flags.writeable else numbers
 
 

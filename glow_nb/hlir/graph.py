@@ -15,9 +15,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
-import numpy as np
 from typing_extensions import override
 
+from glow_nb.arguments import array_of_numbers
 from glow_nb.attributes import check_attributes
 from glow_nb.costs import Cost
 from glow_nb.counted import Counted
@@ -114,7 +114,7 @@ class Constant(HasPayload, Value):
     @classmethod
     def of(cls, name: str, array: Array, *, is_weight: bool = True) -> Constant:
         """Return a constant that holds a read-only view of *array*."""
-        view = np.asarray(array).view()
+        view = array_of_numbers(GlowError, f"constant {name!r}", array).view()
         view.flags.writeable = False
         return cls(name, TensorType.of(view), view, is_weight)
 

@@ -22,7 +22,7 @@ from glow_nb.importers.onnx.weight_files import (
     as_numbers,
 )
 from glow_nb.importers.onnx.wire import THIS_FILE
-from glow_nb.types import MAX_TENSOR_BYTES, Array, ElementKind, TensorType
+from glow_nb.types import MAX_RANK, MAX_TENSOR_BYTES, Array, ElementKind, TensorType
 
 Numbers = Array | StoredNumbers
 
@@ -116,10 +116,18 @@ def to_array(tensor: onnx.TensorProto, place: str, storage: Storage) -> Array:
     return payload.make() if isinstance(payload, StoredNumbers) else payload
 
 
+def is_possible(shape: tuple[int, ...]) -> bool:
+    """Return whether a tensor may have *shape*, as far as memory allows."""
+    return len(shape) <= MAX_RANK and min(shape, default=0) >= 0
+
+
 def _shape_of(tensor: onnx.TensorProto, kind: ElementKind, place: str) -> tuple[int, ...]:
     shape = tuple(tensor.dims)
-    if any(n < 0 for n in shape) or prod(shape) * kind.size_bytes > MAX_TENSOR_BYTES:
-        raise ModelError(f"{place}: its shape {list(shape)} is not one a tensor can have")
+    if not is_possible(shape) or prod(shape) * kind.size_bytes > MAX_TENSOR_BYTES:
+        raise ModelError(
+            f"{place}: its shape {list(shape)} of {len(shape)} dimensions is not one a tensor can "
+            "have"
+        )
     return shape
 
 
@@ -185,7 +193,7 @@ def sparse_to_array(
     values = to_array(tensor.values, place, storage)
     indices = to_array(tensor.indices, f"{place}: indices", storage)
     shape = tuple(tensor.dims)
-    if any(n < 0 for n in shape) or prod(shape) * values.itemsize > limit_bytes:
+    if not is_possible(shape) or prod(shape) * values.itemsize > limit_bytes:
         raise ModelError(f"{place}: a dense tensor of shape {list(shape)} is too large")
     columns = (indices,) if indices.ndim == 1 else tuple(indices.T)
     if indices.ndim == 2:
