@@ -24,7 +24,8 @@ class Sampling:
     Attributes:
         mode: ``nearest``, ``linear`` or ``cubic``.
         coordinates: How places of the result map to places of the input.
-        rounding: For ``nearest``: round_prefer_floor, round_prefer_ceil, floor or ceil.
+        rounding: For ``nearest``: round_prefer_floor, round_prefer_ceil, floor, ceil, or
+            floor_or_ceil, which is ceil on axes that shrink.
         cubic_a: Shape of the cubic kernel.
         exclude_outside: Weights of places outside the input count as 0.
         antialias: Widen the kernel when the axis shrinks.
@@ -77,6 +78,7 @@ def source_coordinates(axis: Axis, coordinates: str) -> Any:
         "half_pixel": lambda: half_pixel,
         "pytorch_half_pixel": lambda: half_pixel if length > 1 else np.zeros_like(y),
         "asymmetric": lambda: _steps(axis),
+        "tf_half_pixel_for_nn": lambda: (y + 0.5) / axis.scale,
         "align_corners": lambda: y * last / (length - 1) if length != 1 else np.zeros_like(y),
         "half_pixel_symmetric": lambda: (
             axis.size / 2 * (1 - axis.result_size / length) + half_pixel
@@ -110,6 +112,7 @@ def nearest_places(axis: Axis, sampling: Sampling) -> Array:
         "round_prefer_ceil": np.floor(x + 0.5),
         "floor": np.floor(x),
         "ceil": np.ceil(x),
+        "floor_or_ceil": np.ceil(x) if axis.scale < 1 else np.floor(x),
     }[sampling.rounding]
     places: Array = np.clip(np.nan_to_num(rounded), 0, axis.size - 1).astype(np.int64)
     return places

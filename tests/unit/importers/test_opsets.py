@@ -169,6 +169,35 @@ def test_resize_by_scales(op: str, mode: str) -> None:
     check(typed(proto), numbers(1, 2, 3, 4))
 
 
+@pytest.mark.parametrize("size", [4, 7])
+@pytest.mark.parametrize("scales", [(0.6, 0.6), (0.6, 2.5), (1.7, 0.3)])
+def test_nearest_of_opset_10_is_the_element_behind_on_axes_that_shrink(
+    size: int, scales: tuple[float, float]
+) -> None:
+    weights = [weight("s", np.array([1, 1, *scales], np.float32))]
+    shape = (1, 1, size, size)
+    check(
+        typed(one("Resize", ("x", "s"), opset=10, inputs=[value("x", shape)], weights=weights)),
+        numbers(*shape),
+    )
+
+
+@pytest.mark.parametrize("opset", [11, 12, 13])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_resize_by_places_that_lie_half_a_pixel_off(opset: int, mode: str) -> None:
+    weights = [weight("r", np.zeros(0, np.float32)), weight("s", np.array([1, 0.6], np.float32))]
+    proto = one(
+        "Resize",
+        ("x", "r", "s"),
+        opset=opset,
+        inputs=[value("x", (2, 7))],
+        weights=weights,
+        mode=mode,
+        coordinate_transformation_mode="tf_half_pixel_for_nn",
+    )
+    check(typed(proto), numbers(2, 7))
+
+
 def test_group_normalization_by_groups() -> None:
     """Opset 18 has scale and bias for each group; later for each channel."""
     vectors = [weight("s", numbers(2)), weight("b", numbers(2))]

@@ -24,6 +24,7 @@ from glow_nb.importers.onnx.registry import onnx_op
 from glow_nb.types import Array, TensorType
 
 _OLD = Sampling("nearest", "asymmetric", "floor")
+_OPSET_10 = replace(_OLD, rounding="floor_or_ceil")
 _MODES = ("nearest", "linear", "cubic")
 _COORDINATES = (
     "half_pixel",
@@ -31,6 +32,7 @@ _COORDINATES = (
     "pytorch_half_pixel",
     "align_corners",
     "asymmetric",
+    "tf_half_pixel_for_nn",
     "tf_crop_and_resize",
 )
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
@@ -51,15 +53,24 @@ def upsample_by_attribute(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("Upsample", since=9)
 @onnx_op("Resize", since=10)
 def resize_by_scales(ctx: Context, node: OnnxNode) -> Value:
-    """Resize by factors given as an operand."""
-    return _resize_by_scales(ctx, node, ctx.known(node.operand(1), "'scales'").reshape(-1).tolist())
+    """Resize by factors given as an operand.
+
+    The nearest element is the one before an element's place, but that behind it on an axis which
+    ``Resize`` shrinks. ONNX does not say so; its tests and ONNX Runtime do. PyTorch means the one
+    before.
+    """
+    old = _OPSET_10 if node.op == "Resize" and ctx.producer != _PYTORCH else _OLD
+    scales = ctx.known(node.operand(1), "'scales'").reshape(-1).tolist()
+    return _resize_by_scales(ctx, node, scales, old)
 
 
-def _resize_by_scales(ctx: Context, node: OnnxNode, scales: Sequence[float]) -> Value:
+def _resize_by_scales(
+    ctx: Context, node: OnnxNode, scales: Sequence[float], old: Sampling = _OLD
+) -> Value:
     x, mode = node.operand(0), node.text("mode")
     if len(scales) != x.type.rank:
         raise ctx.wrong(f"scales {list(scales)} must have one number for each axis of {x}")
-    sampling = replace(_OLD, mode=_one_of(ctx, "mode", mode, _MODES))
+    sampling = replace(old, mode=_one_of(ctx, "mode", mode, _MODES))
     axes = [
         _axis(ctx, n, *_scaled(ctx, n, scale))
         for n, scale in zip(x.type.shape, scales, strict=True)
