@@ -110,6 +110,10 @@ class VerifyError(GlowError):
         )
 
 
+class KindError(VerifyError):
+    """An operand is of an element kind that the operator does not take."""
+
+
 class UnsupportedError(GlowError):
     """Something valid that this version cannot do: an operator, an attribute, an element kind."""
 

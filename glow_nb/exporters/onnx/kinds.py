@@ -10,10 +10,8 @@ import onnx
 from glow_nb.exporters.onnx.registry import NEWEST_OPSET
 from glow_nb.hlir.ops.families import keeps_every_number
 from glow_nb.importers.onnx.registry import find_schema
+from glow_nb.importers.onnx.tensors import tensor_type
 from glow_nb.types import ElementKind
-
-_NAMES = {ElementKind.FLOAT32: "float", ElementKind.FLOAT64: "double"}
-"""What ONNX calls a kind otherwise than we do."""
 
 
 @cache
@@ -29,15 +27,10 @@ def _kinds_by_variable(op: str, opset: int) -> Mapping[str, frozenset[ElementKin
     """Return the kinds that each type variable of an operator may be."""
     return {
         constraint.type_param_str: frozenset(
-            kind for kind in ElementKind if _spelling(kind) in constraint.allowed_type_strs
+            kind for kind in ElementKind if tensor_type(kind) in constraint.allowed_type_strs
         )
         for constraint in schema_of(op, opset).type_constraints
     }
-
-
-def _spelling(kind: ElementKind) -> str:
-    """Return what a definition calls tensors of *kind*, which releases of onnx may not know yet."""
-    return f"tensor({_NAMES.get(kind, kind.value)})"
 
 
 def variables_of(op: str, opset: int, count: int, *, of_outputs: bool = False) -> list[str]:

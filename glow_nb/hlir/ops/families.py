@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.errors import VerifyError
+from glow_nb.errors import KindError, VerifyError
 from glow_nb.freed_memory import mapped_empty
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Node, Value
@@ -67,10 +67,13 @@ def keeps_every_number(source: ElementKind, target: ElementKind) -> bool:
 
 
 def require_kind(node: Node, operand: str, type: TensorType, kinds: Kinds) -> None:
-    """Raise VerifyError unless *type*, that of the operand so called, is plain and of *kinds*."""
+    """Raise VerifyError unless *type*, that of the operand so called, is plain and of *kinds*.
+
+    Of other kinds, it is a KindError.
+    """
     if type.kind not in kinds:
         names = ", ".join(kind.value for kind in ElementKind if kind in kinds)
-        raise VerifyError(node, f"'{operand}' is {type}, but its kind must be one of {names}")
+        raise KindError(node, f"'{operand}' is {type}, but its kind must be one of {names}")
     if type.is_quantized:
         raise VerifyError(
             node, f"'{operand}' is {type}, but this operator takes no quantized operand; dequantize"

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from glow_nb.errors import (
     GlowError,
+    KindError,
     MemoryLimitError,
     ModelError,
     OptionError,
@@ -37,7 +38,7 @@ from glow_nb.importers.onnx.functions import (
     schema_function,
 )
 from glow_nb.importers.onnx.model import Model, check_opsets, normal_domain, opsets_of
-from glow_nb.importers.onnx.node import OnnxNode, check_against_schema
+from glow_nb.importers.onnx.node import OnnxNode, allows_kinds, check_against_schema
 from glow_nb.importers.onnx.order import describe, sorted_nodes
 from glow_nb.importers.onnx.registry import Rule, find_import
 from glow_nb.importers.onnx.scope import Scope
@@ -175,12 +176,21 @@ class GraphImporter(Context):
     def _run(self, rule: Rule, node: OnnxNode, scope: Scope) -> Outputs:
         mark = len(self.builder.nodes)
         self._scope = scope
-        result = self.checked(self.place, lambda: self._finish(rule(self, node), mark))
+        result = self.checked(self.place, lambda: self._finish(self._ruled(rule, node), mark))
         self._check_counts(node, result)
         for index in range(len(result), len(node.outputs)):
             if node.wants(index):
                 raise UnsupportedError(f"its output {index} is not supported")
         return result
+
+    def _ruled(self, rule: Rule, node: OnnxNode) -> Value | Outputs:
+        """Return what *rule* makes of *node*; kinds that only ONNX allows are unsupported."""
+        try:
+            return rule(self, node)
+        except KindError as error:
+            if node.schema is None or not allows_kinds(node, node.schema):
+                raise
+            raise self.unsupported(error.message) from error
 
     def _check_counts(self, node: OnnxNode, results: Outputs) -> None:
         """Refuse results made of the shape of an operand whose size only a run shows."""

@@ -11,6 +11,7 @@ from onnx import AttributeProto
 
 from glow_nb.errors import ModelError
 from glow_nb.hlir.graph import Value
+from glow_nb.importers.onnx.tensors import tensor_type
 from glow_nb.schema import closest
 
 _TYPE_FIELDS = {
@@ -176,6 +177,16 @@ def check_against_schema(node: OnnxNode) -> None:
                 f"{node.place}: it has no attribute {name!r} in opset {node.opset}"
                 f"{closest(name, schema.attributes)}; export the model again"
             )
+
+
+def allows_kinds(node: OnnxNode, schema: onnx.defs.OpSchema) -> bool:
+    """Return whether the definition allows operands of these element kinds."""
+    allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
+    for index, value in enumerate(node.inputs):
+        type = schema.inputs[min(index, len(schema.inputs) - 1)].type_str
+        if value and tensor_type(value.type.kind) not in allowed.get(type, (type,)):
+            return False
+    return True
 
 
 def _span(least: int, most: int) -> str:

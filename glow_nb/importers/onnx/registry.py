@@ -53,6 +53,17 @@ def onnx_op(
     return register
 
 
+EARLY: dict[str, int] = {
+    "LayerNormalization": 17,
+    "MeanVarianceNormalization": 9,
+    "ThresholdedRelu": 10,
+}
+"""Operators that models use before ONNX has them, and the operator set that then defines them.
+
+Runtimes knew them before, and exporters wrote them.
+"""
+
+
 def find_rule(domain: str, name: str, opset: int) -> Rule | None:
     """Return the newest rule for an operator that holds in *opset*."""
     versions: Mapping[int, Rule] = RULES.get((domain, name), {})
@@ -68,7 +79,11 @@ def onnx_domains() -> frozenset[str]:
 
 @cache
 def find_schema(domain: str, name: str, opset: int) -> onnx.defs.OpSchema | None:
-    """Return the definition of an operator in *opset*, None if ONNX has none there."""
+    """Return the definition of an operator in *opset*, None if ONNX has none there.
+
+    The first definition of operators that are EARLY holds in all operator sets before it.
+    """
+    opset = max(opset, EARLY.get(name, 0)) if not domain else opset
     try:
         return onnx.defs.get_schema(name, opset, domain)
     except onnx.defs.SchemaError:

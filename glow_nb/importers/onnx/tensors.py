@@ -62,6 +62,12 @@ def code_of(kind: ElementKind) -> int:
     return int(onnx.helper.np_dtype_to_tensor_dtype(kind.dtype))
 
 
+def tensor_type(kind: ElementKind) -> str:
+    """Return what a definition calls tensors of *kind*, which releases of onnx may not know yet."""
+    names = {ElementKind.FLOAT32: "float", ElementKind.FLOAT64: "double"}
+    return f"tensor({names.get(kind, kind.value)})"
+
+
 @dataclass(frozen=True)
 class Storage:
     """Where the numbers of a model's tensors may lie outside of its message.

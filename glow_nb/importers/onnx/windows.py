@@ -69,11 +69,15 @@ def window_of(
     return window
 
 
+def auto_pad_of(node: OnnxNode) -> str:
+    """Return the way that a node asks to be padded; an empty one is none, as for ONNX Runtime."""
+    return node.text("auto_pad", "NOTSET") or "NOTSET"
+
+
 def _pads(
     ctx: Context, node: OnnxNode, spatial: tuple[int, ...], window: Window
 ) -> tuple[int, ...]:
-    mode = node.text("auto_pad", "NOTSET")
-    rank = len(spatial)
+    mode, rank = auto_pad_of(node), len(spatial)
     if mode == "NOTSET":
         pads = node.integers("pads", (0,) * 2 * rank)
         if len(pads) != 2 * rank or min(pads) < 0:

@@ -299,3 +299,33 @@ def test_constants_are_quantized(op: str) -> None:
     operand = numbers(2, 3) if op == "QuantizeLinear" else stored("uint8", 2, 3)
     model, feeds = model_of(op, [operand, *parameters("uint8")], fed=(), domain="", result=kind)
     check(model, feeds)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8"])
+@pytest.mark.parametrize("op", ["QLinearAdd", "QLinearMul"])
+def test_without_a_zero_point_sums_are_of_the_operands_kind(op: str, kind: str) -> None:
+    operands = [stored(kind, 4, 4), *parameters(kind)]
+    result = np.array(0.1, np.float32)
+    check(*model_of(op, [*operands, *operands, result], result=kind), steps=1)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8"])
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [
+        ("QLinearSigmoid", {}),
+        ("QLinearLeakyRelu", {}),
+        ("QLinearAveragePool", {"kernel_shape": [2, 2]}),
+        ("QLinearGlobalAveragePool", {}),
+    ],
+)
+def test_a_zero_point_that_is_left_out_is_0_of_the_operands_kind(
+    op: str, attributes: dict[str, Any], kind: str
+) -> None:
+    operands = [stored(kind, 1, 2, 3, 3), *parameters(kind), np.array(0.05, np.float32)]
+    zero = np.array(0, kind)
+    left_out, feeds = model_of(op, operands, result=kind, **attributes)
+    given, _ = model_of(op, [*operands, zero], result=kind, **attributes)
+    (found,), (wanted,) = (evaluate(import_onnx(m), feeds).values() for m in (left_out, given))
+    assert found.dtype == np.dtype(kind)
+    np.testing.assert_array_equal(found, wanted)

@@ -34,12 +34,13 @@ def attention(ctx: Context, node: OnnxNode) -> tuple[Value | None, ...]:
     key = _behind_past(ctx, node, _tokens(ctx, node, 1, "kv_num_heads"), 4)
     value = _behind_past(ctx, node, _tokens(ctx, node, 2, "kv_num_heads"), 5)
     window = _window(ctx, node, query.count, key.count)
-    depth = query.value.type.shape[3]
+    depth, kind = query.value.type.shape[3], query.value.type.kind
+    common = max(kind, value.value.type.kind, key=lambda kind: kind.bits)
     attended = ops.Attention(
-        query.value,
-        key.value,
-        value.value,
-        _mask(ctx, node.optional(3), window, (*query.sizes, key.count)),
+        ctx.convert(query.value, common),
+        ctx.convert(key.value, common),
+        ctx.convert(value.value, common),
+        _mask(ctx, node.optional(3), window, (*query.sizes, key.count), common),
         scale=node.number("scale", 1 / math.sqrt(depth) if depth else 1.0),
         causal=window.ahead is not None,
         offset=window.ahead or 0,
@@ -50,7 +51,7 @@ def attention(ctx: Context, node: OnnxNode) -> tuple[Value | None, ...]:
         value_layout=value.layout,
         result_layout=query.layout,
     )
-    result = ctx.emit(attended)
+    result = ctx.convert(ctx.emit(attended), kind)
     if node.operand(0).type.rank == 3:
         batch, queries, heads, width = result.type.shape
         result = ctx.reshape(result, (batch, queries, heads * width))
@@ -58,7 +59,7 @@ def attention(ctx: Context, node: OnnxNode) -> tuple[Value | None, ...]:
         result,
         key.by_heads(ctx) if node.wants(1) else None,
         value.by_heads(ctx) if node.wants(2) else None,
-        _scores(ctx, node, attended) if node.wants(3) else None,
+        ctx.convert(_scores(ctx, node, attended), kind) if node.wants(3) else None,
     )
 
 
@@ -186,9 +187,16 @@ def _window_before_padding(
 
 
 def _mask(
-    ctx: Context, mask: Value | None, window: _Window, scores: tuple[int, ...]
+    ctx: Context,
+    mask: Value | None,
+    window: _Window,
+    scores: tuple[int, ...],
+    kind: ElementKind,
 ) -> Value | None:
-    """Return *mask* with rank 4, hiding keys that it lacks of *scores*, and what *window* hides."""
+    """Return *mask* with rank 4, hiding keys that it lacks of *scores*, and what *window* hides.
+
+    Numbers, which are added to the scores of *kind*, become float32 if that is a 16-bit float.
+    """
     if mask is None:
         return window.mask
     if mask.type.rank > 4:
@@ -197,6 +205,8 @@ def _mask(
             f"{list(scores)} (batch, heads, queries, keys)"
         )
     is_bool = mask.type.kind is ElementKind.BOOL
+    if mask.type.kind not in (ElementKind.BOOL, kind):
+        mask = ctx.convert(mask, WIDE if kind.bits < WIDE.bits else kind)
     missing = scores[3] - mask.type.shape[-1] if mask.type.rank else 0
     if missing > 0:
         pads = (0,) * (2 * mask.type.rank - 1) + (missing,)

@@ -1,12 +1,26 @@
-"""Control flow that is decided at import."""
+"""What is decided at import: conditions, and whether an optional tensor is there."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 from glow_nb.importers.onnx.context import Context, is_decided
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
+
+
+@onnx_op("OptionalHasElement", since=15)
+def has_element(ctx: Context, node: OnnxNode) -> Value:
+    """True for a tensor, false where the operand is left out."""
+    return ctx.constant(np.array(node.optional(0) is not None))
+
+
+@onnx_op("OptionalGetElement", since=15)
+def get_element(ctx: Context, node: OnnxNode) -> Value:
+    """Return the tensor itself."""
+    return node.operand(0)
 
 
 @onnx_op("If")

@@ -6,6 +6,8 @@ Other ways are composed of it and of integer arithmetic on the bits.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.families import Comparison
@@ -54,6 +56,20 @@ def cast_like(ctx: Context, node: OnnxNode) -> Value:
 def bit_cast(ctx: Context, node: OnnxNode) -> Value:
     """Take the bits of each element as another kind of as many bits."""
     return ops.BitCast(node.operand(0), ctx.kind(node.integer("to")))
+
+
+def in_floats(
+    ctx: Context,
+    x: Value,
+    compute: Callable[[Value], Value],
+    kind: ElementKind = ElementKind.FLOAT64,
+) -> Value:
+    """Return what *compute* makes of *x*; integers become of *kind*, the result truncates."""
+    if x.type.kind.is_float:
+        return compute(x)
+    result = ctx.emitted(compute(ctx.convert(x, kind)))[0]
+    assert result is not None
+    return ctx.convert(result, x.type.kind)
 
 
 def _cast(ctx: Context, node: OnnxNode, kind: ElementKind) -> Value:

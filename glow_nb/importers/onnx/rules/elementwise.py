@@ -13,10 +13,11 @@ from glow_nb.hlir.ops.families import UnaryElementwise
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
+from glow_nb.importers.onnx.rules.conversion import in_floats
 from glow_nb.types import ElementKind
 
 _SAME_NAME = (
-    "Relu Sigmoid Tanh HardSwish Softplus Erf Exp Log Sqrt Reciprocal Neg Abs Sign Floor Ceil "
+    "Relu Sigmoid Tanh HardSwish Softplus Exp Log Sqrt Reciprocal Neg Abs Sign Floor Ceil "
     "Round Not Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh IsNaN"
 ).split()
 
@@ -36,6 +37,15 @@ for _name in _SAME_NAME:
 def identity(ctx: Context, node: OnnxNode) -> Value:
     """``result = input``."""
     return node.operand(0)
+
+
+@onnx_op("Erf", since=9)
+def erf(ctx: Context, node: OnnxNode) -> Value:
+    """``2 / sqrt(pi) * integral of exp(-t ** 2) for t in 0..x``; integers truncate.
+
+    The reference computes with float32, where the result is 1 from 4 on.
+    """
+    return in_floats(ctx, node.operand(0), ops.Erf, ElementKind.FLOAT32)
 
 
 @onnx_op("LeakyRelu")
@@ -115,10 +125,12 @@ def thresholded_relu(ctx: Context, node: OnnxNode) -> Value:
 
 @onnx_op("Shrink")
 def shrink(ctx: Context, node: OnnxNode) -> Value:
-    """``x + bias`` below ``-lambd``, ``x - bias`` above ``lambd``, else 0."""
-    x, limit = node.operand(0), node.number("lambd")
-    if not x.type.kind.is_float:
-        raise ctx.unsupported(f"operand of kind {x.type.kind.value}")
+    """``x + bias`` below ``-lambd``, ``x - bias`` above ``lambd``, else 0; integers truncate."""
+    return in_floats(ctx, node.operand(0), lambda x: _shrunk(ctx, node, x))
+
+
+def _shrunk(ctx: Context, node: OnnxNode, x: Value) -> Value:
+    limit = node.number("lambd")
     bias = ctx.scalar(x.type, node.number("bias"))
     below = ctx.emit(ops.Less(x, ctx.scalar(x.type, -limit)))
     above = ctx.emit(ops.Greater(x, ctx.scalar(x.type, limit)))

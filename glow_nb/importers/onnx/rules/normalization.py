@@ -9,7 +9,7 @@ import numpy as np
 
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node, Value
-from glow_nb.importers.onnx.context import Context
+from glow_nb.importers.onnx.context import Context, broadcast_shape
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
 from glow_nb.types import ElementKind
@@ -50,8 +50,16 @@ def _batch_normalized(
 ) -> ops.BatchNormalization | tuple[Value, ...]:
     """Return the node that normalizes *x* by given statistics; when training, all five outputs.
 
-    These are the result, the running mean and variance, and those of the batch.
+    These are the result, the running mean and variance, and those of the batch. A vector is a
+    batch with one channel.
     """
+    if not x.type.rank:
+        raise ctx.wrong(f"input {x} must be [N, C, ...]")
+    if x.type.rank == 1:
+        column = ctx.reshape(x, (*x.type.shape, 1))
+        results = _batch_normalized(ctx, node, column, is_training=is_training)
+        results = (ctx.emit(results),) if isinstance(results, Node) else results
+        return (ctx.reshape(results[0], x.type.shape), *results[1:])
     mean, variance = (_vector(ctx, node.operand(index)) for index in (3, 4))
     if not is_training:
         return _normalized_by(ctx, node, x, mean, variance)
@@ -79,8 +87,6 @@ def _normalized_by(
     ctx: Context, node: OnnxNode, x: Value, mean: Value, variance: Value
 ) -> ops.BatchNormalization:
     kind = x.type.kind
-    if x.type.rank < 2:
-        raise ctx.wrong(f"input {x} must be [N, C, ...]")
     vectors = (_vector(ctx, node.operand(1)), _vector(ctx, node.operand(2)), mean, variance)
     scale, bias, mean, variance = (ctx.convert(vector, kind) for vector in vectors)
     return ops.BatchNormalization(
@@ -142,19 +148,53 @@ def layer_normalization(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ..
     axis = ctx.axis(node.integer("axis"), x.type.rank)
     epsilon = node.number("epsilon")
     wide = ctx.convert(x, _computed_kind(node, kind))
-    shape = x.type.shape[axis:]
-    scale = ctx.convert(ctx.broadcast(node.operand(1), shape), wide.type.kind)
-    bias = node.optional(2)
-    if bias is not None:
-        bias = ctx.convert(ctx.broadcast(bias, shape), wide.type.kind)
-    normal = ops.LayerNormalization(wide, scale, bias, axis=axis, epsilon=epsilon)
-    result = ctx.convert(ctx.emit(normal), kind)
+    result = ctx.convert(_layer_normalized(ctx, node, wide, axis), kind)
     if not (node.wants(1) or node.wants(2)):
         return result
     mean, variance = moments(ctx, wide, range(axis, x.type.rank))
     stash = ctx.kind(node.integer("stash_type", 1))
     inverse = _inverse_deviation(ctx, variance, epsilon)
     return result, ctx.convert(mean, stash), ctx.convert(inverse, stash)
+
+
+def _layer_normalized(ctx: Context, node: OnnxNode, x: Value, axis: int) -> Value:
+    """Return *x* normalized, scaled and shifted by what broadcasts to it.
+
+    What is the same for all samples is part of the node.
+    """
+    shape, kind = x.type.shape, x.type.kind
+    scale, bias = ctx.convert(node.operand(1), kind), node.optional(2)
+    bias = None if bias is None else ctx.convert(bias, kind)
+    for value in (scale, bias):
+        if value is not None and broadcast_shape(ctx, shape, value.type.shape) != shape:
+            raise ctx.wrong(f"{value} must broadcast to {x}, whose shape the result has")
+    is_scaled_inside = _is_same_before(scale, x, axis)
+    is_shifted_inside = is_scaled_inside and (bias is None or _is_same_before(bias, x, axis))
+    normal = ops.LayerNormalization(
+        x,
+        _of_axes(ctx, scale if is_scaled_inside else ctx.filled(x.type, 1), shape[axis:]),
+        None if bias is None or not is_shifted_inside else _of_axes(ctx, bias, shape[axis:]),
+        axis=axis,
+        epsilon=node.number("epsilon"),
+    )
+    result = ctx.emit(normal)
+    if not is_scaled_inside:
+        result = ctx.emit(ops.Mul(*ctx.aligned(result, scale)))
+    if bias is not None and not is_shifted_inside:
+        result = ctx.emit(ops.Add(*ctx.aligned(result, bias)))
+    return result
+
+
+def _is_same_before(value: Value, x: Value, axis: int) -> bool:
+    """True if a *value* that broadcasts to *x* does not change along the axes before *axis*."""
+    before = value.type.rank - (x.type.rank - axis)
+    return prod(value.type.shape[: max(before, 0)]) == 1
+
+
+def _of_axes(ctx: Context, value: Value, shape: Sequence[int]) -> Value:
+    """Return *value* repeated to *shape*, without the axes of size 1 in front that it has more."""
+    own = value.type.shape
+    return ctx.broadcast(ctx.reshape(value, own[max(len(own) - len(shape), 0) :]), shape)
 
 
 @onnx_op("RMSNormalization")
@@ -166,10 +206,11 @@ def rms_normalization(ctx: Context, node: OnnxNode) -> Value:
     mean = ctx.emit(ops.ReduceMean(ctx.emit(ops.Mul(wide, wide)), axes=axes, keep_dims=True))
     inverse = _inverse_deviation(ctx, mean, node.number("epsilon"))
     normal = ctx.convert(ctx.emit(ops.Mul(wide, inverse)), kind)
-    return ops.Mul(*ctx.aligned(normal, node.operand(1)))
+    scale = node.operand(1)
+    return ops.Mul(*ctx.aligned(ctx.convert(normal, scale.type.kind), scale))
 
 
-@onnx_op("MeanVarianceNormalization", since=9)
+@onnx_op("MeanVarianceNormalization")
 def mean_variance_normalization(ctx: Context, node: OnnxNode) -> Value:
     """``(x - mean) / (standard deviation + 1e-9)`` along ``axes``, by default all but 1.
 

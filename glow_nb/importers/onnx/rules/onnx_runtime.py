@@ -30,14 +30,13 @@ def _real(ctx: Context, node: OnnxNode, first: int) -> Value:
     return dequantized(ctx, node.operand(first), node.operand(first + 1), node.optional(first + 2))
 
 
-def _stored(ctx: Context, node: OnnxNode, real: Value, first: int) -> Value:
+def _stored(ctx: Context, node: OnnxNode, real: Value, first: int, like: int = 0) -> Value:
     """Return *real* quantized by the scale that is operand *first*, and the zero point behind it.
 
-    Without a zero point the result is uint8.
+    The result is of the kind of operand *like*.
     """
-    zero = node.optional(first + 1)
-    kind = UINT8 if zero is None else zero.type.kind
-    return quantized(ctx, real, node.operand(first), zero, kind)
+    kind = node.operand(like).type.kind
+    return quantized(ctx, real, node.operand(first), node.optional(first + 1), kind)
 
 
 @onnx_op("QLinearAdd", "QLinearMul", since=1, domain=DOMAIN, stepwise=True)
@@ -89,7 +88,7 @@ def quantized_concat(ctx: Context, node: OnnxNode) -> Value:
         raise ctx.wrong(f"operands must come in threes behind the first two, there are {count}")
     parts = tuple(_real(ctx, node, first) for first in range(2, 2 + count, 3))
     axis = ctx.axis(node.integer("axis"), parts[0].type.rank)
-    return _stored(ctx, node, ctx.emit(ops.Concat(parts, axis=axis)), 0)
+    return _stored(ctx, node, ctx.emit(ops.Concat(parts, axis=axis)), 0, like=2)
 
 
 @onnx_op("QGemm", since=1, domain=DOMAIN, stepwise=True)

@@ -154,6 +154,7 @@ def quantize(ctx: Context, node: OnnxNode) -> Value:
     work = scale.type.kind
     if node.has("precision") and node.integer("precision"):
         work = ctx.kind(node.integer("precision"))
+    work = work if work.is_float else FLOAT32
     x, scale = ctx.convert(x, work), ctx.convert(scale, work)
     axis, block = node.integer("axis", 1), node.integer("block_size", 0)
     if not is_small_float(kind):

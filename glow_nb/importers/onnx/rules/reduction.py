@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
-from glow_nb.hlir.ops.families import UnaryElementwise
 from glow_nb.hlir.ops.reduction import Reduction
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
+from glow_nb.importers.onnx.rules.conversion import in_floats
 from glow_nb.types import ElementKind
 
 _AXES_BY_INPUT_SINCE = {"ReduceSum": 13}
@@ -92,29 +92,22 @@ def reduce_l2(ctx: Context, node: OnnxNode) -> Value:
     """``sqrt(sum of x ** 2)``."""
     x = node.operand(0)
     total = ctx.emit(_reduce(ctx, node, ops.ReduceSum, ctx.emit(ops.Mul(x, x))))
-    return _in_floats(ctx, total, ops.Sqrt)
+    return in_floats(ctx, total, ops.Sqrt)
 
 
 @onnx_op("ReduceLogSum")
 def reduce_log_sum(ctx: Context, node: OnnxNode) -> Value:
     """``log(sum of x)``."""
-    return _in_floats(ctx, ctx.emit(_reduce(ctx, node, ops.ReduceSum)), ops.Log)
-
-
-def _in_floats(ctx: Context, x: Value, function: type[UnaryElementwise]) -> Value:
-    """Return *function* of *x*; integers are converted there and back."""
-    if x.type.kind.is_float:
-        return function(x)
-    wide = ctx.emit(function(ctx.convert(x, ElementKind.FLOAT64)))
-    return ops.ConvertTo(wide, x.type.kind)
+    return in_floats(ctx, ctx.emit(_reduce(ctx, node, ops.ReduceSum)), ops.Log)
 
 
 @onnx_op("ReduceLogSumExp")
 def reduce_log_sum_exp(ctx: Context, node: OnnxNode) -> Value:
     """``m + log(sum of exp(x - m))``, where ``m`` is the largest element: nothing overflows."""
-    x = node.operand(0)
-    if not x.type.kind.is_float:
-        raise ctx.unsupported(f"operand of kind {x.type.kind.value}")
+    return in_floats(ctx, node.operand(0), lambda x: _log_sum_exp(ctx, node, x))
+
+
+def _log_sum_exp(ctx: Context, node: OnnxNode, x: Value) -> Value:
     axes = reduced_axes(ctx, node)
     largest = ctx.emit(ops.ReduceMax(x, axes=axes, keep_dims=True))
     zero = ctx.scalar(largest.type, 0)

@@ -21,7 +21,9 @@ from glow_nb.importers.onnx.interpolation import (
 )
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
-from glow_nb.types import Array, TensorType
+from glow_nb.types import Array, ElementKind, TensorType
+
+FLOAT64 = ElementKind.FLOAT64
 
 _OLD = Sampling("nearest", "asymmetric", "floor")
 _OPSET_10 = replace(_OLD, rounding="floor_or_ceil")
@@ -181,8 +183,10 @@ def _axis(
 def _resized(
     ctx: Context, x: Value, axes: dict[int, Axis], sampling: Sampling, fill: float
 ) -> Value:
-    if not (x.type.kind.is_float or sampling.mode == "nearest"):
-        raise ctx.unsupported(f"mode {sampling.mode} on {x.type.kind.value}")
+    if sampling.mode != "nearest" and x.type.kind is ElementKind.BOOL:
+        raise ctx.unsupported(f"mode {sampling.mode} on bool")
+    if sampling.mode != "nearest" and not x.type.kind.is_float:
+        return _rounded(ctx, _resized(ctx, ctx.convert(x, FLOAT64), axes, sampling, fill), x.type)
     for place, axis in axes.items():
         is_whole = isclose(axis.roi[0], 0) and isclose(axis.roi[1], 1)
         if isclose(axis.scale, 1) and axis.result_size == axis.size and is_whole:
@@ -201,6 +205,13 @@ def _resized(
             is_outside = ctx.constant(_along(mask, place, x.type))
             x = ctx.emit(ops.Select(is_outside, ctx.scalar(x.type, fill), x))
     return x
+
+
+def _rounded(ctx: Context, x: Value, like: TensorType) -> Value:
+    """Return *x* in integers of *like*'s kind, rounded half to even and saturated."""
+    least, greatest = like.kind.limits
+    nearest = ctx.emit(ops.Clip(ctx.emit(ops.Round(x)), float(least), float(greatest)))
+    return ctx.convert(nearest, like.kind)
 
 
 def _gathered(ctx: Context, x: Value, places: Array, axis: int) -> Value:

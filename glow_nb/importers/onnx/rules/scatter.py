@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -14,13 +15,36 @@ from glow_nb.importers.onnx.registry import onnx_op
 from glow_nb.importers.onnx.rules.indexing import check_coordinates, check_indices
 from glow_nb.types import ElementKind
 
+_Scatter = ops.ScatterND | ops.ScatterElements
+
 
 @onnx_op("ScatterND", since=11)
 def scatter_nd(ctx: Context, node: OnnxNode) -> Value:
     """Slices at coordinates are replaced, or combined with others."""
     x, indices, updates = (node.operand(index) for index in range(3))
     check_coordinates(ctx, indices, x.type.shape)
-    return ops.ScatterND(x, indices, updates, reduction=node.text("reduction", "none"))
+    return _combined(
+        ctx, node, x, updates, lambda x, updates, how: ops.ScatterND(x, indices, updates, how)
+    )
+
+
+def _combined(
+    ctx: Context,
+    node: OnnxNode,
+    x: Value,
+    updates: Value,
+    scatter: Callable[[Value, Value, str], _Scatter],
+) -> Value:
+    """Return what *scatter* makes of *x* and *updates* by the node's reduction.
+
+    The sum of bools is "or", their product "and", as their maximum and minimum.
+    """
+    reduction = node.text("reduction", "none")
+    if x.type.kind is not ElementKind.BOOL or reduction == "none":
+        return scatter(x, updates, reduction)
+    x, updates = (ctx.convert(value, ElementKind.UINT8) for value in (x, updates))
+    reduction = {"add": "max", "mul": "min"}.get(reduction, reduction)
+    return ops.ConvertTo(ctx.emit(scatter(x, updates, reduction)), ElementKind.BOOL)
 
 
 @onnx_op("Scatter", "ScatterElements", since=9)
@@ -31,8 +55,13 @@ def scatter_elements(ctx: Context, node: OnnxNode) -> Value:
     check_indices(ctx, indices, x.type.shape[axis])
     if indices.type.rank == x.type.rank and not indices.type.size:
         return x  # also where the other axes of the indices are longer than those of the input
-    reduction = node.text("reduction", "none")
-    return ops.ScatterElements(x, indices, updates, axis=axis, reduction=reduction)
+    return _combined(
+        ctx,
+        node,
+        x,
+        updates,
+        lambda x, updates, how: ops.ScatterElements(x, indices, updates, axis=axis, reduction=how),
+    )
 
 
 @onnx_op("MaxUnpool", since=9)

@@ -227,6 +227,26 @@ def _turned(ctx: Context, x: Value, pads: list[int]) -> Value:
     return x
 
 
+@onnx_op("CenterCropPad", since=18)
+def center_crop_pad(ctx: Context, node: OnnxNode) -> Value:
+    """Cut or pad axes to given sizes, as much at the begin as at the end.
+
+    Of an odd number of elements, one more is cut or padded at the end.
+    """
+    x, rank = node.operand(0), node.operand(0).type.rank
+    sizes = ctx.known_integers(node.operand(1), "'shape'")
+    axes = ctx.axes(node.integers("axes", tuple(range(rank))), rank)
+    if len(sizes) != len(axes) or min(sizes, default=0) < 0:
+        raise ctx.wrong(f"shape {list(sizes)} must have a size for each of axes {list(axes)}")
+    pads = [0] * 2 * rank
+    for axis, size in zip(axes, sizes, strict=True):
+        missing = size - x.type.shape[axis]
+        x = ctx.part(x, axis, max(-missing, 0) // 2, min(size, x.type.shape[axis]))
+        pads[axis] = max(missing, 0) // 2
+        pads[rank + axis] = max(missing, 0) - pads[axis]
+    return ops.Pad(x, pads=tuple(pads), mode="constant", value=0.0) if any(pads) else x
+
+
 @onnx_op("Tile")
 def tile(ctx: Context, node: OnnxNode) -> Value:
     """The whole tensor again and again."""

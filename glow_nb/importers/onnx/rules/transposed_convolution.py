@@ -7,7 +7,7 @@ from glow_nb.hlir.graph import Value
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
-from glow_nb.importers.onnx.windows import Window, window_of
+from glow_nb.importers.onnx.windows import Window, auto_pad_of, window_of
 
 
 @onnx_op("ConvTranspose")
@@ -87,7 +87,7 @@ def _transposed_pads(
     rank = len(spatial)
     extra = node.integers("output_padding", (0,) * rank)
     shape = node.integers("output_shape", ())[-rank:]
-    mode = node.text("auto_pad", "NOTSET")
+    mode = auto_pad_of(node)
     if len(extra) != rank or len(shape) not in (0, rank):
         raise ctx.wrong(f"output_padding and output_shape must have {rank} numbers each")
     full = _full_size(spatial, window)
