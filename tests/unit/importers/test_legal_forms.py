@@ -194,6 +194,7 @@ def test_kinds_that_only_onnx_takes_are_unsupported_and_others_are_wrong() -> No
 @pytest.mark.parametrize("op", ["Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"])
 def test_an_empty_auto_pad_is_none(op: str) -> None:
     has_filter = op.startswith("Conv")
+    pads: dict[str, Any] = {} if op == "ConvTranspose" else {"pads": [1, 0, 0, 1]}
     proto = one(
         op,
         ("x", "w") if has_filter else ("x",),
@@ -201,7 +202,7 @@ def test_an_empty_auto_pad_is_none(op: str) -> None:
         weights=[weight("w", numbers(2, 2, 3, 3))] if has_filter else [],
         kernel_shape=[3, 3],
         auto_pad="",
-        **({} if op == "ConvTranspose" else {"pads": [1, 0, 0, 1]}),
+        **pads,
     )
     check(typed(proto), numbers(1, 2, 5, 5))
 
