@@ -68,6 +68,16 @@ class Bindings:
 
         return constants_of(self.texts, declared_inputs(load_model(str(model))))
 
+    def constants_for(self, inputs: Mapping[str, SymbolicType]) -> dict[str, Array]:
+        """Return the numbers of those of *inputs* that are given any; raise OptionError if bad."""
+        fitting = [text for text in self.texts if any(text.startswith(f"{n}=") for n in inputs)]
+        return constants_of(tuple(fitting), inputs)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of what is bound, as far as they are known without a model."""
+        return [*self.shapes, *(text.partition("=")[0] for text in self.texts)]
+
     def require_none(self, model: Path) -> None:
         """Raise OptionError if anything is bound in *model*, which is IR text."""
         if self.shapes:

@@ -7,27 +7,31 @@ from typing import TYPE_CHECKING
 
 import click
 
+from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.device_example import DEVICE_EXAMPLE
 from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import ExampleCommand
 from glow_nb.errors import OptionError
 from glow_nb.extras import needing
+from glow_nb.schema import closest
 from glow_nb.text import format_name
 
 if TYPE_CHECKING:
     from glow_nb.runtime import DeviceDescription
-    from glow_nb.runtime.serve.model_server import ModelServer
+    from glow_nb.runtime.serve.model_server import ModelServer, ServedModel
 
 EXAMPLES = """\
 glow-nb serve models/
 glow-nb serve resnet50.onnx mobilenet.onnx --port 9000 --devices devices.yaml --duplicates 2
-glow-nb serve models/ --address 0.0.0.0 --token-file token.txt --max-batch 8 --max-delay 2"""
+glow-nb serve models/ --address 0.0.0.0 --token-file token.txt --max-batch 8 --max-delay 2
+glow-nb serve encoder.onnx --shape sequence=128 --constant temperature=0.7"""
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @click.command(cls=ExampleCommand, epilog=f"{EXAMPLES}\n{DEVICE_EXAMPLE}")
 @click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
+@binding_options
 @click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option(
     "--port",
@@ -58,7 +62,17 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     default=1,
     show_default=True,
     metavar="N",
-    help="Rows of requests that run together, of models whose leading size is open.",
+    help="Rows of requests that run together, of models whose leading size is open; they are "
+    "compiled for each power of two up to that.",
+)
+@click.option(
+    "--max-rows",
+    type=click.IntRange(min=1),
+    default=256,
+    show_default=True,
+    metavar="N",
+    help="Rows of one request, of models whose leading size is open. More than --max-batch run one "
+    "batch after the other.",
 )
 @click.option(
     "--max-delay",
@@ -114,11 +128,13 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 )
 def serve(
     models: tuple[Path, ...],
+    bindings: Bindings,
     address: str,
     port: int,
     device_file: Path | None,
     duplicates: int,
     max_batch: int,
+    max_rows: int,
     max_delay: float,
     max_queued: int,
     max_body: int,
@@ -130,6 +146,9 @@ def serve(
     """Serve MODELS over HTTP by the Open Inference Protocol v2.
 
     MODELS are ONNX files or IR text (.glow), and folders with NAME.onnx or NAME/VERSION/model.onnx.
+    If the leading size of all inputs is open, a request may have any number of rows, up to
+    --max-rows; other open sizes are given by --shape. A model takes those of --shape and --constant
+    that it has.
     SIGTERM and Ctrl-C stop the server when the requests under way are answered, at the latest after
     --stop-timeout; a second Ctrl-C stops it at once.
     """
@@ -137,7 +156,8 @@ def serve(
     from glow_nb.runtime.devices.device_file import read_devices
     from glow_nb.runtime.hosting.host import HostManager
     from glow_nb.runtime.serve.limits import Limits
-    from glow_nb.runtime.serve.model_server import LoadOptions, ModelServer
+    from glow_nb.runtime.serve.model_server import ModelServer
+    from glow_nb.runtime.serve.model_source import LoadOptions
     from glow_nb.runtime.serve.repository import ModelRepository
     from glow_nb.runtime.serve.server import listen, make_server, serve
 
@@ -151,10 +171,13 @@ def serve(
     )
     devices = [_this_process()] if device_file is None else read_devices(device_file)
     listening = listen(address, port)
-    options = LoadOptions(duplicates, max_batch, max_delay / 1000)
+    options = LoadOptions(
+        duplicates, max_batch, max_delay / 1000, max_rows, bindings.shapes, bindings.constants_for
+    )
     with listening, HostManager(devices, max_queued=max_queued) as host:
         served = ModelServer(host, repository, options)
-        _load(served)
+        _load(served, bindings)
+        _show(served)
         if token is None and address not in LOOPBACK:
             click.echo(
                 f"Warning: anybody who reaches {address} may use the server; with --token-file it "
@@ -203,13 +226,48 @@ def _this_process() -> DeviceDescription:
     return DeviceDescription("local", cores=cores, memory_bytes=limit.size_bytes * 3 // 4)
 
 
-def _load(served: ModelServer) -> None:
+def _load(served: ModelServer, bindings: Bindings) -> None:
     """Load all models; those that cannot be loaded are told of, unless all are so."""
     errors = served.load_all()
     if not served.served:
         raise errors[0]
     for error in errors:
         click.echo(f"Warning: not loaded: {error}", err=True)
+    models = [model for versions in served.served.values() for model in versions.values()]
+    known = {name for model in models for name in model.source.names}
+    unknown = [name for name in bindings.names if name not in known]
+    if unknown and not errors:
+        raise OptionError(
+            f"{unknown[0]!r} is given by --shape or --constant, but no model has an open size or "
+            f"an input of that name{closest(unknown[0], known)}; they have {sorted(known)}"
+        )
+
+
+def _show(served: ModelServer) -> None:
+    """Say what is served: each version of each model, with its inputs, outputs and rows."""
+    for name, versions in served.served.items():
+        for version, model in versions.items():
+            types = " -> ".join(
+                ", ".join(f"{format_name(key)}: {type}" for key, type in side.items()) or "nothing"
+                for side in (model.inputs, model.outputs)
+            )
+            click.echo(f"{format_name(name)}, version {version}: {types}; {_rows(model)}")
+        first = next(iter(versions.values()))
+        if first.file.configuration is not None:
+            click.echo(
+                f"{format_name(name)}: {first.file.configuration.name} is ignored; options of this "
+                "command say how models are served"
+            )
+
+
+def _rows(model: ServedModel) -> str:
+    """Return how many rows a request to *model* may have."""
+    if model.max_rows:
+        together = f"up to {model.max_batch} together" if model.max_batch > 1 else "one by one"
+        return f"requests of 1 to {model.max_rows} rows, which run {together}"
+    if model.source.note:
+        return f"requests of one row, since {model.source.note}"
+    return "requests of exactly these sizes"
 
 
 def _token(path: Path) -> str:

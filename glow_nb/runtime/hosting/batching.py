@@ -43,9 +43,9 @@ def split(arrays: Mapping[str, Array], rows: Sequence[int]) -> list[dict[str, Ar
     ]
 
 
-def open_types(types: Mapping[str, TensorType]) -> dict[str, SymbolicType]:
-    """Return *types* with a leading dimension that is left open."""
-    return {name: SymbolicType(t.kind, (ROWS, *t.shape[1:])) for name, t in types.items()}
+def open_types(types: Mapping[str, TensorType | SymbolicType]) -> dict[str, SymbolicType]:
+    """Return *types*, of known rank, with a leading dimension that is left open."""
+    return {name: SymbolicType(t.kind, (ROWS, *(t.shape or ())[1:])) for name, t in types.items()}
 
 
 class FixedFeeds:

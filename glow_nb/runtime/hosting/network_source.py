@@ -42,8 +42,8 @@ def plans_of(name: str, network: Servable, max_batch: int) -> Mapping[int, Funct
 
         # Only an ONNX model has open sizes.
         model = SymbolicModel(load_model(cast(str, network)), {}, {})
-        batch = _open_batch(name, model)
-        return {rows: model.function({batch: rows}) for rows in sizes}
+        symbols = open_batch(name, model)
+        return {rows: model.function(dict.fromkeys(symbols, rows)) for rows in sizes}
 
 
 def has_state(plans: Mapping[int, Function | Partitioning]) -> bool:
@@ -83,14 +83,19 @@ def _as_function(name: str, loaded: Function | Program) -> Function:
     )
 
 
-def _open_batch(name: str, model: SymbolicModel) -> str:
-    """Return the only size that *model* leaves open: the leading one of all its inputs."""
-    shapes = {key: type.shape or ("?",) for key, type in model.inputs.items()}
-    leading = {shape[0] for shape in shapes.values()}
+def open_batch(name: str, model: SymbolicModel) -> tuple[str, ...]:
+    """Return the only sizes that *model*, called *name*, leaves open: the leading ones of inputs.
+
+    There may be several names for them: exporters leave such sizes unnamed.
+
+    Raises:
+        OptionError: An input has no open leading size, or others are open, too.
+    """
+    shapes = {key: type.shape or (0,) for key, type in model.inputs.items()}
+    leading = {shape[0]: None for shape in shapes.values() if isinstance(shape[0], str)}
     others = {size for shape in shapes.values() for size in shape[1:] if isinstance(size, str)}
-    symbol = next(iter(leading))
-    if len(leading) == 1 and isinstance(symbol, str) and symbol != "?" and not others - leading:
-        return symbol
+    if all(isinstance(shape[0], str) for shape in shapes.values()) and not others - {*leading}:
+        return tuple(map(str, leading))
     listed = ", ".join(f"{key!r} is {type}" for key, type in model.inputs.items())
     raise OptionError(
         f"network {name!r}: a host runs networks of fixed sizes, of which the leading dimension of "

@@ -54,10 +54,11 @@ def _same_bits(left: Sequence[Array], right: Sequence[Array]) -> bool:
 def _random_rows(flow: Dataflow) -> list[Array]:
     """Return numbers that any network can take: whole ones, which may be indices, are 0 and 1."""
     rng = np.random.default_rng(flow.rows)
-    return [_random(rng, type) for type in flow.inputs.values()]
+    return [random_array(rng, type) for type in flow.inputs.values()]
 
 
-def _random(rng: np.random.Generator, type: TensorType) -> Array:
+def random_array(rng: np.random.Generator, type: TensorType) -> Array:
+    """Return numbers of *type* that any network can take."""
     if type.kind.is_float:
         return rng.normal(size=type.shape).astype(type.kind.dtype)
     return rng.integers(0, 2, size=type.shape).astype(type.kind.dtype)

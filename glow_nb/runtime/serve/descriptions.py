@@ -26,23 +26,22 @@ def model_metadata(model: ServedModel, versions: list[str]) -> dict[str, Any]:
         "name": model.file.name,
         "versions": versions,
         "platform": PLATFORM,
-        "inputs": [_tensor(name, type) for name, type in model.info.inputs.items()],
-        "outputs": [_tensor(name, type) for name, type in model.info.outputs.items()],
+        "inputs": [_tensor(name, type) for name, type in model.inputs.items()],
+        "outputs": [_tensor(name, type) for name, type in model.outputs.items()],
     }
 
 
 def model_configuration(model: ServedModel) -> dict[str, Any]:
     """Return how *model* is served, in the words of Triton's model configuration."""
-    most = model.info.batch_sizes[-1]
-    is_batched = most > 1
+    is_batched = model.max_rows > 0
     return {
         "name": model.file.name,
         "platform": PLATFORM,
         "backend": PLATFORM,
         "version_policy": {"all": {}},
-        "max_batch_size": most if is_batched else 0,
-        "input": [_configured(*item, is_batched) for item in model.info.inputs.items()],
-        "output": [_configured(*item, is_batched) for item in model.info.outputs.items()],
+        "max_batch_size": model.max_rows,
+        "input": [_configured(*item, is_batched) for item in model.inputs.items()],
+        "output": [_configured(*item, is_batched) for item in model.outputs.items()],
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
 
 from starlette.requests import ClientDisconnect, Request
@@ -16,6 +17,7 @@ from glow_nb.runtime.serve.infer_response import infer_response
 from glow_nb.runtime.serve.limits import Limits
 from glow_nb.runtime.serve.model_server import ModelServer, ServedModel
 from glow_nb.runtime.serve.refusal import bad_request
+from glow_nb.runtime.serve.rows import run_in_pieces
 from glow_nb.runtime.serve.tensors import Bytes
 from glow_nb.types import Array
 
@@ -62,8 +64,7 @@ class Inference:
         self, model: ServedModel, body: Bytes, json_bytes: int | None
     ) -> InferRequest:
         """Return what *body* asks of *model*; long JSON is read alone, since it takes memory."""
-        types = model.info
-        parse = partial(parse_infer_request, body, json_bytes, types.inputs, types.outputs)
+        parse = partial(parse_infer_request, body, json_bytes, model.inputs, model.outputs)
         if (len(body) if json_bytes is None else json_bytes) <= LONG_JSON_BYTES:
             return parse()
         async with self._reading:
@@ -72,10 +73,19 @@ class Inference:
     def _submitted(
         self, model: ServedModel, call: InferRequest
     ) -> asyncio.Future[dict[str, Array]]:
+        """Let the host run *call*, in pieces if it has more rows than run together."""
+        if model.max_rows and _rows_of(model, call) > model.max_batch:
+            submit = partial(self._submit, model, call)
+            return run_in_pieces(submit, call.inputs, model.max_batch)
+        return self._submit(model, call, call.inputs)
+
+    def _submit(
+        self, model: ServedModel, call: InferRequest, inputs: Mapping[str, Array]
+    ) -> asyncio.Future[dict[str, Array]]:
         return asyncio.wrap_future(
             self._models.host.submit(
                 model.network,
-                call.inputs,
+                inputs,
                 priority=call.priority,
                 deadline=self._limits.request_seconds,
             )
@@ -105,6 +115,22 @@ class Inference:
         finally:
             gone.cancel()
             future.cancel()
+
+
+def _rows_of(model: ServedModel, call: InferRequest) -> int:
+    """Return how many rows *call* has; raise Refusal if *model* does not take so many."""
+    counts = {name: len(array) for name, array in call.inputs.items()}
+    if counts.keys() != model.inputs.keys():  # the host says which are missing
+        return 1
+    least, most = min(counts.values()), max(counts.values())
+    if least != most:
+        raise bad_request(f"the inputs have different numbers of rows: {counts}; give each as many")
+    if not 1 <= most <= model.max_rows:
+        raise bad_request(
+            f"the inputs have {most} rows, but the model takes 1 to {model.max_rows} in a request; "
+            "send them in several requests"
+        )
+    return most
 
 
 async def _response(model: ServedModel, call: InferRequest, outputs: dict[str, Array]) -> Response:

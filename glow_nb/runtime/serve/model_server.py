@@ -8,18 +8,22 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
-import glow_nb
-from glow_nb.errors import GlowError, UnboundDimension
+from glow_nb.errors import GlowError
 from glow_nb.feeds import Feeds
+from glow_nb.runtime.hosting.batching import open_types
 from glow_nb.runtime.hosting.network_info import NetworkInfo
 from glow_nb.runtime.hosting.network_source import Servable
 from glow_nb.runtime.hosting.statistics import Statistics
-from glow_nb.runtime.serve.refusal import Refusal, status_of
+from glow_nb.runtime.serve.model_source import LoadOptions, ModelSource, read_source
+from glow_nb.runtime.serve.refusal import Refusal, bad_request, status_of
 from glow_nb.runtime.serve.repository import ModelFile, ModelRepository, in_order
 from glow_nb.schema import closest
-from glow_nb.types import Array
+from glow_nb.types import Array, SymbolicType, TensorType
+
+Types = Mapping[str, TensorType | SymbolicType]
 
 
 class Host(Protocol):
@@ -61,21 +65,6 @@ class Host(Protocol):
 
 
 @dataclass(frozen=True)
-class LoadOptions:
-    """How each model is loaded.
-
-    Attributes:
-        duplicates: Copies of it; None for as many as there are empty devices.
-        max_batch: Rows that run together, of models whose leading size is open.
-        max_delay: Seconds that a batch waits for more rows.
-    """
-
-    duplicates: int | None = 1
-    max_batch: int = 1
-    max_delay: float = 0.0
-
-
-@dataclass(frozen=True)
 class ServedModel:
     """A version of a model that takes requests.
 
@@ -83,11 +72,33 @@ class ServedModel:
         file: What it was loaded from.
         network: What the host calls it.
         info: What it is.
+        source: How it was read.
+        max_rows: Rows of a request, at most; 0 if all sizes are fixed.
     """
 
     file: ModelFile
     network: str
     info: NetworkInfo
+    source: ModelSource
+    max_rows: int
+
+    @property
+    def max_batch(self) -> int:
+        """How many rows run together, at most."""
+        return self.info.batch_sizes[-1]
+
+    @property
+    def inputs(self) -> Types:
+        """What it takes; the leading size is open where requests have rows."""
+        return self._with_rows(self.info.inputs)
+
+    @property
+    def outputs(self) -> Types:
+        """What it gives, likewise."""
+        return self._with_rows(self.info.outputs)
+
+    def _with_rows(self, types: Types) -> Types:
+        return open_types(types) if self.max_rows else types
 
 
 class ModelServer:
@@ -138,7 +149,7 @@ class ModelServer:
     def load_all(self) -> list[GlowError]:
         """Load all models there are; return the errors of those that cannot be."""
         errors: list[GlowError] = []
-        for name in self.repository.models():
+        for name in self.repository.listing().names:
             try:
                 self.load(name)
             except GlowError as error:
@@ -155,29 +166,33 @@ class ModelServer:
             Refusal: A version cannot be loaded; an old one of it stays.
         """
         with self._changing:
-            files = self.repository.models().get(name)
-            if files is None:
-                names = list(self.repository.models())
+            listing = self.repository.listing()
+            files, problems = listing.models.get(name, {}), listing.problems_of(name)
+            if not files and not problems:
                 raise Refusal(
-                    404, f"there is no model {name!r:.80}{closest(name, names)} in the repository"
+                    404,
+                    f"there is no model {name!r:.80}{closest(name, listing.names)} in the "
+                    "repository",
                 )
-            for version in set(self._served.get(name, ())) - set(files):
-                self._publish(name, version, None)
+            if "" not in problems:
+                for version in set(self._served.get(name, ())) - {*files, *problems}:
+                    self._publish(name, version, None)
             errors = [error for file in files.values() if (error := self._refresh(file))]
+            errors += [bad_request(_about(name, *problem)) for problem in problems.items()]
         if errors:
             raise errors[0]
 
     def _refresh(self, file: ModelFile) -> Refusal | None:
         """Load *file* unless it is there as it is; return what is wrong with it."""
         served = self._served.get(file.name, {}).get(file.version)
-        if served is not None and served.file.stamp == file.stamp:
+        if served is not None and served.file == file and served.source.stamp.is_current:
+            self._failed.pop((file.name, file.version), None)
             return None
         try:
             model = self._loaded(file)
         except GlowError as error:
             # a client has no business with where the server keeps its files
-            reason = _without_folder(str(error), file)
-            text = f"model {file.name!r}, version {file.version}: {reason}"
+            text = _about(file.name, file.version, _without_folder(str(error), file))
             self._failed[file.name, file.version] = text
             return Refusal(status_of(error), text)
         self._failed.pop((file.name, file.version), None)
@@ -187,15 +202,17 @@ class ModelServer:
     def _loaded(self, file: ModelFile) -> ServedModel:
         network = f"{file.name}/{file.version}/{next(self._numbers)}"
         options = self._options
-        source, max_batch = _source(file, options.max_batch)
+        source = read_source(file, options)
+        max_batch = options.max_batch if source.has_rows else 1
         self.host.add_network(
             network,
-            source,
+            source.network,
             duplicates=options.duplicates,
             max_batch=max_batch,
             max_delay=options.max_delay if max_batch > 1 else 0.0,
         )
-        return ServedModel(file, network, self.host.networks()[network])
+        max_rows = max(options.max_rows, max_batch) if source.has_rows else 0
+        return ServedModel(file, network, self.host.networks()[network], source, max_rows)
 
     def unload(self, name: str) -> None:
         """Take no more requests to the model *name*, and unload it when those that came are done.
@@ -223,18 +240,21 @@ class ModelServer:
 
     def index(self) -> list[dict[str, str]]:
         """Return each version of each model, and whether it is loaded, as the protocol has it."""
-        ready = self.host.networks()
+        ready, listing = self.host.networks(), self.repository.listing()
+        versions = [(name, version) for name, files in listing.models.items() for version in files]
         entries = []
-        for name, files in self.repository.models().items():
-            for version in files:
-                model = self._served.get(name, {}).get(version)
-                reason = self._failed.get((name, version), "")
-                if model is None:
-                    state, reason = "UNAVAILABLE", reason or "not loaded"
-                else:
-                    info = ready.get(model.network)
-                    state = "READY" if info is not None and info.ready else "UNAVAILABLE"
-                entries.append({"name": name, "version": version, "state": state, "reason": reason})
+        for name, version in sorted({*versions, *listing.problems}, key=_by_number):
+            model = self._served.get(name, {}).get(version)
+            problem = listing.problems.get((name, version))
+            reason = self._failed.get((name, version), "")
+            if problem is not None:
+                reason = _about(name, version, problem)
+            if model is None:
+                state, reason = "UNAVAILABLE", reason or "not loaded"
+            else:
+                info = ready.get(model.network)
+                state = "READY" if info is not None and info.ready else "UNAVAILABLE"
+            entries.append({"name": name, "version": version, "state": state, "reason": reason})
         return entries
 
     def is_ready(self, model: ServedModel | None = None) -> bool:
@@ -250,16 +270,21 @@ class ModelServer:
         )
 
 
+def _by_number(version: tuple[str, str]) -> tuple[str, int]:
+    name, number = version
+    return name, int(number or 0)
+
+
+def _about(name: str, version: str, problem: str) -> str:
+    """Return *problem*, and of which version of which model it is."""
+    return f"model {name!r}, version {version}: {problem}" if version else f"{name!r}: {problem}"
+
+
 def _without_folder(text: str, file: ModelFile) -> str:
     """Return *text* with the names of files beside *file* in the place of their paths."""
-    folder = str(file.path).removesuffix(file.path.name)
-    return text.replace(folder, "") if len(folder) > len(os.sep) else text
-
-
-def _source(file: ModelFile, max_batch: int) -> tuple[Servable, int]:
-    """Return what a host loads of *file*, and the batch: 1 if its sizes are fixed."""
-    try:
-        loaded = glow_nb.load(str(file.path))
-    except UnboundDimension:
-        return str(file.path), max_batch
-    return loaded, 1
+    found, real = file.path.parent, Path(os.path.realpath(file.path)).parent
+    folders = {str(found), str(found.absolute()), os.path.realpath(found), str(real)}
+    for folder in sorted(folders, key=len, reverse=True):
+        if folder not in (os.curdir, os.sep):
+            text = text.replace(folder.removesuffix(os.sep) + os.sep, "")
+    return text

@@ -88,16 +88,60 @@ def test_models_that_cannot_be_loaded_are_an_error(files: tuple[Path, list[str]]
     assert "there is no model; a folder has NAME.onnx" in error_of(arguments)
 
 
-def test_requests_are_served_until_the_server_is_stopped(
-    files: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def stopping(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each server stop before it answers a request."""
+    uvicorn = pytest.importorskip("uvicorn", reason="the server needs uvicorn")
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
+
+
+@pytest.mark.usefixtures("stopping")
+def test_what_is_served_is_said(files: tuple[Path, list[str]]) -> None:
+    from tests.unit.runtime.serve.onnx_models import scaling
+
+    folder, arguments = files
+    for version in ("1", "3"):
+        (folder / "net" / version).mkdir(parents=True)
+        scaling(folder / "net" / version / "model.onnx", 2.0, ("batch", "width"))
+    (folder / "net" / "config.pbtxt").touch()
+    lines = CliRunner().invoke(main, [*arguments, "--shape", "width=2"]).output.splitlines()
+    types = "x: float32<batch x 2> -> y: float32<batch x 2>"
+    rows = "requests of 1 to 256 rows, which run one by one"
+    assert lines[:4] == [
+        f"double, version 1: {types.replace('batch', '1')}; requests of exactly these sizes",
+        f"net, version 1: {types}; {rows}",
+        f"net, version 3: {types}; {rows}",
+        "net: config.pbtxt is ignored; options of this command say how models are served",
+    ]
+    assert lines[4].startswith("serving double, net on http://127.0.0.1:")
+    batched = ["--shape", "width=2", "--max-batch", "2", "--max-rows", "5"]
+    output = CliRunner().invoke(main, [*arguments, *batched]).output
+    assert f"{types}; requests of 1 to 5 rows, which run up to 2 together" in output
+
+
+@pytest.mark.usefixtures("stopping")
+def test_models_take_the_sizes_and_constants_that_they_have(
+    files: tuple[Path, list[str]],
 ) -> None:
-    pytest.importorskip("uvicorn", reason="the server needs uvicorn")
-    import uvicorn
+    from tests.unit.runtime.serve.onnx_models import scaling
 
-    def stop(server: uvicorn.Server, **_: object) -> None:
-        server.should_exit = True
+    folder, arguments = files
+    scaling(folder / "net.onnx", 2.0, ("batch", 2))
+    result = CliRunner().invoke(main, [*arguments, "--shape", "batch=3"])
+    assert "net, version 1: x: float32<3 x 2> -> y: float32<3 x 2>; " in result.output
+    result = CliRunner().invoke(main, [*arguments, "--constant", "x=[[1,2]]"])
+    assert "net, version 1: nothing -> y: float32<1 x 2>" in result.output
+    for option, given in (("--shape", "batches=3"), ("--constant", "batches=3")):
+        assert error_of([*arguments, option, given]) == (
+            "Error: 'batches' is given by --shape or --constant, but no model has an open size or "
+            "an input of that name; did you mean 'batch'?; they have ['batch', 'x']\n"
+        )
 
-    monkeypatch.setattr(uvicorn.Server, "run", stop)
+
+@pytest.mark.usefixtures("stopping")
+def test_requests_are_served_until_the_server_is_stopped(
+    files: tuple[Path, list[str]], tmp_path: Path
+) -> None:
     folder, arguments = files
     token = tmp_path / "token"
     token.write_text("secret\n", encoding="ascii")

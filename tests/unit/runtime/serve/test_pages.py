@@ -258,33 +258,32 @@ def test_a_folder_without_models_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["stats.glow", "stats/1/model.glow"])
-def test_a_model_that_is_called_as_a_page_is_an_error(folder: Path, path: str) -> None:
-    (folder / path).parent.mkdir(parents=True, exist_ok=True)
-    glow_nb.save_text(scaled(1.0), folder / path)
-    with pytest.raises(
-        OptionError, match=f"{path}: no model can be called 'stats', since .*rename"
-    ):
-        ModelRepository([folder])
+def test_a_model_that_is_called_as_a_page_is_not_loaded(served: Served, path: str) -> None:
+    (served.folder / path).parent.mkdir(parents=True, exist_ok=True)
+    glow_nb.save_text(scaled(1.0), served.folder / path)
+    reply = load(served.app, "stats")
+    assert (reply.status, reply.error) == (
+        400,
+        f"model 'stats', version 1: {path}: no model can be called 'stats', since /v2/models/stats "
+        "means the statistics of all models; rename it",
+    )
+    assert states(served.app)["stats", "1"] == "UNAVAILABLE"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names themselves")
 def test_names_that_are_no_text(folder: Path, host: HostManager) -> None:
-    """One of a model is an error; one of a folder that holds models is shown as it is."""
+    """One of a model is an error of its own; one of a folder of models is not shown."""
     odd = Path(os.fsdecode(b"b\xffd"))
-    bad = folder / odd.with_suffix(".glow")
-    bad.write_text("nonsense")
-    with pytest.raises(
-        OptionError, match=r"b\\udcffd.glow': the name has bytes that are not UTF-8"
-    ):
-        ModelRepository([folder])
-    bad.unlink()
+    (folder / odd.with_suffix(".glow")).write_text("nonsense")
     (folder / "broken.glow").write_text("nonsense")
     models = ModelServer(host, ModelRepository([folder.rename(folder.parent / odd)]))
-    assert len(models.load_all()) == 1
+    second, first = models.load_all()
+    assert "b\\udcffd.glow': the name has bytes that are not UTF-8" in str(first)
     app = application(models, Limits())
     entry = next(e for e in call(app, "POST", INDEX).json if e["name"] == "broken")
-    assert entry["reason"] == load(app, "broken").error
+    assert entry["reason"] == load(app, "broken").error == str(second)
     assert entry["reason"].startswith("model 'broken', version 1: broken.glow:1:"), "and no folder"
+    assert infer(app).status == 200
 
 
 def test_a_reason_keeps_what_is_no_path_of_the_server(
@@ -302,6 +301,13 @@ def test_a_reason_keeps_what_is_no_path_of_the_server(
         )
 
 
-def test_two_files_of_the_same_name_are_an_error(folder: Path) -> None:
-    with pytest.raises(OptionError, match="is version 1 of 'double', too; rename one of them"):
-        ModelRepository([folder, folder / "double.glow"])
+def test_two_files_of_the_same_name_are_an_error_of_that_model(
+    folder: Path, host: HostManager
+) -> None:
+    models = ModelServer(host, ModelRepository([folder, folder / "double.glow"]))
+    (error,) = models.load_all()
+    assert str(error) == (
+        "model 'double', version 1: double.glow: double.glow is version 1 of 'double', too; rename "
+        "one of them"
+    )
+    assert list(models.served) == ["scaled"]

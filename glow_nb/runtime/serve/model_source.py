@@ -1,0 +1,147 @@
+"""From the files of a model to what a host loads: sizes that are bound, and which stay open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import glow_nb
+from glow_nb.arguments import Shapes
+from glow_nb.errors import ModelError, OptionError, UnboundDimension
+from glow_nb.files import SUFFIX
+from glow_nb.runtime.hosting.network_source import Servable, open_batch
+from glow_nb.runtime.serve.repository import ModelFile
+from glow_nb.runtime.serve.rows import dependence_of_rows
+from glow_nb.runtime.serve.stamp import Stamp
+from glow_nb.types import Array, SymbolicType
+
+if TYPE_CHECKING:
+    from glow_nb.importers.onnx import SymbolicModel
+    from glow_nb.importers.onnx.model import Model
+
+MOST_ROWS = 256
+"""Of a request, if nobody says so."""
+
+Inputs = Mapping[str, SymbolicType]
+
+
+def _no_constants(_: Inputs) -> Mapping[str, Array]:
+    return {}
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How each model is loaded.
+
+    Attributes:
+        duplicates: Copies of it; None for as many as there are empty devices.
+        max_batch: Rows that run together, of models whose leading size is open.
+        max_delay: Seconds that a batch waits for more rows.
+        max_rows: Rows of a request, of models whose leading size is open.
+        shapes: Sizes by name, and shapes by input; a model takes those that it has.
+        constants: From the inputs of a model to the numbers of those that are fixed.
+    """
+
+    duplicates: int | None = 1
+    max_batch: int = 1
+    max_delay: float = 0.0
+    max_rows: int = MOST_ROWS
+    shapes: Shapes | None = None
+    constants: Callable[[Inputs], Mapping[str, Array]] = _no_constants
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model that has been read.
+
+    Attributes:
+        network: What a host loads.
+        stamp: What its files were like before they were read.
+        has_rows: Whether its leading size is open, so that a request may have several rows.
+        note: Why it is served for one row, although its leading size is open; empty otherwise.
+        names: Those of its open sizes and inputs, as it declares them.
+    """
+
+    network: Servable
+    stamp: Stamp
+    has_rows: bool = False
+    note: str = ""
+    names: frozenset[str] = frozenset()
+
+
+def read_source(file: ModelFile, options: LoadOptions) -> ModelSource:
+    """Read the model in *file*, with the sizes and the constants that *options* give.
+
+    Raises:
+        OptionError: Other sizes than the leading one of all inputs are open.
+        GlowError: It cannot be read, as ``glow_nb.load`` says.
+    """
+    own = [file.path] if file.configuration is None else [file.path, file.configuration]
+    if file.path.suffix == SUFFIX:
+        constants = Path(os.path.realpath(file.path)).with_suffix(".npz")
+        stamp = Stamp.of([*own, constants])
+        return ModelSource(glow_nb.load(str(file.path)), stamp)
+    from glow_nb.importers.onnx import SymbolicModel, declared_inputs, import_onnx, load_model
+
+    stamp = Stamp.of(own)
+    model = load_model(str(file.path))
+    stamp = stamp.with_files(_data_files(file.path, model))
+    inputs = declared_inputs(model)
+    sizes = {size for type in inputs.values() for size in type.shape or () if isinstance(size, str)}
+    names = frozenset({*sizes, *inputs})
+    shapes = {name: given for name, given in (options.shapes or {}).items() if name in names}
+    fixed = options.constants(inputs)
+    try:
+        network = import_onnx(model, shapes=shapes, constants=fixed)
+    except UnboundDimension:
+        opened = SymbolicModel(model, shapes, fixed)
+    else:
+        return ModelSource(network, stamp, names=names)
+    return _with_rows(file, opened, stamp, names, options.max_batch)
+
+
+def _with_rows(
+    file: ModelFile, model: SymbolicModel, stamp: Stamp, names: frozenset[str], max_batch: int
+) -> ModelSource:
+    """Return the source of a *model* with open sizes, which must be the rows of requests."""
+    try:
+        symbols = open_batch(file.name, model)
+    except OptionError as error:
+        raise ModelError(_other_open_sizes(file, model)) from error
+
+    def of_rows(rows: int) -> glow_nb.Function:
+        return model.function(dict.fromkeys(symbols, rows))
+
+    one = of_rows(1)
+    if note := dependence_of_rows(one, of_rows(2)):
+        return ModelSource(one, stamp, note=note, names=names)
+    return ModelSource(of_rows if max_batch > 1 else one, stamp, has_rows=True, names=names)
+
+
+def _other_open_sizes(file: ModelFile, model: SymbolicModel) -> str:
+    """Return which inputs have open sizes, and what would bind those that cannot be served so."""
+    listed = ", ".join(f"{name!r} is {type}" for name, type in model.inputs.items())
+    shapes = {name: type.shape for name, type in model.inputs.items()}
+    unknown = [f"{name}=1x1" for name, shape in shapes.items() if shape is None]
+    inner = [size for shape in shapes.values() for size in (shape or ())[1:]]
+    leading = [size for shape in shapes.values() for size in (shape or ())[:1]]
+    named = [f"{size}=1" for size in inner if isinstance(size, str)]
+    named = named or [f"{size}=1" for size in leading if isinstance(size, str)]
+    options = " ".join(f"--shape {size}" for size in dict.fromkeys(unknown + named))
+    return (
+        f"{file.path.name}: its sizes are open ({listed}); only the leading size of all inputs may "
+        f"be, as the rows of a request; give the others, as in {options}"
+    )
+
+
+def _data_files(path: Path, model: Model) -> list[Path]:
+    """Return where the external data of *model* may be found, seen from its file and from links."""
+    from glow_nb.importers.onnx.locations import external_locations
+
+    folders = dict.fromkeys((path.parent, Path(os.path.realpath(path)).parent))
+    locations = [os.path.normpath(each) for each in external_locations(model.proto) if each]
+    inside = [each for each in locations if not os.path.isabs(each) and each.split("/")[0] != ".."]
+    return [folder / location for folder in folders for location in inside]
