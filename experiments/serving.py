@@ -42,7 +42,8 @@ from glow_nb.runtime.hosting.host import HostManager
 from glow_nb.runtime.hosting.network_info import NetworkInfo
 from glow_nb.runtime.hosting.network_source import Servable
 from glow_nb.runtime.hosting.statistics import Statistics
-from glow_nb.runtime.serve.model_server import Host, LoadOptions, ModelServer
+from glow_nb.runtime.serve.model_server import Host, ModelServer
+from glow_nb.runtime.serve.model_source import LoadOptions
 from glow_nb.runtime.serve.repository import ModelRepository
 from glow_nb.runtime.serve.server import listen, make_server, serve
 from glow_nb.types import Array
