@@ -17,6 +17,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.memory_report import MemoryReport
 from glow_nb.network import CompiledNetwork, Network
+from glow_nb.size_advice import SizeAdvice
 from glow_nb.state_store import StateStore
 from glow_nb.types import Array, SymbolicType
 from glow_nb.variants import MAX_VARIANTS, VariantCache
@@ -61,8 +62,9 @@ class DynamicNetwork(Network):
 
     It is compiled for the sizes of the arrays that are fed, when they come first, or before by
     :meth:`prepare`; what is compiled is kept (``max_variants``), the sizes used least recently are
-    dropped first. While some sizes are being compiled, runs of all others go on; threads that feed
-    the same new sizes wait for one compilation.
+    dropped first. A ``GlowWarning`` says so once when a fourth set of sizes comes, and when one
+    that was dropped comes again. While some sizes are being compiled, runs of all others go on;
+    threads that feed the same new sizes wait for one compilation.
 
     ``program``, ``function``, ``memory``, ``kernels`` and ``source`` speak of the sizes that were
     used last, and say which these are. :attr:`variants` has the network of each set of sizes.
@@ -86,6 +88,7 @@ class DynamicNetwork(Network):
             max_variants, in_turn=in_turn
         )
         self._background = Background()
+        self._advice = SizeAdvice(max_variants)
 
     @property
     @override
@@ -171,6 +174,7 @@ class DynamicNetwork(Network):
         shapes = self._key({name: array.shape for name, array in feeds.items()})
         if shapes not in self._variants:  # prepared by hand, they may differ where names are equal
             check_open_feeds({**self._model.inputs, **defaults}, feeds)
+            self._advice.wait_for(shapes, partial(describe_sizes, self._model, dict(shapes)))
         return self._variant(shapes), feeds
 
     def _key(self, shapes: Mapping[str, tuple[int, ...]]) -> InputShapes:
@@ -178,7 +182,12 @@ class DynamicNetwork(Network):
         return tuple((name, shapes[name]) for name in names if name in shapes)
 
     def _variant(self, shapes: InputShapes) -> CompiledNetwork:
-        return self._variants.get(shapes, partial(self._compile_for, dict(shapes)))
+        return self._variants.get(shapes, partial(self._compiled, shapes))
+
+    def _compiled(self, shapes: InputShapes) -> CompiledNetwork:
+        network = self._compile_for(dict(shapes))
+        self._advice.compiled(shapes)
+        return network
 
     def _last(self, what: str) -> CompiledNetwork:
         """Return the network that was used last, to say *what* it has."""
