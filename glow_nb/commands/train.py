@@ -238,7 +238,7 @@ def _write(model: Path, trainer: Trainer, output: Path) -> None:
         return
     import onnx
 
-    from glow_nb.importers.onnx.updating import with_weights
+    from glow_nb.importers.onnx.updating import in_inference_mode, with_weights
 
-    updated = with_weights(onnx.load(model), trainer.weights)
+    updated = in_inference_mode(with_weights(onnx.load(model), trainer.weights))
     replace_file(output, lambda place: onnx.save(updated, place))

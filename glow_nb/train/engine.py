@@ -23,6 +23,7 @@ from glow_nb.train.forms import (
     seed_numbers,
     statistics_of,
     training_form,
+    without_mode,
 )
 from glow_nb.train.losses import Loss, LossFunction, samples_of
 from glow_nb.train.networks import Networks
@@ -125,7 +126,8 @@ class Engine:
         self._last = shapes
         return self._models[shapes]
 
-    def _sized(self, function: Function) -> SizedModel:
+    def _sized(self, source: Function) -> SizedModel:
+        function = without_mode(source)
         weights = weights_of(function, self._frozen)
         for kind in {weight.type.kind for weight in weights}:
             self._optimizer.check_kind(kind)

@@ -6,8 +6,10 @@ import numpy as np
 
 from glow_nb.hlir.batch_statistics import normalize_by_batch
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Constant, Function, Node, State, Value
-from glow_nb.hlir.ops import Add, BatchNormalization
+from glow_nb.hlir.graph import Constant, Function, State, Value
+from glow_nb.hlir.ops import Add, BatchNormalization, BatchNormTraining, ConvertTo, Reshape
+from glow_nb.hlir.ops.batch_norm_training import in_inference_form
+from glow_nb.hlir.ops.elementwise import as_kind
 from glow_nb.hlir.ops.random import Drawn, Dropout
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
 from glow_nb.types import Array
@@ -16,10 +18,25 @@ GENERATOR = "generator"
 """The state of the random numbers: their seed, and the number of the step."""
 
 
+def without_mode(function: Function) -> Function:
+    """Return *function* without what it says of its mode, which the trainer decides.
+
+    A batch normalization in training mode becomes one that uses running statistics.
+    """
+    return rewrite(function, in_inference_form, BatchNormTraining)
+
+
 def statistics_of(function: Function) -> set[Value]:
     """Return the running means and variances, which no gradient changes."""
     nodes = [node for node in function if isinstance(node, BatchNormalization)]
-    return {value for node in nodes for value in (node.mean, node.variance)}
+    return {_stored(value) for node in nodes for value in (node.mean, node.variance)}
+
+
+def _stored(value: Value) -> Value:
+    """Return what *value* is, before it was reshaped or got another kind."""
+    while isinstance(value, Reshape | ConvertTo):
+        value = value.input
+    return value
 
 
 def inference_form(function: Function) -> Function:
@@ -51,14 +68,18 @@ def training_form(function: Function, seed: int) -> Function:
     """
     updates: dict[State, Value] = {}
 
-    def rule(node: Node, rewriter: Rewriter) -> Replacement:
-        match node:
-            case BatchNormalization(mean=State() as mean, variance=State() as variance):
-                result, updates[mean], updates[variance] = normalize_by_batch(rewriter, node)
-                return result
-        return None
+    def rule(node: BatchNormalization, rewriter: Rewriter) -> Replacement:
+        states = _stored(node.mean), _stored(node.variance)
+        if not all(isinstance(state, State) for state in states):
+            return None
+        result, *moved = normalize_by_batch(rewriter, node)
+        for state, value in zip(states, moved, strict=True):
+            assert isinstance(state, State)
+            shaped = rewriter.emit(Reshape(value, state.type.shape))
+            updates[state] = as_kind(rewriter, shaped, state.type.kind)
+        return result
 
-    normalized = rewrite(function, rule)
+    normalized = rewrite(function, rule, BatchNormalization)
     drawn = [node.generator for node in normalized if isinstance(node, Drawn)]
     builder = Builder.continuing(normalized)
     if any(isinstance(value, Constant) for value in drawn):

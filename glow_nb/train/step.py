@@ -18,6 +18,7 @@ from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.differentiate import emit_gradients
 from glow_nb.hlir.graph import Constant, Function, State, Value, producer_of
+from glow_nb.hlir.ops.elementwise import as_kind
 from glow_nb.hlir.passes import GRAPH_PASSES
 from glow_nb.hlir.rewrite import substitute
 from glow_nb.hlir.save import Save, is_update
@@ -30,7 +31,6 @@ from glow_nb.train.sums import beside
 from glow_nb.train.update import (
     GradientCheck,
     Update,
-    as_kind,
     emit_update,
     is_finite,
     kept_state,

@@ -14,7 +14,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import State, Value
 from glow_nb.hlir.ops.arithmetic import Add, And
 from glow_nb.hlir.ops.comparison import Less, Select
-from glow_nb.hlir.ops.elementwise import Abs, ConvertTo
+from glow_nb.hlir.ops.elementwise import Abs, as_kind
 from glow_nb.hlir.ops.families import splat
 from glow_nb.hlir.ops.shape import Concat, Reshape
 from glow_nb.hlir.terms import Term
@@ -134,11 +134,6 @@ def kept_state(builder: Builder, weight: State, name: str, number: float) -> Sta
 def _computed(builder: Builder, value: Value) -> Term:
     """Return *value*, a weight or its gradient, in the kind in which weights are updated."""
     return Term(builder, as_kind(builder, value, computed_kind(value.type.kind)))
-
-
-def as_kind(builder: Builder, value: Value, kind: ElementKind) -> Value:
-    """Return *value*, converted if it is of another *kind*."""
-    return value if value.type.kind is kind else builder.emit(ConvertTo(value, kind))
 
 
 def is_finite(builder: Builder, value: Value) -> Value:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from glow_nb.hlir.backpropagate import through_lowering
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.arithmetic import Pow
+from glow_nb.hlir.ops.batch_norm_training import BatchNormTraining
 from glow_nb.hlir.ops.elementwise import Exp, Reciprocal, Sqrt
 from glow_nb.hlir.ops.normalization import (
     BatchNormalization,
@@ -20,6 +22,8 @@ from glow_nb.hlir.ops.reduction import ReduceMean, ReduceSum
 from glow_nb.hlir.ops.shape import Broadcast, Pad, Reshape, Slice
 from glow_nb.hlir.rules import OperandGradients, gradient
 from glow_nb.hlir.terms import Term
+
+gradient(BatchNormTraining)(through_lowering)
 
 
 @gradient(BatchNormalization)

@@ -32,6 +32,7 @@ from glow_nb.hlir.ops.arithmetic import (
     Xor,
 )
 from glow_nb.hlir.ops.attention import Attention
+from glow_nb.hlir.ops.batch_norm_training import BatchNormTraining
 from glow_nb.hlir.ops.comparison import Equal, Greater, GreaterEqual, Less, LessEqual, Select
 from glow_nb.hlir.ops.convolution import Convolution
 from glow_nb.hlir.ops.convolution_filter_gradient import ConvolutionFilterGradient
@@ -142,6 +143,7 @@ __all__ = [
     "Attention",
     "AvgPool",
     "AvgPoolGradient",
+    "BatchNormTraining",
     "BatchNormalization",
     "Bernoulli",
     "BitCast",

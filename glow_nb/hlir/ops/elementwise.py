@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from typing_extensions import override
 
 from glow_nb.conversion import bits_as, converted
-from glow_nb.hlir.graph import define_node
+from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops.families import (
     ALL,
     BOOL,
@@ -21,6 +21,9 @@ from glow_nb.hlir.ops.families import (
     require_kind,
 )
 from glow_nb.types import Array, ElementKind, TensorType
+
+if TYPE_CHECKING:
+    from glow_nb.hlir.builder import Builder
 
 _erf, _erfc = np.frompyfunc(math.erf, 1, 1), np.frompyfunc(math.erfc, 1, 1)
 
@@ -312,6 +315,11 @@ class ConvertTo(UnaryElementwise):
     @override
     def compute(self, x: Any) -> Any:
         return converted(x, self.kind)
+
+
+def as_kind(builder: Builder, value: Value, kind: ElementKind) -> Value:
+    """Return *value*, converted if it is of another *kind*."""
+    return value if value.type.kind is kind else builder.emit(ConvertTo(value, kind))
 
 
 @define_node("bit_cast", scalar="bit_cast(input)")

@@ -1,11 +1,11 @@
-"""A model with other numbers in its weights: everything else of the file stays as it was."""
+"""A model file after training: other numbers in its weights, and its mode that of use."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from glow_nb.errors import ModelError
 from glow_nb.types import Array
@@ -31,3 +31,56 @@ def with_weights(model: onnx.ModelProto, weights: Mapping[str, Array]) -> onnx.M
             )
         old.CopyFrom(new)
     return updated
+
+
+def in_inference_mode(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy of *model* whose nodes do not train.
+
+    Batch normalizations use their running statistics, which are what they tell as new ones, and no
+    dropout drops anything. A normalization whose batch statistics are read stays as it is: only
+    training has them.
+    """
+    updated = onnx.ModelProto()
+    updated.CopyFrom(model)
+    for body in (updated.graph, *updated.functions):
+        _leave_training(body)
+    return updated
+
+
+def _leave_training(body: onnx.GraphProto | onnx.FunctionProto) -> None:
+    read = set(_names_read(body))
+    nodes: list[onnx.NodeProto] = []
+    for node in body.node:
+        nodes.append(node)
+        for inner in _bodies(node):
+            _leave_training(inner)
+        if node.op_type == "Dropout" and len(node.input) > 2:
+            del node.input[2:]
+        if node.op_type == "BatchNormalization" and not read & set(node.output[3:]):
+            kept = [a for a in node.attribute if a.name != "training_mode"]
+            del node.attribute[:]
+            node.attribute.extend(kept)
+            running = zip(node.input[3:5], node.output[1:3], strict=False)
+            nodes += [helper.make_node("Identity", [old], [new]) for old, new in running if new]
+            del node.output[1:]
+    del body.node[:]
+    body.node.extend(nodes)
+
+
+def _names_read(body: onnx.GraphProto | onnx.FunctionProto) -> Iterator[str]:
+    """Yield the names of values that something reads, in bodies of nodes, too."""
+    outputs: Iterable[str | onnx.ValueInfoProto] = body.output
+    for output in outputs:
+        yield output if isinstance(output, str) else output.name
+    for node in body.node:
+        yield from node.input
+        for inner in _bodies(node):
+            yield from _names_read(inner)
+
+
+def _bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """Yield the graphs that *node* holds."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs

@@ -85,6 +85,20 @@ def normalized_model() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def in_training_mode(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
+    """Return *model* with its normalization as it is exported in training mode."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    node = next(n for n in made.graph.node if n.op_type == "BatchNormalization")
+    made.opset_import[0].version = opset
+    if opset >= 14:
+        node.attribute.append(helper.make_attribute("training_mode", 1))
+        node.output.extend(["moved_mean", "moved_variance"])
+    else:
+        node.output.extend(["moved_mean", "moved_variance", "saved_mean", "saved_variance"])
+    return made
+
+
 def corners(count: int = 200) -> tuple[Array, Array]:
     """Points and in which of three regions each lies."""
     points = np.random.default_rng(1).normal(size=(count, 4)).astype(np.float32)

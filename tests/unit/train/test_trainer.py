@@ -6,20 +6,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
 import glow_nb
 from glow_nb.errors import (
     FeedError,
     GlowError,
+    GlowWarning,
     OptionError,
 )
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function
-from glow_nb.hlir.ops import MatMul
-from glow_nb.train import SGD, Adam, SoftmaxCrossEntropy, StepDecay, Trainer
+from glow_nb.hlir.ops import BatchNormTraining, MatMul
+from glow_nb.train import SGD, Adam, MeanSquaredError, SoftmaxCrossEntropy, StepDecay, Trainer
 from glow_nb.types import Array
-from tests.unit.train.networks import dropping, gated, normalized_model, perceptron
+from tests.unit.train.networks import (
+    dropping,
+    gated,
+    in_training_mode,
+    normalized_model,
+    perceptron,
+)
 from tests.unit.train.trainers import POINTS, REGIONS, make
 
 
@@ -212,6 +220,52 @@ class TestNormalization:
         assert trainer.freeze(self.IMAGES[:3]).inputs[0].type.shape == (3, 2, 4, 4)
         assert trainer.inputs == ["x"]
         assert trainer.weights["filter"].shape == (3, 2, 3, 3)
+
+    @pytest.mark.parametrize(("opset", "is_loaded"), [(9, False), (14, True), (17, False)])
+    def test_the_mode_of_a_model_is_that_of_its_trainer(self, opset: int, is_loaded: bool) -> None:
+        """One that was exported in training mode is trained and used as one that was not."""
+        plain, model = normalized_model(), in_training_mode(normalized_model(), opset)
+        shapes = {"batch": len(self.IMAGES)}
+        given = glow_nb.load(model, shapes=shapes) if is_loaded else model
+        trainer, other = make(function=given), make(function=plain)
+        for one in (trainer, other):
+            one.step(self.IMAGES, self.LABELS)
+        assert trainer.weights["mean"].any()
+        assert trainer.weights.keys() == other.weights.keys()
+        for name, weight in other.weights.items():
+            np.testing.assert_array_equal(trainer.weights[name], weight)
+        used, expected = (one.predict(self.IMAGES)["y"] for one in (trainer, other))
+        np.testing.assert_array_equal(used, expected)
+        frozen = glow_nb.compile(trainer.freeze(self.IMAGES), backend="interpreter")
+        np.testing.assert_allclose(frozen.run(self.IMAGES)["y"], expected, rtol=1e-5, atol=1e-6)
+
+    def test_without_a_trainer_the_model_decides_and_a_warning_says_so(self) -> None:
+        model = in_training_mode(normalized_model(), 17)
+        with pytest.warns(GlowWarning, match="the model says that it trains, so it normalizes by"):
+            net = glow_nb.compile(model, backend="interpreter", shapes={"batch": 6})
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        (expected,) = session.run(None, {"x": self.IMAGES})
+        np.testing.assert_allclose(net.run(self.IMAGES)["y"], expected, rtol=1e-4, atol=1e-5)
+
+    def test_statistics_of_another_kind_than_the_input_follow_the_batch(self) -> None:
+        def build(batch: int) -> Function:
+            b = Builder("mixed")
+            x = b.input("x", f"float16<{batch} x 4>")
+            ones, zeros = np.ones(4, np.float16), np.zeros(4, np.float32)
+            mean, variance = b.constant("mean", zeros), b.constant("variance", zeros + 1)
+            scale, bias = b.constant("scale", ones), b.constant("bias", 0 * ones)
+            normal = BatchNormTraining(
+                x, scale, bias, mean, variance, epsilon=1e-5, channel_axis=1, momentum=0.75
+            )
+            b.save(b.emit(normal).results[0], "y")
+            return b.function()
+
+        points = POINTS[:8].astype(np.float16)
+        trainer = make(function=build, loss=MeanSquaredError(), optimizer=SGD(0.0))
+        trainer.step(points, points)
+        expected = 0.25 * points.astype(np.float64).mean(0)
+        assert trainer.weights["mean"].dtype == np.float32
+        np.testing.assert_allclose(trainer.weights["mean"], expected, rtol=2e-2, atol=1e-4)
 
 
 class TestDropout:

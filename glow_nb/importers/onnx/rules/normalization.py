@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from glow_nb.importers.onnx.context import Context, broadcast_shape
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
 from glow_nb.types import ElementKind
+
+Normalized = TypeVar("Normalized", ops.BatchNormalization, ops.BatchNormTraining)
 
 
 @onnx_op("BatchNormalization")
@@ -62,21 +65,17 @@ def _batch_normalized(
         return (ctx.reshape(results[0], x.type.shape), *results[1:])
     mean, variance = (_vector(ctx, node.operand(index)) for index in (3, 4))
     if not is_training:
-        return _normalized_by(ctx, node, x, mean, variance)
+        return _normalized_by(ctx, node, x, mean, variance, ops.BatchNormalization)
+    trained = ctx.emit_all(_normalized_by(ctx, node, x, mean, variance, ops.BatchNormTraining))
+    if not (node.wants(3) or node.wants(4)):
+        return (*trained, mean, variance)
     axes = tuple(axis for axis in range(x.type.rank) if axis != 1)
-    batch_mean, batch_variance = ctx.emit_all(ops.Moments(x, axes))
-    channels = x.type.shape[1:2]
-    batch_mean = ctx.convert(ctx.reshape(batch_mean, channels), mean.type.kind)
-    batch_variance = ctx.convert(ctx.reshape(batch_variance, channels), variance.type.kind)
-    result = ctx.emit(_normalized_by(ctx, node, x, batch_mean, batch_variance))
-    momentum = node.number("momentum")
-    return (
-        result,
-        _running(ctx, mean, batch_mean, momentum),
-        _running(ctx, variance, batch_variance, momentum),
-        batch_mean,
-        batch_variance,
+    found = ctx.emit_all(ops.Moments(x, axes))
+    saved = (
+        ctx.convert(ctx.reshape(moment, old.type.shape), old.type.kind)
+        for moment, old in zip(found, (mean, variance), strict=True)
     )
+    return (*trained, *saved)
 
 
 def _vector(ctx: Context, value: Value) -> Value:
@@ -84,12 +83,16 @@ def _vector(ctx: Context, value: Value) -> Value:
 
 
 def _normalized_by(
-    ctx: Context, node: OnnxNode, x: Value, mean: Value, variance: Value
-) -> ops.BatchNormalization:
+    ctx: Context, node: OnnxNode, x: Value, mean: Value, variance: Value, form: type[Normalized]
+) -> Normalized:
     kind = x.type.kind
     vectors = (_vector(ctx, node.operand(1)), _vector(ctx, node.operand(2)), mean, variance)
-    scale, bias, mean, variance = (ctx.convert(vector, kind) for vector in vectors)
-    return ops.BatchNormalization(
+    count = 2 if form is ops.BatchNormTraining else 4  # its running statistics keep their kind
+    scale, bias, mean, variance = (
+        ctx.convert(vector, kind) if index < count else vector
+        for index, vector in enumerate(vectors)
+    )
+    return form(
         x,
         scale,
         bias,
@@ -99,11 +102,6 @@ def _normalized_by(
         channel_axis=1,
         momentum=node.number("momentum"),
     )
-
-
-def _running(ctx: Context, old: Value, new: Value, momentum: float) -> Value:
-    kept = ctx.emit(ops.Mul(old, ctx.scalar(old.type, momentum)))
-    return ctx.emit(ops.Add(kept, ctx.emit(ops.Mul(new, ctx.scalar(new.type, 1 - momentum)))))
 
 
 def moments(ctx: Context, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:

@@ -1,0 +1,42 @@
+"""Write batch normalizations in training mode as moments and the form for inference."""
+
+from __future__ import annotations
+
+import warnings
+
+from glow_nb.errors import GlowWarning
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.ops.batch_norm_training import BatchNormTraining, by_moments
+from glow_nb.hlir.passes import register_pass
+from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+
+
+@register_pass
+def lower_batch_norm_training(function: Function) -> Function:
+    """Write them as moments and the form for inference, which other passes know.
+
+    ::
+
+        %y, ... = batch_norm_training(%x, %scale, ...) ->
+        %m = moments(%x)
+        %y = batch_normalization(%x, %scale, %bias, %m#0, %m#1)
+
+    If nothing reads the running statistics, a :class:`GlowWarning` says that they count for
+    nothing: whoever has exported a model in training mode by mistake gets results that depend on
+    what else is in the batch.
+    """
+    read = function.users()
+
+    def rule(node: BatchNormTraining, rewriter: Rewriter) -> Replacement:
+        if not any(result in read for result in node.results[1:]):
+            warnings.warn(
+                f"{node.name!r} (batch normalization): the model says that it trains, so it "
+                "normalizes by the statistics of each batch, as ONNX has it, and the running mean "
+                "and variance are not used; export the model in its evaluation mode, or train it: "
+                "what Trainer.freeze returns uses them",
+                GlowWarning,
+                stacklevel=2,
+            )
+        return by_moments(node, rewriter)
+
+    return rewrite(function, rule, BatchNormTraining)
