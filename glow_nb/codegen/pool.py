@@ -1,12 +1,12 @@
 """Many kernel sources to objects: from the cache, in this process, or in parallel workers.
 
 numba compiles under one global lock, so parallel means processes. A worker costs START_SECONDS
-before its first kernel; whether workers pay is decided from the amount of text to compile.
+before its first kernel; how many pay is decided from the amount of text to compile. This process
+compiles only if no worker can be started.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
@@ -21,9 +21,6 @@ from glow_nb.progress import report, shown
 
 START_SECONDS = 0.6
 """Measured: from starting a worker to its first answer, most of it importing numba."""
-
-IMPORT_SECONDS = 0.4
-"""Measured: importing numba and the SIMD layer into this process."""
 
 SECONDS_PER_KERNEL, SECONDS_PER_CHARACTER = 0.08, 1e-4
 """Measured roughly: what a kernel costs to compile, by the length of its text."""
@@ -126,17 +123,21 @@ def _key(source: KernelSource, target: Target) -> str:
 
 
 def choose_workers(sources: Sequence[KernelSource]) -> int:
-    """Return the number of workers that should finish *sources* soonest, 0 for this process."""
+    """Return the number of workers that should finish *sources* soonest.
+
+    It is one at least, if there may be any: LLVM ends the process when it finds itself at fault,
+    and that must not be the user's.
+    """
     work = sum(SECONDS_PER_KERNEL + SECONDS_PER_CHARACTER * len(s.text) for s in sources)
-    is_imported = "glow_nb.codegen.compile" in sys.modules
-    seconds = {0: work + (0 if is_imported else IMPORT_SECONDS)}
     idle = idle_workers()
-    for count in range(1, min(available_cores(), len(sources), MOST_WORKERS) + 1):
+
+    def seconds(count: int) -> float:
         # Half a second of one core per worker is worth less than the same time of waiting.
         start = 0.0 if count <= idle else START_SECONDS + 0.02 * count
-        seconds[count] = start + work / count
-    # Of ways that take the same time, one in which this process can do something else.
-    return min(seconds, key=lambda count: (seconds[count], -count))
+        return start + work / count
+
+    most = min(available_cores(), len(sources), MOST_WORKERS)
+    return min(range(1, most + 1), key=lambda count: (seconds(count), -count), default=0)
 
 
 def _compile_all(

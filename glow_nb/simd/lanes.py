@@ -21,6 +21,11 @@ REGISTER_BYTES = 16
 
 _SUFFIXES = {FLOAT32: "f32", FLOAT64: "f64"}
 _BITS_KIND = {4: INT32, 8: INT64}
+_FENCES = {
+    **dict.fromkeys((ir.FloatType(), I32), ("f32", ir.FloatType())),
+    **dict.fromkeys((ir.DoubleType(), ir.IntType(64)), ("f64", ir.DoubleType())),
+}
+"""How the fence for a number of each type is called, and of which type it takes it."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +191,27 @@ class Lanes:
             else:
                 part = combine(part, part.shuffle([*upper, *[0] * (part.lanes - half)]))
             half //= 2
-        return self.builder.extract_element(part.value, ir.Constant(I32, 0))
+        first = self.builder.extract_element(part.value, ir.Constant(I32, 0))
+        return fenced(self.builder, first)
+
+
+def fenced(builder: Any, number: Any) -> Any:
+    """Return the LLVM *number* as one of which LLVM does not know that it was in a vector.
+
+    Else it makes of the number, where it becomes a vector of one lane, a shuffle to one lane, and
+    moves that before what the number was combined of. If there is a choice among that, LLVM 22
+    stops the process ("cast<FixedVectorType>"). The fence takes no instruction; it is for floats,
+    and integers pass as the bits of one, so that they stay in a vector register.
+    """
+    bits = _FENCES.get(number.type)
+    if bits is None:
+        wide = builder.zext(number, I32)
+        return builder.trunc(fenced(builder, wide), number.type)
+    name, form = bits
+    kept = call_named(
+        builder, f"llvm.arithmetic.fence.{name}", form, [builder.bitcast(number, form)]
+    )
+    return builder.bitcast(kept, number.type)
 
 
 def joined(parts: Sequence[Lanes]) -> Lanes:

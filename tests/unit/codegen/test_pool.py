@@ -126,15 +126,17 @@ def test_interpreter_that_cannot_be_started(
     assert numbered(1).symbol in objects
 
 
-def test_small_sets_compile_here_and_large_ones_in_workers(
+def test_a_worker_compiles_small_sets_and_several_compile_large_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pool, "MOST_WORKERS", 16)
     monkeypatch.setattr(pool, "available_cores", lambda: 4)
-    assert choose_workers([numbered(1)]) == 0
+    assert choose_workers([numbered(1)]) == 1
     assert choose_workers([numbered(i) for i in range(200)]) == 4
     monkeypatch.setattr(pool, "available_cores", lambda: 64)
     assert choose_workers([numbered(i) for i in range(1000)]) == 16
+    monkeypatch.setattr(pool, "MOST_WORKERS", 0)
+    assert choose_workers([numbered(1)]) == 0
 
 
 SCRIPT = """
