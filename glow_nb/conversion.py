@@ -7,8 +7,12 @@ To a float
 To ``float8e8m0``
     The least power of two that is not below the magnitude in float32, from 2**-127 to 2**127.
 To an integer
-    Floats drop the fraction, and what does not fit is arbitrary; to the integers of less than 8
-    bits they go through int32. Integers keep their low bits.
+    Floats drop the fraction. To int64, and to int32 and everything shorter, which has the low bits
+    of the int32, what does not fit, and NaN, becomes the least number. To uint32 and uint64, what
+    is below half of the range goes through the integer of the same size that has a sign; the rest
+    does so less that half, and then has the highest bit turned over. That is what NumPy, ONNX
+    Runtime and PyTorch give on x86 processors, for which no operator says what is right; of long
+    arrays, since their own results for uint32 depend on the length. Integers keep their low bits.
 To bool
     True where not zero, NaN included.
 
@@ -42,7 +46,8 @@ def converted(array: Array, kind: ElementKind) -> Array:
         if kind is ElementKind.BOOL:
             return np.asarray(array != 0)
         if not kind.is_storage:
-            return array.astype(kind.dtype)
+            is_whole = source.is_float and not kind.is_float
+            return _whole(array, kind) if is_whole else array.astype(kind.dtype)
         return _codes(array, kind).astype(np.uint8).view(kind.dtype)
 
 
@@ -104,11 +109,30 @@ def _decoded(array: Array, kind: ElementKind) -> Array:
     return codes.view(kind.dtype).astype(np.float32 if is_small_float(kind) else np.int32)
 
 
+def _whole(array: Array, kind: ElementKind) -> Array:
+    """Return floats without their fraction in *kind*, an integer kind of at least 8 bits."""
+    wide = array.astype(np.float64)
+    signed = np.dtype(f"int{max(kind.bits, 32)}")
+    if kind.is_signed or kind.bits < 32:
+        return _signed(wide, signed).astype(kind.dtype)
+    half = 2.0 ** (kind.bits - 1)
+    is_upper = wide >= half
+    low = _signed(np.where(is_upper, wide - half, wide), signed)
+    return np.asarray(np.where(is_upper, low ^ np.iinfo(signed).min, low)).view(kind.dtype)
+
+
+def _signed(wide: Array, dtype: np.dtype[Any]) -> Array:
+    """Return float64 without its fraction in int32 or int64; the least for what does not fit."""
+    limits = np.iinfo(dtype)
+    fits = np.abs(wide) < 2.0 ** (limits.bits - 1)
+    return np.where(fits, np.where(fits, wide, 0).astype(dtype), dtype.type(limits.min))
+
+
 def _codes(array: Array, kind: ElementKind) -> Array:
     """Return the bits that stand for computed numbers in a storage kind."""
     if not is_small_float(kind):
         is_float = ElementKind.of(array.dtype).is_float
-        whole = array.astype(np.float64).astype(np.int32) if is_float else array
+        whole = _whole(array, ElementKind.INT32) if is_float else array
         return whole.astype(np.uint8) & ((1 << kind.bits) - 1)
     if kind is ElementKind.FLOAT8E8M0:
         return _powers_of_two(array)

@@ -1,6 +1,7 @@
 """Conversions between element kinds.
 
-Floats to integers truncate and saturate, and NaN becomes 0. Narrowing floats rounds to nearest,
+Floats to integers drop the fraction; what does not fit is as :mod:`glow_nb.conversion` says.
+Narrowing floats rounds to nearest,
 ties to even, once: on the way from ``float64`` to 16 bits the ``float32`` step rounds to odd.
 """
 
@@ -11,7 +12,7 @@ from typing import Any
 
 from glow_nb.simd.arithmetic import absolute, rint
 from glow_nb.simd.half import narrow_to_half, widen_half
-from glow_nb.simd.lanes import BOOL, FLOAT32, FLOAT64, INT32, Lanes, call_named, joined
+from glow_nb.simd.lanes import BOOL, FLOAT32, FLOAT64, INT32, INT64, Lanes, joined
 from glow_nb.simd.packing import packs_bytes, rounded_to_bytes
 from glow_nb.simd.storage import FORMATS, decode, encode
 from glow_nb.simd.types import is_narrow, llvm_vector
@@ -55,9 +56,9 @@ def saturate(x: Lanes, kind: ElementKind) -> Lanes:
     if kind.size_bytes <= 2 and not kind.is_storage and x.kind is FLOAT32:
         return _packed(x, kind) or _round_few_bits(x, kind)
     whole = rint(x)
-    if greatest >= 1 << 24 and x.kind is FLOAT32:  # which would round it up
+    if greatest >= 1 << 24 and x.kind is FLOAT32:  # which rounds it up to what does not fit
         above = (whole > least).select(whole, whole.full(least))  # a NaN is not above
-        return convert(above, kind)
+        return (above >= greatest).select(greatest, convert(above, kind))
     return convert(clamp(whole, kind), kind)
 
 
@@ -168,11 +169,23 @@ def _from_float(x: Lanes, kind: ElementKind) -> Lanes:
     if kind.is_float:
         cast = x.builder.fpext if kind is FLOAT64 else x.builder.fptrunc
         return _cast(x, cast, kind)
-    name = "fptosi" if kind.is_signed else "fptoui"
-    bits = kind.size_bytes * 8
-    full_name = f"llvm.{name}.sat.v{x.lanes}i{bits}.v{x.lanes}{_SUFFIXES[x.kind]}"
-    result = llvm_vector(kind, x.lanes)
-    return x.like(call_named(x.builder, full_name, result, [x.value]), kind)
+    if kind.is_signed or kind.size_bytes < INT32.size_bytes:
+        return _from_integer(_whole(x, INT64 if kind is INT64 else INT32), kind)
+    signed = INT64 if kind is ElementKind.UINT64 else INT32
+    half = 2.0 ** (8 * kind.size_bytes - 1)
+    is_upper = x >= half
+    low = _whole(is_upper.select(x - half, x), signed)
+    return _from_integer(is_upper.select(low ^ signed.limits[0], low), kind)
+
+
+def _whole(x: Lanes, kind: ElementKind) -> Lanes:
+    """Return floats without their fraction in *kind*, int32 or int64; the least if it is too small.
+
+    LLVM leaves open what its conversion makes of a number that does not fit, so it gets a 0.
+    """
+    fits = absolute(x) < 2.0 ** (8 * kind.size_bytes - 1)
+    whole = _cast(fits.select(x, x.full(0.0)), x.builder.fptosi, kind)
+    return fits.select(whole, whole.full(kind.limits[0]))
 
 
 def _from_integer(x: Lanes, kind: ElementKind) -> Lanes:

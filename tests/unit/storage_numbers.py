@@ -7,6 +7,26 @@ import numpy as np
 from glow_nb.conversion import converted
 from glow_nb.types import Array, ElementKind
 
+UNFIT = (
+    *(np.nan, np.inf, -np.inf, -0.0, -0.5, 3e38, -3e38, 9.3e18, -9.3e18, 2.0**63, 2.0**64, 1e10),
+    *(
+        -1e10,
+        3e9,
+        -3e9,
+        2.0**31,
+        -(2.0**31),
+        2.0**32,
+        7e4,
+        -7e4,
+        300.0,
+        -300.0,
+        200.0,
+        -129.0,
+        -1.0,
+    ),
+)
+"""Floats that do not fit some kind of integers, and neighbours of these."""
+
 
 def codes_of(kind: ElementKind) -> Array:
     """Return every number of a storage kind, by its bits."""

@@ -13,7 +13,7 @@ from onnx.reference.ops.op_cast import cast_to
 from glow_nb.conversion import bits_as, converted, is_small_float, saturated
 from glow_nb.importers.onnx.tensors import code_of
 from glow_nb.types import Array, ElementKind
-from tests.unit.storage_numbers import codes_of, every_float16, near_boundaries
+from tests.unit.storage_numbers import UNFIT, codes_of, every_float16, near_boundaries
 
 E8M0, FLOAT32 = ElementKind.FLOAT8E8M0, ElementKind.FLOAT32
 STORAGE = [kind for kind in ElementKind if kind.is_storage]
@@ -121,3 +121,43 @@ def test_numbers_are_rounded_and_saturate() -> None:
         found = saturated(numbers, kind)
         assert found.dtype == kind.dtype
         assert found.astype(np.int64).tolist() == wanted, kind
+
+
+def _as_integer(number: float, kind: ElementKind) -> int:
+    """Return what a float becomes, by Python's integers."""
+    bits = max(kind.bits, 32)
+    half = 1 << (bits - 1)
+    upper = bits == kind.bits and not kind.is_signed and number >= half
+    moved = number - half if upper else number
+    fits = abs(moved) < half  # not for a NaN
+    whole = (int(moved) if fits else -half) ^ (half if upper else 0)
+    low = whole & ((1 << kind.bits) - 1)
+    return low - (1 << kind.bits) if kind.is_signed and low >> (kind.bits - 1) else low
+
+
+@pytest.mark.parametrize("source", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("kind", [kind for kind in ElementKind if kind.value[0] in "iu"])
+def test_floats_that_do_not_fit_have_one_meaning(source: str, kind: ElementKind) -> None:
+    with np.errstate(over="ignore"):
+        numbers = np.array(UNFIT).astype(ElementKind(source).dtype)
+    expected = [_as_integer(float(number), kind) for number in numbers]
+    assert converted(numbers, kind).astype(object).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("int32", [-(2**31), -(2**31), -(2**31), -300]),
+        ("int64", [-(2**63), 3 * 10**9, -(2**63), -300]),
+        ("int8", [0, 0, 0, -44]),
+        ("uint8", [0, 0, 0, 212]),
+        ("uint16", [0, 0, 0, 2**16 - 300]),
+        ("uint32", [2**31, 3 * 10**9, 0, 2**32 - 300]),
+        ("uint64", [2**63, 3 * 10**9, 0, 2**64 - 300]),
+    ],
+)
+def test_floats_that_do_not_fit_become_what_numpy_makes_of_long_arrays_on_x86(
+    kind: str, expected: list[int]
+) -> None:
+    numbers = np.array([np.nan, 3e9, np.inf, -300.5])
+    assert converted(numbers, ElementKind(kind)).astype(object).tolist() == expected

@@ -7,13 +7,15 @@ from glow_nb.hlir.ops import ConvertTo
 from glow_nb.hlir.ops.families import keeps_every_number
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.types import ElementKind
 
 
 @register_pass
 def merge_conversions(function: Function) -> Function:
     """Skip the kind in between two conversions if it holds every number of the first kind.
 
-    A conversion there and back that could round, as int32 through float32, stays.
+    A conversion there and back that could round, as int32 through float32, stays; and so does one
+    of uint32 through a float to what floats become by way of int32, which does not hold them all.
 
     ::
 
@@ -28,8 +30,17 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
         case ConvertTo(input=ConvertTo(input=value, predicate=None) as inner, predicate=None):
             if not keeps_every_number(value.type.kind, inner.kind):
                 return None
+            if value.type.kind is ElementKind.UINT32 and inner.kind.is_float and _is_short(node):
+                return None
             if value.type == node.type:
                 # A storage kind may have infinities that a conversion to it makes finite.
                 return None if node.kind.is_storage else value
             return rewriter.emit(ConvertTo(value, kind=node.kind))
     return None
+
+
+def _is_short(node: ConvertTo) -> bool:
+    """True if floats become the kind of *node* by way of int32."""
+    return node.kind.value.startswith(("int", "uint")) and (
+        node.kind is ElementKind.INT32 or node.kind.bits < 32
+    )

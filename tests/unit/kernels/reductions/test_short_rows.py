@@ -54,16 +54,18 @@ def _quotient(b: Builder, kind: ElementKind, shape: tuple[int, ...]) -> Value:
 
 
 def _remainder(b: Builder, kind: ElementKind, shape: tuple[int, ...]) -> Value:
-    return b.emit(ops.Modulo(*_operands(b, kind, shape, shape)))
+    x, y = _operands(b, kind, shape, shape)
+    return b.emit(ops.Modulo(x, y))
 
 
 def _shift(b: Builder, kind: ElementKind, shape: tuple[int, ...]) -> Value:
-    return b.emit(ops.BitShift(*_operands(b, kind, shape, shape), direction="left"))
+    x, y = _operands(b, kind, shape, shape)
+    return b.emit(ops.BitShift(x, y, direction="left"))
 
 
 def _masked(b: Builder, kind: ElementKind, shape: tuple[int, ...]) -> Value:
-    (mask,) = _operands(b, ElementKind.BOOL, shape)
-    return b.emit(ops.Mul(*_operands(b, kind, shape), b.emit(ops.ConvertTo(mask, kind))))
+    (mask,), (x,) = _operands(b, ElementKind.BOOL, shape), _operands(b, kind, shape)
+    return b.emit(ops.Mul(x, b.emit(ops.ConvertTo(mask, kind))))
 
 
 def _sign(b: Builder, kind: ElementKind, shape: tuple[int, ...]) -> Value:
@@ -112,7 +114,7 @@ def _check(
         for reduction in reductions:
             reduced = b.emit(reduction(producer(b, kind, shape), axes=axes, keep_dims=False))
             b.save(reduced, f"y{len(b.outputs)}")
-        (addend,) = _operands(b, kind, reduced.type.shape)
+        (addend,) = _operands(b, kind, shape[:-1])
         total = b.emit(ops.ReduceSum(producer(b, kind, shape), axes=axes, keep_dims=False))
         b.save(b.emit(ops.Add(total, addend)), f"y{len(b.outputs)}")
     function, rng = b.function(), np.random.default_rng(0)
