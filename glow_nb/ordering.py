@@ -9,25 +9,33 @@ orders:
   or the given one first;
 * what searches over the sets of steps that may be done first find: the lowest peak, and the
   shortest distance between those that make bytes and those that read them. In a long stretch the
-  distance is searched for in one window of steps after the other.
+  distance is searched for in one window of steps after the other. What is known to be as near as
+  can be is not searched, and all searches together take no more than the bytes are worth.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import NamedTuple
 
 from glow_nb.steps import Order, Steps, Stretch, stretches_of
 
-SEARCH_WORK = 40_000
-"""Steps that a search may try before it gives up; each takes about three microseconds."""
-ALL_SEARCH_WORK = 2_000_000
-"""Steps that all searches for one order may try: some seconds. Networks of hundreds of steps try
-less than 20,000, random graphs of 130 steps a million. In stretches of thousands the windows that
-come last are not searched, and get the best of the other orders."""
+PEAK_WORK = 40_000
+DISTANCE_WORK = 4_000
+"""What one search for the lowest peak, or for the shortest distance, may take before it gives up,
+in steps and regions of steps that are looked at; a million takes about four seconds. Little is
+better for the distance: so all windows are searched, and several times."""
+LEAST_WORK = 100_000
+MOST_WORK = 400_000
+"""What all searches for one order may take together: more, the more bytes are live at a time, as
+there is more to gain. Networks of hundreds of steps take less than LEAST_WORK, most random graphs
+of 130 steps less than MOST_WORK. In stretches of thousands the windows that come last are not
+searched, and get the best of the other orders."""
+BYTES_PER_WORK = 4
+"""Bytes that are live at a time for which more than LEAST_WORK is done, by one each."""
 LONGEST_SEARCHED = 64
 """Steps of the longest stretch that is searched as a whole for the lowest peak."""
 WINDOW = 12
@@ -36,6 +44,9 @@ many steps that follow each other, each of which begins half of that later."""
 
 MOST_FOUND = 4000
 """Stretches whose best orders are remembered: parts of one network have most of them in common."""
+
+Cost = tuple[int, int]
+"""The peak and the distance of an order."""
 
 _FOUND: dict[tuple[object, ...], tuple[Order, int]] = {}
 """The best order of short stretches by all that decides it, and the work to find it."""
@@ -50,7 +61,7 @@ def best_order(steps: Steps) -> list[int]:
     """
     floor = steps.smallest_peak()
     stretches = list(stretches_of(steps))
-    effort = _Effort(ALL_SEARCH_WORK)
+    effort = _Effort(_work_for(max((s.peak(s.given) for s in stretches), default=0)))
     found = [_known_or_improved(stretch, floor, effort) for stretch in stretches]
     highest = max((s.peak(order) for s, order in zip(stretches, found, strict=True)), default=0)
     if highest > floor:
@@ -60,12 +71,17 @@ def best_order(steps: Steps) -> list[int]:
     return [step for stretch, order in pairs for step in stretch.numbered(order)]
 
 
+def _work_for(peak: int) -> int:
+    """Return the work that an order is worth in which *peak* bytes are live at a time."""
+    return min(LEAST_WORK + peak // BYTES_PER_WORK, MOST_WORK)
+
+
 @dataclass
 class _Effort:
     """What one search for an order may still do, and what it did already.
 
     Attributes:
-        work: Steps that searches may still try.
+        work: What all searches may still take.
         windows: The best orders of windows by all that decides them: most come again unchanged.
     """
 
@@ -80,13 +96,17 @@ def _improved(stretch: Stretch, orders: Sequence[Order], floor: int, effort: _Ef
     whether a lower peak can be had at all, since that takes longest.
     """
     floor = min(floor, stretch.peak(stretch.given))
-    best = min(orders, key=lambda order: stretch.cost(order, floor))
+
+    @cache
+    def cost(order: Order) -> Cost:
+        effort.work -= sum(stretch.effort)
+        return stretch.cost(order, floor)
+
+    best = min(orders, key=cost)
     may_search = len(best) <= LONGEST_SEARCHED
-    while len(best) > 1 and stretch.cost(best, floor) > (floor, 0):
-        begun = dataclasses.replace(stretch, given=best)
-        found = min(
-            (best, *_candidates(begun, floor, effort)), key=lambda order: begun.cost(order, floor)
-        )
+    while len(best) > 1 and cost(best) > (floor, 0) and effort.work > 0:
+        begun = replace(stretch, given=best)
+        found = min((best, *_candidates(begun, cost, floor, effort)), key=cost)
         if found == best and may_search and stretch.peak(best) > floor:
             may_search = False
             found = next(iter(_lowest(begun, stretch.peak(best), effort)), best)
@@ -96,12 +116,14 @@ def _improved(stretch: Stretch, orders: Sequence[Order], floor: int, effort: _Ef
     return best
 
 
-def _candidates(stretch: Stretch, floor: int, effort: _Effort) -> Iterator[Order]:
+def _candidates(
+    stretch: Stretch, cost: Callable[[Order], Cost], floor: int, effort: _Effort
+) -> Iterator[Order]:
     """Yield orders that may be better than the given one."""
     tried = [stretch.given, *_depth_first(stretch)]
     yield from tried
-    best = min(tried, key=lambda order: stretch.cost(order, floor))
-    limit, distance = stretch.cost(best, floor)
+    best = min(tried, key=cost)
+    limit, distance = cost(best)
     if len(best) > WINDOW:
         yield _improved_in_windows(stretch, best, floor, effort)
     elif distance:
@@ -112,6 +134,8 @@ def _improved_in_windows(stretch: Stretch, order: Order, floor: int, effort: _Ef
     """Return *order* with each few steps that follow each other in the best order among them."""
     improved, progress = list(order), stretch.progress()
     for begin in range(0, len(order), WINDOW // 2):
+        if effort.work <= 0:
+            break
         window = progress.stretch(improved[begin : begin + WINDOW])
         better = window.numbered(_known_or_improved(window, floor, effort))
         improved[begin : begin + WINDOW] = better
@@ -129,22 +153,23 @@ def _known_or_improved(stretch: Stretch, floor: int, effort: _Effort) -> Order:
     if len(stretch.given) > WINDOW:
         return _improved(stretch, (stretch.given,), floor, effort)
     floor = min(floor, stretch.peak(stretch.given))
+    effort.work -= sum(stretch.effort)
     key = (*stretch.key, floor)
     if key not in effort.windows:
-        order, work = _FOUND.get(key, ((), effort.work + 1))
-        if work > effort.work - SEARCH_WORK:
+        order, work = _FOUND.get(key, ((), effort.work))
+        if work < effort.work:
+            effort.work -= work
+        else:
             begun = effort.work
             order = _improved(stretch, (stretch.given,), floor, effort)
             _remember(key, order, begun - effort.work, effort)
-        else:
-            effort.work -= work
         effort.windows[key] = order
     return effort.windows[key]
 
 
 def _remember(key: tuple[object, ...], order: Order, work: int, effort: _Effort) -> None:
     """Let other searches know what was found with so much *work*, unless the effort was short."""
-    if effort.work > SEARCH_WORK:
+    if effort.work > 0:
         if len(_FOUND) >= MOST_FOUND:
             _FOUND.clear()
         _FOUND[key] = order, work
@@ -195,40 +220,43 @@ def _lowest(stretch: Stretch, limit: int, effort: _Effort) -> list[Order]:
     at once: later it would save nothing.
     """
 
-    def proceed(state: _State) -> list[_State]:
+    def proceed(state: _State, ready: Sequence[int]) -> list[_State]:
         found = []
-        for step in stretch.ready(state.done):
+        for step in ready:
             during, live = stretch.steps.run(step, state.done, state.live)
             peak = max(state.cost, during)
-            then = _State(
-                peak, state.left - 1, state.done | 1 << step, live, 0, (*state.order, step)
-            )
+            then = state.after(step, peak, live=live)
             if peak == state.cost and live <= state.live:
                 return [then]
             if during < limit:
                 found.append(then)
         return found
 
-    return _search(stretch, proceed, effort)
+    return _search(stretch, proceed, effort, PEAK_WORK)
 
 
 def _nearest(stretch: Stretch, limit: int, distance: int, effort: _Effort) -> list[Order]:
     """Return the order of the shortest distance below *distance* with a peak of up to *limit*.
 
-    None if there is none, or if it takes long.
+    None if there is none, or if it takes long. The way to go counts as well, as far as it is known
+    (A* search).
     """
 
-    def proceed(state: _State) -> list[_State]:
+    def proceed(state: _State, ready: Sequence[int]) -> list[_State]:
         found = []
-        for step in stretch.ready(state.done):
+        for step in ready:
             during, live = stretch.steps.run(step, state.done, state.live)
             wait, held = stretch.steps.wait(step, state.done, state.held)
-            cost, done = state.cost + wait, state.done | 1 << step
+            stays, way = state.stays + stretch.adds[step], state.way + wait
+            cost = way + stretch.least_wait(state.done | 1 << step, stays)
             if during <= limit and cost < distance:
-                found.append(_State(cost, state.left - 1, done, live, held, (*state.order, step)))
+                then = state.after(step, cost, live=live)
+                found.append(then._replace(held=held, stays=stays, way=way))
         return found
 
-    return _search(stretch, proceed, effort)
+    if stretch.least_wait(0, stretch.stays) >= distance:
+        return []
+    return _search(stretch, proceed, effort, DISTANCE_WORK)
 
 
 class _State(NamedTuple):
@@ -240,6 +268,8 @@ class _State(NamedTuple):
         done: A bit for each step that is done.
         live: Bytes that are live.
         held: Bytes that wait to be read.
+        stays: Those of them that will to the end of the stretch.
+        way: Cost of the steps that are done.
         order: The steps of the stretch that are done.
     """
 
@@ -248,27 +278,41 @@ class _State(NamedTuple):
     done: int
     live: int
     held: int
+    stays: int
+    way: int
     order: Order
+
+    def after(self, step: int, cost: int, *, live: int) -> _State:
+        """Return the state after *step*, when so many bytes are *live*."""
+        order = (*self.order, step)
+        return self._replace(
+            cost=cost, left=self.left - 1, done=self.done | 1 << step, live=live, order=order
+        )
 
 
 def _search(
-    stretch: Stretch, proceed: Callable[[_State], list[_State]], effort: _Effort
+    stretch: Stretch,
+    proceed: Callable[[_State, Sequence[int]], list[_State]],
+    effort: _Effort,
+    most: int,
 ) -> list[Order]:
     """Return the cheapest order, found over sets of steps that are done; none if it takes long.
 
     Whatever the order, the same bytes are live after a set; so only the cheapest way to it counts.
-    It also ends when *effort* has no more work left for all searches.
+    It may take *most* of the work, and ends when *effort* has none left for all searches.
     """
-    heap = [_State(0, len(stretch.given), stretch.done, stretch.live, stretch.held, ())]
+    live, held, stays = stretch.live, stretch.held, stretch.stays
+    heap = [_State(0, len(stretch.given), stretch.done, live, held, stays, 0, ())]
     seen: set[int] = set()
-    least = max(0, effort.work - SEARCH_WORK)
+    least = max(0, effort.work - most)
     while heap and effort.work > least:
         state = heapq.heappop(heap)
         if not state.left:
             return [state.order]
         if state.done not in seen:
             seen.add(state.done)
-            effort.work -= state.left
-            for then in proceed(state):
+            ready = stretch.ready(state.done)
+            effort.work -= 1 + sum([stretch.effort[step] for step in ready])
+            for then in proceed(state, ready):
                 heapq.heappush(heap, then)
     return []

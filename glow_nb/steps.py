@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from math import inf
 
 Order = tuple[int, ...]
 
@@ -181,6 +182,11 @@ class Stretch:
     live: int
     held: int
 
+    @cached_property
+    def effort(self) -> list[int]:
+        """What it takes to look at each step: itself and the regions that it touches."""
+        return [1 + len(regions) for regions in self.steps.touched[: len(self.numbers)]]
+
     @property
     def done(self) -> int:
         """The bit of the step that stands for all before the stretch."""
@@ -225,6 +231,47 @@ class Stretch:
     def cost(self, order: Order, floor: int) -> tuple[int, int]:
         """Return what to minimise; peaks of up to *floor* are equal."""
         return max(self.peak(order), floor), self.steps.distance(order, self.done, self.held)
+
+    @cached_property
+    def stays(self) -> int:
+        """Bytes that are held before the stretch and all through it."""
+        begun, kept = self.steps.writes[-2], self.steps.reads[-1]
+        return self.held - sum(amount for region, amount in begun.items() if region not in kept)
+
+    @cached_property
+    def adds(self) -> list[int]:
+        """Bytes that each step makes and that are held until the end of the stretch."""
+        kept, writes = self.steps.reads[-1], self.steps.writes[: len(self.numbers)]
+        return [sum(amount for r, amount in made.items() if r in kept) for made in writes]
+
+    @cached_property
+    def waits(self) -> list[tuple[int, int, int, int]]:
+        """What a step waits for at least: its bit, the bytes it moves, reads for good and adds.
+
+        They stand in the order of the least sum of waits if nothing but what is held to the end of
+        the stretch had to wait, and steps could be done in any order: those come first that add
+        little and move much (Smith's rule).
+        """
+        steps, kept = self.steps, self.steps.reads[-1]
+        found = []
+        for step in self.given:
+            own = sum(amount for r, amount in steps.reads[step].items() if r in kept)
+            found.append((1 << step, steps.traffic[step], own, self.adds[step]))
+        return sorted(found, key=lambda wait: wait[3] / wait[1] if wait[1] else inf)
+
+    def least_wait(self, done: int, stays: int) -> int:
+        """Return what the steps that are not *done* wait for in any order, or less.
+
+        Args:
+            done: The steps that are done, as a bit mask.
+            stays: Bytes that are held and will be to the end of the stretch.
+        """
+        least = 0
+        for bit, traffic, own, adds in self.waits:
+            if not done & bit:
+                least += traffic * (stays - own)
+                stays += adds
+        return least
 
     def numbered(self, order: Order) -> Order:
         """Return *order* by the numbers that the steps had where the stretch was taken from."""
