@@ -236,11 +236,17 @@ class DynamicNetwork(Network):
     def source(self) -> str:
         return self._last("source").source
 
+    def _readiness(self) -> str:
+        ready = [network.sizes for network in self.variants]
+        return f"compiled for {'; '.join(ready)}" if ready else "not compiled for any sizes yet"
+
+    @override
+    def _title(self) -> str:
+        return f"DynamicNetwork: {self._readiness()}"
+
     @override
     def __repr__(self) -> str:
-        ready = [network.sizes for network in self.variants]
-        state = f"compiled for {'; '.join(ready)}" if ready else "not compiled for any sizes yet"
-        return f"<DynamicNetwork {self._show_types()}, {state}>"
+        return f"<DynamicNetwork {self._show_types()}, {self._readiness()}>"
 
 
 def describe_sizes(model: SizedModel, shapes: Mapping[str, object]) -> str:

@@ -9,6 +9,7 @@ from typing import Self
 from typing_extensions import override
 
 from glow_nb.costs import InstructionCost
+from glow_nb.table import html_text
 from glow_nb.text import format_name
 
 
@@ -70,6 +71,10 @@ class KernelList(tuple[KernelReport, ...]):
     def __str__(self) -> str:
         title = [f"for {self.sizes}:"] if self.sizes else []
         return "\n".join([*title, *(f"{n:4}  {kernel}" for n, kernel in enumerate(self))])
+
+    def _repr_html_(self) -> str:
+        """Return the list for a notebook."""
+        return html_text(str(self))
 
     @override
     def __repr__(self) -> str:

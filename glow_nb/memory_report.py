@@ -12,12 +12,14 @@ from glow_nb.alignment import ALIGNMENT
 from glow_nb.arguments import as_path
 from glow_nb.extras import needing
 from glow_nb.llir.program import Program
+from glow_nb.quantities import byte_count
+from glow_nb.table import Table
 
 if TYPE_CHECKING:
     from glow_nb.backends.backend import Executable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MemoryReport:
     """Bytes that a compiled network needs, known before the first run.
 
@@ -58,19 +60,34 @@ class MemoryReport:
     @override
     def __str__(self) -> str:
         ratio = self.arena_bytes / self.lower_bound_bytes if self.lower_bound_bytes else 1.0
-        saved = f"{_mebibytes(self.in_place_bytes)} less in place, " if self.in_place_bytes else ""
+        saved = f"{byte_count(self.in_place_bytes)} less in place, " if self.in_place_bytes else ""
         sizes = f"for {self.sizes}: " if self.sizes else ""
-        state = f", state {_mebibytes(self.state_bytes)}" if self.state_bytes else ""
+        state = f", state {byte_count(self.state_bytes)}" if self.state_bytes else ""
         return (
-            f"{sizes}arena {_mebibytes(self.arena_bytes)} ({ratio:.3f} of its lower bound, {saved}"
-            f"{_mebibytes(self.unshared_bytes)} unshared), "
-            f"constants {_mebibytes(self.constant_bytes)}, "
-            f"scratch {_mebibytes(self.scratch_bytes)}{state}"
+            f"{sizes}arena {byte_count(self.arena_bytes)} ({ratio:.3f} of its lower bound, {saved}"
+            f"{byte_count(self.unshared_bytes)} unshared), "
+            f"constants {byte_count(self.constant_bytes)}, "
+            f"scratch {byte_count(self.scratch_bytes)}{state}"
         )
 
+    @override
+    def __repr__(self) -> str:
+        return f"<MemoryReport {self}>"
 
-def _mebibytes(size_bytes: int) -> str:
-    return f"{size_bytes / 2**20:.2f} MiB"
+    def _repr_html_(self) -> str:
+        """Return what the network needs as a table for a notebook."""
+        sizes = {
+            "arena": self.arena_bytes,
+            "its lower bound": self.lower_bound_bytes,
+            "unshared": self.unshared_bytes,
+            "less in place": self.in_place_bytes,
+            "constants": self.constant_bytes,
+            "scratch": self.scratch_bytes,
+            "state": self.state_bytes,
+        }
+        rows = tuple((name, byte_count(size)) for name, size in sizes.items())
+        title = f"memory for {self.sizes}" if self.sizes else "memory"
+        return Table((title, "#size"), rows)._repr_html_()
 
 
 def report_memory(program: Program, executable: Executable, sizes: str) -> MemoryReport:

@@ -14,6 +14,8 @@ from glow_nb.feeds import Feeds
 from glow_nb.memory_report import MemoryReport
 from glow_nb.network import CompiledNetwork, Network
 from glow_nb.state_store import StateStore
+from glow_nb.table import html_text
+from glow_nb.text import format_name
 from glow_nb.types import Array, TensorType
 
 if TYPE_CHECKING:
@@ -111,6 +113,14 @@ class ModuleNetwork(Network):
     @override
     def source(self) -> str:
         self._choose("source")
+
+    @override
+    def _title(self) -> str:
+        return f"ModuleNetwork: {', '.join(map(format_name, self._functions))}; {self.state!r}"
+
+    @override
+    def _repr_html_(self) -> str:
+        return html_text(self._title())
 
     @override
     def __repr__(self) -> str:

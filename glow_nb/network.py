@@ -26,6 +26,8 @@ from glow_nb.outputs import Outputs
 from glow_nb.schema import closest
 from glow_nb.state_files import load_state, save_state
 from glow_nb.state_store import StateStore
+from glow_nb.table import Table, html_text
+from glow_nb.text import format_name
 from glow_nb.types import Array, SymbolicType, TensorType
 
 if TYPE_CHECKING:
@@ -163,6 +165,17 @@ class Network(ABC):
             "needed (kernels come from the cache), or keep its program as text: "
             "glow_nb.save_text(net.program, 'net.glow'), then glow_nb.compile('net.glow')"
         )
+
+    def _repr_html_(self) -> str:
+        """Return for a notebook what the network is, with its inputs and outputs."""
+        values = [("input", n, t) for n, t in self.inputs.items()]
+        values += [("output", n, t) for n, t in self.outputs.items()]
+        rows = tuple((what, format_name(name), str(type)) for what, name, type in values)
+        return html_text(self._title()) + Table(("", "name", "type"), rows)._repr_html_()
+
+    @abstractmethod
+    def _title(self) -> str:
+        """Return what the network is in a line, without its inputs and outputs."""
 
     def _show_types(self) -> str:
         inputs = ", ".join(f"{name}: {type}" for name, type in self.inputs.items())
@@ -391,5 +404,10 @@ class CompiledNetwork(Network):
             return profile.with_limits(limits_that_were_beaten(self.threads))
 
     @override
+    def _title(self) -> str:
+        return f"CompiledNetwork {format_name(self.program.name)}: {self.memory}"
+
+    @override
     def __repr__(self) -> str:
-        return f"<CompiledNetwork {self.program.name} {self._show_types()}, {self.memory}>"
+        name = format_name(self.program.name)
+        return f"<CompiledNetwork {name} {self._show_types()}, {self.memory}>"

@@ -12,7 +12,7 @@ import dataclasses
 import json
 import os
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,11 +26,19 @@ from glow_nb.costs import InstructionCost
 from glow_nb.errors import UnsupportedError
 from glow_nb.files import replace_file
 from glow_nb.kernel_report import KernelReport
+from glow_nb.quantities import count_of, duration
+from glow_nb.table import Table, html_text
+from glow_nb.text import format_name
 from glow_nb.types import Array
 
 NANOSECONDS = 1e-9
 NOTABLE = 0.01
 """A kernel with a smaller share says nothing about the machine's limits."""
+
+MOST_NAMES = 4
+"""A kernel that is made from more nodes shows only these, and how many more there are."""
+MOST_LETTERS = 80
+"""Of the name of a node."""
 
 SHORTEST_GAP_NS = 500
 """A shorter pause between two kernels is not drawn in a trace."""
@@ -97,9 +105,11 @@ class KernelTime:
         return self.bound_seconds / self.min_seconds if self.min_seconds else 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Profile:
     """Times of all kernels of a network over some runs, as ``net.profile`` returns it.
+
+    Printed as a line of totals and a table of the kernels.
 
     Attributes:
         network: Name of the network.
@@ -168,8 +178,9 @@ class Profile:
         """Return one run, that of median length, in the format of ``chrome://tracing``.
 
         Perfetto (ui.perfetto.dev) opens it as well. Each share is a row, its part of a kernel a
-        bar, and the time between two of them, at barriers mostly, a bar called ``wait``. A share
-        is that of the thread of the same number, unless that was late and another one did it.
+        bar, and the time between two of them a bar called ``wait``, which is spent at barriers
+        mostly, or ``between`` if there is but one thread. A share is that of the thread of the same
+        number, unless that was late and another one did it.
         """
         return {"traceEvents": list(self._trace_events()), "displayTimeUnit": "ms"}
 
@@ -186,14 +197,14 @@ class Profile:
             return
         spans = _spans(self.timings)
         stamps = self.timings.stamps[int(np.argsort(spans)[len(spans) // 2])]
-        begin = _begin(stamps)
+        begin, gap = _begin(stamps), "wait" if self.threads > 1 else "between"
         for thread, row in enumerate(stamps.tolist()):
             before = begin
             for kernel, (start, end) in zip(self.kernels, row, strict=True):
                 if not end:
                     continue  # the share has no part in it
                 if start - before >= SHORTEST_GAP_NS:
-                    yield _bar("wait", "wait", thread, before - begin, start - before, {})
+                    yield _bar(gap, gap, thread, before - begin, start - before, {})
                 arguments = _trace_arguments(kernel)
                 yield _bar(
                     _title(kernel), kernel.report.family, thread, start - begin, end - start,
@@ -201,13 +212,57 @@ class Profile:
                 )  # fmt: skip
                 before = end
 
-    @override
-    def __str__(self) -> str:
+    @property
+    def table(self) -> Table:
+        """The kernels in execution order; printed, and in notebooks."""
+        return kernel_table(self.kernels)
+
+    def _totals(self) -> str:
         shortest, median = min(self.run_seconds, default=0.0), _median(self.run_seconds)
         return (
-            f"{self.network}: {len(self.kernels)} kernels, threads {self.threads}, runs "
-            f"{self.runs}, min {shortest * 1e3:.3f} ms, median {median * 1e3:.3f} ms"
+            f"{format_name(self.network)}: {count_of(len(self.kernels), 'kernel')}, threads "
+            f"{self.threads}, runs {self.runs}, min {duration(shortest)}, median "
+            f"{duration(median)}"
         )
+
+    @override
+    def __str__(self) -> str:
+        return f"{self._totals()}\n{self.table}" if self.kernels else self._totals()
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Profile {self._totals()}>"
+
+    def _repr_html_(self) -> str:
+        """Return the totals and the table of kernels for a notebook."""
+        return html_text(self._totals()) + self.table._repr_html_()
+
+
+def kernel_table(kernels: Iterable[KernelTime]) -> Table:
+    """Return the times of *kernels* as a table, a line for each."""
+    columns = ("kernel", "made from", "#threads", "#min", "#median", "#share", "#GFLOP/s", "#GB/s")
+    return Table((*columns, "#of limit", "limit"), tuple(map(_cells, kernels)))
+
+
+def _cells(kernel: KernelTime) -> tuple[str, ...]:
+    return (
+        kernel.report.family,
+        _short_list(kernel.report.origins),
+        str(kernel.report.threads),
+        duration(kernel.min_seconds),
+        duration(kernel.median_seconds),
+        f"{100 * kernel.share:.1f} %",
+        f"{kernel.flop_rate / 1e9:.1f}",
+        f"{kernel.byte_rate / 1e9:.1f}",
+        f"{100 * kernel.fraction:.0f} %" if kernel.bound else "",
+        f"{kernel.bound}, raised" if kernel.is_raised else kernel.bound,
+    )
+
+
+def _short_list(names: Sequence[str]) -> str:
+    """Return the first of *names* and how many more there are."""
+    shown = ", ".join(format_name(name)[:MOST_LETTERS] for name in names[:MOST_NAMES])
+    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
 
 
 def profile_executable(

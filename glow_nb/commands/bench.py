@@ -21,13 +21,14 @@ from glow_nb.commands.options import (
     seed_option,
     threads_option,
 )
-from glow_nb.commands.wording import count_of, duration, make_console, make_table, print_table
+from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.distance import largest_distance
 from glow_nb.duel.contest import Measurement, duel, ratios_of
 from glow_nb.duel.engines import ENGINES, OURS, PEERS, Arrays, is_installed, require_installed
 from glow_nb.errors import GlowError, OptionError
 from glow_nb.files import SUFFIX
 from glow_nb.progress import report, shown
+from glow_nb.quantities import count_of, duration
 from glow_nb.text import format_name
 
 LARGEST_FILE_BYTES = 1 << 30

@@ -22,9 +22,9 @@ from glow_nb.commands.samples import (
     samples_for,
     samples_option,
 )
-from glow_nb.commands.wording import count_of
 from glow_nb.quant import calibrate as run_calibration
 from glow_nb.quant.samples import batches_of
+from glow_nb.quantities import count_of
 from glow_nb.source import as_source, shapes_of
 
 EXAMPLES = """\

@@ -18,11 +18,12 @@ from glow_nb.commands.options import (
     model_argument,
 )
 from glow_nb.commands.stages import Stages
-from glow_nb.commands.wording import count_of, make_console
+from glow_nb.commands.wording import make_console
 from glow_nb.difference import CONTEXT, difference
 from glow_nb.errors import OptionError
 from glow_nb.llir.program import Program
 from glow_nb.passes import PassRun
+from glow_nb.quantities import count_of
 
 EXAMPLES = """\
 glow-nb diff model.onnx --pass fold_batch_normalization

@@ -18,7 +18,6 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.stages import Stages
-from glow_nb.commands.wording import count_of
 from glow_nb.compiler import PLACEMENT, build_program, lower_for, order_from
 from glow_nb.driver import IR, run
 from glow_nb.errors import OptionError
@@ -26,6 +25,7 @@ from glow_nb.hlir.dot import print_dot
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.observers import WriteIR
+from glow_nb.quantities import count_of
 
 LEVELS = ("hlir", "llir", "source")
 

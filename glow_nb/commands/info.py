@@ -22,11 +22,12 @@ from glow_nb.commands.options import (
     model_argument,
 )
 from glow_nb.commands.outputs import OutputPath
-from glow_nb.commands.wording import byte_count, make_console, make_table, print_table, scaled
+from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network import Network
+from glow_nb.quantities import byte_count, scaled
 from glow_nb.text import format_name
 
 

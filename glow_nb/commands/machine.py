@@ -10,7 +10,8 @@ from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.machine_limits import MachineLimits
 from glow_nb.commands.json_text import json_text
 from glow_nb.commands.options import ExampleCommand, threads_option
-from glow_nb.commands.wording import byte_count, make_console, make_table, print_table, scaled
+from glow_nb.commands.wording import make_console, make_table, print_table
+from glow_nb.quantities import byte_count, scaled
 
 EXAMPLES = """\
 glow-nb machine

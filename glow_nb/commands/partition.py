@@ -19,9 +19,10 @@ from glow_nb.commands.options import (
     model_argument,
 )
 from glow_nb.commands.outputs import OutputPath
-from glow_nb.commands.wording import byte_count, duration, make_console, make_table, print_table
+from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Function
+from glow_nb.quantities import byte_count, duration
 from glow_nb.text import format_name
 
 if TYPE_CHECKING:

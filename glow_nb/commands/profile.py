@@ -23,18 +23,12 @@ from glow_nb.commands.options import (
     seed_option,
 )
 from glow_nb.commands.outputs import OutputPath
-from glow_nb.commands.wording import (
-    count_of,
-    duration,
-    make_console,
-    make_table,
-    print_table,
-    scaled,
-)
+from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.extras import needing
 from glow_nb.files import replace_file
 from glow_nb.network import CompiledNetwork
-from glow_nb.profile import KernelTime, Profile
+from glow_nb.profile import KernelTime, Profile, kernel_table
+from glow_nb.quantities import count_of, duration, scaled
 from glow_nb.text import format_name
 
 ORDERS: dict[str, Callable[[KernelTime], float]] = {
@@ -45,9 +39,6 @@ ORDERS: dict[str, Callable[[KernelTime], float]] = {
     "bytes": lambda kernel: -kernel.cost.bytes,
 }
 """What ``--sort`` sorts by; a stable sort keeps the order of execution among equals."""
-
-MOST_NAMES = 4
-"""Nodes that are named beside a kernel, more of them are counted; the JSON file has all."""
 
 EXAMPLES = """\
 glow-nb profile model.onnx --threads 1
@@ -165,28 +156,11 @@ def print_profile(profile: Profile, order: str, top: int | None) -> None:
 
 
 def _print_kernels(console: Console, kernels: Sequence[KernelTime]) -> None:
-    columns = ["kernel", "made from", "#threads", "#min", "#median", "#share", "#GFLOP/s", "#GB/s"]
-    table = make_table(console, "kernels", [*columns, "#of limit", "limit"])
-    for kernel in kernels:
-        table.add_row(
-            kernel.report.family,
-            _short_list(kernel.report.origins),
-            str(kernel.report.threads),
-            duration(kernel.min_seconds),
-            duration(kernel.median_seconds),
-            f"{100 * kernel.share:.1f} %",
-            f"{kernel.flop_rate / 1e9:.1f}",
-            f"{kernel.byte_rate / 1e9:.1f}",
-            f"{100 * kernel.fraction:.0f} %" if kernel.bound else "",
-            f"{kernel.bound}, raised" if kernel.is_raised else kernel.bound,
-        )
+    rows = kernel_table(kernels)
+    table = make_table(console, "kernels", rows.columns)
+    for row in rows.rows:
+        table.add_row(*row)
     print_table(console, table)
-
-
-def _short_list(names: Sequence[str]) -> str:
-    """Return the first of *names* and how many more there are."""
-    shown = ", ".join(map(format_name, names[:MOST_NAMES]))
-    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
 
 
 def totals(profile: Profile) -> list[str]:
@@ -202,7 +176,7 @@ def totals(profile: Profile) -> list[str]:
         f"plain run   min {duration(summary['plain_run_min_seconds'])}, median "
         f"{duration(summary['plain_run_median_seconds'])}, without time stamps, the call included",
         f"kernels     {duration(profile.kernel_seconds)} of the median run; "
-        f"{duration(between)} between them, at barriers mostly",
+        f"{duration(between)} between them{', at barriers mostly' * (profile.threads > 1)}",
         f"arithmetic  {scaled(cost.nominal.flops, 'FLOP')}, {scaled(cost.executed.flops, 'FLOP')} "
         f"executed; {scaled(cost.nominal.flops / shortest, 'FLOP/s')} in the shortest run",
     ]

@@ -29,8 +29,8 @@ from glow_nb.files import SUFFIX, save_text
 from glow_nb.quant import Drift, Ranges, convert, convert_weights, correct_biases, drift
 from glow_nb.quant.methods import METHODS
 from glow_nb.quant.schemas import FEW_BITS, KINDS, SCHEMAS, WEIGHT_KINDS
-from glow_nb.quant.table import Table
 from glow_nb.quant.weight_only import DEFAULT_BLOCK
+from glow_nb.table import Table
 
 RUNS = 10
 """Runs of each network whose times are reported."""

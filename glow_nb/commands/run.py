@@ -22,10 +22,10 @@ from glow_nb.commands.options import (
     seed_option,
 )
 from glow_nb.commands.outputs import OutputPath
-from glow_nb.commands.wording import count_of
 from glow_nb.errors import UnboundInput
 from glow_nb.feeds import name_feeds
 from glow_nb.network import CompiledNetwork
+from glow_nb.quantities import count_of
 from glow_nb.text import format_name
 from glow_nb.types import Array, TensorType
 

@@ -17,7 +17,7 @@ import glow_nb
 from glow_nb.codegen.cache import CACHE_VARIABLE, ObjectCache
 from glow_nb.codegen.cores import available_cores
 from glow_nb.commands.errors import CleanCommand
-from glow_nb.commands.wording import byte_count, make_console, make_table, print_table
+from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.demo.network import INPUT, LOGITS, PROBABILITIES, make_resnet50
 from glow_nb.demo.photograph import load_image
 from glow_nb.demo.race import Engine, onnxruntime_engines, race
@@ -25,6 +25,7 @@ from glow_nb.distance import distance
 from glow_nb.extras import how_to_add
 from glow_nb.files import replace_file
 from glow_nb.network import Network
+from glow_nb.quantities import byte_count
 from glow_nb.types import Array
 
 Outputs = dict[str, Array]

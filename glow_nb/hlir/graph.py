@@ -29,6 +29,7 @@ from glow_nb.schema import (
     changed_operands,
     operands_of,
 )
+from glow_nb.table import html_text
 from glow_nb.text import format_name
 from glow_nb.types import Array, ElementKind, TensorType
 
@@ -413,6 +414,10 @@ class Function:
         inputs = ", ".join(map(str, self.inputs))
         outputs = ", ".join(map(str, self.outputs))
         return f"func @{format_name(self.name)}({inputs}) -> ({outputs}), {len(self.nodes)} nodes"
+
+    def _repr_html_(self) -> str:
+        """Return the IR text for a notebook, a long one without its middle."""
+        return html_text(str(self))
 
     @override
     def __str__(self) -> str:

@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from glow_nb.errors import GlowError
 from glow_nb.hlir.graph import Constant, Function, Placeholder, State
+from glow_nb.table import html_text
 from glow_nb.text import without_middle
 
 
@@ -44,6 +45,10 @@ class Module:
     @override
     def __repr__(self) -> str:
         return f"module of {len(self.functions)} functions: {[f.name for f in self.functions]}"
+
+    def _repr_html_(self) -> str:
+        """Return the IR text for a notebook, a long one without its middle."""
+        return html_text(str(self))
 
     @override
     def __str__(self) -> str:

@@ -31,6 +31,7 @@ from glow_nb.schema import (
     per_item,
     qualified_operands_of,
 )
+from glow_nb.table import html_text
 from glow_nb.text import format_name, without_middle
 from glow_nb.types import TensorType
 
@@ -373,6 +374,10 @@ class Program:
     def __repr__(self) -> str:
         arena = f", arena {self.arena.size_bytes} bytes" if self.arena else ""
         return f"program @{format_name(self.name)}, {len(self.work)} instructions{arena}"
+
+    def _repr_html_(self) -> str:
+        """Return the IR text for a notebook, a long one without its middle."""
+        return html_text(str(self))
 
     @override
     def __str__(self) -> str:

@@ -24,8 +24,10 @@ from glow_nb.network import Network
 from glow_nb.quant.gain import Gains, measure
 from glow_nb.quant.samples import Samples, batches_of
 from glow_nb.quant.schemas import Encoding
-from glow_nb.quant.table import Table
+from glow_nb.quantities import count_of
 from glow_nb.source import Trained, as_source, shapes_of
+from glow_nb.table import Table, html_text
+from glow_nb.text import format_name
 from glow_nb.types import Array, ElementKind
 
 
@@ -49,7 +51,7 @@ class ValueDrift:
     saturated: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Drift:
     """How far a network of integers is from the floats it was made of; printed as a table.
 
@@ -97,6 +99,16 @@ class Drift:
                 for row in (*self.values, *self.outputs)
             ),
         )
+
+    @override
+    def __repr__(self) -> str:
+        worst = [f"{v.signal_to_noise:.1f} dB of %{format_name(v.name)}" for v in self.worst(1)]
+        counted = ", worst ".join([count_of(len(self.values), "value"), *worst])
+        return f"<Drift {format_name(self.model)}: {counted}>"
+
+    def _repr_html_(self) -> str:
+        """Return the values and the gains for a notebook."""
+        return self.table._repr_html_() + (html_text(str(self.gains)) if self.gains else "")
 
     @override
     def __str__(self) -> str:

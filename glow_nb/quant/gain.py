@@ -18,7 +18,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network import Network
 from glow_nb.quant.layers import Layer, Names, byte_links, match
-from glow_nb.quant.table import Table
+from glow_nb.table import Table
 from glow_nb.types import Array
 
 if TYPE_CHECKING:

@@ -82,7 +82,11 @@ def test_rates_and_bounds(profile: Profile) -> None:
 def test_runs_last_from_the_first_begin_to_the_last_end(profile: Profile) -> None:
     assert profile.runs == 3
     assert profile.run_seconds == pytest.approx([2300e-9, 400e-9, 400e-9])
-    assert str(profile) == "net: 2 kernels, threads 2, runs 3, min 0.000 ms, median 0.000 ms"
+    title, head, first, second = str(profile).splitlines()
+    assert title == "net: 2 kernels, threads 2, runs 3, min 0.4 us, median 0.4 us"
+    assert head.split()[:3] == ["kernel", "made", "from"]
+    assert [first.split()[0], second.split()[0]] == [k.report.family for k in profile.kernels]
+    assert repr(profile) == f"<Profile {title}>"
 
 
 def test_json_holds_every_kernel(profile: Profile) -> None:

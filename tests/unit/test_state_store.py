@@ -107,7 +107,7 @@ def test_a_program_with_state_is_compiled_from_its_text(tmp_path: Path) -> None:
     glow_nb.save_text(net.program, tmp_path / "net.glow")
     again = glow_nb.compile(tmp_path / "net.glow", backend="interpreter")
     assert [again.run(ONES)["y"][0] for _ in range(2)] == [0, 1]
-    assert "state 0.00 MiB" in str(again.memory)
+    assert "state 12 B" in str(again.memory)
 
 
 def test_text_of_several_functions_is_a_module(tmp_path: Path) -> None:

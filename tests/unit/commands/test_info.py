@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import glow_nb
-from glow_nb.commands.wording import byte_count, count_of, scaled
 from glow_nb.errors import OptionError
+from glow_nb.quantities import byte_count, count_of, scaled
 from tests.unit.commands.samples import call, fails, write_dense, write_graph
 
 INTERPRETER = ("--backend", "interpreter")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 
 from typing_extensions import override
@@ -31,3 +32,23 @@ class Table:
             ).rstrip()
             for line in lines
         )
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook; all text in it is escaped."""
+        head = "".join(_cell("th", c.removeprefix("#"), c) for c in self.columns)
+        cells = [
+            "".join(_cell("td", text, c) for text, c in zip(row, self.columns, strict=True))
+            for row in self.rows
+        ]
+        body = "".join(f"<tr>{row}</tr>" for row in cells)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(tag: str, text: str, column: str) -> str:
+    align = "right" if column.startswith("#") else "left"
+    return f'<{tag} style="text-align:{align}">{html.escape(text)}</{tag}>'
+
+
+def html_text(text: str) -> str:
+    """Return *text*, of several lines, for a notebook, in the colours of that."""
+    return f"<pre>{html.escape(text)}</pre>"
