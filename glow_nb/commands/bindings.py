@@ -142,7 +142,7 @@ _shape_option = click.option(
 
 _constant_option = click.option(
     "--constant",
-    "constants",
+    "fixed",
     multiple=True,
     metavar="NAME=VALUE",
     help="Numbers of an input, which is none of the compiled network then: one number (sr=16000), "
@@ -157,9 +157,9 @@ def binding_options(command: Command) -> Command:
 
     @wraps(command)
     def bound(
-        *arguments: Any, shapes: tuple[NamedShape, ...], constants: tuple[str, ...], **given: Any
+        *arguments: Any, shapes: tuple[NamedShape, ...], fixed: tuple[str, ...], **given: Any
     ) -> object:
-        return command(*arguments, bindings=Bindings(as_shapes(shapes), constants), **given)
+        return command(*arguments, bindings=Bindings(as_shapes(shapes), fixed), **given)
 
     decorated: Any = bound
     made: Command = _shape_option(_constant_option(decorated))
