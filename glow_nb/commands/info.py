@@ -14,7 +14,8 @@ import glow_nb
 from glow_nb.backends import Backend, BackendOptions
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.json_text import json_text
-from glow_nb.commands.models import load_model
+from glow_nb.commands.models import load_with_open_sizes, unbound_error
+from glow_nb.commands.open_info import OpenReport, make_open_report, print_open
 from glow_nb.commands.options import (
     COMPILE_PARAMETERS,
     ExampleCommand,
@@ -144,10 +145,17 @@ def info(
     MODEL is an ONNX file or IR text. Shown are inputs, outputs, parameters, arithmetic and
     operators; memory and kernels once it is compiled, for which one has to ask. Arithmetic is
     nominal: a multiply-add is two FLOPs however the kernel computes it, and moving data is none.
+    Of a model that leaves sizes open, these are shown in place of what depends on them.
     """
-    imported = load_model(model, bindings)
+    must_compile = compiles or list_kernels or picture is not None or _asks(context)
+    imported = load_with_open_sizes(model, bindings)
+    if not isinstance(imported, Function | Program):
+        if must_compile:
+            raise unbound_error(model, {n: type.shape for n, type in imported.inputs.items()})
+        _show(make_open_report(str(model), imported), as_json)
+        return
     network = None
-    if compiles or list_kernels or picture is not None or _asks(context):
+    if must_compile:
         network = glow_nb.compile(imported, backend=backend, threads=threads)
     if picture is not None and network is not None:
         network.memory.plot(picture)
@@ -159,6 +167,13 @@ def info(
         click.echo(json_text({key: part[key] for part in parts for key in part}))
     else:
         _print(report, compiled, list_kernels)
+
+
+def _show(report: OpenReport, as_json: bool) -> None:
+    if as_json:
+        click.echo(json_text(dataclasses.asdict(report)))
+    else:
+        print_open(report)
 
 
 def _asks(context: click.Context) -> bool:

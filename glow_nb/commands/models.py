@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import glow_nb
 from glow_nb.api import load_open
@@ -16,8 +17,10 @@ from glow_nb.files import SUFFIX
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network import CompiledNetwork, Network
-from glow_nb.source import Trained
 from glow_nb.types import Dimensions
+
+if TYPE_CHECKING:
+    from glow_nb.importers.onnx import SymbolicModel
 
 Signature = Mapping[str, Dimensions | None]
 
@@ -30,8 +33,16 @@ def load_model(model: Path, bindings: Bindings) -> Function | Program:
         return glow_nb.load(str(model), shapes=bindings.shapes, constants=constants)
 
 
-def open_model(model: Path, bindings: Bindings) -> Trained:
-    """Return the file *model* with what *bindings* bind; sizes may be left open."""
+def load_with_open_sizes(model: Path, bindings: Bindings) -> Function | Program | SymbolicModel:
+    """Return the graph or program in the file *model*, or a model some of whose sizes are open."""
+    loaded = open_model(model, bindings)
+    if isinstance(loaded, Function | Program) or loaded.has_open_sizes:
+        return loaded
+    return loaded.function({})
+
+
+def open_model(model: Path, bindings: Bindings) -> Function | Program | SymbolicModel:
+    """Return the file *model* with what *bindings* bind; sizes and defaults are left open."""
     _check_bindings_apply(model, bindings)
     return load_open(str(model), shapes=bindings.shapes, constants=bindings.constants(model))
 

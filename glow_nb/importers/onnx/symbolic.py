@@ -24,6 +24,7 @@ from glow_nb.importers.onnx.dimensions import (
 )
 from glow_nb.importers.onnx.importer import Importer
 from glow_nb.importers.onnx.model import Model, load_model
+from glow_nb.importers.onnx.summary import Summary, summary_of
 from glow_nb.importers.onnx.tensors import kind_of
 from glow_nb.importers.onnx.unsupported import UntakenBranch
 from glow_nb.types import Array, Dimensions, SymbolicType
@@ -66,6 +67,16 @@ class SymbolicModel:
         fed = {name: t for name, t in self.defaults.items() if opened_by(shapes, name)}
         signature = {name: type.shape for name, type in (self.inputs | fed).items()}
         return bind_shapes(self._model.place, signature, shapes)
+
+    @property
+    def has_open_sizes(self) -> bool:
+        """Whether a size of an input that must be fed is open."""
+        shapes = [type.shape for type in self.inputs.values()]
+        return any(shape is None or not all(isinstance(n, int) for n in shape) for shape in shapes)
+
+    def summary(self) -> Summary:
+        """Return what the model consists of, whatever its sizes are."""
+        return summary_of(self._model)
 
     def function(self, shapes: Shapes) -> Function:
         """Return the model with the rest of its sizes bound by *shapes*; raise as for any model.

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 import glow_nb
 from glow_nb.errors import OptionError
 from glow_nb.quantities import byte_count, count_of, scaled
 from tests.unit.commands.samples import call, fails, write_dense, write_graph
+from tests.unit.importers.models import model, value, weight
 
 INTERPRETER = ("--backend", "interpreter")
 
@@ -141,3 +145,66 @@ def test_nothing_is_compiled_unless_it_is_asked_for(
     assert "arena_bytes" not in report
     for asking in (("--compile",), ("--kernels",), ("--memory-map", "map.png"), ("--threads", 1)):
         assert fails("info", model, *asking) == "Error: compiled\n"
+
+
+def test_open_sizes_are_shown_with_what_does_not_depend_on_them(tmp_path: Path) -> None:
+    result = call("info", write_dense(tmp_path, "batch"))
+    assert result.exit_code == 0, result.output
+    facts = dict(line.split("  ", 1) for line in result.output.splitlines() if "  " in line)
+    facts = {name: value.strip() for name, value in facts.items()}
+    assert facts["input x"] == "float32<batch x 3>"
+    assert facts["output y"] == "float32<batch x 12>"
+    assert facts["size batch"] == "0 or more, dimension 0 of x"
+    assert facts["parameters"] == "36 (144 B)"
+    assert (facts["MatMul"], facts["Relu"]) == ("1", "1")
+    assert "--shape NAME=SIZE gives one" in result.output
+
+
+def test_open_sizes_as_json(tmp_path: Path) -> None:
+    report = json.loads(call("info", write_dense(tmp_path, "batch"), "--json").stdout)
+    assert report["inputs"] == {"x": "float32<batch x 3>"}
+    assert report["sizes"] == {"batch": "0 or more, dimension 0 of x"}
+    assert (report["parameters"], report["parameter_bytes"]) == (36, 144)
+    assert report["operators"] == [
+        {"operator": "MatMul", "imported": 1},
+        {"operator": "Relu", "imported": 1},
+    ]
+
+
+def test_open_sizes_of_unknown_rank_and_without_names(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    inputs = [value("x", None), value("z", ("?", None, 3))]
+    body = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["r"])], "b", [], [helper.make_empty_tensor_value_info("r")]
+    )
+    nodes = [
+        helper.make_node("If", ["c"], ["a"], then_branch=body, else_branch=body),
+        helper.make_node("Add", ["a", "z"], ["y"]),
+    ]
+    onnx.save(model(nodes, inputs, weights=[weight("c", np.array(True))]), path)
+    report = json.loads(call("info", path, "--json").stdout)
+    assert report["sizes"] == {
+        "x": "0 or more, any number of dimensions",
+        "z[0]": "0 or more, dimension 0 of z",
+        "z[1]": "0 or more, dimension 1 of z",
+    }
+    assert {row["operator"]: row["imported"] for row in report["operators"]} == {
+        "Neg": 2,
+        "Add": 1,
+        "If": 1,
+    }
+
+
+def test_open_sizes_must_be_given_to_compile(tmp_path: Path) -> None:
+    path = write_dense(tmp_path, "batch")
+    assert "give sizes: --shape batch=1" in fails("info", path, "--compile")
+    assert "multiply-adds" in call("info", path, "--shape", "batch=2").output
+
+
+def test_defaults_do_not_leave_sizes_open(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    nodes = [helper.make_node("Mul", ["x", "w"], ["y"])]
+    own = weight("w", np.ones(3, np.float32))
+    onnx.save(model(nodes, [value("x"), value("w", (3,))], weights=[own]), path)
+    output = call("info", path, *INTERPRETER).output
+    assert "multiply-adds" in output
