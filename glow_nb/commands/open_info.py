@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import click
 
-from glow_nb.commands.wording import byte_count, make_console, make_table, print_table, scaled
+from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.importers.onnx import SymbolicModel
+from glow_nb.quantities import byte_count, scaled
 from glow_nb.text import format_name
 from glow_nb.types import SymbolicType
 

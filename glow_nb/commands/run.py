@@ -129,12 +129,12 @@ def _prepare(
         rest = tuple(text for text in inputs if text not in texts)
         more = {**fixed, **assign_inputs(texts, list(error.names))}
         return _prepare(model, rest, bindings, backend, threads, more)
-    feeds = assign_inputs(inputs, list(network.inputs))
+    feeds = assign_inputs(inputs, [*network.inputs, *network.defaults])
     if isinstance(network, CompiledNetwork):
         return network, feeds
     if not inputs:
         raise unbound_error(model, declared_shapes(network))
-    name_feeds(network.inputs.keys(), feeds)
+    name_feeds(network.inputs.keys(), feeds, network.defaults.keys())
     return network.prepare({name: array.shape for name, array in feeds.items()}).result(), feeds
 
 
