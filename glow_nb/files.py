@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import re
-import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -35,6 +34,7 @@ from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import external_weights
 from glow_nb.llir.program import Program
 from glow_nb.regular_files import open_regular, read_text
+from glow_nb.temporary_files import temporary_beside
 from glow_nb.types import Array, ElementKind
 
 SUFFIX = ".glow"
@@ -211,8 +211,7 @@ def _new_file(path: Path, write: Callable[[Path], T]) -> Iterator[T]:
     """
     _check_regular(path)
     path = Path(os.path.realpath(path))
-    temporary = _beside(path)
-    try:
+    with _temporary_for(path) as temporary:
         try:
             made = write(temporary)
             with temporary.open("r+b") as stream:
@@ -224,9 +223,17 @@ def _new_file(path: Path, write: Callable[[Path], T]) -> Iterator[T]:
             os.replace(temporary, path)
         except OSError as error:
             raise _unwritable(path, error) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+
+
+@contextlib.contextmanager
+def _temporary_for(path: Path) -> Iterator[Path]:
+    """Yield a temporary file beside *path*; raise GlowError if there can be none."""
+    with contextlib.ExitStack() as files:
+        try:
+            temporary = files.enter_context(temporary_beside(path))
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        yield temporary
 
 
 def _unwritable(path: Path, error: OSError) -> GlowError:
@@ -237,22 +244,13 @@ def _unwritable(path: Path, error: OSError) -> GlowError:
 def check_writable(path: Path) -> None:
     """Raise the GlowError of :func:`replace_file` now if *path* could not be written later."""
     _check_regular(path)
-    temporary = _beside(Path(os.path.realpath(path)))
-    try:
-        temporary.touch()
-        temporary.unlink()
-    except OSError as error:
-        raise _unwritable(path, error) from error
+    with _temporary_for(Path(os.path.realpath(path))):
+        pass
 
 
 def _check_regular(path: Path) -> None:
     if os.path.exists(path) and not os.path.isfile(path):
         raise GlowError(f"{path}: not a regular file; give the path of a new or existing file")
-
-
-def _beside(path: Path) -> Path:
-    """Return where a new file is made that shall replace *path*."""
-    return path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
 
 
 def _save_constants(path: Path, constants: Mapping[str, Array]) -> str:

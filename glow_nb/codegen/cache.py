@@ -17,6 +17,7 @@ import hashlib
 import itertools
 import os
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -31,6 +32,10 @@ from glow_nb.regular_files import open_regular
 CACHE_VARIABLE = "GLOW_NB_CACHE_DIR"
 MAGIC = b"glow_nb1"
 TRAILER_BYTES = len(MAGIC) + 32 + 32
+PART = ".part"
+"""What the name of a file that is being written ends with."""
+SECONDS_OF_A_PART = 3600
+"""It takes less than one to write such a file; one this old is of a process that was killed."""
 LARGEST_OBJECT_BYTES = 256 << 20
 """No object comes near this; a larger file is not ours and is not read."""
 FOLDER_LIMIT_BYTES = 512 << 20
@@ -180,13 +185,18 @@ class ObjectCache:
     def trim(self, limit_bytes: int = FOLDER_LIMIT_BYTES) -> None:
         """Delete the objects that were used longest ago until the folder holds *limit_bytes*.
 
+        Also what processes that were killed have left half-written, an hour ago or earlier.
         What another process is about to load may go: it compiles it again.
         """
         if self.folder is None:
             return
         with contextlib.suppress(OSError):  # another process trims, or the folder is not ours
             with os.scandir(self.folder) as entries:
-                files = [(entry.path, entry.stat()) for entry in entries if _is_object(entry.name)]
+                found = [(entry.path, entry.name, entry.stat()) for entry in entries]
+            files = [(path, status) for path, name, status in found if _is_object(name)]
+            for path, name, status in found:
+                if name.endswith(PART) and time.time() - status.st_mtime > SECONDS_OF_A_PART:
+                    Path(path).unlink(missing_ok=True)
             excess = sum(status.st_size for _, status in files) - limit_bytes
             if excess <= 0:
                 return
@@ -220,12 +230,12 @@ def write_whole(path: Path, content: bytes) -> bool:
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=PART)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
             os.replace(temporary, path)
-        except OSError:
+        except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise

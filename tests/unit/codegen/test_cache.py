@@ -318,3 +318,12 @@ def test_what_the_compiler_is_made_of_identifies_it() -> None:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("glow_nb")
         }
     assert imported - listed <= NOT_SHAPING
+
+
+def test_what_killed_writers_have_left_is_trimmed(tmp_path: Path) -> None:
+    old, new = tmp_path / ".old.part", tmp_path / ".new.part"
+    for file in (old, new):
+        file.touch()
+    os.utime(old, (0, 0))
+    ObjectCache(tmp_path).trim()
+    assert (old.exists(), new.exists()) == (False, True)
