@@ -46,14 +46,14 @@ def temporary_beside(path: Path) -> Iterator[Path]:
 
 def _locked(place: Path) -> BinaryIO:
     """Create *place*, which is for this thread alone, and return it with its lock."""
-    for is_last in (*(False,) * ATTEMPTS, True):
+    for _ in range(ATTEMPTS):
         stream = place.open("w+b")
-        if is_last or (_lock(stream) and _leads_to(place, stream)):
-            break
+        if _lock(stream) and _leads_to(place, stream):
+            return stream
         stream.close()  # an interrupted writer of this thread has it, or one who removes such files
         with contextlib.suppress(OSError):
             place.unlink()
-    return stream
+    return place.open("w+b")
 
 
 def _lock(stream: BinaryIO) -> bool:
