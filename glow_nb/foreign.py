@@ -7,10 +7,14 @@ says whose code it was; the original is its ``__cause__``, with its traceback.
 
 from __future__ import annotations
 
+import os
+
 from glow_nb.errors import GlowError, MemoryLimitError, ModelError
 from glow_nb.memory_limit import out_of_memory
 
 NOBODYS_FAULT = (MemoryLimitError, ModelError)
+
+_OURS = os.path.dirname(__file__) + os.sep
 
 
 class foreign:  # noqa: N801 - reads like a function, with foreign(...)
@@ -50,7 +54,19 @@ def _described(cause: Exception) -> str:
     import traceback  # rarely needed
 
     # not str(cause), which may raise in its turn
-    return "".join(traceback.format_exception_only(cause)).strip()
+    return "".join(traceback.format_exception_only(cause)).strip() + _place(cause)
+
+
+def _place(cause: Exception) -> str:
+    """Return the last line of code of a user that ran: `` (line 3 of net.py: return a / b)``."""
+    import traceback
+
+    frames = traceback.extract_tb(cause.__traceback__)
+    for frame in reversed(frames):
+        is_library = "site-packages" in frame.filename or frame.filename.startswith(_OURS)
+        if not is_library and frame.line:
+            return f" (line {frame.lineno} of {os.path.basename(frame.filename)}: {frame.line})"
+    return ""
 
 
 def name_of(code: object) -> str:

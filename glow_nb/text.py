@@ -36,6 +36,17 @@ _BARE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.$/-]*")
 _KINDS = {kind.value: kind for kind in ElementKind}
 
 
+_OTHER_SPELLINGS = {
+    **{f"{letter}{bits}": f"float{bits}" for letter in ("f", "fp") for bits in (16, 32, 64)},
+    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"{letter}{bits}": f"uint{bits}" for letter in ("u", "ui") for bits in (8, 16, 32, 64)},
+    **{"half": "float16", "float": "float32", "double": "float64", "bf16": "bfloat16"},
+    **{"byte": "uint8", "short": "int16", "int": "int32", "long": "int64", "i1": "bool"},
+    **{"boolean": "bool", "bool_": "bool", "tensor": "float32", "memref": "float32"},
+    **{kind: kind for kind in _KINDS},
+}
+"""Element kinds by names that other languages have for them, in small letters."""
+
 SHOWN_LINES = 60
 """Lines of a text that ``print`` shows of an IR; a longer one loses its middle."""
 
@@ -179,16 +190,15 @@ class TokenReader:
         """Read a tensor type such as ``float32<2 x 3>``."""
         start = self.expect_kind("word", "a type such as float32<2 x 3>")
         if start.text not in _KINDS:
+            kind = _OTHER_SPELLINGS.get(start.text.lower())
+            hint = f"write {kind}<2 x 3>" if kind else f"use one of {', '.join(_KINDS)}"
+            raise self.error(f"unknown element kind '{start.text}'; {hint}", start)
+        if not self.accept("<"):
             raise self.error(
-                f"unknown element kind '{start.text}'; use one of {', '.join(_KINDS)}", start
+                f"expected the sizes, found {self._found(self.token)}; write {start.text}<2 x 3>, "
+                f"and {start.text}<> for a single number"
             )
-        self.expect("<")
-        shape: list[int] = []
-        if self.token.kind == "number":
-            shape.append(self.read_int("a dimension"))
-            while self.token.kind == "word" and self.token.text == "x":
-                self.advance()
-                shape.append(self.read_int("a dimension"))
+        shape = self._read_sizes(start.text)
         scale, offset = None, None
         if self.token.text in (",", "scale"):
             self.accept(",")
@@ -200,9 +210,24 @@ class TokenReader:
             self.expect("=")
             offset = self.read_int("an offset")
         self.expect(">")
-        return self.guarded(
-            start, lambda: TensorType(_KINDS[start.text], tuple(shape), scale, offset)
-        )
+        return self.guarded(start, lambda: TensorType(_KINDS[start.text], shape, scale, offset))
+
+    def _read_sizes(self, kind: str) -> tuple[int, ...]:
+        """Read ``2 x 3``, or nothing, up to the scale or the end of the type."""
+        shape: list[int] = []
+        while self.token.kind == "number":
+            shape.append(self.read_int("a dimension"))
+            if not (self.token.text == "x" and self._tokens[self._next + 1].kind == "number"):
+                break
+            self.advance()
+        behind = self._tokens[min(self._next + 1, len(self._tokens) - 1)]
+        is_scale = self.token.text == "scale" or (self.token.text, behind.text) == (",", "scale")
+        if not is_scale and self.token.text != ">":
+            raise self.error(
+                f"found {self._found(self.token)} among the sizes; they are whole numbers with "
+                f"' x ' between them, as in {kind}<2 x 3>"
+            )
+        return tuple(shape)
 
     def read_literal(self, depth: int = 0) -> object:
         """Read an attribute value, *depth* lists deep; lists become tuples."""

@@ -14,7 +14,8 @@ rest of the package knows only ``compile_kernel``.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -81,6 +82,12 @@ COMPILER_FAILURES = (
 """What faulty text provokes: numba lets whatever its typing and lowering meet escape as it is."""
 
 
+_LINE = re.compile(r'File "<[^>]*>", line (\d+)|<[^<>]*> \((\d+)\)')
+_NAME = re.compile(r"name '(\w+)' is not defined")
+_WITHOUT_SOURCE = re.compile(r'\nFile "<[^>]*>", line \d+:\n<source missing[^\n]*\n')
+"""How numba names a line of text that is in no file, and a name that is nowhere."""
+
+
 class _KernelCompiler(compiler.CompilerBase):
     def define_pipelines(self) -> list[Any]:
         manager = PassManager("kernel")
@@ -140,10 +147,7 @@ def _compile_module(source: KernelSource, target: Target) -> Any:
             module = _lower(source, target)
             _optimize(module, source, target)
     except COMPILER_FAILURES as error:
-        raise CompileError(
-            f"kernel {source.symbol}: generated source does not compile; this is a defect of its "
-            f"generator\n{_numbered(source.text)}\n{type(error).__name__}: {error}"
-        ) from error
+        raise CompileError(_described(source, error)) from error
     return module
 
 
@@ -270,6 +274,33 @@ def _check_symbols(payload: bytes, source: KernelSource, target: Target) -> None
             f"inside Python or not at all; the generator of {source.family} must use the SIMD layer"
             f"\n{_numbered(source.text)}"
         )
+
+
+def _described(source: KernelSource, error: Exception) -> str:
+    """Return what numba says of *source*, behind the line that it is about."""
+    lines, text = source.text.split("\n"), str(error)
+    line = _line_of(lines, error)
+    place = f", line {line}, `{lines[line - 1].strip()}`" if line else ""
+    said = _WITHOUT_SOURCE.sub("", text).strip()
+    return (
+        f"kernel {source.symbol}{place}: generated source does not compile; this is a defect of "
+        f"its generator\n{type(error).__name__}: {said}\n{_numbered(source.text)}"
+    )
+
+
+def _line_of(lines: Sequence[str], error: Exception) -> int:
+    """Return the line, from 1, that *error* is about; 0 if it does not say."""
+    if isinstance(error, SyntaxError):
+        return error.lineno or 0
+    text = str(error)
+    told = _LINE.search(text)
+    if told is not None:
+        return min(int(told[1] or told[2]), len(lines))
+    name = _NAME.search(text)
+    if name is None:
+        return 0
+    word = re.compile(rf"\b{re.escape(name[1])}\b")
+    return next((number for number, line in enumerate(lines, 1) if word.search(line)), 0)
 
 
 def _numbered(text: str) -> str:

@@ -44,7 +44,8 @@ def read_npy(path: str) -> Array:
     if not isinstance(loaded, np.ndarray):
         loaded.close()
         raise OptionError(
-            f"input file {path}: an archive of several arrays; give one .npy file for each input"
+            f"input file {path}: an archive of several arrays, as .npz files hold; give one .npy "
+            "file for each input, as numpy.save(path, array) writes it"
         )
     if loaded.dtype == _BITS_OF_BFLOAT16:
         return loaded.view(ElementKind.BFLOAT16.dtype)
@@ -58,12 +59,19 @@ def read_npz(path: str) -> dict[str, Array]:
         OptionError: The file cannot be read or is no archive of arrays of numbers.
     """
     try:
-        with open_regular(path) as stream, np.load(stream, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+        with open_regular(path) as stream:
+            loaded = np.load(stream, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                raise OptionError(
+                    f"data file {path}: one array, as .npy files hold, and arrays by their names "
+                    "are wanted; write them with numpy.savez(path, name=array, ...)"
+                )
+            with loaded as archive:
+                return {name: archive[name] for name in archive.files}
     except OSError as error:
         reason = error.strerror or error
         raise OptionError(f"data file {path}: cannot be read: {reason}") from error
-    except (AttributeError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+    except (ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         raise OptionError(
             f"data file {path}: not a whole .npz file of numbers (pickled objects are not read); "
             "write one with numpy.savez(path, name=array, ...)"

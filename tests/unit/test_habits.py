@@ -10,8 +10,13 @@ import numpy as np
 import pytest
 
 import glow_nb
+from glow_nb.codegen.kernel_compiler import kernel_compiler
+from glow_nb.commands.arrays import read_npy, read_npz
 from glow_nb.errors import FeedError, ModelError, OptionError
 from glow_nb.hlir.ops import Add, Relu
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource
+from glow_nb.types import ElementKind
 
 A, B = np.ones((2, 3), np.float32), np.full((2, 3), 2, np.float32)
 TEXT = """\
@@ -209,3 +214,79 @@ class TestCompile:
     def test_folder_is_no_model(self, tmp_path: Path) -> None:
         with pytest.raises(ModelError, match=r"it is a folder; give the \.onnx file in it"):
             glow_nb.compile(tmp_path)
+
+
+class TestTypes:
+    @pytest.mark.parametrize(
+        ("text", "advice"),
+        [
+            ("f32<4>", "write float32<2 x 3>"),
+            ("Float32<4>", "write float32<2 x 3>"),
+            ("double<4>", "write float64<2 x 3>"),
+            ("i8<4>", "write int8<2 x 3>"),
+            ("tensor<8x3xf32>", "write float32<2 x 3>"),
+            ("quaternion<4>", "use one of float16, "),
+            ("float32", "write float32<2 x 3>, and float32<> for a single number"),
+            ("float32[8, 3]", r"found '\['; write float32<2 x 3>"),
+            *(
+                (f"float32<{sizes}>", f"found '{found}' among the sizes; .* as in float32<2 x 3>")
+                for sizes, found in [
+                    *(("8, 3", ","), ("8x3", "x3"), ("n x 3", "n"), ("8 x", "x"), ("8 x n", "x")),
+                    *(("8 3", "3"), ("8,", ",")),
+                ]
+            ),
+        ],
+    )
+    def test_other_spelling(self, text: str, advice: str) -> None:
+        with pytest.raises(glow_nb.ParseError, match=advice):
+            glow_nb.Builder("b").input("x", text)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *("float32<>", "float32<2>", "float32<2 x 3>", "float32<0 x 3>"),
+            *("int8<2, scale = 0.5, offset = 3>", "int8<scale = 0.5, offset = 3>"),
+        ],
+    )
+    def test_types_are_read_as_they_are_printed(self, text: str) -> None:
+        assert str(glow_nb.Builder("b").input("x", text).type) == text
+
+
+class TestFilesOfArrays:
+    def test_one_array_in_place_of_several(self, tmp_path: Path) -> None:
+        np.save(tmp_path / "a.npy", A)
+        with pytest.raises(OptionError, match=r"one array, as \.npy files hold.*numpy\.savez"):
+            read_npz(str(tmp_path / "a.npy"))
+
+    def test_several_arrays_in_place_of_one(self, tmp_path: Path) -> None:
+        np.savez(tmp_path / "a.npz", a=A)
+        with pytest.raises(OptionError, match=r"several arrays, as \.npz files hold.*numpy"):
+            read_npy(str(tmp_path / "a.npz"))
+
+
+def test_error_in_code_of_a_user_names_its_line() -> None:
+    def broken(function: glow_nb.Function) -> glow_nb.Function:
+        return function.nonsense  # type: ignore[attr-defined, no-any-return]
+
+    with pytest.raises(glow_nb.PassError, match=r"\(line \d+ of test_habits\.py: return"):
+        glow_nb.optimize(glow_nb.load(TEXT), pipeline=(broken,))  # type: ignore[arg-type]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("put(dest, i, get(inptu, i))", "line 3, `put"),
+        ("put(dest, i, input.foo)", "line 3, `put"),
+        ("put(dest, i, [get(input, i)])", "line 3, `put"),
+        ("put(dest, i, get(input, i) +)", "line 3, `put"),
+        ("raise ValueError(3)", "line 3, `raise"),
+    ],
+)
+def test_error_in_a_generated_kernel_names_its_line(line: str, place: str) -> None:
+    head = "def kernel(dest, input, scratch, thread, threads):\n    for i in range(4):\n"
+    text = f"{head}        {line}\n"
+    source = KernelSource("mine", text, (ElementKind.FLOAT32,) * 2)
+    with pytest.raises(glow_nb.CompileError, match=place) as caught:
+        kernel_compiler()(source, Target.host())
+    assert "source missing" not in str(caught.value)

@@ -75,11 +75,11 @@ def test_an_error_shows_place_line_and_caret() -> None:
     ("text", "message"),
     [
         ("floot<2>", "unknown element kind 'floot'"),
-        ("float32<2 x >", "expected a dimension"),
+        ("float32<2 x >", "found .x. among the sizes"),
         ("float32<-2>", "a dimension is negative"),
         ("float32<1099511627776 x 4>", "bytes are more than"),
         ("int8<2, scale = 0.5>", "expected ',', found '>'"),
-        ("float32", "expected '<', found the end of the text"),
+        ("float32", "expected the sizes, found the end of the text"),
     ],
 )
 def test_broken_types_are_refused(text: str, message: str) -> None:
