@@ -12,12 +12,13 @@ from glow_nb.api import load_open
 from glow_nb.arguments import Constants
 from glow_nb.backends import BackendLike
 from glow_nb.commands.bindings import Bindings
-from glow_nb.errors import OptionError, UnboundDimension
+from glow_nb.errors import OptionError, UnboundDimension, UnboundInput
+from glow_nb.feeds import name_feeds
 from glow_nb.files import SUFFIX
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network import CompiledNetwork, Network
-from glow_nb.types import Dimensions
+from glow_nb.types import Array, Dimensions
 
 if TYPE_CHECKING:
     from glow_nb.importers.onnx import SymbolicModel
@@ -29,7 +30,7 @@ def load_model(model: Path, bindings: Bindings) -> Function | Program:
     """Return the graph or program in the file *model*; raise OptionError for unbound dimensions."""
     _check_bindings_apply(model, bindings)
     constants = bindings.constants(model)
-    with _shape_hints(model):
+    with _hints(model):
         return glow_nb.load(str(model), shapes=bindings.shapes, constants=constants)
 
 
@@ -44,7 +45,8 @@ def load_with_open_sizes(model: Path, bindings: Bindings) -> Function | Program 
 def open_model(model: Path, bindings: Bindings) -> Function | Program | SymbolicModel:
     """Return the file *model* with what *bindings* bind; sizes and defaults are left open."""
     _check_bindings_apply(model, bindings)
-    return load_open(str(model), shapes=bindings.shapes, constants=bindings.constants(model))
+    with _hints(model):
+        return load_open(str(model), shapes=bindings.shapes, constants=bindings.constants(model))
 
 
 def compile_model(
@@ -79,7 +81,8 @@ def compile_fixed_model(
     constants: Constants | None = None,
 ) -> CompiledNetwork:
     """Compile the file *model*; raise OptionError if dimensions are left unbound."""
-    network = compile_model(model, bindings, backend, threads, constants=constants)
+    with _hints(model):
+        network = compile_model(model, bindings, backend, threads, constants=constants)
     if not isinstance(network, CompiledNetwork):
         raise unbound_error(model, declared_shapes(network))
     return network
@@ -117,8 +120,30 @@ def _check_bindings_apply(model: Path, bindings: Bindings) -> None:
 
 
 @contextmanager
-def _shape_hints(model: Path) -> Iterator[None]:
+def _hints(model: Path) -> Iterator[None]:
+    """Say by which options of the command that is bound which has to be."""
     try:
         yield
     except UnboundDimension as error:
         raise unbound_error(model, error.signature) from error
+    except UnboundInput as error:
+        raise fixed_by_options(error) from error
+
+
+def fixed_by_options(error: UnboundInput) -> OptionError:
+    """Return *error* with the options that fix the inputs it names."""
+    options = " ".join(f"--constant {_quoted(f'{name}=VALUE')}" for name in error.names)
+    return OptionError(f"{error}\nOn the command line: {options}")
+
+
+def network_for(network: Network, feeds: Mapping[str, Array]) -> CompiledNetwork:
+    """Return the network whose inputs are those of *feeds*, of their shapes.
+
+    Raises:
+        FeedError: They are not all inputs that must be fed, or others.
+        OptionError, ModelError: Their shapes do not fit.
+    """
+    name_feeds(network.inputs.keys(), feeds, network.defaults.keys())
+    if isinstance(network, CompiledNetwork) and network.defaults.keys().isdisjoint(feeds):
+        return network
+    return network.prepare({name: array.shape for name, array in feeds.items()}).result()

@@ -14,7 +14,7 @@ from glow_nb.commands.arrays import assign_inputs, random_array
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.json_text import json_text
 from glow_nb.commands.machine import describe_limits
-from glow_nb.commands.models import compile_fixed_model
+from glow_nb.commands.models import compile_fixed_model, network_for
 from glow_nb.commands.options import (
     ExampleCommand,
     backend_options,
@@ -136,7 +136,9 @@ def measure(
 ) -> Profile:
     """Profile *network* on the given inputs, or on random ones."""
     rng = np.random.default_rng(seed)
-    feeds = assign_inputs(inputs, list(network.inputs)) if inputs else {}
+    feeds = assign_inputs(inputs, [*network.inputs, *network.defaults])
+    if feeds:
+        network = network_for(network, feeds)
     feeds = feeds or {name: random_array(type, rng) for name, type in network.inputs.items()}
     return network.profile(feeds, runs=runs, limits=limits)
 

@@ -14,7 +14,13 @@ import numpy as np
 from glow_nb.backends import Backend, BackendOptions
 from glow_nb.commands.arrays import assign_inputs, member_names, random_array, save_npz
 from glow_nb.commands.bindings import Bindings, binding_options
-from glow_nb.commands.models import compile_model, declared_shapes, unbound_error
+from glow_nb.commands.models import (
+    compile_model,
+    declared_shapes,
+    fixed_by_options,
+    network_for,
+    unbound_error,
+)
 from glow_nb.commands.options import (
     ExampleCommand,
     backend_options,
@@ -23,7 +29,6 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.errors import UnboundInput
-from glow_nb.feeds import name_feeds
 from glow_nb.network import CompiledNetwork
 from glow_nb.quantities import count_of
 from glow_nb.text import format_name
@@ -125,17 +130,16 @@ def _prepare(
     except UnboundInput as error:
         texts = [text for text in inputs if text.startswith(tuple(f"{n}=" for n in error.names))]
         if not texts:
-            raise
+            raise fixed_by_options(error) from error
         rest = tuple(text for text in inputs if text not in texts)
         more = {**fixed, **assign_inputs(texts, list(error.names))}
         return _prepare(model, rest, bindings, backend, threads, more)
     feeds = assign_inputs(inputs, [*network.inputs, *network.defaults])
+    if feeds:
+        return network_for(network, feeds), feeds
     if isinstance(network, CompiledNetwork):
         return network, feeds
-    if not inputs:
-        raise unbound_error(model, declared_shapes(network))
-    name_feeds(network.inputs.keys(), feeds, network.defaults.keys())
-    return network.prepare({name: array.shape for name, array in feeds.items()}).result(), feeds
+    raise unbound_error(model, declared_shapes(network))
 
 
 def _run_repeatedly(

@@ -15,7 +15,7 @@ from glow_nb.commands.literals import array_of
 from glow_nb.errors import OptionError
 from glow_nb.types import ElementKind, SymbolicType
 from tests.unit.commands.samples import fails
-from tests.unit.importers.models import model, value
+from tests.unit.importers.models import model, value, weight
 
 COMPILING = (
     *("bench", "bisect", "calibrate", "check", "diff", "dump", "export", "info", "opt"),
@@ -114,3 +114,34 @@ def test_numbers_get_the_kind_of_the_input(
 def test_numbers_that_the_kind_does_not_have(text: str, kind: ElementKind) -> None:
     with pytest.raises(OptionError, match="cannot hold these numbers"):
         array_of(text, SymbolicType(kind, ()), "--constant")
+
+
+def test_what_must_be_fixed_is_said_in_options(resized: str) -> None:
+    for command in ("run", "dump", "profile", "info"):
+        assert "On the command line: --constant s=VALUE" in fails(command, resized)
+
+
+@pytest.fixture
+def scaled(tmp_path: Path) -> str:
+    """Return the path of ``y = x * w``, where ``w`` has a default."""
+    own = weight("w", np.ones(3, np.float32))
+    nodes = [helper.make_node("Mul", ["x", "w"], ["y"])]
+    onnx.save(model(nodes, [value("x"), value("w", (3,))], weights=[own]), tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    np.save(tmp_path / "w.npy", np.array([5, 6, 7], np.float32))
+    return str(tmp_path / "m.onnx")
+
+
+def test_run_takes_a_file_for_an_input_with_a_default(scaled: str, tmp_path: Path) -> None:
+    files = [f"--input={name}={tmp_path}/{name}.npy" for name in "xw"]
+    common = ["run", scaled, "--backend", "interpreter"]
+    own = CliRunner().invoke(main, [*common, *files[:1]]).output
+    assert "input w" not in own
+    assert "min 1, max 1" in own
+    fed = CliRunner().invoke(main, [*common, *files]).output
+    assert "input w: float32<3>, from file" in fed
+    assert "min 5, max 7" in fed
+    fixed = CliRunner().invoke(main, [*common, *files[:1], "--constant", "w=2,2,9"]).output
+    assert "min 2, max 9" in fixed
+    opened = CliRunner().invoke(main, [*common, *files, "--shape", "w=3x"]).output
+    assert "min 5, max 7" in opened
