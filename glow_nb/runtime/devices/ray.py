@@ -97,7 +97,8 @@ class RayDevice(ManagedDevice):
     """Runs machine code in an actor of Ray; arrays and programs go by Ray's object store.
 
     The actor takes as many of Ray's CPUs as the device has cores, unless the option ``num_cpus``
-    says otherwise. Where no cluster is connected, ``ray.init`` is called.
+    says otherwise. Where no cluster is connected, ``ray.init`` is called when the device is opened.
+    A device that is restarted later starts no cluster: who has called ``ray.shutdown`` wants none.
     """
 
     def __init__(self, description: DeviceDescription) -> None:
@@ -109,13 +110,20 @@ class RayDevice(ManagedDevice):
         """
         self._options = read_options(description, RayOptions)
         self._ray = _import_ray(description.name)
+        self._was_connected = False
         super().__init__(description)
 
     @override
     def _start(self) -> Engine:
         ray = self._ray
         with foreign(OptionError, f"{self}: Ray"):
+            if self._was_connected and not ray.is_initialized():
+                raise DeviceError(
+                    f"{self}: Ray was shut down; connect to a cluster again by ray.init, or close "
+                    "the device"
+                )
             _connect(ray, self._options)
+            self._was_connected = True
             actor = _new_actor(ray, self._options, self.description.cores)
         _wait_until_ready(ray, actor, str(self), lambda: self._is_closed)
         heartbeat_timeout = self._options.heartbeat_timeout

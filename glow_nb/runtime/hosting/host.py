@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Self
 
 from glow_nb.arguments import as_integer, seconds, whole_number
-from glow_nb.errors import DeadlineError, DeviceError, GlowWarning, OptionError, RefusedError
+from glow_nb.errors import DeadlineError, GlowWarning, OptionError, RefusedError
 from glow_nb.feeds import Feeds
 from glow_nb.runtime.devices.device import Device, Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
@@ -86,7 +86,7 @@ class HostManager:
         self._is_closed = self._has_ended = False
         try:
             self._dispatcher.start()
-        except DeviceError:
+        except BaseException:
             for own in self._own:
                 own.close()
             raise
@@ -324,9 +324,10 @@ class HostManager:
         """Return the host, which is closed at the end of the statement."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Close the host."""
-        self.close()
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        """Close the host; after an interrupt from the keyboard, wait for no request any more."""
+        is_interrupted = error is not None and not isinstance(error, Exception)
+        self.close(0.0 if is_interrupted else None)
 
 
 def _of_one(name: str, duplicates: int | None, max_batch: int) -> int:

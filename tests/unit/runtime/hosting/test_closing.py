@@ -112,3 +112,35 @@ def test_closing_does_not_wait_longer_than_it_is_told_to() -> None:
             request.result(0)
     assert not device.health().alive
     device.may_run.set()
+
+
+def test_an_interrupt_ends_a_host_that_has_work() -> None:
+    """Who presses Ctrl-C does not wait for requests that may take as long as they like."""
+    device = ScriptedDevice("a")
+    requests = []
+    with pytest.raises(KeyboardInterrupt), HostManager([device]) as host:
+        host.add_network("double", scaled(2.0))
+        device.may_run.clear()
+        requests.append(host.submit("double", row(1)))
+        raise KeyboardInterrupt
+    with pytest.raises(RefusedError, match="the host was closed"):
+        requests[0].result(0)
+    device.may_run.set()
+
+
+def test_an_interrupt_while_a_host_begins_leaves_no_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed: list[str] = []
+
+    def interrupt(_: timer.Timer) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(timer.Timer, "start", interrupt)
+    monkeypatch.setattr(
+        "glow_nb.runtime.devices.managed_device.ManagedDevice.close",
+        lambda self: closed.append(self.description.name),
+    )
+    with pytest.raises(KeyboardInterrupt):
+        HostManager([INTERPRETER])
+    assert closed == ["a"]
