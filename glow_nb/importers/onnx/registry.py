@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
@@ -100,6 +101,19 @@ def require_unchanged(schema: onnx.defs.OpSchema) -> None:
         )
 
 
+def as_standard(
+    ctx: Context, node: OnnxNode, op: str, opset: int, inputs: tuple[Value | None, ...]
+) -> Value | tuple[Value | None, ...]:
+    """Return what ONNX's operator *op* of *opset* makes of *inputs*, with *node*'s attributes."""
+    rule, schema = find_rule("", op, opset), find_schema("", op, opset)
+    assert rule is not None, f"there is no rule for {op}"
+    proto = onnx.NodeProto()
+    proto.CopyFrom(node.proto)
+    proto.op_type = op
+    changed = dataclasses.replace(node, proto=proto, schema=schema, opset=opset, inputs=inputs)
+    return rule(ctx, changed)
+
+
 def is_function(schema: onnx.defs.OpSchema) -> bool:
     """Return whether ONNX defines an operator by a graph of others."""
     return bool(schema.has_function or schema.has_context_dependent_function)
@@ -116,7 +130,9 @@ def find_import(
     if schema is None and domain in onnx_domains():
         raise UnsupportedError("the operator set has no such operator")
     if schema is None and rule is None:
-        raise UnsupportedError(f"domain {domain!r} is not known")
+        known = sorted(name for where, name in RULES if where == domain)
+        what = f"of domain {domain!r}, {', '.join(known)} are known"
+        raise UnsupportedError(what if known else f"domain {domain!r} is not known")
     if schema is not None and schema.deprecated and not (rule or is_function(schema)):
         raise UnsupportedError("the operator is deprecated and no longer in this operator set")
     if schema is not None and not domain and opset < OLDEST_OPSET:

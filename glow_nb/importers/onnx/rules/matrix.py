@@ -94,9 +94,17 @@ def _is_row(value: Value, width: int) -> bool:
 @onnx_op("MatMulInteger")
 def mat_mul_integer(ctx: Context, node: OnnxNode) -> Value:
     """Product of 8-bit integers with their zero points subtracted, as int32."""
-    lhs, rhs = node.operand(0), node.operand(1)
-    zero, axis = node.optional(2), lhs.type.rank - 2
-    columns = centred(ctx, rhs, node.optional(3), rhs.type.rank - 1)
+    return integer_product(
+        ctx, node.operand(0), node.operand(1), node.optional(2), node.optional(3)
+    )
+
+
+def integer_product(
+    ctx: Context, lhs: Value, rhs: Value, zero: Value | None, rhs_zero: Value | None
+) -> Value:
+    """Return ``(lhs - zero) @ (rhs - rhs_zero)`` in int32."""
+    axis = lhs.type.rank - 2
+    columns = centred(ctx, rhs, rhs_zero, rhs.type.rank - 1)
     is_zero = zero is None or (isinstance(zero, Constant) and not zero.array.any())
     if is_zero or not isinstance(columns, Constant) or min(lhs.type.rank, rhs.type.rank) < 2:
         return matrix_product(ctx, centred(ctx, lhs, zero, axis), columns)

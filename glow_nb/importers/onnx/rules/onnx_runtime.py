@@ -7,15 +7,18 @@ passes make integer arithmetic of it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
+from onnx import helper
 
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.linear_quantization import known_numbers
 from glow_nb.importers.onnx.context import Context
+from glow_nb.importers.onnx.model import NEWEST_OPSET, OLDEST_OPSET
 from glow_nb.importers.onnx.node import OnnxNode
-from glow_nb.importers.onnx.registry import onnx_op
+from glow_nb.importers.onnx.registry import as_standard, onnx_op
 from glow_nb.importers.onnx.rules.matrix import matrix_product
 from glow_nb.importers.onnx.rules.pooling import average_of, global_average_of
 from glow_nb.importers.onnx.rules.quantization import dequantized, fixed, quantized
@@ -58,6 +61,26 @@ def quantized_leaky_relu(ctx: Context, node: OnnxNode) -> Value:
     """``x`` where it is positive, else ``alpha * x``."""
     slope = node.number("alpha", 0.01)
     return _stored(ctx, node, ctx.emit(ops.LeakyRelu(_real(ctx, node, 0), alpha=slope)), 3)
+
+
+@onnx_op("QLinearSoftmax", since=1, domain=DOMAIN, stepwise=True)
+def quantized_softmax(ctx: Context, node: OnnxNode) -> Value:
+    """Softmax along an axis, or as before operator set 13, by attribute ``opset``."""
+    opset = node.integer("opset")
+    if not OLDEST_OPSET <= opset <= NEWEST_OPSET:
+        raise ctx.wrong(f"opset is {opset}; {OLDEST_OPSET} to {NEWEST_OPSET} are possible")
+    axis = helper.make_attribute("axis", node.integer("axis", -1))
+    along = replace(node, attributes={"axis": axis})
+    result = ctx.emitted(as_standard(ctx, along, "Softmax", opset, (_real(ctx, node, 0),)))[0]
+    assert result is not None
+    return _stored(ctx, node, result, 3)
+
+
+@onnx_op("QLinearWhere", since=1, domain=DOMAIN, stepwise=True)
+def quantized_where(ctx: Context, node: OnnxNode) -> Value:
+    """Elements of one tensor where a condition is true, of another one elsewhere."""
+    operands = (node.operand(0), _real(ctx, node, 1), _real(ctx, node, 4))
+    return _stored(ctx, node, ctx.emit(ops.Select(*ctx.aligned(*operands))), 7, like=1)
 
 
 @onnx_op("QLinearAveragePool", since=1, domain=DOMAIN, stepwise=True)
