@@ -26,7 +26,8 @@ def check_attributes(item: Any) -> None:
             raise GlowError(
                 f"{type(item).__name__}: attribute '{spec.name}' must be {wanted}, got {value!r}"
             )
-        if spec.words and fitted not in spec.words:
+        items = fitted if isinstance(fitted, tuple) else (fitted,)
+        if spec.words and not set(items) <= set(spec.words):
             *others, last = map(repr, spec.words)
             words = f"{', '.join(others)} or {last}" if others else last
             raise VerifyError(item, f"'{spec.name}' must be {words}, got {value!r}")

@@ -19,6 +19,7 @@ from glow_nb.backends.scalar_numpy import evaluate_scalar
 from glow_nb.errors import FeedError, GlowError, UnsupportedError, VerifyError
 from glow_nb.foreign import foreign
 from glow_nb.hlir.graph import Node
+from glow_nb.hlir.ops import Recurrence, RecurrenceGradient
 from glow_nb.kernel_report import KernelReport
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
@@ -88,12 +89,16 @@ TRAITS: Traits = {
 class Interpreter(Backend):
     """Runs programs with NumPy, one instruction after another, on one thread.
 
-    It has no kernels: everything is lowered that has a rule. What passes raise again stays, since
-    NumPy knows what every operator means.
+    It has no kernels: everything is lowered that has a rule, but for loops over steps, which would
+    be unrolled. What passes raise again stays, since NumPy knows what every operator means.
     """
 
     name = "interpreter"
     traits = TRAITS
+
+    @override
+    def should_lower(self, node: Node) -> bool:
+        return not isinstance(node, Recurrence | RecurrenceGradient)
 
     @property
     @override

@@ -7,7 +7,6 @@ as what its formula says.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from glow_nb.errors import GradientError, PassError
@@ -15,7 +14,8 @@ from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.formulas import emit_formula, has_known_formula
-from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.inline import inline
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.ops.arithmetic import Add
 from glow_nb.hlir.rules import (
@@ -25,7 +25,6 @@ from glow_nb.hlir.rules import (
     GradientRule,
     OperandGradients,
 )
-from glow_nb.hlir.save import Save
 from glow_nb.schema import map_operands, operand_specs, operands_of
 
 Sums = dict[Value, list[Value]]
@@ -137,22 +136,8 @@ def _emit_lowered(node: Node, builder: Backward) -> list[Value]:
     lowered = lower(function, lambda found: type(found) is type(node))
     if lowered is function:
         raise GradientError(f"no gradient flows through {node!r}: its lowering declines it")
-    renewed: dict[Value, Value] = dict(zip(function.inputs, operands_of(node), strict=True))
-
-    def renew(value: Value) -> Value:
-        if isinstance(value, Constant) and value not in renewed:
-            name = builder.unique_name(value.name)
-            renewed[value] = dataclasses.replace(value, name=name)
-        return renewed[value]
-
-    results = []
-    for inner in lowered:
-        if isinstance(inner, Save):
-            results.append(renew(inner.input))
-        else:
-            emitted = builder.emit(map_operands(inner, renew).copied(name=""))
-            renewed.update(zip(inner.results, emitted.results, strict=True))
-    return results
+    names = (place.name for place in function.inputs)
+    return list(inline(lowered, builder, dict(zip(names, operands_of(node), strict=True))).values())
 
 
 def _function_of(node: Node) -> Function:

@@ -20,6 +20,8 @@ from glow_nb.kernels.products import (
     unpacked_matmul,
 )
 from glow_nb.kernels.random import random_bits
+from glow_nb.kernels.recurrence import backward as recurrence_gradient
+from glow_nb.kernels.recurrence import forward as recurrence
 from glow_nb.kernels.reductions import (
     arg_reduction,
     cumulative_sum,
@@ -67,6 +69,8 @@ __all__ = [
     "paired_convolution",
     "pooling",
     "random_bits",
+    "recurrence",
+    "recurrence_gradient",
     "reduction",
     "repeat",
     "roi_align",

@@ -30,7 +30,7 @@ register tiles
     tile_store tile_store_masked tile_any tile_is_finite tile_load_columns tile_load_masked
     tile_transpose tile_zip tile_unzip tile_prefetch tile_bias_masked tile_slide tile_slide_groups
     tile_winograd_input tile_winograd_output tile_multiply_rows tile_sum_lanes tile_join
-    tile_rows``
+    tile_rows tile_columns``
 dots of groups of neighbouring integers
     ``tile_dot_pairs tile_dot_fours tile_dot_vpmaddwd tile_dot_vpdpwssd tile_dot_vpdpbusd``
     ``tile_dot_paired``
@@ -188,7 +188,8 @@ _INTRINSICS: dict[ModuleType, str] = {
     look_up: "look_up",
     stream: "store_streaming to_line fence",
     tile: "tile_bias tile_fill tile_zero tile_load tile_load_masked tile_get tile_set"
-    " tile_join tile_rows tile_keep tile_store tile_store_masked tile_any tile_is_finite",
+    " tile_join tile_rows tile_columns tile_keep tile_store tile_store_masked tile_any"
+    " tile_is_finite",
     outer_product: "tile_fma",
     codes: "tile_dot_codes dequantize_codes",
     float28: "tile_dot_float28 unpack_float28",

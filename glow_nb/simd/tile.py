@@ -260,6 +260,24 @@ def tile_rows(typing: Any, tile: Any, first: Any, step: Any, count: Any) -> Any:
     return result(tile, first, step, count), codegen
 
 
+@intrinsic(prefer_literal=True)
+def tile_columns(typing: Any, tile: Any, first: Any, count: Any) -> Any:
+    """``tile_columns(t, first, n)``: of each row of t the n vectors from *first* on."""
+    if not (isinstance(tile, RegisterTile) and are_literal(first, count)):
+        return None
+    begin, end = literal(first), literal(first) + literal(count)
+    if not 0 <= begin < end <= tile.vectors:
+        return None
+    result = RegisterTile(tile.kind, tile.lanes, tile.rows, end - begin)
+    numbers = [row * tile.vectors + c for row in range(tile.rows) for c in range(begin, end)]
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        parts = [builder.extract_value(arguments[0], number) for number in numbers]
+        return tile_of(builder, result, parts)
+
+    return result(tile, first, count), codegen
+
+
 @intrinsic
 def tile_any(typing: Any, tile: Any) -> Any:
     """``tile_any(t)``: true, as a plain bool, if an element of t, which holds bools, is."""

@@ -13,6 +13,7 @@ from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.multiply_by_reciprocals import multiply_by_reciprocals
 from glow_nb.backends.cpu.options import Cpu
 from glow_nb.backends.cpu.pack_dequantizing_products import pack_dequantizing_products
+from glow_nb.backends.cpu.pack_recurrences import pack_recurrences
 from glow_nb.backends.cpu.placed_calls import Places
 from glow_nb.backends.cpu.planned_calls import Kernels, plan_calls, used_weights
 from glow_nb.backends.cpu.products import PRODUCTS
@@ -77,6 +78,7 @@ class CpuBackend(Backend):
             Step(
                 select_gradient_kernels.__name__, {"target": self.target, "threads": self.threads}
             ),
+            Step(pack_recurrences.__name__, {"target": self.target}),
             Step(split_attention.__name__, {"threads": self.threads}),
             Step(multiply_by_reciprocals.__name__, {"target": self.target}),
             "sink_transposes",  # transposes that pack a computed operand become one

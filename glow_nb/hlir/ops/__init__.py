@@ -1,5 +1,6 @@
 """All operators of the high-level IR, one file a family; see each class for its formula."""
 
+import glow_nb.hlir.ops.unrolled_recurrence  # noqa: F401  registers lowerings
 from glow_nb.hlir.ops.activation import (
     Clip,
     Elu,
@@ -110,6 +111,8 @@ from glow_nb.hlir.ops.random import (
     RandomNormal,
     RandomUniform,
 )
+from glow_nb.hlir.ops.recurrence import Recurrence, RecurrenceGradient
+from glow_nb.hlir.ops.recurrent_layer import RecurrentLayer
 from glow_nb.hlir.ops.reduction import (
     ArgMax,
     ArgMin,
@@ -226,6 +229,9 @@ __all__ = [
     "RandomNormal",
     "RandomUniform",
     "Reciprocal",
+    "Recurrence",
+    "RecurrenceGradient",
+    "RecurrentLayer",
     "ReduceMax",
     "ReduceMean",
     "ReduceMin",

@@ -138,6 +138,21 @@ def mel_weights(g: Drawing, op: str) -> None:
 
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+_FUNCTIONS = {"RNN": 1, "GRU": 2, "LSTM": 3}
+_ALPHAS = ("Affine", "Elu", "HardSigmoid", "LeakyRelu", "ScaledTanh")
+_BETAS = ("Affine", "HardSigmoid", "ScaledTanh")
+_ACTIVATIONS = (*_ALPHAS, "Relu", "Sigmoid", "Softplus", "Softsign", "Tanh")
+"""Those without a jump."""
+
+
+def _activations(g: Drawing, count: int) -> dict[str, Any]:
+    """Return *count* functions, with a number for each that takes one."""
+    names = [g.one_of(*_ACTIVATIONS) for _ in range(count)]
+    found: dict[str, Any] = {"activations": names}
+    for attribute, takers in (("activation_alpha", _ALPHAS), ("activation_beta", _BETAS)):
+        given = [g.number(0.2, 0.9) for name in names if name in takers]
+        found |= {attribute: given} if given else {}
+    return found
 
 
 @recipe("RNN", "GRU", "LSTM")
@@ -168,6 +183,10 @@ def recurrent(g: Drawing, op: str) -> None:
         options |= g.some(clip=g.number(0.5, 2))
     if op == "GRU":
         options |= g.some(linear_before_reset=g.whole(0, 1))
+    if op == "LSTM":
+        options |= g.some(input_forget=g.whole(0, 1))
+    if g.chance():
+        options |= _activations(g, ways * _FUNCTIONS[op])
     g.add(
         op, operands, 3 if op == "LSTM" else 2, hidden_size=hidden, direction=direction, **options
     )

@@ -112,10 +112,14 @@ def test_rows_of_tiles_are_joined_and_taken(lanes: int) -> None:
     taken = f"tile_rows(tile_join({upper}, {lower}), 1, 2, 3)"
     found = run(f"tile_store(dest, 0, {2 * lanes}, {taken})", (3, 2 * lanes), x, lanes)
     np.testing.assert_array_equal(found, x[1::2])
+    column = f"tile_columns(tile_load(x, 0, {2 * lanes}, 3, 2, {lanes}), 1, 1)"
+    found = run(f"tile_store(dest, 0, {lanes}, {column})", (3, lanes), x, lanes)
+    np.testing.assert_array_equal(found, x[:3, lanes:])
 
 
 FITTING = {
     "tile_rows(t, 1, 2, 1)": ["tile_rows(t, 1, 2, 2)", "tile_rows(t, -1, 1, 1)"],
+    "tile_columns(t, 0, 1)": ["tile_columns(t, 1, 1)", "tile_columns(t, 0, 0)"],
     "tile_join(t, tile_fill(x, 0, 2, 1, 8))": [
         "tile_join(t, tile_fill(x, 0, 2, 2, 8))",
         "tile_join(t, tile_fill(x, 0, 2, 1, 4))",

@@ -1,0 +1,43 @@
+"""Pack the weights of recurrent layers into panels, as their kernels read them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.ops import Recurrence, RecurrenceGradient
+from glow_nb.hlir.passes import register_pass
+from glow_nb.hlir.recurrence.cells import Cell
+from glow_nb.hlir.recurrence.panels import emit_panels
+from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.kernels.recurrence.plan import panel_width
+from glow_nb.kernels.target import Target
+
+
+@register_pass
+def pack_recurrences(function: Function, *, target: Target | None = None) -> Function:
+    """Lay recurrent weights out in panels as wide as the kernels' register tiles.
+
+    Constant weights are packed at compile time. *target* is the processor, by default this one. ::
+
+        %y = recurrence(%x, %w : <1 x 64 x 256>, ...) {cell = "lstm", ..., panel = 0}
+        ->
+        %panels = ... slice, pad, reshape and transpose of %w
+        %y = recurrence(%x, %panels : <1 x 16384>, ...) {cell = "lstm", ..., panel = 8}
+    """
+    chosen = target or Target.host()
+
+    def rule(node: Node, rewriter: Rewriter) -> Replacement:
+        if not isinstance(node, Recurrence | RecurrenceGradient) or node.panel:
+            return None
+        cell, turned = Cell.of(node), isinstance(node, RecurrenceGradient)
+        rows, size = node.inputs.type.shape[1], node.recurrent.type.shape[1]
+        kind = node.inputs.type.kind
+        width = panel_width(cell, rows, size, kind, chosen, is_turned=turned)
+        panels = emit_panels(rewriter, node.recurrent, cell.phases, width, turned=turned)
+        packed = rewriter.emit(
+            dataclasses.replace(node, recurrent=panels, panel=width, name=""), node.name
+        )
+        return packed.results
+
+    return rewrite(function, rule, Recurrence, RecurrenceGradient)

@@ -1,0 +1,246 @@
+"""Recurrent layers with their weights, as ONNX has them."""
+
+from __future__ import annotations
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.costs import Cost
+from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.arithmetic import Add
+from glow_nb.hlir.ops.comparison import Greater, Select
+from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, splat, wide
+from glow_nb.hlir.ops.matrix import MatMul
+from glow_nb.hlir.ops.recurrence import (
+    LENGTHS,
+    Activations,
+    CellName,
+    Direction,
+    Recurrence,
+    cell_attributes,
+    check_cell,
+    directions_of,
+    order_of,
+    run_cell,
+)
+from glow_nb.hlir.ops.shape import Pad, Reshape, Transpose
+from glow_nb.hlir.recurrence.cells import GATES, GRU, LSTM, Cell
+from glow_nb.hlir.recurrence.cuts import emit_concat, emit_slice
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rules import lowers
+from glow_nb.types import Array, TensorType
+
+
+@define_node("recurrent_layer")
+class RecurrentLayer(Node):
+    """A recurrent layer: a product of all inputs with the weights, then a :class:`Recurrence`.
+
+    ``input`` is ``[steps, B, features]``, ``weights`` ``[D, gates * H, features]``, ``recurrent``
+    ``[D, gates * H, H]``, ``bias`` ``[D, 2 * gates * H]`` (of the inputs, then of the states),
+    ``peepholes`` ``[D, 3 * H]``, ``lengths`` ``[B]``, and the first states ``hidden`` and, of an
+    LSTM, ``memory`` ``[D, B, H]``. The results are the hidden states of all steps,
+    ``[steps, D, B, H]``, which are 0 where a sample has ended, the last ones, ``[D, B, H]``, and
+    the last memory of an LSTM.
+
+    Attributes:
+        cell: See :class:`Recurrence`, for all attributes.
+        direction: ``forward``, ``reverse`` or ``bidirectional``.
+        activations: Functions of the cell, empty for the usual ones.
+        alpha: A number for each function, where it has one; empty for the defaults.
+        beta: The same.
+        clip: Bound of what goes into a function, 0 for none.
+        flag: ``linear_before_reset`` of a GRU, ``input_forget`` of an LSTM.
+    """
+
+    input: Value
+    weights: Value
+    recurrent: Value
+    bias: Value | None
+    lengths: Value | None
+    hidden: Value | None
+    memory: Value | None
+    peepholes: Value | None
+    cell: CellName
+    direction: Direction
+    activations: Activations = ()
+    alpha: tuple[float, ...] = ()
+    beta: tuple[float, ...] = ()
+    clip: float = 0.0
+    flag: bool = False
+
+    @override
+    def infer_types(self) -> tuple[TensorType, ...]:
+        check_cell(self)
+        input, recurrent = self.input.type, self.recurrent.type
+        require_kind(self, "input", input, FLOATS)
+        self.require(input.rank == 3, f"'input' is {input}, but must be [steps, batch, features]")
+        steps, rows, features = input.shape
+        directions, gates = len(directions_of(self.direction)), GATES[self.cell]
+        self.require(
+            recurrent.rank == 3,
+            f"'recurrent' is {recurrent}, but must be [{directions}, {gates} H, H]",
+        )
+        size = recurrent.shape[2]
+        states = (directions, rows, size)
+        self._check("recurrent", input.with_shape((directions, gates * size, size)))
+        self._check("weights", input.with_shape((directions, gates * size, features)))
+        self._check("bias", input.with_shape((directions, 2 * gates * size)))
+        self._check("hidden", input.with_shape(states))
+        self.require(self.cell == LSTM or self.memory is None, f"{self.cell!r} has no 'memory'")
+        self._check("memory", input.with_shape(states))
+        self._check("peepholes", input.with_shape((directions, 3 * size)))
+        if self.lengths is not None:
+            require_kind(self, "lengths", self.lengths.type, LENGTHS)
+            self._check("lengths", TensorType(self.lengths.type.kind, (rows,)))
+        lasts = (input.with_shape(states),) * (2 if self.cell == LSTM else 1)
+        return input.with_shape((steps, *states)), *lasts
+
+    def _check(self, name: str, wanted: TensorType) -> None:
+        operand = getattr(self, name)
+        if operand is not None:
+            found = operand.type
+            needing = f"'input' {self.input.type} and 'recurrent' {self.recurrent.type} need"
+            self.require(found == wanted, f"'{name}' is {found}, but {needing} {wanted}")
+
+    @property
+    def resets_product(self) -> bool:
+        """Whether the product for the last gate, with its bias, is reset behind it."""
+        return self.cell == GRU and self.flag
+
+    @override
+    def evaluate(
+        self,
+        input: Array,
+        weights: Array,
+        recurrent: Array,
+        bias: Array | None,
+        lengths: Array | None,
+        hidden: Array | None,
+        memory: Array | None,
+        peepholes: Array | None,
+    ) -> tuple[Array, ...]:
+        steps, directions, rows, size = self.result_types[0].shape
+        width = GATES[self.cell] * size
+        x = np.einsum("tbf,dgf->tbdg", wide(input), wide(weights))
+        reset_bias = None
+        if bias is not None:
+            of_inputs, of_states = wide(bias[:, :width]), wide(bias[:, width:])
+            if self.resets_product:
+                reset_bias = of_states[:, 2 * size :].copy()
+                of_states[:, 2 * size :] = 0
+            x += of_inputs + of_states
+        zeros = np.zeros((directions, rows, size))
+        firsts = (hidden, memory)[: len(self.result_types) - 1]
+        initial = np.stack([zeros if first is None else wide(first) for first in firsts])
+        holes = None if peepholes is None else wide(peepholes).reshape(directions, 3, size)
+        matrix = wide(recurrent).swapaxes(1, 2)
+        cell = Cell.of(self, has_bias=reset_bias is not None)
+        states = run_cell(cell, self.direction, x, matrix, reset_bias, initial, holes, lengths)
+        lasts = initial.copy()
+        for d, is_backward in enumerate(directions_of(self.direction)):
+            for t in order_of(steps, is_backward)[-1:]:
+                lasts[:, d] = states[:, t, d]
+        shown = states[0]
+        if lengths is not None:
+            is_running = np.arange(steps)[:, None] < lengths
+            shown = np.where(is_running[:, None, :, None], shown, 0)
+        return tuple(map(fitted, (shown, *lasts), self.result_types))
+
+    @override
+    def cost(self) -> Cost:
+        steps, directions, rows, size = self.result_types[0].shape
+        elements = steps * rows * directions * GATES[self.cell] * size
+        return Cost(elements * (self.input.type.shape[2] + size), 7 * elements)
+
+
+@lowers(RecurrentLayer)
+def lower_recurrent_layer(node: RecurrentLayer, rewriter: Rewriter) -> tuple[Value, ...]:
+    """Express it as one product for all steps, and the loop over them."""
+    emit = rewriter.emit
+    steps, directions, rows, size = node.result_types[0].shape
+    inputs, reset_bias = _emit_inputs(node, rewriter)
+    holes = node.peepholes
+    if holes is not None:
+        holes = emit(Reshape(holes, (directions, 3, size)))
+    initial = _emit_initial(node, rewriter)
+    loop = Recurrence(
+        inputs,
+        emit(Transpose(node.recurrent, (0, 2, 1))),
+        reset_bias,
+        initial,
+        holes,
+        node.lengths,
+        **cell_attributes(node),
+    )
+    states = emit(loop)
+    shown: Value = emit(
+        Reshape(emit_slice(rewriter, states, 0, 0, 1), (steps, directions, rows, size))
+    )
+    if node.lengths is not None:
+        shown = _zero_where_ended(rewriter, shown, node.lengths)
+    return shown, *_emit_lasts(node, rewriter, states, initial)
+
+
+def _emit_inputs(node: RecurrentLayer, builder: Rewriter) -> tuple[Value, Value | None]:
+    """Emit what the gates get from the inputs, and the bias of a product that is reset."""
+    emit = builder.emit
+    steps, rows, features = node.input.type.shape
+    directions, width, size = node.recurrent.type.shape
+    flat = emit(Reshape(node.input, (steps * rows, features)))
+    matrix = emit(Reshape(node.weights, (directions * width, features)))
+    product: Value = emit(MatMul(flat, emit(Transpose(matrix, (1, 0)))))
+    reset_bias = None
+    if node.bias is not None:
+        of_states = emit_slice(builder, node.bias, 1, width, 2 * width)
+        if node.resets_product:
+            reset_bias = emit_slice(builder, of_states, 1, 2 * size, width)
+            of_states = emit(Pad(emit_slice(builder, of_states, 1, 0, 2 * size), (0, 0, 0, size)))
+        bias = emit(Add(emit_slice(builder, node.bias, 1, 0, width), of_states))
+        product = emit(Add(product, emit(Reshape(bias, (1, directions * width)))))
+    return emit(Reshape(product, (steps, rows, directions, width))), reset_bias
+
+
+def _emit_initial(node: RecurrentLayer, builder: Rewriter) -> Value | None:
+    """Emit the first states, ``[S, D, B, H]``; None if all are 0."""
+    firsts = (node.hidden, node.memory)[: len(node.result_types) - 1]
+    if not any(firsts):
+        return None
+    type = node.result_types[1]
+    zeros = builder.constant("zeros", np.zeros(type.shape, type.kind.dtype), is_weight=False)
+    rows = [builder.emit(Reshape(first or zeros, (1, *type.shape))) for first in firsts]
+    return emit_concat(builder, rows, 0)
+
+
+def _zero_where_ended(builder: Rewriter, shown: Value, lengths: Value) -> Value:
+    """Emit the hidden states, with zeros where a sample has ended."""
+    steps, rows = shown.type.shape[0], lengths.type.size
+    numbers = np.arange(steps, dtype=np.int32).reshape(steps, 1, 1, 1)
+    step = builder.constant("steps", numbers, is_weight=False)
+    column = builder.emit(Reshape(lengths, (1, 1, rows, 1)))
+    zero = splat(builder, shown.type, 0, "zero")
+    return builder.emit(Select(builder.emit(Greater(column, step)), shown, zero))
+
+
+def _emit_lasts(
+    node: RecurrentLayer, builder: Rewriter, states: Value, initial: Value | None
+) -> list[Value]:
+    """Emit the last state of each kind, ``[D, B, H]``."""
+    steps, type = node.input.type.shape[0], node.result_types[1]
+    found: list[Value] = []
+    for number in range(states.type.shape[0]):
+        if not steps:
+            whole = emit_slice(builder, initial, 0, number, number + 1) if initial else None
+            found.append(
+                builder.emit(Reshape(whole, type.shape))
+                if whole
+                else builder.constant("zeros", np.zeros(type.shape, type.kind.dtype))
+            )
+            continue
+        state = emit_slice(builder, states, 0, number, number + 1)
+        parts = []
+        for d, is_backward in enumerate(directions_of(node.direction)):
+            last = order_of(steps, is_backward)[-1]
+            row = emit_slice(builder, emit_slice(builder, state, 1, last, last + 1), 2, d, d + 1)
+            parts.append(builder.emit(Reshape(row, (1, *type.shape[1:]))))
+        found.append(emit_concat(builder, parts, 0))
+    return found

@@ -1,0 +1,94 @@
+"""Recurrent weights in panels: the columns of a register tile side by side, for all gates of it.
+
+A panel holds *width* neighbouring hidden elements: in each row, their columns of the first gate,
+then those of the next. The last panel is padded with zeros. The panels of one phase of a cell
+follow those of another. Of a gradient, the matrix is the transposed one, whose columns are hidden
+elements as well, and there is one "gate".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.shape import Pad, Reshape, Transpose
+from glow_nb.hlir.recurrence.cells import Phase
+from glow_nb.hlir.recurrence.cuts import emit_concat, emit_slice
+from glow_nb.types import Array
+
+Part = tuple[int, int]
+"""Rows of the matrix of a phase, and gates side by side in it."""
+
+
+def parts_of(phases: Iterable[Phase], size: int, *, turned: bool) -> list[Part]:
+    """Return the parts of the weights of *phases*, transposed if *turned*, of *size* elements."""
+    if turned:
+        return [(phase.gates * size, 1) for phase in phases]
+    return [(size, phase.gates) for phase in phases]
+
+
+def packed_elements(parts: Iterable[Part], size: int, width: int) -> int:
+    """Return how many elements all panels of a direction have."""
+    return sum(rows * gates * _padded(size, width) for rows, gates in parts)
+
+
+def _padded(size: int, width: int) -> int:
+    return -(-size // width) * width
+
+
+def plain_matrix(
+    packed: Array, parts: Sequence[Part], size: int, width: int, *, turned: bool
+) -> Array:
+    """Return ``[D, elements]`` as the matrix ``[D, H, gates * H]`` that was packed."""
+    found, begin, directions, padded = [], 0, len(packed), _padded(size, width)
+    for rows, gates in parts:
+        end = begin + rows * gates * padded
+        panels = packed[:, begin:end].reshape(directions, padded // width, rows, gates, width)
+        apart = panels.transpose(0, 2, 3, 1, 4).reshape(directions, rows, gates, padded)
+        matrix = apart[..., :size].reshape(directions, rows, gates * size)
+        found.append(matrix.swapaxes(1, 2) if turned else matrix)
+        begin = end
+    return np.concatenate(found, axis=2)
+
+
+def emit_panels(
+    builder: Builder, matrix: Value, phases: Sequence[Phase], width: int, *, turned: bool
+) -> Value:
+    """Emit ``[D, elements]`` of *matrix*, ``[D, H, gates * H]``; it folds if that is constant."""
+    directions, size, _ = matrix.type.shape
+    found: list[Value] = []
+    for phase, (rows, gates) in zip(phases, parts_of(phases, size, turned=turned), strict=True):
+        begin, end = phase.first * size, (phase.first + phase.gates) * size
+        part = emit_slice(builder, matrix, 2, begin, end)
+        if turned:
+            part = builder.emit(Transpose(part, (0, 2, 1)))
+        padded = _padded(size, width)
+        part = builder.emit(Reshape(part, (directions, rows, gates, size)))
+        part = builder.emit(Pad(part, (0,) * 7 + (padded - size,)))
+        shape = (directions, rows, gates, padded // width, width)
+        part = builder.emit(Transpose(builder.emit(Reshape(part, shape)), (0, 3, 1, 2, 4)))
+        found.append(builder.emit(Reshape(part, (directions, rows * gates * padded))))
+    return emit_concat(builder, found, 1)
+
+
+def emit_plain(
+    builder: Builder, packed: Value, phases: Sequence[Phase], size: int, width: int, *, turned: bool
+) -> Value:
+    """Emit the matrix ``[D, H, gates * H]`` that was packed as *packed*, ``[D, elements]``."""
+    directions, begin = packed.type.shape[0], 0
+    padded = _padded(size, width)
+    found: list[Value] = []
+    for rows, gates in parts_of(phases, size, turned=turned):
+        end = begin + rows * gates * padded
+        part = emit_slice(builder, packed, 1, begin, end)
+        shape = (directions, padded // width, rows, gates, width)
+        part = builder.emit(Transpose(builder.emit(Reshape(part, shape)), (0, 2, 3, 1, 4)))
+        part = builder.emit(Reshape(part, (directions, rows, gates, padded)))
+        part = emit_slice(builder, part, 3, 0, size)
+        part = builder.emit(Reshape(part, (directions, rows, gates * size)))
+        found.append(builder.emit(Transpose(part, (0, 2, 1))) if turned else part)
+        begin = end
+    return emit_concat(builder, found, 2)

@@ -1,0 +1,1 @@
+"""The kernels of recurrent layers: loops over steps, forwards and backwards."""
