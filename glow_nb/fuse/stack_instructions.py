@@ -231,13 +231,20 @@ class _Stacker:
         whole, so nobody makes it here.
         """
         members = [self._work[member] for member in group.members]
-        made = [buffer for member in members for buffer in mutated(member)]
-        taken = (buffer for member in members for buffer in read(member))
-        if any(b is not m and _is_beside(b, m) for b in taken for m in made):
-            return False
-        if not {table for member in members for table in tables_of(member)}.isdisjoint(made):
-            return False
-        return not any(_is_beside(*pair) for pair in combinations(made, 2))
+        made: dict[Buffer, list[Buffer]] = {}  # by regions: only within one do buffers meet
+        for member in members:
+            for buffer in mutated(member):
+                made.setdefault(buffer.root, []).append(buffer)
+        for member in members:
+            for buffer in read(member):
+                there = made.get(buffer.root, ())
+                if any(m is not buffer and _is_beside(buffer, m) for m in there):
+                    return False
+            if any(table in made.get(table.root, ()) for table in tables_of(member)):
+                return False
+        return not any(
+            _is_beside(*pair) for there in made.values() for pair in combinations(there, 2)
+        )
 
     def _is_ordered(self, group: _Group) -> bool:
         """True if each member reads only what is made before it.
@@ -363,7 +370,7 @@ def has_reachable_shape(buffer: Buffer, member: Instruction) -> bool:
 
 
 def _is_beside(left: Buffer, right: Buffer) -> bool:
-    """True if the two may have elements in common, or one is a window on the other."""
+    """True if two buffers of one region may have elements in common, or one is all of it."""
     return may_overlap(left, right) or left is right.root or right is left.root
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Protocol, TypeGuard
 
 from glow_nb.backends.cpu.channel_wise_convolutions import (
@@ -131,11 +131,10 @@ def select_packed_operators(
     ]
     beside = [node for node in products if far.outliers(node) is not None]
     picks = tuner.choose(packed, winograd, strassen, beside=beside) if tuner else {}
-    estimate = cache(convolution_candidates)  # many convolutions have the same sizes
     pairing = lru_cache(maxsize=4)(paired_weights)  # asked for to choose a width, and to emit it
 
-    def estimated(node: Product) -> list[Candidate]:
-        return _estimated_ways(node, chosen, winograd, strassen, WIDTHS_TO_TRY, threads, estimate)
+    def estimated(node: Product) -> Sequence[Candidate]:
+        return _estimated_ways(node, chosen, winograd, strassen, WIDTHS_TO_TRY, threads)
 
     wanted: dict[Value, int] = {}
     for node in packed:
@@ -146,8 +145,7 @@ def select_packed_operators(
     levels = levels_with_room(wanted)
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
-        if not isinstance(node, PRODUCTS):
-            return None
+        assert isinstance(node, PRODUCTS)
         if is_channel_wise(node, chosen):
             return emit_channel_wise(node, rewriter, chosen)
         if is_read_in_place(node, chosen):
@@ -164,7 +162,7 @@ def select_packed_operators(
             pick = _first_right(node, ways, pairing)
         return emit_candidate(node, rewriter, pick, guarded=winograd == "guarded", pairing=pairing)
 
-    return rewrite(function, rule)
+    return rewrite(function, rule, *PRODUCTS)
 
 
 def is_read_in_place(node: Product, target: Target) -> TypeGuard[MatMul | FullyConnected]:
@@ -201,9 +199,7 @@ def candidates_of(
             products are ranked alike for any number.
         strassen: "auto" or "off".
     """
-    ways = _estimated_ways(
-        node, target, winograd, strassen, blocks, threads, convolution_candidates
-    )
+    ways = _estimated_ways(node, target, winograd, strassen, blocks, threads)
     seen = (_for_weights(node, way, paired_weights) for way in ways)
     right = [way for way in seen if way is not None]
     if any(way.is_paired for way in right):
@@ -218,14 +214,13 @@ def _estimated_ways(
     strassen: str,
     blocks: int,
     threads: int,
-    estimate: Callable[..., list[Candidate]],
-) -> list[Candidate]:
-    """Return the ways to compute *node*, whatever its weights are; *estimate* convolutions."""
+) -> Sequence[Candidate]:
+    """Return the ways to compute *node*, whatever its weights are."""
     kind, form = factor_kinds(node, target)
     if isinstance(node, Convolution):
         convolution, _ = without_pad(node)
         shape, is_constant = shape_of(convolution), isinstance(node.filter, Constant)
-        ways = estimate(
+        ways = convolution_candidates(
             shape,
             kind,
             target,
@@ -256,11 +251,13 @@ def _estimated_ways(
         threads = 1  # as those ways are estimated
     if not may_pair(node, target):
         return ways
-    more = estimate(shape, UINT8, target, form=PAIRED_BYTES, winograd=False, threads=threads)
+    more = convolution_candidates(
+        shape, UINT8, target, form=PAIRED_BYTES, winograd=False, threads=threads
+    )
     return sorted((*ways, *more), key=lambda way: way.cycles)
 
 
-def _first_right(node: Product, ways: list[Candidate], pairing: Pairing) -> Candidate:
+def _first_right(node: Product, ways: Sequence[Candidate], pairing: Pairing) -> Candidate:
     """Return the first of *ways* that is right for the weights of *node*.
 
     Of ways in pairs it is the fastest, as they come in the order of the fewest steps.

@@ -15,6 +15,7 @@ and products on one Zen 5 core. ``experiments/cost_model.py`` shows how well.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from math import prod, sqrt
 
 from glow_nb.cook_toom import inputs_of
@@ -78,6 +79,9 @@ COPY_CYCLES = 0.16
 TRANSFORM_CYCLES = 0.1
 """Of each byte of a filter that is transformed for Winograd's algorithm at run time."""
 
+MOST_REMEMBERED = 4096
+"""Problems whose ways to be computed are remembered."""
+
 PAIRED_COLUMNS = 16, 24
 """Columns of a panel whose weights lie in pairs. The fewer there are, the more can be pairs: panels
 of 16 and of 24 columns of ResNet50's layers take 1.10 and 1.26 times the fewest steps for sums of
@@ -85,6 +89,7 @@ of 16 and of 24 columns of ResNet50's layers take 1.10 and 1.26 times the fewest
 vectors of 8 lanes shuffles bytes for a single vector of weights."""
 
 
+@lru_cache(MOST_REMEMBERED)
 def convolution_candidates(
     shape: ConvolutionShape,
     kind: ElementKind,
@@ -96,10 +101,12 @@ def convolution_candidates(
     blocks: int = 1,
     threads: int = 1,
     is_packed: bool = True,
-) -> list[Candidate]:
+) -> tuple[Candidate, ...]:
     """Return the ways to compute a convolution, that with the least estimated time first.
 
-    A tile whose results are less precise comes behind those that take hardly more.
+    A tile whose results are less precise comes behind those that take hardly more. Networks have
+    many convolutions of one problem, and each of them is asked for several times: what was found is
+    remembered.
 
     Args:
         shape: Sizes of the convolution.
@@ -150,7 +157,7 @@ def convolution_candidates(
         candidates += _strassen_candidates(product, kind, target, blocks, threads)
     if not is_packed:
         candidates = [_with_packing(way, shape, kind, threads) for way in candidates]
-    return sorted(candidates, key=lambda way: way.cycles * _least_gain(way, shape))
+    return tuple(sorted(candidates, key=lambda way: way.cycles * _least_gain(way, shape)))
 
 
 def _is_large_product(shape: ConvolutionShape) -> bool:
@@ -219,6 +226,7 @@ def _tiles(shape: ConvolutionShape) -> list[tuple[int, ...]]:
     return [tile for tile in tiles if max(tile) <= 4 or 2 not in tile]
 
 
+@lru_cache(MOST_REMEMBERED)
 def product_candidates(
     shape: MatMulShape,
     kind: ElementKind,
@@ -229,8 +237,10 @@ def product_candidates(
     blocks: int = 1,
     threads: int = 1,
     is_laid_out: bool = True,
-) -> list[Candidate]:
+) -> tuple[Candidate, ...]:
     """Return the ways to compute a matrix product, that with the least estimated time first.
+
+    They are remembered, as those of convolutions.
 
     Args:
         shape: Sizes of the product.
@@ -266,7 +276,7 @@ def product_candidates(
     if strassen:
         found = _strassen_candidates(shape, kind, target, blocks, threads)
         candidates += [replace(way, cycles=threads * way.cycles) for way in found]
-    return sorted(candidates, key=lambda way: way.cycles * STRASSEN_GAIN**way.levels)
+    return tuple(sorted(candidates, key=lambda way: way.cycles * STRASSEN_GAIN**way.levels))
 
 
 def _strassen_candidates(

@@ -7,6 +7,7 @@ or copies it on the way (:mod:`glow_nb.kernels.products.in_place`).
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import log2
 
 from glow_nb.kernels.products.blocking import (
@@ -19,6 +20,7 @@ from glow_nb.kernels.products.blocking import (
 from glow_nb.kernels.products.caches import SAME_PLACE_BYTES, byte_cycles, level_2_bytes
 from glow_nb.kernels.products.convolution_cost import (
     COPY_CYCLES,
+    MOST_REMEMBERED,
     product_candidate,
     product_candidates,
 )
@@ -60,8 +62,12 @@ cache: there are more of them than it has ways, and the same place of each is in
 that core, 9 to 26 rows of 2,048 and 3,072 take 1.3 to 2.7 times longer than rows of other sizes."""
 
 
+@lru_cache(MOST_REMEMBERED)
 def suits_in_place(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> bool:
-    """Return whether *product* is faster without a copy of its right matrices in panels."""
+    """Return whether *product* is faster without a copy of its right matrices in panels.
+
+    What was found is remembered, as networks have many products of one problem.
+    """
     if not (_is_even(product) or can_multiply_rows(product)):
         return False
     return in_place_cycles(product, kinds, target) < packed_cycles(product, kinds, target)

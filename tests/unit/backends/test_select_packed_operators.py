@@ -30,6 +30,9 @@ from glow_nb.kernels.operators import (
     WinogradConvolution,
 )
 from glow_nb.kernels.operators.pairings import STEP_INPUTS
+from glow_nb.kernels.products.blocking import rank_blocks
+from glow_nb.kernels.products.convolution_cost import convolution_candidates, product_candidates
+from glow_nb.kernels.products.operand_cost import suits_in_place
 from glow_nb.kernels.target import Target
 from glow_nb.schema import operands_of
 from glow_nb.types import Array, ElementKind, TensorType
@@ -401,3 +404,42 @@ def test_a_filter_of_the_run_gives_what_a_constant_one_gives() -> None:
     found = glow_nb.compile(function, threads=2).run(feeds)["y"]
     wanted = evaluate(function, feeds)["y"]
     assert np.abs(found - wanted).max() < 2e-5 * np.abs(wanted).max()
+
+
+def alike(count: int) -> Function:
+    """Return products and convolutions that differ in their weights alone, *count* of each kind."""
+    builder = Builder("alike")
+    rows: Value = builder.input("rows", "float32<24 x 32>")
+    image: Value = builder.input("image", "float32<1 x 9 x 9 x 16>")
+    window: Any = {"kernel": (3, 3), "stride": (1, 1), "pads": (1,) * 4, "dilation": (1, 1)}
+    bias = builder.constant("bias", np.zeros(16, np.float32))
+    for number in range(count):
+        weights = builder.constant(f"w{number}", np.full((32, 32), number + 1, np.float32))
+        rows = builder.emit(MatMul(rows, weights))
+        turned = builder.emit(Transpose(rows, (1, 0)))
+        rows = builder.emit(MatMul(rows, builder.emit(MatMul(turned, rows))))
+        filter = builder.constant(f"f{number}", np.full((16, 3, 3, 16), number + 1, np.float32))
+        image = builder.emit(Convolution(image, filter, bias, group=1, **window))
+    builder.save(rows, "y")
+    builder.save(image, "z")
+    return builder.function()
+
+
+def test_the_ways_of_products_that_are_alike_are_estimated_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[object] = []
+
+    def counted(*problem: Any, **more: Any) -> tuple[int, ...]:
+        asked.append(problem)
+        return rank_blocks(*problem, **more)
+
+    monkeypatch.setattr("glow_nb.kernels.products.convolution_cost.rank_blocks", counted)
+    counts = []
+    for count in (1, 5):
+        for remembers in (convolution_candidates, product_candidates, suits_in_place):
+            remembers.cache_clear()
+        select_packed_operators(alike(count), target=SMALL_CORE)
+        counts.append(len(asked))
+        asked.clear()
+    assert counts[0] == counts[1] > 0

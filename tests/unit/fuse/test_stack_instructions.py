@@ -15,7 +15,7 @@ from glow_nb.kernels import operators
 from glow_nb.llir.generate import generate
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import print_program
-from glow_nb.llir.program import Program, Register, mutated
+from glow_nb.llir.program import Buffer, Program, Register, mutated
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.verify import verify
 from tests.passes_for_cpu import run_passes
@@ -379,3 +379,23 @@ def test_a_window_without_elements_keeps_its_region_in_memory() -> None:
     assert stacked(drawn + end)[1] == ["copy", "reduce_sum"]
     written_twice = f"{EMPTY}{relu}{view}  abs @out %window, @in %x\n  neg @out %y, @in %a\n"
     assert stacked(written_twice + end)[1] == ["relu", "abs", "neg"]
+
+
+def test_only_buffers_of_one_region_are_compared(
+    b: Builder, x: Value, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a long chain is no pairs of all its members, group by group."""
+    asked = []
+
+    def counted(left: Buffer, right: Buffer) -> bool:
+        asked.append((left, right))
+        return left.root is right.root
+
+    monkeypatch.setattr("glow_nb.fuse.stack_instructions.may_overlap", counted)
+    value = x
+    for _ in range(60):
+        value = b.emit(ops.Tanh(value))
+    b.save(value, "y")
+    _, kernels = stacked(b)
+    assert len(kernels) == 3
+    assert not asked
