@@ -24,7 +24,7 @@ from glow_nb import load
 from glow_nb.errors import PartitionError
 from glow_nb.hlir.graph import Function
 from glow_nb.runtime import DeviceDescription, partition
-from glow_nb.runtime.planning.timing import VALUES
+from glow_nb.runtime.planning.timing import VALUES, Objective
 
 COLUMNS = ("network", "objective", "plans", "farthest above the bound", "slowest planning s")
 ALL_COLUMNS = ("network", "objective", "devices", "memory", "parts", "above the bound", "s")
@@ -48,7 +48,7 @@ class Planned:
     """
 
     network: str
-    objective: str
+    objective: Objective
     devices: int
     share: float
     seconds: float
@@ -62,7 +62,7 @@ class Planned:
 
 
 def planned(
-    name: str, function: Function, objective: str, devices: int, share: float, room: int
+    name: str, function: Function, objective: Objective, devices: int, share: float, room: int
 ) -> Planned:
     """Return what comes of *function* on so many *devices*, each with the *share* of *room*."""
     made = alike(devices, int(share * room))
@@ -78,7 +78,7 @@ def planned(
 def sweep(
     name: str,
     function: Function,
-    objectives: Sequence[str],
+    objectives: Sequence[Objective],
     devices: Sequence[int],
     shares: Sequence[float],
 ) -> Iterator[Planned]:

@@ -17,6 +17,7 @@ import argparse
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
@@ -33,8 +34,8 @@ from experiments.trainable_layers import split
 from glow_nb import quant
 from glow_nb.hlir.graph import Function
 from glow_nb.network import Network
-from glow_nb.quant.methods import METHODS
-from glow_nb.quant.schemas import SCHEMAS
+from glow_nb.quant.methods import MethodName
+from glow_nb.quant.schemas import SchemaName
 from glow_nb.types import Array
 
 MODEL = Path(__file__).with_name("digits.onnx")
@@ -69,8 +70,8 @@ def table(ranges: quant.Ranges, images: Array, digits: Array) -> list[str]:
     assert isinstance(function, Function)
     scores = glow_nb.compile(function).run(images)["scores"]
     lines = [row("float32", function, images, digits, scores)]
-    for schema in SCHEMAS:
-        for method in METHODS:
+    for schema in get_args(SchemaName):
+        for method in get_args(MethodName):
             made = quant.quantize(function, ranges, schema=schema, method=method, least_gain=0)
             lines.append(row(f"{schema}, {method}", made, images, digits, scores))
     made = quant.quantize(function, ranges, per_channel=False, least_gain=0)
@@ -87,8 +88,8 @@ def foretell(
     """
     ranges = quant.calibrate(function, measured, backend=backend)
     found = {"float32": glow_nb.compile(function, backend=backend).run(asked)["progression"]}
-    for schema in SCHEMAS:
-        for method in METHODS:
+    for schema in get_args(SchemaName):
+        for method in get_args(MethodName):
             made = quant.quantize(function, ranges, schema=schema, method=method, least_gain=0)
             network = glow_nb.compile(made, backend=backend)
             found[f"{schema}, {method}"] = network.run(asked)["progression"]

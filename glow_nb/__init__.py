@@ -97,4 +97,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+    special = [name for name in globals() if name.startswith("__") and name.endswith("__")]
+    return sorted({*__all__, *_MODULES, *special})

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import IO, TYPE_CHECKING, Never, Union
+from typing import IO, TYPE_CHECKING, Literal, Never, Union
 
 from glow_nb import compiler, pipelines
 from glow_nb.arguments import (
@@ -23,7 +23,7 @@ from glow_nb.arguments import (
     described,
     whole_number,
 )
-from glow_nb.backends import Backend, BackendLike, VariantBackend, backend_named
+from glow_nb.backends import Backend, BackendLike, VariantBackend, Winograd, backend_named
 from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.defaults import Defaults
@@ -59,6 +59,9 @@ if TYPE_CHECKING:
     import onnx
 
     from glow_nb.importers.onnx import Model, SymbolicModel
+
+Level = Literal["hlir", "llir", "source"]
+"""What :func:`print_ir` prints of a network."""
 
 ONNX_BYTES = 64 << 20
 """Addresses that the library onnx, and NumPy's products, take at the first import of a model."""
@@ -199,7 +202,7 @@ def compile(
     threads: int | None = None,
     shapes: Shapes | None = None,
     constants: Constants | None = None,
-    winograd: str | None = None,
+    winograd: Winograd | None = None,
     tune: bool | None = None,
     max_variants: int = MAX_VARIANTS,
     pipeline: Pipeline = pipelines.INFERENCE,
@@ -415,7 +418,7 @@ def _return_freed_memory(program: Program) -> Program:
 def print_ir(
     ir: Function | Module | Program | Network,
     *,
-    level: str | None = None,
+    level: Level | None = None,
     file: IO[str] | None = None,
 ) -> None:
     """Print the whole text of *ir*; ``print(ir)`` leaves out the middle of a long one.

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from typing_extensions import get_protocol_members
 
 from glow_nb.backends.backend import Backend, VariantBackend
-from glow_nb.backends.cpu.options import Cpu
+from glow_nb.backends.cpu.options import Cpu, Winograd
 from glow_nb.backends.options import BackendOptions
 from glow_nb.errors import OptionError
 from glow_nb.schema import Registry
 
-BackendLike = str | Backend | BackendOptions
+BackendLike = Literal["cpu", "interpreter"] | str | Backend | BackendOptions
 """What names a backend: its name, its options, or itself."""
 
 
@@ -28,7 +29,11 @@ BACKENDS.add("interpreter", _interpreter)
 
 
 def backend_named(
-    backend: BackendLike, *, threads: int = 1, winograd: str | None = None, tune: bool | None = None
+    backend: BackendLike,
+    *,
+    threads: int = 1,
+    winograd: Winograd | None = None,
+    tune: bool | None = None,
 ) -> Backend:
     """Return the backend that *backend* names, for networks that *threads* cores run.
 
@@ -81,5 +86,6 @@ __all__ = [
     "BackendOptions",
     "Cpu",
     "VariantBackend",
+    "Winograd",
     "backend_named",
 ]

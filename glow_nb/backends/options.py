@@ -18,7 +18,7 @@ from glow_nb.arguments import truth
 from glow_nb.backends.backend import Backend
 from glow_nb.errors import OptionError
 
-T = TypeVar("T", str, bool)
+T = TypeVar("T", bound=str | bool)
 
 
 def option(default: T, *, help: str, choices: tuple[str, ...] = ()) -> T:

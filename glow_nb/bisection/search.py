@@ -15,7 +15,7 @@ from typing_extensions import override
 from glow_nb import compiler, pipelines
 from glow_nb.api import Graph, as_threads, load
 from glow_nb.arguments import Shapes
-from glow_nb.backends import Backend, BackendLike, backend_named
+from glow_nb.backends import Backend, BackendLike, Winograd, backend_named
 from glow_nb.backends.backend import StatefulExecutable
 from glow_nb.bisection.kernels import first_bad_instruction
 from glow_nb.bisection.states import (
@@ -113,7 +113,7 @@ def bisect(
     backend: BackendLike = "cpu",
     threads: int | None = None,
     shapes: Shapes | None = None,
-    winograd: str | None = None,
+    winograd: Winograd | None = None,
     tune: bool | None = None,
     tolerance: float = TOLERANCE,
     keep_going: bool = False,

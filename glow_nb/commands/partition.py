@@ -23,6 +23,7 @@ from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Function
 from glow_nb.quantities import byte_count, duration
+from glow_nb.runtime.planning.timing import Objective
 from glow_nb.text import format_name
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ glow-nb partition model.onnx --devices devices.yaml --assign 'encoder*=fast' --j
 def partition(
     model: Path,
     device_file: Path,
-    objective: str,
+    objective: Objective,
     assigned: tuple[str, ...],
     measure: bool,
     picture: Path | None,

@@ -27,8 +27,16 @@ from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.errors import OptionError
 from glow_nb.files import SUFFIX, save_text
 from glow_nb.quant import Drift, Ranges, convert, convert_weights, correct_biases, drift
-from glow_nb.quant.methods import METHODS
-from glow_nb.quant.schemas import FEW_BITS, KINDS, SCHEMAS, WEIGHT_KINDS
+from glow_nb.quant.methods import METHODS, MethodName
+from glow_nb.quant.schemas import (
+    FEW_BITS,
+    KINDS,
+    SCHEMAS,
+    WEIGHT_KINDS,
+    ActivationKind,
+    SchemaName,
+    WeightKind,
+)
 from glow_nb.quant.weight_only import DEFAULT_BLOCK
 from glow_nb.table import Table
 
@@ -141,10 +149,10 @@ def quantize(
     weights_only: str | None,
     block: int,
     output: Path,
-    activations: str,
-    weights: str,
-    schema: str,
-    method: str,
+    activations: ActivationKind,
+    weights: WeightKind,
+    schema: SchemaName,
+    method: MethodName,
     per_tensor: bool,
     keep: tuple[str, ...],
     least_gain: float,

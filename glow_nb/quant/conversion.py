@@ -19,13 +19,16 @@ from glow_nb.hlir.graph import Function, Value
 from glow_nb.quant.emission import Emission
 from glow_nb.quant.gain import Gains, Predictor
 from glow_nb.quant.histogram import Histogram
-from glow_nb.quant.methods import Method, chosen, method_named
+from glow_nb.quant.methods import Method, MethodName, chosen, method_named
 from glow_nb.quant.placement import Kept, Placement, kept_by_name, place
 from glow_nb.quant.ranges import Ranges, ValueRange
 from glow_nb.quant.schemas import (
     WEIGHT_KINDS,
+    ActivationKind,
     Encoding,
     Schema,
+    SchemaName,
+    WeightKind,
     kind_named,
     power_of_two,
     schema_named,
@@ -74,10 +77,10 @@ def quantize(
     model: Trained,
     ranges: Ranges,
     *,
-    activations: str | ElementKind = "uint8",
-    weights: str | ElementKind = "int8",
-    schema: str = "asymmetric",
-    method: str | Method = "minmax",
+    activations: ActivationKind | ElementKind = "uint8",
+    weights: WeightKind | ElementKind = "int8",
+    schema: SchemaName = "asymmetric",
+    method: MethodName | Method = "minmax",
     per_channel: bool = True,
     keep: Iterable[str] = (),
     least_gain: float = 1.0,
@@ -129,10 +132,10 @@ def convert(
     model: Trained,
     ranges: Ranges,
     *,
-    activations: str | ElementKind = "uint8",
-    weights: str | ElementKind = "int8",
-    schema: str = "asymmetric",
-    method: str | Method = "minmax",
+    activations: ActivationKind | ElementKind = "uint8",
+    weights: WeightKind | ElementKind = "int8",
+    schema: SchemaName = "asymmetric",
+    method: MethodName | Method = "minmax",
     per_channel: bool = True,
     keep: Iterable[str] = (),
     least_gain: float = 1.0,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
+from typing import Literal
 
 import numpy as np
 
@@ -163,6 +164,8 @@ def _searched(histogram: Histogram, encode: Encode, measure: Measure) -> Encodin
                 best, loss, (low, high) = tried, found, ends
     return best
 
+
+MethodName = Literal["minmax", "percentile", "mse", "entropy"]
 
 METHODS: Mapping[str, Method] = {
     "minmax": minmax,

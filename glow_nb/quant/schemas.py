@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -125,6 +126,10 @@ def _with_finite(steps: int, scale: float) -> float:
         limit = np.nextafter(limit, np.float32(0))
     return min(scale, float(limit))
 
+
+SchemaName = Literal["asymmetric", "symmetric", "symmetric_unsigned", "power_of_two"]
+ActivationKind = Literal["uint8", "int8", "int16"]
+WeightKind = Literal["int8", "uint8"]
 
 Schema = Callable[[float, float, ElementKind], Encoding]
 """Takes the least and the greatest number of a range, and the kind of integers."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from math import prod
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -42,11 +43,13 @@ Random = np.random.Generator | int
 """Where random numbers come from: a generator, or the seed of a new one."""
 
 Fans = tuple[int, int]
+Mode = Literal["fan_in", "fan_out"]
+Activation = Literal["linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu"]
 
 _GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
 
 
-def gain(activation: str, slope: float = 0.01) -> float:
+def gain(activation: Activation, slope: float = 0.01) -> float:
     """Return by how much larger weights must be before an *activation*, as PyTorch has it.
 
     Args:
@@ -148,7 +151,7 @@ def kaiming_uniform(
     rng: Random,
     *,
     gain: float = math.sqrt(2),
-    mode: str = "fan_in",
+    mode: Mode = "fan_in",
     fans: Fans | None = None,
     dtype: npt.DTypeLike = np.float32,
 ) -> Array:
@@ -171,7 +174,7 @@ def kaiming_normal(
     rng: Random,
     *,
     gain: float = math.sqrt(2),
-    mode: str = "fan_in",
+    mode: Mode = "fan_in",
     fans: Fans | None = None,
     dtype: npt.DTypeLike = np.float32,
 ) -> Array:
@@ -208,7 +211,7 @@ def orthogonal(
     return (gain * matrix).reshape(shape).astype(dtype)
 
 
-def _fan(mode: str, fans: Fans) -> int:
+def _fan(mode: Mode, fans: Fans) -> int:
     if mode not in ("fan_in", "fan_out"):
         raise OptionError(f"mode {mode!r} is unknown; choose 'fan_in' or 'fan_out'")
     return fans[mode == "fan_out"]

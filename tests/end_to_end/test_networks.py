@@ -29,7 +29,7 @@ from experiments.accuracy import truth_of
 from experiments.transformers import NETWORKS as TRANSFORMERS
 from experiments.twins import NAMES, make_twin
 from glow_nb import compiler
-from glow_nb.backends import backend_named
+from glow_nb.backends import Winograd, backend_named
 from glow_nb.distance import largest_distance
 from glow_nb.duel.feeds import random_feeds
 from glow_nb.hlir.graph import Function
@@ -157,7 +157,7 @@ def test_dumped_text_reads_back_and_runs_alike(name: str, tmp_path: Path) -> Non
 def check_against_onnxruntime(
     model: onnx.ModelProto,
     engines: Iterable[tuple[str, int]] = ENGINES,
-    winograd: str = "auto",
+    winograd: Winograd = "auto",
 ) -> None:
     feeds = random_feeds(model)
     session = onnxruntime.InferenceSession(model.SerializeToString())

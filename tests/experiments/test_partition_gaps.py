@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from experiments.partition_gaps import ALL_COLUMNS, COLUMNS, line, lines, sweep
+from glow_nb.runtime.planning.timing import Objective
 from tests.unit.runtime.networks import residual
 
 
 def test_a_row_for_each_plan_and_one_for_each_objective() -> None:
-    objectives = ("latency", "throughput")
+    objectives: tuple[Objective, ...] = ("latency", "throughput")
     found = list(sweep("residual", residual(64), objectives, (2, 4), (0.1, 1.0)))
     assert {one.objective for one in found} == set(objectives)
     assert {one.share for one in found} == {1.0}, "a tenth cannot be enough"

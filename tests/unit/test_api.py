@@ -93,4 +93,4 @@ def test_what_has_no_text_is_refused(ir: object, level: str | None, message: str
         "function": net.function,
     }
     with pytest.raises(OptionError, match=message):
-        glow_nb.print_ir(known.get(ir, ir), level=level)  # type: ignore[call-overload]
+        glow_nb.print_ir(known.get(ir, ir), level=level)  # type: ignore[arg-type, call-overload]

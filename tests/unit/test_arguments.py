@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from typing_extensions import override
 
 import glow_nb
 from glow_nb.arguments import MOST_THREADS, as_shapes
-from glow_nb.backends import Backend, BackendOptions, backend_named
+from glow_nb.backends import BACKENDS, Backend, BackendLike, BackendOptions, backend_named
 from glow_nb.backends.backend import Executable
 from glow_nb.backends.cpu.backend import CpuBackend
 from glow_nb.backends.interpreter import Interpreter
@@ -27,6 +28,9 @@ from glow_nb.hlir.graph import Function
 from glow_nb.llir.allocate import LiveRange, place
 from glow_nb.llir.program import Program
 from glow_nb.observers import Timing
+from glow_nb.quant.methods import METHODS, MethodName
+from glow_nb.quant.schemas import SCHEMAS, SchemaName
+from glow_nb.runtime.planning.timing import VALUES, Objective
 
 TWO = np.array([1, 2])
 
@@ -264,3 +268,20 @@ def test_a_backend_without_a_part_is_told_which() -> None:
 
     with pytest.raises(OptionError, match="it has no graph_pipeline, kernels, .*inherit from"):
         glow_nb.compile(relu(), backend=Part())  # type: ignore[arg-type]
+
+
+def choices_of(annotation: object) -> set[object]:
+    """Return the values of all Literals in *annotation*."""
+    if get_origin(annotation) is Literal:
+        return set(get_args(annotation))
+    return {value for part in get_args(annotation) for value in choices_of(part)}
+
+
+def test_editors_know_what_an_option_may_be() -> None:
+    hints = get_type_hints(glow_nb.Cpu)
+    for known in dataclasses.fields(glow_nb.Cpu):
+        assert choices_of(hints[known.name]) == set(known.metadata["choices"])
+    assert choices_of(BackendLike) == set(BACKENDS)
+    assert set(get_args(SchemaName)) == set(SCHEMAS)
+    assert set(get_args(MethodName)) == set(METHODS)
+    assert set(get_args(Objective)) == set(VALUES)

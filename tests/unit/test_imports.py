@@ -1,5 +1,6 @@
 """What an import pulls in: the graph level must work without numba, and start quickly."""
 
+import importlib
 import subprocess
 import sys
 
@@ -61,6 +62,9 @@ def test_every_public_name_exists() -> None:
 
     assert {name for name in glow_nb.__all__ if not hasattr(glow_nb, name)} == set()
     assert {*glow_nb.__all__, "bisection", "observers"} <= set(dir(glow_nb))
+    importlib.import_module("glow_nb.api")  # which becomes an attribute of the package
+    others = {name for name in dir(glow_nb) if not name.startswith("__")} - {*glow_nb.__all__}
+    assert others == {"bisection", "observers", "quant", "runtime", "train"}
     offered = {name for name in vars(public_names) if not name.startswith("__")}
     assert offered - {"annotations"} == set(glow_nb.__all__)
 

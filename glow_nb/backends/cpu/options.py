@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 from typing_extensions import override
 
@@ -13,6 +13,9 @@ from glow_nb.backends.options import BackendOptions, option
 from glow_nb.errors import CompileError
 from glow_nb.foreign import foreign
 from glow_nb.memory_limit import require_memory
+
+Winograd = Literal["auto", "guarded", "off"]
+Switch = Literal["auto", "off"]
 
 LIBRARY_BYTES = 256 << 20
 """What the libraries of a first compilation take of the process's addresses (LLVM, numba, ONNX,
@@ -66,21 +69,21 @@ class Cpu(BackendOptions):
 
     name: ClassVar[str] = "cpu"
 
-    winograd: str = option(
+    winograd: Winograd = option(
         "auto",
-        choices=("auto", "guarded", "off"),
+        choices=get_args(Winograd),
         help="Whether convolutions may be done by Winograd's algorithm, which is faster and rounds "
         "a little more; guarded keeps NaN and infinity where the direct sum has them.",
     )
-    strassen: str = option(
+    strassen: Switch = option(
         "auto",
-        choices=("auto", "off"),
+        choices=get_args(Switch),
         help="Whether products with constant matrices may be done by Strassen's algorithm, which "
         "is faster, rounds a little more, and takes 7/4 or 49/16 of the memory for their weights.",
     )
-    float28: str = option(
+    float28: Switch = option(
         "auto",
-        choices=("auto", "off"),
+        choices=get_args(Switch),
         help="Whether weights of large networks that one or two rows multiply are packed into 28 "
         "bits each, without loss, to be read from memory in less time.",
     )

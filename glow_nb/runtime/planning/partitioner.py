@@ -27,7 +27,7 @@ from glow_nb.runtime.planning.fleet import Fleet, fleet_of
 from glow_nb.runtime.planning.partitioning import Partitioning
 from glow_nb.runtime.planning.planner import Planner
 from glow_nb.runtime.planning.split import stacked_program
-from glow_nb.runtime.planning.timing import VALUES
+from glow_nb.runtime.planning.timing import VALUES, Objective
 from glow_nb.runtime.planning.units import Units, units_of
 from glow_nb.schema import closest
 
@@ -36,7 +36,7 @@ def partition(
     function: Function,
     devices: Sequence[DeviceDescription],
     *,
-    objective: str = "latency",
+    objective: Objective = "latency",
     limits: Mapping[str, int] | None = None,
     assignment: Assignment | None = None,
     profile: Profile | None = None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from glow_nb.runtime.planning.partitioning import Part, Partitioning
 
@@ -124,6 +125,8 @@ def fullest(plan: Partitioning) -> float:
     """Return the bytes on the device that holds most."""
     return float(max(memory_bytes(plan).values(), default=0))
 
+
+Objective = Literal["latency", "throughput", "memory"]
 
 VALUES: Mapping[str, Callable[[Partitioning], float]] = {
     "latency": latency,

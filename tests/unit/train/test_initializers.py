@@ -24,7 +24,7 @@ def test_fans(shape: tuple[int, ...], fans: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("shape", [MATRIX, FILTER])
 @pytest.mark.parametrize("mode", ["fan_in", "fan_out"])
-def test_deviation_of_kaimings_weights(shape: tuple[int, ...], mode: str) -> None:
+def test_deviation_of_kaimings_weights(shape: tuple[int, ...], mode: init.Mode) -> None:
     fan = init.fans_of(shape)[mode == "fan_out"]
     wanted = math.sqrt(2 / fan)
     for make in (init.kaiming_normal, init.kaiming_uniform):
@@ -86,7 +86,7 @@ def test_numbers_follow_the_seed_and_generators_go_on(make: Any) -> None:
     ("activation", "wanted"),
     [("relu", math.sqrt(2)), ("tanh", 5 / 3), ("leaky_relu", math.sqrt(2 / (1 + 1e-4)))],
 )
-def test_gains(activation: str, wanted: float) -> None:
+def test_gains(activation: init.Activation, wanted: float) -> None:
     assert init.gain(activation) == pytest.approx(wanted)
 
 
@@ -98,6 +98,6 @@ def test_what_has_no_meaning_is_refused() -> None:
     with pytest.raises(OptionError, match=r"weights of shape \[5\] have no rows and columns"):
         init.orthogonal((5,), 0)
     with pytest.raises(OptionError, match="mode 'fan_both' is unknown; choose 'fan_in' or"):
-        init.kaiming_uniform((5, 5), 0, mode="fan_both")
+        init.kaiming_uniform((5, 5), 0, mode="fan_both")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="activation 'rleu' has no known gain; did you mean"):
-        init.gain("rleu")
+        init.gain("rleu")  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import MatMul, Tanh
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.runtime import DeviceDescription, Link, Partitioning, compile_part, partition
-from glow_nb.runtime.planning.timing import VALUES, busy_seconds, latency, memory_bytes
+from glow_nb.runtime.planning.timing import VALUES, Objective, busy_seconds, latency, memory_bytes
 from glow_nb.types import Array
 from tests.in_turn import one_in
 from tests.unit.runtime.networks import branches, chain, devices, product, residual
@@ -65,7 +65,9 @@ def check(plan: Partitioning, function: Function) -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("objective", VALUES)
 @pytest.mark.parametrize("share", one_in(2, [1.0, 0.8, 0.6]))
-def test_plans_are_legal_and_near_their_bound(name: str, objective: str, share: float) -> None:
+def test_plans_are_legal_and_near_their_bound(
+    name: str, objective: Objective, share: float
+) -> None:
     function = NETWORKS[name]()
     (whole,) = partition(function, devices(1, backend="interpreter")).parts
     room = int(whole.memory_bytes * share)

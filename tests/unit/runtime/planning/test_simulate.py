@@ -9,17 +9,17 @@ import pytest
 from glow_nb.errors import OptionError
 from glow_nb.runtime import Link, Partitioning, partition
 from glow_nb.runtime.planning.simulate import Load, Machine, Outage, simulate
-from glow_nb.runtime.planning.timing import latency, period
+from glow_nb.runtime.planning.timing import Objective, latency, period
 from tests.unit.runtime.networks import branches, chain, devices
 
 
-def plan_of(count: int, objective: str = "throughput") -> Partitioning:
+def plan_of(count: int, objective: Objective = "throughput") -> Partitioning:
     made = devices(count, backend="interpreter", link=Link(1e12))
     return partition(chain([64] * 7, rows=64), made, objective=objective)
 
 
 @pytest.mark.parametrize("objective", ["latency", "throughput", "memory"])
-def test_a_request_alone_takes_the_latency_of_the_plan(objective: str) -> None:
+def test_a_request_alone_takes_the_latency_of_the_plan(objective: Objective) -> None:
     made = devices(3, backend="interpreter")
     plan = partition(branches(3, 64, rows=64), made, objective=objective)
     result = simulate([Load((plan,), (2.0,))])
