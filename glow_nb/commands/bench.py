@@ -176,6 +176,7 @@ def _prepare(
 
     from glow_nb.duel.feeds import bind, random_feeds
     from glow_nb.importers.onnx.model import load_model
+    from glow_nb.importers.onnx.whole import whole_model
 
     if model.suffix == SUFFIX:
         raise OptionError(f"{model}: IR text; other engines run only ONNX files")
@@ -187,7 +188,7 @@ def _prepare(
     if light.SerializeToString(deterministic=True) == before:
         return model.absolute(), feeds
     path = folder / "model.onnx"
-    whole = onnx.load(model)
+    whole = whole_model(str(model))
     bind(whole, bindings.shapes, constants, batch)
     onnx.save(whole, path, save_as_external_data=whole.ByteSize() > LARGEST_FILE_BYTES)
     return path, feeds

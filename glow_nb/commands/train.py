@@ -239,6 +239,7 @@ def _write(model: Path, trainer: Trainer, output: Path) -> None:
     import onnx
 
     from glow_nb.importers.onnx.updating import in_inference_mode, with_weights
+    from glow_nb.importers.onnx.whole import whole_model
 
-    updated = in_inference_mode(with_weights(onnx.load(model), trainer.weights))
+    updated = in_inference_mode(with_weights(whole_model(str(model)), trainer.weights))
     replace_file(output, lambda place: onnx.save(updated, place))

@@ -14,12 +14,17 @@ def external_locations(proto: onnx.ModelProto) -> list[str]:
     :class:`~glow_nb.importers.onnx.data_folder.DataFolder` first.
     """
     found: dict[str, None] = {}
-    nodes = (node for function in proto.functions for node in function.node)
-    for tensor in (*_tensors_of(proto.graph), *_tensors_in(nodes)):
+    for tensor in tensors_of(proto):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             entries = {entry.key: entry.value for entry in tensor.external_data}
             found[entries.get("location", "")] = None
     return list(found)
+
+
+def tensors_of(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Yield all tensors of a model: initializers and attributes, in all graphs and functions."""
+    yield from _tensors_of(proto.graph)
+    yield from _tensors_in(node for function in proto.functions for node in function.node)
 
 
 def _tensors_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:

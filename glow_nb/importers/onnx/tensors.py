@@ -98,7 +98,7 @@ def to_payload(tensor: onnx.TensorProto, place: str, storage: Storage) -> Number
     kind = kind_of(tensor.data_type, place)
     type = TensorType(kind, _shape_of(tensor, kind, place))
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        content: Array | StoredBytes = _external(tensor, place, storage)
+        content: Array | StoredBytes = stored_bytes(tensor, place, storage)
     elif tensor.HasField("raw_data"):
         content = np.frombuffer(tensor.raw_data, np.uint8)
     else:
@@ -150,8 +150,8 @@ def _from_typed_fields(
     return array.astype(kind.dtype, copy=False).reshape(shape)
 
 
-def _external(tensor: onnx.TensorProto, place: str, storage: Storage) -> StoredBytes:
-    """Find data in another file, which must lie in the folder of the model or below it."""
+def stored_bytes(tensor: onnx.TensorProto, place: str, storage: Storage) -> StoredBytes:
+    """Find external data, which must lie in the folder of the model; raises as `to_payload`."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     file = storage.model if location == THIS_FILE else None

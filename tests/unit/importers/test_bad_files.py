@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 
 from glow_nb.importers import import_onnx
+from glow_nb.importers.onnx.whole import whole_model
 from tests.unit.importers.complaints import complaint
 from tests.unit.importers.models import FLOAT, one, weight
 
@@ -22,7 +23,7 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_directory_is_no_model(tmp_path: Path) -> None:
-    assert "cannot be read: Is a directory" in complaint(tmp_path)
+    assert "it is a folder" in complaint(tmp_path)
 
 
 def test_empty_file_says_so(tmp_path: Path) -> None:
@@ -158,3 +159,17 @@ def test_folder_of_the_model_may_be_a_link(hub: Path) -> None:
     (hub / "m.data").write_bytes(np.array([4, 5, 6], "<f4").tobytes())
     os.symlink(hub, hub.parent / "latest")
     assert numbers_in(hub.parent / "latest" / "m.onnx") == [4, 5, 6]
+
+
+def test_model_with_linked_data_is_had_as_one_message(hub: Path) -> None:
+    write_blob(hub, "b2")
+    os.symlink("../../blobs/b2", hub / "m.data")
+    (tensor,) = whole_model(str(hub / "m.onnx")).graph.initializer
+    assert numpy_helper.to_array(tensor).tolist() == [1, 2, 3]
+
+
+def test_large_weights_of_the_file_itself_are_in_the_message(tmp_path: Path) -> None:
+    numbers = np.arange(5000, dtype=np.float32)
+    model = one("Add", ("x", "w"), weights=[weight("w", numbers)])
+    onnx.save(model, tmp_path / "m.onnx")
+    assert whole_model(str(tmp_path / "m.onnx")) == model
