@@ -341,11 +341,11 @@ def _open_network(model: SymbolicModel, build: _Build, limit: int, work: str) ->
     """Return *model* as a network that is compiled for the sizes that come; *work* is its name."""
     build, observer = build.for_variants(), build.observer
 
-    def build_for(known: Shapes) -> CompiledNetwork:
+    def build_for(known: Shapes, constants: Constants) -> CompiledNetwork:
         sizes = describe_sizes(model, known)
         with shown(f"{work} for {sizes}"):
             began = time.perf_counter()
-            function = model.function(known)
+            function = model.function(known, constants)
             tell(observer, PassRun("import", function, function, time.perf_counter() - began))
             return build(function, sizes)
 

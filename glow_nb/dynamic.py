@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Never, Protocol, runtime_checkable
 
 from typing_extensions import override
 
 from glow_nb.arguments import Shapes, as_array, as_shapes
 from glow_nb.background import Background, done_now
-from glow_nb.errors import GlowError, OptionError
+from glow_nb.errors import GlowError, OptionError, UnboundInput
 from glow_nb.feeds import Feeds, check_open_feeds, gathered, name_feeds
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from glow_nb.profile import Profile
 
 InputShapes = tuple[tuple[str, tuple[int, ...]], ...]
+
+MOST_FIXED = 1024
+"""Elements of an array whose numbers a network may be compiled for."""
 
 
 @runtime_checkable
@@ -52,8 +56,8 @@ class SizedModel(Protocol):
         """Return the shape of each input; raise GlowError if *shapes* does not give them all."""
         ...
 
-    def function(self, shapes: Shapes) -> Function:
-        """Return the model for inputs of these *shapes*."""
+    def function(self, shapes: Shapes, constants: Mapping[str, Array] | None = None) -> Function:
+        """Return the model for inputs of these *shapes*; *constants* take the place of defaults."""
         ...
 
 
@@ -73,18 +77,21 @@ class DynamicNetwork(Network):
     def __init__(
         self,
         model: SizedModel,
-        compile_for: Callable[[Shapes], CompiledNetwork],
+        compile_for: Callable[[Shapes, Mapping[str, Array]], CompiledNetwork],
         *,
         max_variants: int = MAX_VARIANTS,
         in_turn: bool = False,
     ) -> None:
-        """Take the model and the function that compiles it for the shapes of all inputs.
+        """Take the model, and the function that compiles it for the shapes of all inputs.
+
+        That takes arrays, too, which are constants in the place of defaults.
 
         If *in_turn*, one set of sizes is compiled after the other, unless a pass or an observer
         asks for another one on the way.
         """
         self._model, self._compile_for = model, compile_for
-        self._variants: VariantCache[InputShapes, CompiledNetwork] = VariantCache(
+        self._fixed: set[str] = set()  # inputs with a default whose numbers shapes depend on
+        self._variants: VariantCache[Hashable, CompiledNetwork] = VariantCache(
             max_variants, in_turn=in_turn
         )
         self._background = Background()
@@ -174,19 +181,42 @@ class DynamicNetwork(Network):
         shapes = self._key({name: array.shape for name, array in feeds.items()})
         if shapes not in self._variants:  # prepared by hand, they may differ where names are equal
             check_open_feeds({**self._model.inputs, **defaults}, feeds)
-            self._advice.wait_for(shapes, partial(describe_sizes, self._model, dict(shapes)))
-        return self._variant(shapes), feeds
+        fixed = {name: array for name, array in feeds.items() if name in self._fixed}
+        try:
+            network = self._variant(shapes, fixed, is_waited_for=True)
+        except UnboundInput as error:
+            # Shapes depend on numbers that are fed in place of a default: these are constants then.
+            new = {n for n in error.names if n in defaults and n in feeds and n not in fixed}
+            if not new or max(feeds[name].size for name in new) > MOST_FIXED:
+                raise
+            self._fixed |= new
+            return self._network_for(inputs)
+        return network, {name: array for name, array in feeds.items() if name not in fixed}
 
     def _key(self, shapes: Mapping[str, tuple[int, ...]]) -> InputShapes:
         names = (*self._model.inputs, *self._model.defaults)
         return tuple((name, shapes[name]) for name in names if name in shapes)
 
-    def _variant(self, shapes: InputShapes) -> CompiledNetwork:
-        return self._variants.get(shapes, partial(self._compiled, shapes))
+    def _variant(
+        self,
+        shapes: InputShapes,
+        fixed: Mapping[str, Array] = MappingProxyType({}),
+        *,
+        is_waited_for: bool = False,
+    ) -> CompiledNetwork:
+        """Return the network for inputs of *shapes*, of which *fixed* are constants."""
+        numbers = tuple((name, array.tobytes()) for name, array in fixed.items())
+        key = (shapes, numbers) if numbers else shapes
+        if is_waited_for and key not in self._variants:
+            self._advice.wait_for(key, partial(describe_sizes, self._model, dict(shapes)))
+        return self._variants.get(key, partial(self._compiled, key, shapes, fixed))
 
-    def _compiled(self, shapes: InputShapes) -> CompiledNetwork:
-        network = self._compile_for(dict(shapes))
-        self._advice.compiled(shapes)
+    def _compiled(
+        self, key: Hashable, shapes: InputShapes, fixed: Mapping[str, Array]
+    ) -> CompiledNetwork:
+        fed = {name: shape for name, shape in shapes if name not in fixed}
+        network = self._compile_for(fed, {name: array.copy() for name, array in fixed.items()})
+        self._advice.compiled(key)
         return network
 
     def _last(self, what: str) -> CompiledNetwork:

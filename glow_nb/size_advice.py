@@ -43,11 +43,11 @@ class SizeAdvice:
     def wait_for(self, key: Hashable, describe: Callable[[], str]) -> None:
         """Note that a run waits until the sizes *key* are compiled, *describe* says which they are.
 
-        It is the second caller that a warning points at: the one of ``run``.
+        The warning points at the caller of the network's method, two calls further out.
         """
         message = self._message(key, describe)
         if message is not None:
-            warnings.warn(message, GlowWarning, stacklevel=4)
+            warnings.warn(message, GlowWarning, stacklevel=5)
 
     def _message(self, key: Hashable, describe: Callable[[], str]) -> str | None:
         with self._lock:

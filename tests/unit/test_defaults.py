@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 import glow_nb
 import glow_nb.onnx_backend
-from glow_nb.errors import FeedError, ModelError, OptionError, UnboundInput
+from glow_nb.errors import FeedError, ModelError, OptionError
 from glow_nb.network import CompiledNetwork
 from glow_nb.train import SGD, MeanSquaredError, Trainer
 from tests.unit.importers.models import model, value, weight
@@ -114,15 +114,17 @@ def test_weight_that_is_no_input_has_no_feed() -> None:
         glow_nb.load(proto, shapes={"w": (3,)})
 
 
-def test_shape_that_depends_on_the_feed_needs_constants() -> None:
+def test_feed_that_a_shape_depends_on() -> None:
     nodes = [helper.make_node("Reshape", ["x", "s"], ["y"])]
     inputs = [value("x"), value("s", (2,), TensorProto.INT64)]
     proto = model(nodes, inputs, weights=[weight("s", np.array([3, 2]))])
     network = glow_nb.compile(proto, backend="interpreter")
     assert network.run(X)["y"].shape == (3, 2)
     other = np.array([6, 1])
-    with pytest.raises(UnboundInput, match="'s'"):
-        network.run({"x": X, "s": other})
+    for numbers in (other, [2, 3], [1, 6], other):  # each is compiled for, as sizes are
+        result = network.run({"x": X, "s": np.array(numbers)})["y"]
+        np.testing.assert_array_equal(result, X.reshape(numbers))
+    assert network.run(X)["y"].shape == (3, 2)
     fixed = glow_nb.compile(proto, backend="interpreter", constants={"s": other})
     assert fixed.run(X)["y"].shape == (6, 1)
     rep = glow_nb.onnx_backend.prepare(proto, engine="evaluate")

@@ -78,12 +78,14 @@ class SymbolicModel:
         """Return what the model consists of, whatever its sizes are."""
         return summary_of(self._model)
 
-    def function(self, shapes: Shapes) -> Function:
+    def function(self, shapes: Shapes, constants: Mapping[str, Array] | None = None) -> Function:
         """Return the model with the rest of its sizes bound by *shapes*; raise as for any model.
 
-        Inputs with a default become such that are fed if *shapes* has their whole shapes.
+        Inputs with a default become such that are fed if *shapes* has their whole shapes; those
+        that *constants* has are fixed to these numbers.
         """
-        return Importer(self._model, {**self._shapes, **shapes}, self._constants).function()
+        fixed = {**self._constants, **(constants or {})}
+        return Importer(self._model, {**self._shapes, **shapes}, fixed).function()
 
     def _try_sizes(self) -> None:
         """Raise UnsupportedError if the model is refused for all sizes that are tried.
