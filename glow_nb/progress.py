@@ -110,6 +110,22 @@ def shown(work: str, wanted: bool | None = None) -> Iterator[None]:
             watcher.join()
 
 
+def tell(text: str, wanted: bool | None = None) -> None:
+    """Write *text* as one line to where :func:`shown` shows work, with the same *wanted*."""
+    view = None if wanted is False else _view(wanted is True)
+    if isinstance(view, _Log):
+        LOGGER.info("%s", text)
+    elif view is not None:
+        view.close()
+        _write_line(text)
+
+
+def _write_line(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):  # it is closed, or its reader is gone
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
 def _look(work: _Work, view: _View | None, is_over: threading.Event) -> None:
     """Show *work* from time to time until it is over; interrupts do not reach this thread."""
     if view is None:
@@ -157,9 +173,7 @@ class _Lines:
         return LINE_SECONDS
 
     def show(self, work: _Work) -> None:
-        with contextlib.suppress(OSError, ValueError):  # it is closed, or its reader is gone
-            sys.stderr.write(f"{work}\n")
-            sys.stderr.flush()
+        _write_line(str(work))
 
     def close(self) -> None:
         pass

@@ -74,7 +74,14 @@ glow-nb train model.onnx --data train.npz --loss squares --optimizer sgd --momen
     help="What is made small: the cross entropy of classes (targets are their numbers) or of yes "
     "and no, squared distances, or Huber's.",
 )
-@click.option("--optimizer", type=click.Choice(list(OPTIMIZERS)), default="adam", show_default=True)
+@click.option(
+    "--optimizer",
+    type=click.Choice(list(OPTIMIZERS)),
+    default="adam",
+    show_default=True,
+    help="How weights follow their gradients: sgd goes along them, the others divide each step by "
+    "a mean of the gradient's size.",
+)
 @click.option(
     "--rate",
     type=FiniteRange(0, 1e30),
@@ -99,7 +106,14 @@ glow-nb train model.onnx --data train.npz --loss squares --optimizer sgd --momen
     metavar="LENGTH",
     help="Shorten the gradients to this length, taken as one vector, if they are longer.",
 )
-@click.option("--epochs", type=click.IntRange(min=1), required=True, metavar="N")
+@click.option(
+    "--epochs",
+    type=click.IntRange(min=1),
+    required=True,
+    metavar="N",
+    help="How often to go through the data; where it goes on from a checkpoint that was written on "
+    "the way, those that are done count.",
+)
 @click.option(
     "--batch", type=click.IntRange(min=1), metavar="N",
     help="Samples of a step.  [default: those of the model, or at most 32 if it leaves that open]",
@@ -109,10 +123,17 @@ glow-nb train model.onnx --data train.npz --loss squares --optimizer sgd --momen
     help="Parts of a batch that are computed one after the other.",
 )  # fmt: skip
 @click.option(
+    "--train",
+    "trained",
+    multiple=True,
+    metavar="GLOB",
+    help="Names of constants that are trained. Repeat it for more.  [default: the parameters]",
+)
+@click.option(
     "--freeze",
     multiple=True,
     metavar="GLOB",
-    help="Names of weights that stay as they are. Repeat it for more.",
+    help="Names of weights that stay as they are. Repeat it for more.  [default: none]",
 )
 @click.option(
     "--validation", metavar="FILE.npz", help="Data like --data, evaluated after each epoch."
@@ -143,6 +164,7 @@ def train(
     epochs: int,
     batch: int | None,
     micro_batches: int,
+    trained: tuple[str, ...],
     freeze: tuple[str, ...],
     validation: str | None,
     patience: int | None,
@@ -164,6 +186,7 @@ def train(
         loss=LOSSES[loss](),
         optimizer=_optimizer(optimizer, numbers),
         threads=threads,
+        trained=trained or None,
         frozen=freeze,
         seed=seed,
         micro_batches=micro_batches,

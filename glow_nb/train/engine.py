@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from glow_nb.arguments import whole_number
@@ -29,6 +29,7 @@ from glow_nb.train.losses import Loss, LossFunction, samples_of
 from glow_nb.train.networks import Networks
 from glow_nb.train.optimizers import Optimizer
 from glow_nb.train.run_step import Arrays, Batch, StepRun
+from glow_nb.train.selection import Selection, select
 from glow_nb.train.states import TrainerStates
 from glow_nb.train.step import (
     LOSS,
@@ -38,7 +39,6 @@ from glow_nb.train.step import (
     loss_function,
     make_step,
     saved_as,
-    weights_of,
     with_loss,
     with_states,
 )
@@ -75,7 +75,8 @@ class Engine:
         loss: LossFunction,
         optimizer: Optimizer,
         *,
-        frozen: Iterable[str],
+        trained: Sequence[str] | None,
+        frozen: Sequence[str],
         output: str | None,
         parts: int,
         checks: bool,
@@ -86,7 +87,8 @@ class Engine:
     ) -> None:
         """Train the model of *source*, its *output* being what the *loss* is for."""
         self._source, self._loss, self._optimizer = source, loss, optimizer
-        self._frozen, self._output = tuple(frozen), output
+        self._trained, self._frozen, self._output = trained, frozen, output
+        self.selection: Selection | None = None
         self._parts, self._checks, self._seed = parts, checks, seed
         if parts > 1 and source.batch is not None:
             raise OptionError(
@@ -128,7 +130,8 @@ class Engine:
 
     def _sized(self, source: Function) -> SizedModel:
         function = without_mode(source)
-        weights = weights_of(function, self._frozen)
+        self.selection = select(function, self._trained, self._frozen)
+        weights = self.selection.weights
         for kind in {weight.type.kind for weight in weights}:
             self._optimizer.check_kind(kind)
         states = {weight: self._state_of(weight) for weight in weights}

@@ -8,9 +8,8 @@ not finite, so that a step that fails changes nothing.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from glow_nb.errors import FeedError, OptionError, VerifyError
 from glow_nb.foreign import foreign, name_of
@@ -72,34 +71,6 @@ class StepFunctions:
     def state(self) -> tuple[State, ...]:
         """The states of all functions."""
         return (*self.train.state, *(() if self.apply is None else self.apply.state))
-
-
-def weights_of(function: Function, frozen: Iterable[str]) -> tuple[Constant, ...]:
-    """Return the constants of *function* that are trained: its weights that are not *frozen*.
-
-    Raises:
-        OptionError: A pattern of *frozen* fits no weight, or nothing is left.
-    """
-    weights = [c for c in function.constants if c.is_weight and c.type.kind.is_float]
-    names = [weight.name for weight in weights]
-    patterns = list(frozen)
-    for pattern in patterns:
-        if not any(_fits(name, pattern) for name in names):
-            raise OptionError(
-                f"frozen: {pattern!r} fits no weight{closest(pattern, names)}; there are {names}"
-            )
-    left = [w for w in weights if not any(_fits(w.name, pattern) for pattern in patterns)]
-    if not left:
-        raise OptionError(
-            f"function {function.name!r} has no weights to train: "
-            + (f"all of {names} are frozen" if names else "it reads no constants of floats")
-        )
-    return tuple(left)
-
-
-def _fits(name: str, pattern: str) -> bool:
-    """Return whether *pattern* is *name*, which may have brackets, or a glob that fits it."""
-    return name == pattern or fnmatchcase(name, pattern)
 
 
 def with_states(function: Function, states: Mapping[Constant, State], name: str) -> Function:

@@ -17,6 +17,7 @@ from glow_nb.files import check_writable
 from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.graph import Function
 from glow_nb.memory_report import MemoryReport
+from glow_nb.progress import tell
 from glow_nb.source import Trained, as_source, shapes_of
 from glow_nb.train.batches import Batches, Data, Stream, as_batches
 from glow_nb.train.checkpoint import Checkpoint, check_weights, read_checkpoint, write_checkpoint
@@ -42,7 +43,12 @@ class Trainer:
 
     Trained are the constants of floats that are weights: of an ONNX model its initializers of at
     least one dimension, of IR text all that are not ``fixed``, of a graph made by a builder all
-    that are not made with ``is_weight=False``. They keep their names. Sizes that the model leaves
+    that are not made with ``is_weight=False``. Of these, some are no parameters, and are left as
+    they are unless ``trained=`` names them: those with infinities or NaN, masks (of zeros and
+    numbers of -100 and below), those of one element that are no layer's bias, filter or scale (as
+    the scale of attention), and those that reach the outputs through comparisons, shapes or
+    integers alone. Tables of positions are trained: ``frozen=`` can name them. The first ``fit``
+    says what it trains. Weights keep their names. Sizes that the model leaves
     open are those of the batches; for each set of sizes a step is compiled, and so is what
     :meth:`predict` runs. Of these networks the 16 that were used last are kept.
 
@@ -61,6 +67,7 @@ class Trainer:
         loss: LossFunction,
         optimizer: Optimizer,
         threads: int | None = None,
+        trained: Iterable[str] | None = None,
         frozen: Iterable[str] = (),
         seed: int = 0,
         recompute: int | str | None = None,
@@ -79,7 +86,9 @@ class Trainer:
                 that emits nodes and returns a float of one element.
             optimizer: How weights follow their gradients.
             threads: Cores that share the work; all that are available by default.
-            frozen: Names of weights that are not trained, or patterns such as ``"encoder.*"``.
+            trained: Names of the constants of floats that are trained, or patterns such as
+                ``"head.*"``; by default the parameters, see above.
+            frozen: Names or patterns of weights that are not.
             seed: Of the order of samples, and of what the network draws at random.
             recompute: Compute cheap activations again on the way back where a step needs most
                 memory: until they need no more than so many bytes, or with ``"auto"`` as long as
@@ -116,13 +125,15 @@ class Trainer:
         if "loss" in self._metrics:
             raise OptionError("metrics: 'loss' is the name of the loss itself; choose another one")
         self._output = output
+        self._has_told = False  # what is trained
         self._place = Place(FitState(begin=0))
         self._goes_on_at: int | None = None  # the steps of a checkpoint within a fit
         self._engine = Engine(
             as_source(function),
             loss,
             optimizer,
-            frozen=_as_patterns(frozen),
+            trained=None if trained is None else _as_patterns("trained", trained),
+            frozen=_as_patterns("frozen", frozen),
             output=output,
             parts=whole_number("micro_batches", micro_batches, 1),
             checks=truth("check_gradients", check_gradients),
@@ -228,6 +239,9 @@ class Trainer:
         judged = None if validation is None else self._judged(validation)
         if path is not None:
             check_writable(path)
+        if not self._has_told and self._engine.selection is not None:
+            self._has_told = True
+            tell(f"training: {self._engine.selection}", progress)
         if self._unfinished_fit is None:
             self._place.fit = FitState(begin=self.epochs)
 
@@ -357,11 +371,13 @@ class Trainer:
         )
 
 
-def _as_patterns(frozen: Iterable[str]) -> tuple[str, ...]:
-    """Return the ``frozen=`` of a user; raise OptionError if it is no text or texts."""
-    given = (frozen,) if isinstance(frozen, str) or not isinstance(frozen, Iterable) else frozen
+def _as_patterns(option: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return *names* that a user gives as *option*; raise OptionError if they are no texts."""
+    given = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else names
     patterns = tuple(given)
     for pattern in patterns:
         if not isinstance(pattern, str):
-            raise OptionError(f"frozen: {pattern!r:.80} is no name; give names or patterns of them")
+            raise OptionError(
+                f"{option}: {pattern!r:.80} is no name; give names or patterns of them"
+            )
     return patterns

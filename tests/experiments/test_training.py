@@ -17,7 +17,7 @@ from experiments.train_digits import network, write_model
 from experiments.train_text import python_reference, windows
 from experiments.training_networks import CASES
 from glow_nb.hlir.graph import Function
-from glow_nb.train.step import weights_of
+from glow_nb.train.selection import select
 from glow_nb.types import Array
 
 SHIPPED = Path(train_digits.__file__).with_name("digits.onnx")
@@ -39,7 +39,7 @@ def test_networks_have_the_weights_of_their_models(name: str) -> None:
     function = glow_nb.load(model)
     assert isinstance(function, Function)
     initializers = {tensor.name for tensor in model.graph.initializer}
-    assert {weight.name for weight in weights_of(function, ())} == initializers
+    assert {weight.name for weight in select(function, None, ()).weights} == initializers
     inputs, classes = CASES[name].data(1)[0]
     assert len(inputs) == len(classes) == CASES[name].batch
 
