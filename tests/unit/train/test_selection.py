@@ -41,7 +41,7 @@ def attention(batch: int = 2) -> Function:
     shown = b.emit(Less(scores, constant("limit", [[1.0, 2.0, 3.0, 4.0]])))
     scores = b.emit(Select(shown, scores, constant("filling", [[-1.0]])))
     shares = b.emit(PRelu(b.emit(Softmax(scores, 1)), constant("slope", [[0.25]])))
-    y = b.emit(MatMul(shares, constant("values", [[1.0], [2.0], [3.0], [4.0]])))
+    y: Value = b.emit(MatMul(shares, constant("values", [[1.0], [2.0], [3.0], [4.0]])))
     y = b.emit(Add(y, constant("bias", [[0.0]])))
     b.constant("count", np.array([3], np.int64))
     b.save(y, "y")
