@@ -7,12 +7,13 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import IO, TYPE_CHECKING, Literal, Never, Union
+from typing import TYPE_CHECKING, Never, Union
 
 from glow_nb import compiler, pipelines
+from glow_nb.ablation import check_names
 from glow_nb.arguments import (
     MOST_THREADS,
     Constants,
@@ -35,7 +36,6 @@ from glow_nb.habits import refuse_arguments
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
 from glow_nb.hlir.optimize import GRAPH_PASSES
-from glow_nb.ir_text import ir_text
 from glow_nb.llir.program import Program
 from glow_nb.memory_limit import require_memory, within_memory
 from glow_nb.module_network import ModuleNetwork
@@ -59,9 +59,6 @@ if TYPE_CHECKING:
     import onnx
 
     from glow_nb.importers.onnx import Model, SymbolicModel
-
-Level = Literal["hlir", "llir", "source"]
-"""What :func:`print_ir` prints of a network."""
 
 ONNX_BYTES = 64 << 20
 """Addresses that the library onnx, and NumPy's products, take at the first import of a model."""
@@ -207,6 +204,7 @@ def compile(
     max_variants: int = MAX_VARIANTS,
     pipeline: Pipeline = pipelines.INFERENCE,
     program_pipeline: Pipeline | None = None,
+    without: Collection[str] = (),
     observer: Observer | None = None,
     state: StateStore | None = None,
     **others: Never,
@@ -233,9 +231,18 @@ def compile(
         tune: Short for ``backend=Cpu(tune=...)``; other backends ignore it.
         max_variants: For how many sets of sizes a network with open sizes is kept compiled. Those
             used least recently are dropped; a run that is in progress ends as it should.
-        pipeline: Graph passes, run before and after lowering.
+        pipeline: Graph passes, run before and after lowering. Behind them the backend runs its own,
+            whatever *pipeline* is. Those of the cpu backend are ``pack_dequantizing_products``,
+            ``columns_to_rows``, ``select_packed_operators``, ``select_gradient_kernels``,
+            ``pack_recurrences``, ``split_attention``, ``multiply_by_reciprocals``, and once more
+            ``sink_transposes``, ``sink_reshapes``, ``split_reductions``, ``hoist_reshapes``,
+            ``fold_constants``, ``eliminate_noops``, ``eliminate_common_nodes`` and
+            ``eliminate_dead_nodes``.
         program_pipeline: Instruction passes, run before allocation; those of the backend by
             default, which are :data:`glow_nb.INSTRUCTIONS` for those that come with glow_nb.
+        without: Names of passes that are left out of all of these, to see what they do:
+            ``without=("fold_constants",)``. Without ``select_packed_operators``, which finds
+            kernels for convolutions, the cpu backend refuses networks that have some.
         observer: Called after every step, in order; see :mod:`glow_nb.observers`.
         state: What to keep states in: give that of another network, ``net.state``, and both work on
             the same ones. States that it does not hold yet are added. By default it is a new one.
@@ -266,7 +273,8 @@ def compile(
     chosen = backend_named(backend, threads=cores, winograd=winograd, tune=tune)
     stopwatch.lap("backend")
     bound, fixed = as_shapes(shapes) or {}, as_constants(constants)
-    build = _Build(chosen, cores, pipeline, program_pipeline, observer, state)
+    omitted = _omitted(without, chosen, pipeline, program_pipeline)
+    build = _Build(chosen, cores, pipeline, program_pipeline, observer, state, omitted)
     work = f"compiling {_called(graph)}"
     with shown(work):
         with within_memory("import"):
@@ -281,6 +289,16 @@ def compile(
             return _compile_module(loaded, build)
         open_network = partial(_open_network, build=build, limit=limit, work=work)
         return build(loaded, defaults=_defaults(source, bound, fixed, open_network))
+
+
+def _omitted(
+    names: Collection[str], backend: Backend, pipeline: Pipeline, program_pipeline: Pipeline | None
+) -> frozenset[str]:
+    """Return the *names* of passes to leave out; raise OptionError for what would not run."""
+    if not names:
+        return frozenset()
+    order = compiler.graph_order(backend, pipeline)
+    return check_names(names, order + compiler.program_order(backend, program_pipeline))
 
 
 def _called(graph: Graph) -> str:
@@ -300,6 +318,7 @@ class _Build:
     program_pipeline: Pipeline | None
     observer: Observer | None
     state: StateStore | None
+    without: frozenset[str]
 
     def for_variants(self) -> _Build:
         """Return what makes several networks of one model, which share their weights."""
@@ -327,6 +346,7 @@ class _Build:
                 threads=self.threads,
                 pipeline=self.pipeline,
                 program_pipeline=self.program_pipeline,
+                without=self.without,
                 observer=self.observer,
             )
         state.add(made.program.state)  # a pass may have brought some
@@ -413,48 +433,3 @@ def _return_freed_memory(program: Program) -> Program:
     """Be the last step of a compilation, which frees much and changes nothing."""
     return_freed_memory()
     return program
-
-
-def print_ir(
-    ir: Function | Module | Program | Network,
-    *,
-    level: Level | None = None,
-    file: IO[str] | None = None,
-) -> None:
-    """Print the whole text of *ir*; ``print(ir)`` leaves out the middle of a long one.
-
-    Args:
-        ir: A graph, a module of graphs, a program, or a network.
-        level: Of a network, which state: "hlir", the graph that instructions were made from,
-            "llir", the allocated program, or "source", all generated kernels; "llir" by default.
-        file: Where to print; standard output by default.
-
-    Raises:
-        OptionError: *ir* has no text, or not of this level.
-    """
-    text = _network_text(ir, level or "llir") if isinstance(ir, Network) else None
-    if text is None:
-        if level is not None:
-            raise OptionError(f"level={level!r:.80}: {ir!r:.80} is no network and has one level")
-        if not isinstance(ir, Function | Module | Program):
-            raise OptionError(
-                f"{ir!r:.80} is a {type(ir).__name__}; "
-                "give a Function, a Module, a Program or a network"
-            )
-        text = ir_text(ir)
-    (sys.stdout if file is None else file).write(text if text.endswith("\n") else f"{text}\n")
-
-
-def _network_text(network: Network, level: str) -> str:
-    match level:
-        case "hlir" if network.function is not None:
-            return ir_text(network.function)
-        case "llir":
-            return ir_text(network.program)
-        case "source" if network.source:
-            return network.source
-        case "hlir":
-            raise OptionError(f"level='hlir': {network!r:.80} was compiled from a program")
-        case "source":
-            raise OptionError(f"level='source': nothing was generated for {network!r:.80}")
-    raise OptionError(f"level={level!r:.80}: give 'hlir', 'llir' or 'source'")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from glow_nb import pipelines
+from glow_nb.ablation import left_out
 from glow_nb.backends.backend import Backend, CompiledInSteps, Executable
 from glow_nb.backends.held_weights import share_weights
 from glow_nb.driver import run_to
@@ -41,10 +42,15 @@ PLACEMENT: Pipeline = ("allocate", "check_placement")
 """What remains to be done to a program that is given as it is."""
 
 
-def graph_order(backend: Backend, pipeline: Pipeline = pipelines.INFERENCE) -> Pipeline:
+def graph_order(
+    backend: Backend,
+    pipeline: Pipeline = pipelines.INFERENCE,
+    without: Collection[str] = (),
+) -> Pipeline:
     """Return what is done to a graph: *pipeline* before and after lowering, then the backend's.
 
-    Entries of *pipeline* that are to be the last come behind that.
+    Entries of *pipeline* that are to be the last come behind that. Passes called *without* are left
+    out everywhere.
     """
     GRAPH_PASSES.check(pipeline)
     last = tuple(entry for entry in pipeline if isinstance(entry, Step) and entry.is_last)
@@ -52,7 +58,7 @@ def graph_order(backend: Backend, pipeline: Pipeline = pipelines.INFERENCE) -> P
     lowering = Step("lower", {"should_lower": partial(_should_lower, backend)})
     with code_of(backend, "graph_pipeline"):
         own = backend.graph_pipeline
-    return ("verify", *pipeline, lowering, *pipeline, *own, *last)
+    return left_out(("verify", *pipeline, lowering, *pipeline, *own, *last), without)
 
 
 def _should_lower(backend: Backend, node: Node) -> bool:
@@ -65,16 +71,19 @@ def code_of(backend: Backend, what: str) -> foreign:
     return foreign(CompileError, f"backend {backend.name!r}: {what}")
 
 
-def program_order(backend: Backend, pipeline: Pipeline | None = None) -> Pipeline:
+def program_order(
+    backend: Backend, pipeline: Pipeline | None = None, without: Collection[str] = ()
+) -> Pipeline:
     """Return how a lowered graph becomes a program whose memory is placed.
 
     The passes are those of *pipeline*, by default the backend's, and know what its kernels can do.
+    Those called *without* are left out.
     """
     with code_of(backend, "program_pipeline and traits"):
         passes = backend.program_pipeline if pipeline is None else pipeline
         traits = backend.traits
     passes = PROGRAM_PASSES.with_options(passes, {"traits": traits})
-    return ("schedule", "generate", *passes, *PLACEMENT)
+    return ("schedule", "generate", *left_out(passes, without), *PLACEMENT)
 
 
 def order_from(
@@ -109,13 +118,14 @@ def lower_for(
     backend: Backend,
     *,
     pipeline: Pipeline = pipelines.INFERENCE,
+    without: Collection[str] = (),
     observer: Observer | None = None,
 ) -> Function:
     """Return *function* optimized, lowered for *backend*, and optimized again.
 
-    The backend's own passes run last.
+    The backend's own passes run last; passes called *without* do not run.
     """
-    return run_to(Function, function, graph_order(backend, pipeline), observer)
+    return run_to(Function, function, graph_order(backend, pipeline, without), observer)
 
 
 def build_program(
@@ -123,10 +133,14 @@ def build_program(
     backend: Backend,
     *,
     pipeline: Pipeline | None = None,
+    without: Collection[str] = (),
     observer: Observer | None = None,
 ) -> Program:
-    """Return a lowered *function* as an optimized program whose memory is placed and checked."""
-    return run_to(Program, function, program_order(backend, pipeline), observer)
+    """Return a lowered *function* as an optimized program whose memory is placed and checked.
+
+    Passes called *without* do not run.
+    """
+    return run_to(Program, function, program_order(backend, pipeline, without), observer)
 
 
 def compile_function(
@@ -136,11 +150,14 @@ def compile_function(
     threads: int,
     pipeline: Pipeline = pipelines.INFERENCE,
     program_pipeline: Pipeline | None = None,
+    without: Collection[str] = (),
     observer: Observer | None = None,
 ) -> Compilation:
     """Compile a graph: all of its order, then those of its program, then the backend's code."""
-    lowered = lower_for(function, backend, pipeline=pipeline, observer=observer)
-    program = build_program(lowered, backend, pipeline=program_pipeline, observer=observer)
+    lowered = lower_for(function, backend, pipeline=pipeline, without=without, observer=observer)
+    program = build_program(
+        lowered, backend, pipeline=program_pipeline, without=without, observer=observer
+    )
     return make_compilation(lowered, program, backend, threads=threads, observer=observer)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from glow_nb.api import compile as compile
 from glow_nb.api import load as load
 from glow_nb.api import load_module as load_module
-from glow_nb.api import print_ir as print_ir
 from glow_nb.backends import Backend as Backend
 from glow_nb.backends import Cpu as Cpu
 from glow_nb.backends.interpreter import Interpreter as Interpreter
@@ -59,3 +58,4 @@ from glow_nb.passes import Step as Step
 from glow_nb.pipelines import INFERENCE as INFERENCE
 from glow_nb.pipelines import INSTRUCTIONS as INSTRUCTIONS
 from glow_nb.pipelines import TRAINING as TRAINING
+from glow_nb.printing import print_ir as print_ir

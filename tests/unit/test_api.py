@@ -82,7 +82,7 @@ def test_levels_of_a_network(capsys: pytest.CaptureFixture[str]) -> None:
         ("net", "graph", "level='graph': give 'hlir', 'llir' or 'source'"),
         ("from program", "hlir", "level='hlir': .* was compiled from a program"),
         ("function", "hlir", "level='hlir': func @main.* is no network and has one level"),
-        (3, None, "3 is a int; give a Function"),
+        (3, None, "3 is no IR; give a Function"),
     ],
 )
 def test_what_has_no_text_is_refused(ir: object, level: str | None, message: str) -> None:
