@@ -75,10 +75,8 @@ def name_feeds(
         return feeds
     for name in feeds:
         if name not in names and name not in defaults:
-            known = [*names, *defaults]
-            raise FeedError(
-                f"unknown input {name!r}{closest(str(name), known)}; the inputs are {known}"
-            )
+            meant = closest(str(name), [*names, *defaults])  # an old model may have hundreds
+            raise FeedError(f"unknown input {name!r}{meant}; the inputs are {list(names)}")
     missing = [name for name in names if name not in feeds]
     if missing:
         raise FeedError(f"input(s) {missing} are not fed; the network has {list(names)}")
