@@ -42,19 +42,24 @@ def chain_of_branches(count: int) -> onnx.ModelProto:
 
 
 def loop_of_calls(op: str, steps: int, functions: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model with a Scan or Loop of *steps* that calls the first of *functions*."""
+    """Return a model with a Scan or Loop of *steps* that calls the first of *functions*.
+
+    A "While" is a Loop that computes its condition.
+    """
     info = helper.make_empty_tensor_value_info
-    call = helper.make_node("F0", ["s"], ["t"], domain="local")
+    nodes = [helper.make_node("F0", ["s"], ["t"], domain="local")]
     if op == "Scan":
         ends = ["s", "e"], ["t"]
         node = helper.make_node("Scan", ["x", "x"], ["y"], num_scan_inputs=1)
         inputs = [value("x", (steps, 1))]
     else:
-        ends = ["i", "g", "s"], ["g", "t"]
+        ends = ["i", "g", "s"], ["g" if op == "Loop" else "h", "t"]
+        if op == "While":
+            nodes.append(helper.make_node("Or", ["g", "g"], ["h"]))
         node = helper.make_node("Loop", ["n", "", "x"], ["y"])
         inputs = [value("x", (2, 3))]
     names_in, names_out = ends
-    body = helper.make_graph([call], "body", list(map(info, names_in)), list(map(info, names_out)))
+    body = helper.make_graph(nodes, "body", list(map(info, names_in)), list(map(info, names_out)))
     node.attribute.append(helper.make_attribute("body", body))
     limit = helper.make_tensor("n", TensorProto.INT64, (), [steps])
     made = model([node], inputs, weights=[limit], opset_imports=OPSETS)

@@ -21,6 +21,7 @@ from tests.unit.importers.complaints import complaint
         (chain_of_functions(7, 12), sum(12**n for n in range(1, 8))),
         (chain_of_branches(28), 3 * 2**28 - 3),
         (loop_of_calls("Scan", 40_000, chain_of_functions(1, 3)), 160_000),
+        (loop_of_calls("Loop", 1_000, chain_of_functions(1, 60)), 61_000),
     ],
 )
 def test_too_many_nodes_are_counted_and_none_is_imported(
@@ -43,11 +44,11 @@ def test_steps_of_a_loop_count_where_only_they_show_how_many_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(expansion, "MAX_NODES", 100)
-    model = loop_of_calls("Loop", 50, chain_of_functions(1, 3))
-    assert "make 104 nodes of the model, at most 100 are imported" in complaint(
+    model = loop_of_calls("While", 50, chain_of_functions(1, 3))
+    assert "make 105 nodes of the model, at most 100 are imported" in complaint(
         model, TooManyNodesError
     )
-    assert import_onnx(loop_of_calls("Loop", 20, chain_of_functions(1, 3))).outputs
+    assert import_onnx(loop_of_calls("While", 20, chain_of_functions(1, 3))).outputs
 
 
 def test_nodes_of_the_graph_itself_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from glow_nb.hlir.graph import Value
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
+from glow_nb.importers.onnx.unrolling import MAX_STEPS
 from glow_nb.types import TensorType
 
 
@@ -149,6 +150,8 @@ def loop(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
         steps = ctx.known_integer(limit, "the number of steps")
     collected = _collected(ctx, body, 1 + len(states))
     going = condition if condition is not None else ctx.constant(np.array(True))
+    if steps is not None and steps <= MAX_STEPS and _never_ends_early(body):
+        ctx.check_steps(body, steps)
     step = 0
     with ctx.unrolling.loop(steps) as count_step:
         while (steps is None or step < steps) and _holds(ctx, going):
@@ -176,6 +179,17 @@ def _operands(
         for value, rank in zip(scalars, ranks, strict=False)
     ]
     return [*fitting, *states]
+
+
+def _never_ends_early(body: onnx.GraphProto) -> bool:
+    """Return whether each step hands on the condition that it got."""
+    if len(body.input) < 2:
+        return False  # which is told when it is imported
+    given, handed_on = body.input[1].name, body.output[0].name
+    return given == handed_on or any(
+        node.op_type == "Identity" and (*node.input, *node.output) == (given, handed_on)
+        for node in body.node
+    )
 
 
 def _holds(ctx: Context, condition: Value) -> bool:
