@@ -130,7 +130,7 @@ class Engine:
 
     def _sized(self, source: Function) -> SizedModel:
         function = without_mode(source)
-        self.selection = select(function, self._trained, self._frozen)
+        self.selection = select(function, self._trained, self._frozen, self._states)
         weights = self.selection.weights
         for kind in {weight.type.kind for weight in weights}:
             self._optimizer.check_kind(kind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -50,13 +50,19 @@ class Selection:
         return text
 
 
-def select(function: Function, trained: Sequence[str] | None, frozen: Sequence[str]) -> Selection:
+def select(
+    function: Function,
+    trained: Sequence[str] | None,
+    frozen: Sequence[str],
+    chosen_before: Container[str] = (),
+) -> Selection:
     """Return which constants of floats of *function* are trained.
 
     Those are what *trained* names, by default all weights but what is no parameter: constants that
     are not finite, or masks; of one element, unless a layer has them as its bias, filter or scale;
     and those that no gradient comes to, as they reach the outputs through comparisons, shapes and
-    conversions to integers alone. In either case, not what *frozen* names.
+    conversions to integers alone. In either case, not what *frozen* names. What was
+    *chosen_before*, for other sizes of the network, is chosen again without a look at its numbers.
 
     Raises:
         OptionError: A pattern fits nothing, or nothing is left.
@@ -71,7 +77,8 @@ def select(function: Function, trained: Sequence[str] | None, frozen: Sequence[s
     left: list[tuple[str, str]] = []
     for weight in known:
         if trained is None:
-            reason = reasons.against(weight)
+            is_known = weight.name in chosen_before
+            reason = None if is_known else reasons.against(weight)
         else:
             reason = None if _fits_any(weight, trained) else "not in trained="
         if reason is None and _fits_any(weight, frozen):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import numpy as np
 import onnx
 import pytest
+from click.testing import CliRunner
 from onnx import numpy_helper
 
 import glow_nb
+from glow_nb.cli import main
+from glow_nb.commands.train import OPTIMIZERS, train
 from glow_nb.types import Array
 from tests.unit.commands.samples import call, fails
 from tests.unit.train.networks import corners, normalized_model, perceptron
@@ -103,3 +107,19 @@ def test_data_that_do_not_fit(tmp_path: Path) -> None:
     np.savez(data, images=np.ones(3), labels=np.ones(3))
     options = ("--data", data, "--loss", "squares", "--epochs", 1, "--output", tmp_path / "o.onnx")
     assert "it must hold the inputs ['x'] and one array more" in fails("train", model, *options)
+
+
+def test_the_help_tells_the_defaults_of_the_optimizers() -> None:
+    """They are written there in words, and stand in the classes."""
+    help = " ".join(CliRunner().invoke(main, ["train", "--help"]).output.split())
+    rates = {name: made().rate for name, made in OPTIMIZERS.items()}
+    decays = {name: made().weight_decay for name, made in OPTIMIZERS.items()}
+    assert rates == {name: 0.001 if "adam" in name else 0.01 for name in OPTIMIZERS}
+    assert decays == {name: 0.01 if name == "adamw" else 0.0 for name in OPTIMIZERS}
+    assert "[default: 0.001 for adam and adamw, 0.01 for the others]" in help
+    assert "[default: 0.01 for adamw, 0 for the others]" in help
+
+
+def test_each_option_of_train_is_explained() -> None:
+    options = [p for p in train.params if isinstance(p, click.Option)]
+    assert [option.name for option in options if not option.help] == []
