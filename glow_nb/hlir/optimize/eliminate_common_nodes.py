@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 
 from glow_nb.hlir.graph import Constant, Function, Node, Value
@@ -50,7 +52,7 @@ class _KnownConstants:
 
     def __init__(self) -> None:
         self._first: dict[Value, Value] = {}
-        self._alike: dict[object, list[Constant]] = {}
+        self._alike: dict[tuple[object, ...], Constant] = {}
 
     def first_alike(self, value: Value) -> Value:
         """Return the first constant that is the same as *value*, perhaps itself."""
@@ -62,17 +64,14 @@ class _KnownConstants:
         match value:
             case Constant(payload=NodeRecipe(node=node)):
                 # What is still to be made is the same if it is made alike.
-                key = structural_key(node, self.first_alike)
+                return self._alike.setdefault(structural_key(node, self.first_alike), value)
             case Constant(payload=payload) if payload is not None:
                 key = (value.type, _sample(value))
-            case _:
-                return value
-        alike = self._alike.setdefault(key, [])
-        is_made_alike = isinstance(value.payload, NodeRecipe)
-        for other in alike:
-            if is_made_alike or _same_bits(other, value):
-                return other
-        alike.append(value)
+                seems = self._alike.setdefault(key, value)
+                if seems is value:
+                    return value
+                self._alike.setdefault((*key, _digest(seems)), seems)
+                return self._alike.setdefault((*key, _digest(value)), value)
         return value
 
 
@@ -84,6 +83,8 @@ def _sample(constant: Constant) -> bytes:
     return array[np.unravel_index(places, array.shape)].tobytes() if array.ndim else array.tobytes()
 
 
-def _same_bits(left: Constant, right: Constant) -> bool:
-    a, b = (np.ascontiguousarray(c.array).reshape(-1).view(np.uint8) for c in (left, right))
-    return bool(np.array_equal(a, b))
+@per_item
+def _digest(constant: Constant) -> bytes:
+    """Return what tells all numbers apart, to every bit."""
+    numbers = np.ascontiguousarray(constant.array).reshape(-1).view(np.uint8)
+    return hashlib.sha256(numbers.data).digest()

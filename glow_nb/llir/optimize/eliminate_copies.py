@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from glow_nb.llir.in_place import is_same_memory
 from glow_nb.llir.instructions.shape import CopyInst
+from glow_nb.llir.overlaps import Overlaps, best_period
 from glow_nb.llir.program import (
     Activation,
     Bound,
@@ -157,8 +158,8 @@ def _uses_of(instructions: Mapping[int, Instruction]) -> Iterator[_Use]:
 def _is_right(value: Sequence[_Use], copies: Sequence[_Use], others: Sequence[_Use]) -> bool:
     """True if the uses of a value may be where *copies* put it, and *others* use memory, too.
 
-    What a copy reads is not written afterwards, and where others need the same memory, they come
-    after all uses of the value and after the copies.
+    Those lie in one region. What a copy reads is not written afterwards, and where others need the
+    same memory, they come after all uses of the value and after the copies.
     """
     for use in value:
         if use.writes and any(c.number < use.number and _meet(c, use) for c in copies):
@@ -166,8 +167,15 @@ def _is_right(value: Sequence[_Use], copies: Sequence[_Use], others: Sequence[_U
     needed = [*value, *copies]
     last = max(use.number for use in needed)
     early = [other for other in others if other.number <= last]
+    root = early[0].place.root if early else None
+    there = [use for use in needed if use.place.root is root]
+    at: Overlaps[_Use] = Overlaps(best_period(use.place for use in there))
+    for use in there:
+        at.add(use.place, use)
     return not any(
-        other.number <= use.number and _meet(other, use) for other in early for use in needed
+        other.number <= use.number and (other.writes or use.writes)
+        for other in early
+        for use in at.overlapping(other.place)
     )
 
 

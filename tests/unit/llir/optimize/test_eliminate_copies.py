@@ -10,10 +10,11 @@ from glow_nb.backends import backend_named
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.llir.allocate import allocate
+from glow_nb.llir.generate import generate
 from glow_nb.llir.parse import parse_program
-from glow_nb.llir.program import Program
+from glow_nb.llir.program import Buffer, Program
 from glow_nb.llir.stack import members_of
-from glow_nb.llir.verify import verify
+from glow_nb.llir.verify import may_overlap, verify
 from glow_nb.types import Array
 from tests.passes_for_cpu import run_passes
 from tests.unit.llir.sampling import check_program
@@ -380,3 +381,23 @@ def test_outputs_that_show_one_value_are_copies_of_the_first(outputs: int) -> No
     members = [member for instruction in program.work for member in members_of(instruction)]
     assert [member.opcode for member in members].count("copy") == outputs - 1
     assert not program.activations
+
+
+@pytest.mark.parametrize("count", [10, 40])
+def test_a_value_that_is_put_in_many_places_meets_only_what_lies_there(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Buffer] = []
+
+    def counted(left: Buffer, right: Buffer) -> bool:
+        asked.append(left)
+        return may_overlap(left, right)
+
+    for module in ("overlaps", "optimize.eliminate_copies"):
+        monkeypatch.setattr(f"glow_nb.llir.{module}.may_overlap", counted)
+    builder = Builder("places")
+    x = builder.input("x", "float32<4 x 8>")
+    one, other = builder.emit(ops.Softmax(x, axis=1)), builder.emit(ops.Softmax(x, axis=0))
+    builder.save(builder.emit(ops.Concat((one, other) * count, axis=0)), "y")
+    run_passes(generate(builder.function()), ("eliminate_copies",))
+    assert len(asked) < 12 * count
