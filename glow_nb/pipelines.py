@@ -7,6 +7,7 @@ from glow_nb.passes import Pipeline, Repeat
 INFERENCE: Pipeline = (
     "eliminate_dead_nodes",  # an importer may leave nodes that nothing reads
     "lower_batch_norm_training",  # passes know moments and the normalization for inference
+    "split_recurrent_layers",  # their product with the inputs is a product as any other
     "sink_dequantizes",  # tables of embeddings stay integers
     "raise_quantized_products",  # before constants are folded, which makes floats of weights
     "raise_dequantizing_products",  # likewise, of what no quantized activation is multiplied with

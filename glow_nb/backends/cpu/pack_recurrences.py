@@ -10,6 +10,7 @@ from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.recurrence.cells import Cell
 from glow_nb.hlir.recurrence.panels import emit_panels
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rounding import in_float32, is_narrow
 from glow_nb.kernels.recurrence.plan import panel_width
 from glow_nb.kernels.target import Target
 
@@ -18,7 +19,8 @@ from glow_nb.kernels.target import Target
 def pack_recurrences(function: Function, *, target: Target | None = None) -> Function:
     """Lay recurrent weights out in panels as wide as the kernels' register tiles.
 
-    Constant weights are packed at compile time. *target* is the processor, by default this one. ::
+    Constant weights are packed at compile time. *target* is the processor, by default this one.
+    Loops over 16-bit floats become loops over float32. ::
 
         %y = recurrence(%x, %w : <1 x 64 x 256>, ...) {cell = "lstm", ..., panel = 0}
         ->
@@ -27,7 +29,10 @@ def pack_recurrences(function: Function, *, target: Target | None = None) -> Fun
     """
     chosen = target or Target.host()
 
-    def rule(node: Node, rewriter: Rewriter) -> Replacement:
+    def widen(node: Node, rewriter: Rewriter) -> Replacement:
+        return in_float32(node, rewriter) if is_narrow(node.type) else None
+
+    def pack(node: Node, rewriter: Rewriter) -> Replacement:
         if not isinstance(node, Recurrence | RecurrenceGradient) or node.panel:
             return None
         cell, turned = Cell.of(node), isinstance(node, RecurrenceGradient)
@@ -40,4 +45,5 @@ def pack_recurrences(function: Function, *, target: Target | None = None) -> Fun
         )
         return packed.results
 
-    return rewrite(function, rule, Recurrence, RecurrenceGradient)
+    loops = (Recurrence, RecurrenceGradient)
+    return rewrite(rewrite(function, widen, *loops), pack, *loops)

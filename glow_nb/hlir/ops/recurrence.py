@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.families import fitted, require_kind, wide
+from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, wide
 from glow_nb.hlir.recurrence.activations import ACTIVATIONS
 from glow_nb.hlir.recurrence.cells import (
     BIDIRECTIONAL,
@@ -42,7 +42,6 @@ Direction = Annotated[str, OneOf(FORWARD, REVERSE, BIDIRECTIONAL)]
 Activations = Annotated[tuple[str, ...], OneOf(*ACTIVATIONS)]
 
 LENGTHS = frozenset({ElementKind.INT32})
-_KINDS = frozenset({ElementKind.FLOAT32, ElementKind.FLOAT64})
 _STEP_OPERATIONS = 6
 """Operations of a gate beside its product, about."""
 
@@ -224,7 +223,7 @@ def check_loop(node: Any) -> tuple[int, int, int, int]:
     """Check what the loops of both passes share; return steps, B, D and H."""
     check_cell(node)
     inputs: TensorType = node.inputs.type
-    require_kind(node, "inputs", inputs, _KINDS)
+    require_kind(node, "inputs", inputs, FLOATS)
     directions, gates = len(directions_of(node.direction)), GATES[node.cell]
     node.require(
         inputs.rank == 4 and inputs.shape[3] % gates == 0,

@@ -35,7 +35,8 @@ from glow_nb.types import Array, TensorType
 class RecurrentLayer(Node):
     """A recurrent layer: a product of all inputs with the weights, then a :class:`Recurrence`.
 
-    ``input`` is ``[steps, B, features]``, ``weights`` ``[D, gates * H, features]``, ``recurrent``
+    ``input`` is ``[steps, B, features]``, ``weights`` ``[D, gates * H, features]`` (without them,
+    ``input`` is that product already, with ``D * gates * H`` features), ``recurrent``
     ``[D, gates * H, H]``, ``bias`` ``[D, 2 * gates * H]`` (of the inputs, then of the states),
     ``peepholes`` ``[D, 3 * H]``, ``lengths`` ``[B]``, and the first states ``hidden`` and, of an
     LSTM, ``memory`` ``[D, B, H]``. The results are the hidden states of all steps,
@@ -53,7 +54,7 @@ class RecurrentLayer(Node):
     """
 
     input: Value
-    weights: Value
+    weights: Value | None
     recurrent: Value
     bias: Value | None
     lengths: Value | None
@@ -83,6 +84,11 @@ class RecurrentLayer(Node):
         size = recurrent.shape[2]
         states = (directions, rows, size)
         self._check("recurrent", input.with_shape((directions, gates * size, size)))
+        width = directions * gates * size
+        self.require(
+            self.weights is not None or features == width,
+            f"'input' is {input}, but without 'weights' must have {width} features",
+        )
         self._check("weights", input.with_shape((directions, gates * size, features)))
         self._check("bias", input.with_shape((directions, 2 * gates * size)))
         self._check("hidden", input.with_shape(states))
@@ -111,7 +117,7 @@ class RecurrentLayer(Node):
     def evaluate(
         self,
         input: Array,
-        weights: Array,
+        weights: Array | None,
         recurrent: Array,
         bias: Array | None,
         lengths: Array | None,
@@ -121,14 +127,17 @@ class RecurrentLayer(Node):
     ) -> tuple[Array, ...]:
         steps, directions, rows, size = self.result_types[0].shape
         width = GATES[self.cell] * size
-        x = np.einsum("tbf,dgf->tbdg", wide(input), wide(weights))
+        x = wide(input)
+        if weights is not None:
+            x = x @ wide(weights).reshape(directions * width, x.shape[2]).T
+        x = x.reshape(steps, rows, directions, width)
         reset_bias = None
         if bias is not None:
             of_inputs, of_states = wide(bias[:, :width]), wide(bias[:, width:])
             if self.resets_product:
                 reset_bias = of_states[:, 2 * size :].copy()
                 of_states[:, 2 * size :] = 0
-            x += of_inputs + of_states
+            x = x + of_inputs + of_states
         zeros = np.zeros((directions, rows, size))
         firsts = (hidden, memory)[: len(self.result_types) - 1]
         initial = np.stack([zeros if first is None else wide(first) for first in firsts])
@@ -150,7 +159,8 @@ class RecurrentLayer(Node):
     def cost(self) -> Cost:
         steps, directions, rows, size = self.result_types[0].shape
         elements = steps * rows * directions * GATES[self.cell] * size
-        return Cost(elements * (self.input.type.shape[2] + size), 7 * elements)
+        features = self.input.type.shape[2] if self.weights is not None else 0
+        return Cost(elements * (features + size), 7 * elements)
 
 
 @lowers(RecurrentLayer)
@@ -181,15 +191,23 @@ def lower_recurrent_layer(node: RecurrentLayer, rewriter: Rewriter) -> tuple[Val
     return shown, *_emit_lasts(node, rewriter, states, initial)
 
 
+def emit_input_product(node: RecurrentLayer, builder: Rewriter) -> Value:
+    """Emit the product of the inputs and their weights, ``[steps * B, D * gates * H]``."""
+    steps, rows, features = node.input.type.shape
+    flat = builder.emit(Reshape(node.input, (steps * rows, features)))
+    if node.weights is None:
+        return flat
+    directions, width, _ = node.weights.type.shape
+    matrix = builder.emit(Reshape(node.weights, (directions * width, features)))
+    return builder.emit(MatMul(flat, builder.emit(Transpose(matrix, (1, 0)))))
+
+
 def _emit_inputs(node: RecurrentLayer, builder: Rewriter) -> tuple[Value, Value | None]:
     """Emit what the gates get from the inputs, and the bias of a product that is reset."""
     emit = builder.emit
-    steps, rows, features = node.input.type.shape
+    steps, rows, _ = node.input.type.shape
     directions, width, size = node.recurrent.type.shape
-    flat = emit(Reshape(node.input, (steps * rows, features)))
-    matrix = emit(Reshape(node.weights, (directions * width, features)))
-    product: Value = emit(MatMul(flat, emit(Transpose(matrix, (1, 0)))))
-    reset_bias = None
+    product, reset_bias = emit_input_product(node, builder), None
     if node.bias is not None:
         of_states = emit_slice(builder, node.bias, 1, width, 2 * width)
         if node.resets_product:

@@ -15,6 +15,7 @@ from typing import Any
 
 from glow_nb.alignment import aligned_bytes
 from glow_nb.errors import UnsupportedError
+from glow_nb.hlir.ops.families import NARROW_FLOATS
 from glow_nb.hlir.ops.recurrence import directions_of
 from glow_nb.hlir.recurrence.cells import Cell
 from glow_nb.hlir.recurrence.panels import packed_elements, parts_of
@@ -68,9 +69,11 @@ class RecurrencePlan:
         """Return the plan for a loop whose weights are packed.
 
         Raises:
-            UnsupportedError: They are not, or not in panels of whole vectors.
+            UnsupportedError: They are not, or not in panels of whole vectors, or of 16-bit floats.
         """
         cell, kind = Cell.of(instruction), instruction.inputs.type.kind
+        if kind in NARROW_FLOATS:
+            raise UnsupportedError(f"recurrence of {kind.value}: no kernel; convert to float32")
         steps, rows, _, width = instruction.inputs.type.shape
         lanes, panel = lanes_of(kind, target), instruction.panel
         if panel == 0 or panel % lanes:

@@ -43,7 +43,7 @@ def layer(op: str = "RNN", lengths: list[int] | None = None, **options: Any) -> 
         "weights": weights,
         "outputs": ["y", "last"],
     }
-    made: onnx.ModelProto = one(op, operands, weights=weights, **ends, **options)
+    made: onnx.ModelProto = one(op, operands, **ends, **options)
     return made
 
 

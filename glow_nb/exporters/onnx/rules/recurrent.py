@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from glow_nb.exporters.onnx.registry import exports
 from glow_nb.exporters.onnx.writer import Writer
 from glow_nb.hlir import ops
@@ -18,16 +20,24 @@ _FLAGS = {GRU: "linear_before_reset", LSTM: "input_forget"}
 
 def _has_elements(node: ops.RecurrentLayer) -> bool:
     """True if no axis is empty, of which ONNX says little."""
-    return all((node.type.size, *node.weights.type.shape))
+    return node.type.size > 0 and node.input.type.size > 0
 
 
 @exports(ops.RecurrentLayer, says=_has_elements)
 def recurrent_layer(ctx: Writer, node: ops.RecurrentLayer) -> tuple[Value, ...]:
     """A recurrent layer with its weights."""
-    operands = [node.input, node.weights, node.recurrent, node.bias, node.lengths, node.hidden]
+    weights = node.weights or _identities(ctx, node)
+    operands = [node.input, weights, node.recurrent, node.bias, node.lengths, node.hidden]
     if node.cell == LSTM:
         operands += [node.memory, node.peepholes]
     return ctx.steps(node.cell.upper(), node.result_types, *operands, **_attributes(node))
+
+
+def _identities(ctx: Writer, node: ops.RecurrentLayer) -> Value:
+    """Return weights that hand each direction what its gates get."""
+    directions, width, _ = node.recurrent.type.shape
+    whole = np.eye(directions * width, dtype=node.type.kind.dtype)
+    return ctx.constant(whole.reshape(directions, width, directions * width))
 
 
 def _attributes(node: ops.RecurrentLayer) -> dict[str, Any]:
