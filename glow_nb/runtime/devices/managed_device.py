@@ -7,8 +7,9 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 
 from typing_extensions import override
 
@@ -154,7 +155,7 @@ class ManagedDevice(ABC):
         except FeedError as error:
             future.set_exception(error)
             return future
-        with self._lock:
+        with self._killed_if_interrupted(), self._lock:
             self._admit(run)
             self._waiting.append(run)
         self._dispatch()
@@ -212,6 +213,22 @@ class ManagedDevice(ABC):
         run.slot = self._free_slots.pop()
         self._begun.add(run)
 
+    @contextmanager
+    def _killed_if_interrupted(self, run: Run | None = None) -> Iterator[None]:
+        """Give the device up if an interrupt from the keyboard ends the statement.
+
+        What runs there might be counted for ever, or not at all. With a *run*, this is so only if
+        that has not ended by then.
+        """
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException:
+            if run is None or run in self._begun:
+                self.kill("it was interrupted as a run began or ended")
+            raise
+
     def _count_out(self, run: Run) -> None:
         """Let a *run* be one that has ended."""
         run.held.unfinished -= 1
@@ -220,7 +237,7 @@ class ManagedDevice(ABC):
 
     def _ended(self, run: Run, outcome: Outcome) -> bool:
         """Answer *run*; return False if it had ended before, as the device was given up."""
-        with self._lock:
+        with self._killed_if_interrupted(), self._lock:
             if run not in self._begun:
                 return False
             self._begun.remove(run)

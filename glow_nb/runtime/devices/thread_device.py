@@ -41,29 +41,33 @@ class ThreadDevice(ManagedDevice):
     def run(self, key: str, inputs: Sequence[Array]) -> list[Array]:
         """Do what ``submit(key, inputs).result()`` does, on this thread if the device is idle."""
         run = self._accept(key, inputs, None)
-        with self._lock:
-            engine = self._admit(run)
-            if not self._waiting and self._free_slots:
-                self._begin(run)
-            else:
-                run.future = Future()
-                self._waiting.append(run)
-        if run.future is None:
-            assert isinstance(engine, _ThreadEngine)
-            return self._run_here(engine, run)
-        self._dispatch()
-        return run.future.result()
-
-    def _run_here(self, engine: _ThreadEngine, run: Run) -> list[Array]:
-        outcome: Outcome = []  # of an interrupted run, which nobody is told of
-        try:
-            outcome = engine.outcome_of(run)
-        finally:  # an interrupt from the keyboard must not keep the slot
-            is_in_time = self._ended(run, outcome)
-        if not is_in_time:  # the device was given up meanwhile
-            raise run.death or self._death(run.held.key)
+        with self._killed_if_interrupted(run):
+            outcome = self._outcome_here(run)
+        if outcome is None:
+            self._dispatch()
+            assert run.future is not None
+            return run.future.result()
         if isinstance(outcome, GlowError):
             raise outcome
+        return outcome
+
+    def _outcome_here(self, run: Run) -> Outcome | None:
+        """Do *run* on this thread; return None if it has to wait."""
+        outcome: Outcome = []  # of an interrupted run, which nobody is told of
+        try:
+            with self._killed_if_interrupted(), self._lock:
+                engine = self._admit(run)
+                if self._waiting or not self._free_slots:
+                    run.future = Future()
+                    self._waiting.append(run)
+                    return None
+                self._begin(run)
+            assert isinstance(engine, _ThreadEngine)
+            outcome = engine.outcome_of(run)
+        finally:  # an interrupt from the keyboard must not keep the slot
+            is_in_time = run.future is not None or self._ended(run, outcome)
+        if not is_in_time:  # the device was given up meanwhile
+            raise run.death or self._death(run.held.key)
         return outcome
 
 

@@ -82,7 +82,7 @@ class HostManager:
         self._dispatcher = Dispatcher(self._schedule, self._recover, grace=grace)
         self._recovery = Recovery(self._provisioner, self._dispatcher)
         self._changing = threading.Lock()  # guards the two that follow
-        self._adding: set[str] = set()
+        self._adding: dict[str, object] = {}
         self._is_closed = self._has_ended = False
         try:
             self._dispatcher.start()
@@ -157,18 +157,20 @@ class HostManager:
         """Let nobody else add a network of this name meanwhile."""
         if not isinstance(name, str) or not name:
             raise OptionError(f"name={name!r:.80}: give a text that is not empty")
-        with self._changing:
-            self._require_open()
-            if name in self._schedule.networks or name in self._adding:
-                raise OptionError(
-                    f"network {name!r}: the host has one of this name; remove it, or give this one "
-                    "another name"
-                )
-            self._adding.add(name)
+        token = object()  # an interrupt may come at any place below
         try:
+            with self._changing:
+                self._require_open()
+                if name in self._schedule.networks or name in self._adding:
+                    raise OptionError(
+                        f"network {name!r}: the host has one of this name; remove it, or give this "
+                        "one another name"
+                    )
+                self._adding[name] = token
             yield
         finally:
-            self._adding.discard(name)
+            if self._adding.get(name) is token:
+                del self._adding[name]
 
     def _kept(self, name: str, flows: list[Dataflow]) -> list[Dataflow]:
         """Return the batch sizes that give the same bits; warn of those that do not."""

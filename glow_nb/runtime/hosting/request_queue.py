@@ -37,9 +37,20 @@ class RequestQueue:
                 f"network {self._name!r}: {self._waiting} requests wait, and no more than "
                 f"{self._limit} may (max_queued); try again later, or send fewer at a time"
             )
-        heapq.heappush(self._heap, (-request.priority, next(self._arrivals), request))
-        self._waiting += 1
-        self.rows += request.rows
+        try:
+            heapq.heappush(self._heap, (-request.priority, next(self._arrivals), request))
+            self._waiting += 1
+            self.rows += request.rows
+        except BaseException:  # an interrupt from the keyboard, perhaps before it was counted
+            self._leave_out(request)
+            raise
+
+    def _leave_out(self, request: Request) -> None:
+        """Let *request* not wait, and count all others again."""
+        self._heap = [e for e in self._heap if e[2].is_open and e[2] is not request]
+        heapq.heapify(self._heap)
+        self._waiting = len(self._heap)
+        self.rows = sum(waiting.rows for *_, waiting in self._heap)
 
     def head(self) -> Request | None:
         """Return the request that is next; None if none waits."""
