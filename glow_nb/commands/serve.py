@@ -114,7 +114,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 @click.option(
     "--stop-timeout",
     type=FiniteRange(0, 86_400, min_open=True),
-    default=10.0,
+    default=8.0,
     show_default=True,
     metavar="S",
     help="Seconds that requests under way have to end when the server is stopped; then they get "

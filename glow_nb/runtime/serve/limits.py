@@ -34,4 +34,4 @@ class Limits:
     reply_seconds: float = 30.0
     in_flight: int = 256
     connections: int = 1024
-    stop_seconds: float = 10.0
+    stop_seconds: float = 8.0
