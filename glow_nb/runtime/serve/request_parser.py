@@ -50,7 +50,8 @@ class RequestParser(h11.Connection):
             elif isinstance(event, h11.Request):
                 event = self._checked(event)
         except h11.RemoteProtocolError as error:
-            self.refusal = (error.error_status_hint, str(error))
+            reason = str(error).partition(": bytearray(")[0]  # which line it was is not repeated
+            self.refusal = (error.error_status_hint, reason)
             raise
         return event
 
@@ -63,6 +64,8 @@ class RequestParser(h11.Connection):
 
     def _checked(self, request: h11.Request) -> h11.Request:
         """Return *request* with its target in origin form; raise RemoteProtocolError if it lies."""
+        if request.http_version not in (b"1.0", b"1.1"):
+            raise h11.RemoteProtocolError("send HTTP/1.1 or HTTP/1.0", error_status_hint=505)
         names = {name for name, _ in request.headers}
         self._is_counted = b"content-length" in names
         self._frame_bytes = 0

@@ -137,6 +137,24 @@ def test_a_body_of_two_lengths_is_refused(port: int) -> None:
     assert b"HTTP/1.0 has no Transfer-Encoding" in exchange(port, old)
 
 
+@pytest.mark.parametrize(
+    ("head", "status", "reason"),
+    [
+        (b"GET /v2 HTTP/2.0\r\nHost: h", b"505", b": send HTTP/1.1 or HTTP/1.0"),
+        (b"GET /v2 HTTP/1.1\r\nHost: h\r\nA : b", b"400", b": illegal header line"),
+        (b"GET /v2 HTTP/1.1", b"400", b": Missing mandatory Host: header"),
+        (b"POST /v2 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip", b"501", b": Only Transfer-En"),
+    ],
+)
+def test_the_reason_of_a_refusal_is_said(
+    port: int, head: bytes, status: bytes, reason: bytes
+) -> None:
+    reply = exchange(port, head + b"\r\n\r\n")
+    assert reply.startswith(b"HTTP/1.1 " + status)
+    assert b"the request is not HTTP as it should be" + reason in reply
+    assert b"bytearray" not in reply
+
+
 @pytest.mark.parametrize("server", [b"http://h", b"HTTP://user@h:80", b"https://[::1]:8000"])
 def test_a_target_may_name_the_server(port: int, server: bytes) -> None:
     named = post(BODY).replace(b"POST /", b"POST " + server + b"/")
