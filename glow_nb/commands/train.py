@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +199,8 @@ def train(
         micro_batches=micro_batches,
         metrics={"accuracy": _accuracy} if loss == "softmax" else {},
     )
+    if trained:
+        _check_written(model, trainer.weights)
     names = trainer.inputs
     inputs, targets = _read_data(data, names)
     size = batch or trainer.batch or min(USUAL_BATCH, max(1, len(np.atleast_1d(targets))))
@@ -225,6 +227,22 @@ def _check_output(model: Path, output: Path) -> None:
         raise click.BadParameter(
             f"{output} is not named FILE{wanted}, as {model} is", param_hint="'--output'"
         )
+
+
+def _check_written(model: Path, weights: Iterable[str]) -> None:
+    """Raise OptionError if an ONNX model has no place for new numbers of one of its *weights*."""
+    if model.suffix == SUFFIX:
+        return
+    import onnx
+
+    graph = onnx.load(model, load_external_data=False).graph
+    places = {tensor.name for tensor in graph.initializer}
+    for name in weights:
+        if name not in places:
+            raise OptionError(
+                f"--train: {name!r} is no initializer of {model}, so its new numbers could not be "
+                "written; leave it out, or make it an initializer"
+            )
 
 
 def _optimizer(name: str, numbers: Mapping[str, float | None]) -> Optimizer:

@@ -58,7 +58,8 @@ def select(
 ) -> Selection:
     """Return which constants of floats of *function* are trained.
 
-    Those are what *trained* names, by default all weights but what is no parameter: constants that
+    Those are what *trained* names (patterns of weights, or the very names of other constants, such
+    as single numbers), by default all weights but what is no parameter: constants that
     are not finite, or masks; of one element, unless a layer has them as its bias, filter or scale;
     and those that no gradient comes to, as they reach the outputs through comparisons, shapes and
     conversions to integers alone. In either case, not what *frozen* names. What was
@@ -69,8 +70,10 @@ def select(
     """
     floats = [c for c in function.constants if c.type.kind.is_float]
     weights = [c for c in floats if c.is_weight]
-    known = weights if trained is None else floats
-    _check_patterns("trained", trained or (), floats, function)
+    known = weights
+    if trained is not None:
+        known = [c for c in floats if c.is_weight or c.name in trained]
+    _check_patterns("trained", trained or (), known, function)
     _check_patterns("frozen", frozen, known, function)
     reasons = _Reasons(function)
     chosen: list[Constant] = []
@@ -99,8 +102,8 @@ def _check_patterns(
     for pattern in patterns:
         if any(_fits(name, pattern) for name in names):
             continue
-        kinds = [c.type for c in function.constants if _fits(c.name, pattern) and c not in known]
-        is_kind = f" (it is {kinds[0]}, which is not trained)" if kinds else ""
+        others = [c.type for c in function.constants if c.name == pattern]
+        is_kind = f" (it is {others[0]}, which is not trained)" if others else ""
         raise OptionError(
             f"{option}: {pattern!r} fits no weight{closest(pattern, names)}{is_kind}; there are "
             f"{names!s:.1000}"

@@ -86,8 +86,8 @@ class Trainer:
                 that emits nodes and returns a float of one element.
             optimizer: How weights follow their gradients.
             threads: Cores that share the work; all that are available by default.
-            trained: Names of the constants of floats that are trained, or patterns such as
-                ``"head.*"``; by default the parameters, see above.
+            trained: Names of the weights that are trained, or patterns such as ``"head.*"``, and
+                names of other constants of floats; by default the parameters, see above.
             frozen: Names or patterns of weights that are not.
             seed: Of the order of samples, and of what the network draws at random.
             recompute: Compute cheap activations again on the way back where a step needs most

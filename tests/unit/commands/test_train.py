@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 import glow_nb
 from glow_nb.cli import main
@@ -123,3 +123,22 @@ def test_the_help_tells_the_defaults_of_the_optimizers() -> None:
 def test_each_option_of_train_is_explained() -> None:
     options = [p for p in train.params if isinstance(p, click.Option)]
     assert [option.name for option in options if not option.help] == []
+
+
+def test_a_constant_without_a_place_in_the_file_is_not_trained(tmp_path: Path) -> None:
+    path, data = write(tmp_path)
+    model = onnx.load(path)
+    model.graph.node.insert(
+        0, helper.make_node("Constant", [], ["two"], value=numpy_helper.from_array(TWO))
+    )
+    model.graph.node.append(helper.make_node("Mul", ["y", "two"], ["z"]))
+    model.graph.output[0].name = "z"
+    onnx.save(model, path)
+    function = glow_nb.load(path, shapes={"batch": 8})
+    (name,) = (c.name for c in function.constants if c.type.size == 2 and not c.is_weight)
+    options = ("--data", data, "--epochs", 1, *STEP, "--output", tmp_path / "trained.onnx")
+    said = fails("train", path, *options, "--train", name, "--train", "f*")
+    assert f"--train: {name!r} is no initializer of" in said
+
+
+TWO = np.array([2.0, 2.0], np.float32)
