@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper
 import glow_nb
 from glow_nb.cli import main
 from glow_nb.commands.train import OPTIMIZERS, train
+from glow_nb.hlir.graph import Function
 from glow_nb.types import Array
 from tests.unit.commands.samples import call, fails
 from tests.unit.train.networks import corners, normalized_model, perceptron
@@ -135,6 +136,7 @@ def test_a_constant_without_a_place_in_the_file_is_not_trained(tmp_path: Path) -
     model.graph.output[0].name = "z"
     onnx.save(model, path)
     function = glow_nb.load(path, shapes={"batch": 8})
+    assert isinstance(function, Function)
     (name,) = (c.name for c in function.constants if c.type.size == 2 and not c.is_weight)
     options = ("--data", data, "--epochs", 1, *STEP, "--output", tmp_path / "trained.onnx")
     said = fails("train", path, *options, "--train", name, "--train", "f*")
