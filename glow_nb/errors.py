@@ -37,6 +37,12 @@ def _shortened(text: str, most: int = MOST_LETTERS) -> str:
     return f"{text[:begin]}...({len(text) - begin - end:,} letters left out)...{text[-end:]}"
 
 
+def reason_of(error: Exception) -> str:
+    """Return what *error* says, without the number that the system has for it."""
+    told = error.strerror if isinstance(error, OSError) else None
+    return told or str(error) or type(error).__name__
+
+
 class GlowError(Exception):
     """Base of every error that glow_nb raises on purpose; each can be pickled."""
 

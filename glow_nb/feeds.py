@@ -12,7 +12,7 @@ import numpy as np
 from glow_nb.arguments import array_of_numbers, fits_as_it_is
 from glow_nb.errors import FeedError
 from glow_nb.misfits import fits, wrong_kind, wrong_shape
-from glow_nb.schema import closest
+from glow_nb.schema import closest, listed
 from glow_nb.types import Array, SymbolicType, TensorType
 
 if TYPE_CHECKING:
@@ -76,10 +76,10 @@ def name_feeds(
     for name in feeds:
         if name not in names and name not in defaults:
             meant = closest(str(name), [*names, *defaults])  # an old model may have hundreds
-            raise FeedError(f"unknown input {name!r}{meant}; the inputs are {list(names)}")
+            raise FeedError(f"unknown input {name!r}{meant}; the inputs are {listed(names)}")
     missing = [name for name in names if name not in feeds]
     if missing:
-        raise FeedError(f"input(s) {missing} are not fed; the network has {list(names)}")
+        raise FeedError(f"input(s) {missing} are not fed; the network has {listed(names)}")
     return feeds
 
 

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from glow_nb.arguments import as_path
-from glow_nb.errors import GlowError, ModelError, OptionError
+from glow_nb.errors import GlowError, ModelError, OptionError, reason_of
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
 from glow_nb.hlir.parse import parse_function, parse_module
@@ -275,11 +275,17 @@ def _storable(array: Array) -> Array:
 def load_constants(path: str | os.PathLike[str]) -> dict[str, Array]:
     """Read the constants that :func:`save_text` wrote."""
     try:
-        with open_regular(path) as stream, np.load(stream, allow_pickle=False) as archive:
+        with open_regular(path) as stream:
+            archive = np.load(stream, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise ModelError(
+                    f"{path}: not an archive of constants: it holds one array; write the text "
+                    "again, by glow_nb.save_text, which makes both files"
+                )
             names = json.loads(archive["arr_0"].tobytes())
             return {name: _restored(archive[f"c{i}"]) for i, name in enumerate(names)}
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError, MemoryError) as error:
-        raise ModelError(f"{path}: not an archive of constants: {error}") from error
+        raise ModelError(f"{path}: not an archive of constants: {reason_of(error)}") from error
 
 
 def _restored(array: Array) -> Array:

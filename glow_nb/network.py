@@ -23,7 +23,7 @@ from glow_nb.llir.program import Program
 from glow_nb.memory_limit import out_of_memory, within_memory
 from glow_nb.memory_report import MemoryReport, report_memory
 from glow_nb.outputs import Outputs
-from glow_nb.schema import closest
+from glow_nb.schema import closest, listed
 from glow_nb.state_files import load_state, save_state
 from glow_nb.state_store import StateStore
 from glow_nb.table import Table, html_text
@@ -59,7 +59,7 @@ class Network(ABC):
         if name not in functions:
             raise OptionError(
                 f"the network has no function {name!r}{closest(str(name), functions)}; it has "
-                f"{list(functions)}"
+                f"{listed(functions)}"
             )
         return functions[name]
 

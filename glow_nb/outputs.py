@@ -25,4 +25,4 @@ class Outputs(dict[str, Array]):
                 f"output {key}: outputs are found by their names; this one is outputs[{name!r}], "
                 "and list(outputs.values()) has all in order"
             )
-        raise NoOutputError(f"there is no output {key!r}; the outputs are {list(self)}")
+        raise NoOutputError(f"there is no output {key!r}; the outputs are {list(self) or 'none'}")

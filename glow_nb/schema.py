@@ -21,7 +21,7 @@ import difflib
 import inspect
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, wraps
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
@@ -359,6 +359,11 @@ def _bare(key: str | type | int) -> str:
 
 def _shown(key: str | type | int) -> str:
     return str(key) if isinstance(key, int) else repr(_bare(key))
+
+
+def listed(names: Iterable[object]) -> str:
+    """Return *names* as an error lists them: ``['x', 'y']``, or ``none``."""
+    return str(list(names) or "none")
 
 
 def closest(name: str, known: Any) -> str:

@@ -14,7 +14,7 @@ from glow_nb.conversion import converted, is_small_float
 from glow_nb.errors import OptionError
 from glow_nb.files import replace_file
 from glow_nb.regular_files import open_regular
-from glow_nb.schema import closest
+from glow_nb.schema import closest, listed
 from glow_nb.types import Array, ElementKind, TensorType
 
 METAVARS = {"--input": "NAME=FILE.npy", "--constant": "NAME=VALUE"}
@@ -120,7 +120,8 @@ def split_assignment(option: str, text: str, names: list[str]) -> tuple[str, str
         )
     name = text.partition("=")[0]
     raise OptionError(
-        f"{option} {text}: unknown input {name!r}{closest(name, names)}; the inputs are {names}"
+        f"{option} {text}: unknown input {name!r}{closest(name, names)}; "
+        f"the inputs are {listed(names)}"
     )
 
 

@@ -98,7 +98,10 @@ glow-nb bench model.onnx --shape batch=1 --shape sequence=128"""
 )
 @threads_option
 @click.option(
-    "--batch", type=click.IntRange(min=1), metavar="N", help="First dimension of every input."
+    "--batch",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="First dimension of every input.  [default: that of the model]",
 )
 @binding_options
 @seed_option

@@ -83,7 +83,7 @@ def bisect(
     threads: int | None,
     bindings: Bindings,
 ) -> None:
-    """Find the step, or the quantized value, that makes MODEL go wrong.
+    """Find the step, or quantized value, that makes MODEL wrong.
 
     MODEL is an ONNX file or IR text. It is run after each step that changed it: graphs with NumPy,
     programs in the interpreter, in the end the code of the backend. All must give what the imported

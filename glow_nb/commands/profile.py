@@ -67,7 +67,9 @@ glow-nb profile model.onnx --trace trace.json --roofline roofline.png"""
     help="Order of the kernels: as executed, or the largest first; loss is the time above the "
     "machine's limit.",
 )
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Print only N kernels.")
+@click.option(
+    "--top", type=click.IntRange(min=1), metavar="N", help="Print only N kernels.  [default: all]"
+)
 @click.option(
     "--json",
     "json_file",

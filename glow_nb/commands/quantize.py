@@ -67,6 +67,7 @@ glow-nb quantize model.onnx --ranges ranges.yaml --method mse --keep 'head*' \\
 @click.option(
     "--block",
     type=click.IntRange(min=1),
+    metavar="N",
     default=DEFAULT_BLOCK,
     show_default=True,
     help="Neighbouring rows of a weight that share a scale, with --weights-only.",
@@ -163,7 +164,7 @@ def quantize(
     picture: Path | None,
     bindings: Bindings,
 ) -> None:
-    """Write MODEL with integers where its operators have forms for them.
+    """Write MODEL with integers in the place of floats.
 
     The ranges come from 'glow-nb calibrate' on the same model. With --samples, both networks run: a
     table shows, value by value, signal to noise, the largest error, and the share of numbers

@@ -13,6 +13,7 @@ from glow_nb.commands.models import open_model
 from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Function
 from glow_nb.quant import equalize
+from glow_nb.schema import listed
 from glow_nb.source import Shapes as FeedShapes
 from glow_nb.source import Trained, as_source
 from glow_nb.types import Array
@@ -61,6 +62,6 @@ def samples_for(source: Trained, arrays: Mapping[str, Array], path: str) -> dict
     missing = [name for name in names if name not in arrays]
     if missing:
         raise OptionError(
-            f"data file {path}: it holds {list(arrays)}, but no array for the inputs {missing}"
+            f"data file {path}: it holds {listed(arrays)}, but no array for the inputs {missing}"
         )
     return {name: arrays[name] for name in names}

@@ -13,7 +13,7 @@ from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import ExampleCommand
 from glow_nb.errors import OptionError
 from glow_nb.extras import needing
-from glow_nb.schema import closest
+from glow_nb.schema import closest, listed
 from glow_nb.text import format_name
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     "--max-delay",
     type=FiniteRange(0, 3_600_000),
     default=0.0,
+    show_default=True,
     metavar="MS",
     help="Milliseconds that a batch waits for more rows.",
 )
@@ -239,7 +240,7 @@ def _load(served: ModelServer, bindings: Bindings) -> None:
     if unknown and not errors:
         raise OptionError(
             f"{unknown[0]!r} is given by --shape or --constant, but no model has an open size or "
-            f"an input of that name{closest(unknown[0], known)}; they have {sorted(known)}"
+            f"an input of that name{closest(unknown[0], known)}; they have {listed(sorted(known))}"
         )
 
 

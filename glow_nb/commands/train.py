@@ -17,6 +17,7 @@ from glow_nb.commands.options import ExampleCommand, seed_option_for, threads_op
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.errors import OptionError
 from glow_nb.files import SUFFIX, replace_file, save_text
+from glow_nb.schema import listed
 from glow_nb.train import (
     SGD,
     Adagrad,
@@ -262,7 +263,7 @@ def _read_data(path: str, names: list[str]) -> tuple[dict[str, Array], Array]:
     others = [name for name in arrays if name not in names]
     if missing or len(others) != 1:
         raise OptionError(
-            f"data file {path}: it holds {list(arrays)}; it must hold the inputs {names} and one "
+            f"data file {path}: it holds {listed(arrays)}; it must hold the inputs {names} and one "
             "array more, the targets"
         )
     return {name: arrays[name] for name in names}, arrays[others[0]]

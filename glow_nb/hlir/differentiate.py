@@ -22,7 +22,7 @@ from glow_nb.hlir.backward import PREFIX, Backward
 from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.save import Save
-from glow_nb.schema import closest, operands_of
+from glow_nb.schema import closest, listed, operands_of
 
 
 def differentiate(function: Function, wrt: Iterable[str], output: str | None = None) -> Function:
@@ -120,7 +120,7 @@ def _saved_value(function: Function, output: str | None) -> Value:
         if isinstance(node, Save) and node.output.name == wanted:
             return node.input
     raise GradientError(
-        f"function {function.name!r} has no output {wanted!r}; it has {names}"
+        f"function {function.name!r} has no output {wanted!r}; it has {listed(names)}"
         f"{closest(wanted, names)}"
     )
 

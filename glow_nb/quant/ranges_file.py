@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from glow_nb.errors import CalibrationError
+from glow_nb.errors import CalibrationError, reason_of
 from glow_nb.files import replace_file
 from glow_nb.quant.histogram import Histogram
 from glow_nb.quant.ranges import Ranges, ValueRange
@@ -67,7 +67,7 @@ def read_ranges(path: Path) -> Ranges:
     try:
         document = yaml.load(read_text(path), _Loader)
     except (OSError, UnicodeDecodeError) as error:
-        raise CalibrationError(f"{path}: cannot be read as ranges: {error}") from error
+        raise CalibrationError(f"{path}: cannot be read as ranges: {reason_of(error)}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise CalibrationError(f"{path}: not valid YAML: {reason:.200}") from error

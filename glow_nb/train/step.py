@@ -23,7 +23,7 @@ from glow_nb.hlir.rewrite import substitute
 from glow_nb.hlir.save import Save, is_update
 from glow_nb.hlir.terms import Term
 from glow_nb.pipelines import TRAINING
-from glow_nb.schema import closest, operands_of
+from glow_nb.schema import closest, listed, operands_of
 from glow_nb.train.losses import LossFunction
 from glow_nb.train.optimizers import Optimizer
 from glow_nb.train.sums import beside
@@ -90,7 +90,7 @@ def saved_as(function: Function, output: str | None) -> Save:
     for node in function.nodes:
         if isinstance(node, Save) and node.output.name == wanted:
             return node
-    raise OptionError(f"output={wanted!r}{closest(wanted, names)}: the network has {names}")
+    raise OptionError(f"output={wanted!r}{closest(wanted, names)}: the network has {listed(names)}")
 
 
 def with_loss(

@@ -10,7 +10,7 @@ import pytest
 
 from glow_nb import files
 from glow_nb.errors import GlowError, ModelError
-from glow_nb.files import load_text, save_text
+from glow_nb.files import load_constants, load_text, save_text
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -114,3 +114,13 @@ def test_the_text_that_a_link_leads_to_keeps_its_constants(tmp_path: Path) -> No
     for path in (held, link):
         np.testing.assert_array_equal(result(path), 1 + 7 * NUMBERS)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["latest.glow", "v1"]
+
+
+def test_one_array_beside_a_text_is_no_archive(tmp_path: Path) -> None:
+    with (tmp_path / "net.npz").open("wb") as stream:
+        np.save(stream, np.zeros(3))
+    with pytest.raises(ModelError, match="it holds one array; write the text again"):
+        load_constants(tmp_path / "net.npz")
+    with pytest.raises(ModelError, match=r"archive of constants: No such file") as caught:
+        load_constants(tmp_path / "absent.npz")
+    assert "Errno" not in str(caught.value)

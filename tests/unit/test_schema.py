@@ -18,6 +18,7 @@ from glow_nb.schema import (
     RuleTable,
     attributes_of,
     fields_of,
+    listed,
     map_operands,
     operands_of,
     structural_key,
@@ -140,3 +141,8 @@ def test_check_attributes_ignores_operands() -> None:
     check_attributes(Plain(None, 3))
     with pytest.raises(GlowError, match="'size' must be int, got 3.5"):
         check_attributes(Plain(None, 3.5))  # type: ignore[arg-type]
+
+
+def test_no_names_are_listed_as_none() -> None:
+    assert listed(["x", "y"]) == "['x', 'y']"
+    assert listed({}) == "none"

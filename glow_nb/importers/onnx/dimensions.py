@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 import onnx
 
 from glow_nb.errors import ModelError, OptionError, UnboundDimension, UnsupportedError
-from glow_nb.schema import closest
+from glow_nb.schema import closest, listed
 from glow_nb.types import Array, Dimensions, ElementKind, TensorType
 
 Shapes = Mapping[str, int | Sequence[int]]
@@ -179,7 +179,8 @@ def _check_symbol(place: str, name: str, size: int, symbols: AbstractSet[str]) -
     if name not in symbols:
         known = sorted(symbols)
         raise OptionError(
-            f"{place}: it has no symbolic dimension {name!r}{closest(name, known)}; it has {known}"
+            f"{place}: it has no symbolic dimension {name!r}{closest(name, known)}; "
+            f"it has {listed(known)}"
         )
     if size < 0:
         raise OptionError(f"{place}: dimension {name!r} cannot be {size}; give a size of 0 or more")

@@ -26,7 +26,7 @@ from glow_nb.importers.onnx.graph import GraphImporter
 from glow_nb.importers.onnx.model import Model
 from glow_nb.importers.onnx.scope import Scope, output_value
 from glow_nb.importers.onnx.tensors import kind_of
-from glow_nb.schema import closest
+from glow_nb.schema import closest, listed
 from glow_nb.types import Array, Dimensions, TensorType
 
 
@@ -115,7 +115,8 @@ class Importer(GraphImporter):
             if name not in scope.values:
                 known = [info.name for info in inputs]
                 raise ModelError(
-                    f"{place}: it has no input {name!r}{closest(name, known)}; it has {known}"
+                    f"{place}: it has no input {name!r}{closest(name, known)}; "
+                    f"it has {listed(known)}"
                 )
         shapes = self._input_shapes(signature)
         for info in given:

@@ -15,7 +15,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.child_process import ChildProcess, can_start
-from glow_nb.errors import DeviceError, MemoryLimitError, OptionError
+from glow_nb.errors import DeviceError, MemoryLimitError, OptionError, reason_of
 from glow_nb.kernels.host_caches import available_processors
 from glow_nb.memory_limit import within_memory
 from glow_nb.runtime.devices.channel import Channel, Frame, Verb, error_of
@@ -109,7 +109,7 @@ class _ProcessEngine:
         try:
             self._socket, self._theirs = socket.socketpair()
         except OSError as error:
-            raise DeviceError(f"{name}: its process does not start: {error}") from error
+            raise DeviceError(f"{name}: its process does not start: {reason_of(error)}") from error
         self._channel = Channel(self._socket)
         self._is_served = threading.Event()
         started: Future[ChildProcess] = Future()
@@ -167,7 +167,9 @@ class _ProcessEngine:
                 environment={"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
             )
         except OSError as error:
-            raise DeviceError(f"{self._name}: its process does not start: {error}") from error
+            raise DeviceError(
+                f"{self._name}: its process does not start: {reason_of(error)}"
+            ) from error
         self._theirs.close()
         try:
             self._wait_until_ready(child)
@@ -205,7 +207,8 @@ class _ProcessEngine:
             file = AnonymousFile(slots_bytes(inputs, outputs, SLOTS))
             slots = Slots(file.descriptor, inputs, outputs, SLOTS)
         except OSError as error:
-            raise MemoryLimitError(f"the system gave no memory to share ({error})") from error
+            problem = reason_of(error)
+            raise MemoryLimitError(f"the system gave no memory to share ({problem})") from error
         order = Frame(Verb.LOAD, held.number, text=held.key)
         self._ask(order, held, (program.descriptor, file.descriptor))
         self._networks[held.number], self._programs[held.number] = slots, program

@@ -29,7 +29,7 @@ from glow_nb.runtime.hosting.places import (
 )
 from glow_nb.runtime.planning.partitioner import partition, runs_all_of
 from glow_nb.runtime.planning.partitioning import Part, Partitioning
-from glow_nb.schema import closest
+from glow_nb.schema import closest, listed
 
 Plans = Mapping[int, Function | Partitioning]
 """A network by its batch size: a graph for any device, or parts with a device for each."""
@@ -133,7 +133,7 @@ class Provisioner:
         if device is None:
             raise PartitionError(
                 f"network {name!r}: part {part.name!r} is planned for the device {part.device!r}"
-                f"{closest(part.device, devices)}; the host has {list(devices)}"
+                f"{closest(part.device, devices)}; the host has {listed(devices)}"
             )
         hosted = HostedPart(compile_part(part, device.device.description), part.seconds)
         return Bundle((hosted,), device, is_bound=True)

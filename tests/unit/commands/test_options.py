@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from glow_nb.backends import Backend, BackendOptions, Cpu
 from glow_nb.backends.interpreter import Interpreter
 from glow_nb.cli import main
+from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import backend_options
 from tests.unit.commands.samples import fails
 
@@ -61,3 +62,21 @@ def test_every_command_that_compiles_has_a_flag_for_each_option(name: str) -> No
 def test_a_size_is_given_once(again: str) -> None:
     message = fails("run", "model.onnx", "--shape", "batch=4", "--shape", again)
     assert message == f"Error: --shape {again}: batch=4 is given, too; leave one of them out\n"
+
+
+def test_help_of_all_commands_is_whole() -> None:
+    listing = CliRunner().invoke(main, ["--help"], terminal_width=80).stdout
+    commands = listing.partition("Commands:")[2]
+    assert len(commands.splitlines()) > len(main.commands)
+    assert "..." not in commands
+    for name, command in main.commands.items():
+        context = click.Context(command, info_name=name)
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert parameter.help, f"{name} {parameter.opts}"
+                record = parameter.get_help_record(context)
+                assert record is not None
+                assert "RANGE" not in record[0], f"{name} {parameter.opts}: name the value"
+                is_counted = isinstance(parameter.type, click.IntRange | FiniteRange)
+                if is_counted and parameter.get_default(context):
+                    assert "default" in record[1], f"{name} {parameter.opts}"
