@@ -268,7 +268,7 @@ def compile(
         PROGRAM_PASSES.check(program_pipeline)
     limit = whole_number("max_variants", max_variants, 1)
     if state is not None and not isinstance(state, StateStore):
-        raise OptionError(f"state={state!r:.80}: give the state of another network, net.state")
+        raise OptionError(f"state={described(state)}: give the state of another network, net.state")
     stopwatch = Stopwatch()
     chosen = backend_named(backend, threads=cores, winograd=winograd, tune=tune)
     stopwatch.lap("backend")

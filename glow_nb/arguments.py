@@ -22,6 +22,9 @@ Constants = Mapping[str, Array]
 _ADDRESS = re.compile(r"[A-Za-z][\w+.-]+:/")
 """The beginning of an address; one letter would be a drive."""
 
+MOST_SHOWN = 20
+"""Items of an argument that an error shows."""
+
 MOST_THREADS = 1024
 """A team of more threads takes longer to start and to meet than any machine is worth."""
 
@@ -35,7 +38,7 @@ def whole_number(name: str, value: object, least: int, most: int | None = None) 
     number = as_integer(value)
     if number is None or number < least or (most is not None and number > most):
         wanted = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise OptionError(f"{name}={value!r:.80}: give a whole number {wanted}")
+        raise OptionError(f"{name}={described(value)}: give a whole number {wanted}")
     return number
 
 
@@ -56,7 +59,7 @@ def truth(name: str, value: object) -> bool:
     """
     if isinstance(value, bool):
         return value
-    raise OptionError(f"{name}={value!r:.80}: give True or False")
+    raise OptionError(f"{name}={described(value)}: give True or False")
 
 
 def seconds(name: str, value: object, least: float = 0.0) -> float:
@@ -69,7 +72,7 @@ def seconds(name: str, value: object, least: float = 0.0) -> float:
         if math.isfinite(number) and number >= least:
             return number
     wanted = "a number of seconds" if least == -math.inf else f"{least:g} seconds or more"
-    raise OptionError(f"{name}={value!r:.80}: give {wanted}")
+    raise OptionError(f"{name}={described(value)}: give {wanted}")
 
 
 def as_shapes(shapes: object) -> Shapes | None:
@@ -77,7 +80,7 @@ def as_shapes(shapes: object) -> Shapes | None:
     if shapes is None:
         return None
     if not isinstance(shapes, Mapping):
-        raise OptionError(f"shapes={shapes!r:.80}: give a dict such as {{'batch': 8}}")
+        raise OptionError(f"shapes={described(shapes)}: give a dict such as {{'batch': 8}}")
     return {_name("shapes", name): _size(name, given) for name, given in shapes.items()}
 
 
@@ -103,7 +106,7 @@ def _size(name: str, given: object) -> int | tuple[int, ...]:
     sizes = tuple(size for size in numbers if size is not None and size >= 0)
     if len(sizes) < len(numbers):
         raise OptionError(
-            f"shapes={{{name!r}: {given!r:.80}}}: give a size of 0 or more, or a tuple of such"
+            f"shapes={{{name!r}: {described(given)}}}: give a size of 0 or more, or a tuple of such"
         )
     return sizes if is_shape else sizes[0]
 
@@ -113,7 +116,7 @@ def as_constants(constants: object) -> dict[str, Array]:
     if constants is None:
         return {}
     if not isinstance(constants, Mapping):
-        raise OptionError(f"constants={constants!r:.80}: give a dict of arrays by input name")
+        raise OptionError(f"constants={described(constants)}: give a dict of arrays by input name")
     return {
         _name("constants", name): array_of_numbers(
             OptionError, f"constants={{{name!r:.80}: ...}}", value
@@ -192,9 +195,18 @@ def as_path(path: object) -> Path:
 
 def described(value: object) -> str:
     """Return what errors call an argument: its text if that is short and says something."""
-    if isinstance(value, str | bytes | int | float | None | Path):
-        return f"{value!r:.80}"
-    return f"a {type(value).__name__}"
+    return f"{value!r:.80}" if _is_plain(value) else f"a {type(value).__name__}"
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether *value* is short to print: a word, a number, a class, or some of these."""
+    if isinstance(value, dict):
+        return len(value) <= MOST_SHOWN and all(map(_is_plain, (*value, *value.values())))
+    if isinstance(value, list | tuple | set | frozenset):
+        return len(value) <= MOST_SHOWN and all(map(_is_plain, value))
+    return value is None or isinstance(
+        value, str | bytes | bytearray | int | float | type | Path | np.generic
+    )
 
 
 def _has_bytes(text: str) -> bool:

@@ -29,6 +29,7 @@ from functools import lru_cache, partial
 from types import FunctionType, MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
+from glow_nb.arguments import described
 from glow_nb.errors import DefinitionError, GlowError, GlowWarning, OptionError, PassError
 from glow_nb.foreign import foreign, name_of
 from glow_nb.progress import report
@@ -128,7 +129,7 @@ def check_observer(observer: object) -> None:
             f"observer={name}: this is a class; give an observer made of it: {name}()"
         )
     if not callable(observer):
-        raise OptionError(f"observer={observer!r:.80}: give a function of one PassRun")
+        raise OptionError(f"observer={described(observer)}: give a function of one PassRun")
     if not _takes_one(observer):
         raise OptionError(
             f"observer={name_of(observer)}: it cannot be called with one argument; "
@@ -224,7 +225,7 @@ class PassRegistry(Generic[IR]):
     def check(self, pipeline: Pipeline) -> None:
         """Raise OptionError for an unknown pass or option, before anything runs."""
         if not isinstance(pipeline, tuple | list):
-            raise OptionError(f"pipeline {pipeline!r:.80}: {self._wanted}")
+            raise OptionError(f"pipeline {described(pipeline)}: {self._wanted}")
         for entry in pipeline:
             if not isinstance(entry, Repeat):
                 self._check_step(as_step(entry), entry)
@@ -348,7 +349,7 @@ def _check_kind(before: object, after: object) -> None:
     wanted = type(before)
     if not isinstance(after, wanted):
         raise GlowError(
-            f"it returned {after!r:.80} and not a {wanted.__name__}; "
+            f"it returned {described(after)} and not a {wanted.__name__}; "
             "a pass that changes nothing returns what it was given"
         )
 

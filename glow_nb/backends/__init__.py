@@ -7,6 +7,7 @@ from typing import Literal
 
 from typing_extensions import get_protocol_members
 
+from glow_nb.arguments import described
 from glow_nb.backends.backend import Backend, VariantBackend
 from glow_nb.backends.cpu.options import Cpu, Winograd
 from glow_nb.backends.options import BackendOptions
@@ -60,12 +61,12 @@ def backend_named(
     missing = sorted(get_protocol_members(Backend) - set(dir(chosen)))
     if isinstance(chosen, type) or "compile" in missing:
         raise OptionError(
-            f"backend={backend!r:.80}: give the name of one, its options such as glow_nb.Cpu(), "
-            "or a Backend"
+            f"backend={described(backend)}: give the name of one, its options such as "
+            "glow_nb.Cpu(), or a Backend"
         )
     if missing:
         raise OptionError(
-            f"backend={backend!r:.80}: it has no {', '.join(missing)}; "
+            f"backend={described(backend)}: it has no {', '.join(missing)}; "
             "let its class inherit from glow_nb.Backend, which has what most backends need"
         )
     return chosen

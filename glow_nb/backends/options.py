@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from typing import ClassVar, TypeVar
 
-from glow_nb.arguments import truth
+from glow_nb.arguments import described, truth
 from glow_nb.backends.backend import Backend
 from glow_nb.errors import OptionError
 
@@ -46,7 +46,7 @@ class BackendOptions(ABC):
             if not choices:
                 truth(known.name, value)
             elif not isinstance(value, str) or value not in choices:
-                raise OptionError(f"{known.name}={value!r:.80}: give one of {choices}")
+                raise OptionError(f"{known.name}={described(value)}: give one of {choices}")
 
     @abstractmethod
     def make(self, *, threads: int) -> Backend:

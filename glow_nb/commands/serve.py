@@ -36,6 +36,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
+    metavar="PORT",
     default=8000,
     show_default=True,
     help="Port to listen at; 0 for any that is free.",
