@@ -11,7 +11,7 @@ from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.device_example import DEVICE_EXAMPLE
 from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import ExampleCommand
-from glow_nb.errors import OptionError
+from glow_nb.errors import OptionError, bounded
 from glow_nb.extras import needing
 from glow_nb.schema import closest, listed
 from glow_nb.text import format_name
@@ -253,7 +253,8 @@ def _show(served: ModelServer) -> None:
                 ", ".join(f"{format_name(key)}: {type}" for key, type in side.items()) or "nothing"
                 for side in (model.inputs, model.outputs)
             )
-            click.echo(f"{format_name(name)}, version {version}: {types}; {_rows(model)}")
+            line = f"{format_name(name)}, version {version}: {types}; {_rows(model)}"
+            click.echo(bounded(line))
         first = next(iter(versions.values()))
         if first.file.configuration is not None:
             click.echo(

@@ -123,7 +123,6 @@ def ends(work: Callable[[], object]) -> bool:
 
 CALLS: dict[str, Callable[[HostManager], object]] = {
     "run": lambda host: host.run("double", row(1)),
-    "submit": lambda host: host.submit("double", row(1)).wait(),
     "add": lambda host: host.add_network("triple", scaled(3.0)),
     "remove": lambda host: host.remove_network("double"),
     "close": lambda host: host.close(),
@@ -143,6 +142,6 @@ def test_an_interrupt_at_any_line_leaves_a_host_that_can_be_closed(call: str) ->
                 CALLS[call](host)
         except KeyboardInterrupt as interrupt:
             lines, where = [number + 1], str(interrupt)
-        if call in ("run", "submit", "add"):
+        if call in ("run", "add"):
             assert ends(partial(host.run, "double", row(1))), where
         assert ends(partial(host.close, 1.0)), where
