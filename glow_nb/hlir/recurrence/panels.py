@@ -2,7 +2,8 @@
 
 A panel holds *width* neighbouring hidden elements: in each row, their columns of the first gate,
 then those of the next. The last panel is padded with zeros. The panels of one phase of a cell
-follow those of another. Of a gradient, the matrix is the transposed one, whose columns are hidden
+follow those of another; one with fewer gates has wider panels, so that these have as many columns.
+Of a gradient, the matrix is the transposed one, whose columns are hidden
 elements as well, and there is one "gate".
 """
 
@@ -19,20 +20,21 @@ from glow_nb.hlir.recurrence.cells import Phase
 from glow_nb.hlir.recurrence.cuts import emit_concat, emit_slice
 from glow_nb.types import Array
 
-Part = tuple[int, int]
-"""Rows of the matrix of a phase, and gates side by side in it."""
+Part = tuple[int, int, int]
+"""Rows of the matrix of a phase, gates side by side in it, and how many widths its panels have."""
 
 
-def parts_of(phases: Iterable[Phase], size: int, *, turned: bool) -> list[Part]:
+def parts_of(phases: Sequence[Phase], size: int, *, turned: bool) -> list[Part]:
     """Return the parts of the weights of *phases*, transposed if *turned*, of *size* elements."""
     if turned:
-        return [(phase.gates * size, 1) for phase in phases]
-    return [(size, phase.gates) for phase in phases]
+        return [(phase.gates * size, 1, 1) for phase in phases]
+    most = max(phase.gates for phase in phases)
+    return [(size, phase.gates, most // phase.gates) for phase in phases]
 
 
 def packed_elements(parts: Iterable[Part], size: int, width: int) -> int:
     """Return how many elements all panels of a direction have."""
-    return sum(rows * gates * _padded(size, width) for rows, gates in parts)
+    return sum(rows * gates * _padded(size, width * factor) for rows, gates, factor in parts)
 
 
 def _padded(size: int, width: int) -> int:
@@ -43,10 +45,12 @@ def plain_matrix(
     packed: Array, parts: Sequence[Part], size: int, width: int, *, turned: bool
 ) -> Array:
     """Return ``[D, elements]`` as the matrix ``[D, H, gates * H]`` that was packed."""
-    found, begin, directions, padded = [], 0, len(packed), _padded(size, width)
-    for rows, gates in parts:
+    found, begin, directions = [], 0, len(packed)
+    for rows, gates, factor in parts:
+        wide = width * factor
+        padded = _padded(size, wide)
         end = begin + rows * gates * padded
-        panels = packed[:, begin:end].reshape(directions, padded // width, rows, gates, width)
+        panels = packed[:, begin:end].reshape(directions, padded // wide, rows, gates, wide)
         apart = panels.transpose(0, 2, 3, 1, 4).reshape(directions, rows, gates, padded)
         matrix = apart[..., :size].reshape(directions, rows, gates * size)
         found.append(matrix.swapaxes(1, 2) if turned else matrix)
@@ -60,15 +64,17 @@ def emit_panels(
     """Emit ``[D, elements]`` of *matrix*, ``[D, H, gates * H]``; it folds if that is constant."""
     directions, size, _ = matrix.type.shape
     found: list[Value] = []
-    for phase, (rows, gates) in zip(phases, parts_of(phases, size, turned=turned), strict=True):
+    parts = parts_of(phases, size, turned=turned)
+    for phase, (rows, gates, factor) in zip(phases, parts, strict=True):
         begin, end = phase.first * size, (phase.first + phase.gates) * size
         part = emit_slice(builder, matrix, 2, begin, end)
         if turned:
             part = builder.emit(Transpose(part, (0, 2, 1)))
-        padded = _padded(size, width)
+        wide = width * factor
+        padded = _padded(size, wide)
         part = builder.emit(Reshape(part, (directions, rows, gates, size)))
         part = builder.emit(Pad(part, (0,) * 7 + (padded - size,)))
-        shape = (directions, rows, gates, padded // width, width)
+        shape = (directions, rows, gates, padded // wide, wide)
         part = builder.emit(Transpose(builder.emit(Reshape(part, shape)), (0, 3, 1, 2, 4)))
         found.append(builder.emit(Reshape(part, (directions, rows * gates * padded))))
     return emit_concat(builder, found, 1)
@@ -79,12 +85,13 @@ def emit_plain(
 ) -> Value:
     """Emit the matrix ``[D, H, gates * H]`` that was packed as *packed*, ``[D, elements]``."""
     directions, begin = packed.type.shape[0], 0
-    padded = _padded(size, width)
     found: list[Value] = []
-    for rows, gates in parts_of(phases, size, turned=turned):
+    for rows, gates, factor in parts_of(phases, size, turned=turned):
+        wide = width * factor
+        padded = _padded(size, wide)
         end = begin + rows * gates * padded
         part = emit_slice(builder, packed, 1, begin, end)
-        shape = (directions, padded // width, rows, gates, width)
+        shape = (directions, padded // wide, rows, gates, wide)
         part = builder.emit(Transpose(builder.emit(Reshape(part, shape)), (0, 2, 3, 1, 4)))
         part = builder.emit(Reshape(part, (directions, rows, gates, padded)))
         part = emit_slice(builder, part, 3, 0, size)

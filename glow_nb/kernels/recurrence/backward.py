@@ -73,7 +73,7 @@ class _Writer:
         parts["slopes"] = (plan.rows * self._slope_row, kind)
         parts |= {UP + phase.multiplied: (states, kind) for phase in plan.cell.phases[1:]}
         if "lengths" in self.given:
-            parts["ends"] = (plan.rows * plan.width, ElementKind.INT32)
+            parts["ends"] = (plan.rows * plan.widest, ElementKind.INT32)
         return Scratch(parts)
 
     @property
@@ -115,7 +115,7 @@ class _Writer:
     def _write_formulas(self, tag: str, phase: Phase) -> None:
         out, plan, code = self.out, self.plan, self._code_of(phase)
         is_last = phase is plan.cell.phases[-1]
-        for tile in self.walk.tiles(tag):
+        for tile in self.walk.tiles(tag, phase):
             if is_last:
                 self._write_totals(tile)
             if "lengths" in self.given:
@@ -191,13 +191,13 @@ class _Writer:
         is_first = phase is plan.cell.phases[0]
         target = DOWN + HIDDEN if is_first else UP + phase.multiplied
         inner = phase.gates * plan.size
-        for tile in self.walk.tiles(tag):
+        for tile in self.walk.tiles(tag, phase):
             out.line(f"w = {self.walk.weights_at(phase, inner, 1)}")
             total = f"{tile.name}_t"
             out.line(f"{total} = {tile.kept(target) if is_first else tile.filled('slopes')}")
             at = plus(times("row", self._slope_row), phase.first * plan.size)
             out.line(
                 f"{total} = tile_dot({total}, slopes, {at}, {self._slope_row}, 1, recurrent, w, "
-                f"{plan.width}, {plan.width}, {inner}, 0, 0)"
+                f"{plan.widest}, {plan.widest}, {inner}, 0, 0)"
             )
             out.line(tile.keep(target, total))

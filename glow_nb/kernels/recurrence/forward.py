@@ -79,7 +79,7 @@ class _Writer:
             made = self._code_of(phase).makes
             parts |= {name.removeprefix(NEXT): (self._states, kind) for name in made}
         if "lengths" in self.given:
-            parts["ends"] = (plan.rows * plan.width, ElementKind.INT32)
+            parts["ends"] = (plan.rows * plan.widest, ElementKind.INT32)
         return Scratch(parts)
 
     def _code_of(self, phase: Phase) -> StepCode:
@@ -117,8 +117,8 @@ class _Writer:
     def _write_phase(self, tag: str, phase: Phase) -> None:
         out, plan, code = self.out, self.plan, self._code_of(phase)
         source, begin = phase.multiplied, "now" if phase.multiplied == HIDDEN else "0"
-        for tile in self.walk.tiles(tag):
-            width = phase.gates * plan.width
+        for tile in self.walk.tiles(tag, phase):
+            width = phase.gates * tile.vectors * plan.lanes
             out.line(f"w = {self.walk.weights_at(phase, plan.size, phase.gates)}")
             total = f"{tile.name}_t"
             out.line(f"{total} = {tile.filled(source, phase.gates)}")
@@ -133,14 +133,13 @@ class _Writer:
 
     def _load(self, tile: Tile, phase: Phase, name: str) -> str:
         """Return the load of an operand of the formulas."""
-        plan = self.plan
         if name == HIDDEN:
             return tile.kept(HIDDEN, "now")
         if name.startswith(("bias", "peephole")):
             return load_shared(name, tile)
         if name.startswith("p"):
             gate = int(name[1:]) - phase.first
-            return f"tile_columns({tile.name}_t, {gate * plan.vectors}, {plan.vectors})"
+            return f"tile_columns({tile.name}_t, {gate * tile.vectors}, {tile.vectors})"
         if name.startswith("x"):
             at = self.walk.gate_at(int(name[1:]))
             return tile.load("inputs", at, self.walk.input_stride)

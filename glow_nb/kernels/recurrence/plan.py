@@ -17,8 +17,8 @@ from glow_nb.alignment import aligned_bytes
 from glow_nb.errors import UnsupportedError
 from glow_nb.hlir.ops.families import NARROW_FLOATS
 from glow_nb.hlir.ops.recurrence import directions_of
-from glow_nb.hlir.recurrence.cells import Cell
-from glow_nb.hlir.recurrence.panels import packed_elements, parts_of
+from glow_nb.hlir.recurrence.cells import Cell, Phase
+from glow_nb.hlir.recurrence.panels import Part, packed_elements, parts_of
 from glow_nb.kernels.products.blocking import (
     Cut,
     lanes_of,
@@ -48,7 +48,7 @@ class RecurrencePlan:
         rows: Samples.
         size: Elements of a state.
         lanes: Elements of a vector.
-        vectors: Vectors of a gate in a panel.
+        vectors: Vectors of a gate in a panel of the phase with the most gates.
         is_turned: The weights are transposed, as the way back needs them.
         cut: The samples in tiles.
     """
@@ -96,28 +96,37 @@ class RecurrencePlan:
             Cut.balanced(max(rows, 1), limit),
         )
 
-    @property
-    def width(self) -> int:
-        """Elements of a panel for each gate."""
-        return self.vectors * self.lanes
+    @cached_property
+    def parts(self) -> list[Part]:
+        """The weights of each phase."""
+        return parts_of(self.cell.phases, self.size, turned=self.is_turned)
+
+    def vectors_of(self, phase: Phase) -> int:
+        """Return the vectors of a gate in a panel of *phase*."""
+        _, _, factor = self.parts[self.cell.phases.index(phase)]
+        return self.vectors * factor
+
+    @cached_property
+    def widest(self) -> int:
+        """Elements of the widest panel for each gate."""
+        return self.lanes * max(map(self.vectors_of, self.cell.phases))
 
     @property
     def padded(self) -> int:
         """Elements of a state with what fills up the last panel: rows of scratch are as long."""
-        return -(-self.size // self.width) * self.width
+        return -(-self.size // self.widest) * self.widest
 
     @cached_property
     def direction_weights(self) -> int:
         """Elements of the weights of a direction."""
-        parts = parts_of(self.cell.phases, self.size, turned=self.is_turned)
-        return packed_elements(parts, self.size, self.width)
+        return packed_elements(self.parts, self.size, self.vectors * self.lanes)
 
     @cached_property
     def phase_weights(self) -> tuple[int, ...]:
         """Where the panels of each phase begin."""
-        parts = parts_of(self.cell.phases, self.size, turned=self.is_turned)
-        sizes = (packed_elements([part], self.size, self.width) for part in parts)
-        return (0, *accumulate(sizes))[: len(parts)]
+        width = self.vectors * self.lanes
+        sizes = (packed_elements([part], self.size, width) for part in self.parts)
+        return (0, *accumulate(sizes))[: len(self.parts)]
 
 
 @dataclass(frozen=True)

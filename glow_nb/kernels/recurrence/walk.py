@@ -18,19 +18,21 @@ class Tile:
 
     Attributes:
         plan: The plan of the kernel.
+        vectors: Vectors of hidden elements.
         rows: Samples.
         columns: Elements in use, None for all.
         name: Tells its variables from those of other tiles.
     """
 
     plan: RecurrencePlan
+    vectors: int
     rows: int
     columns: int | None
     name: str
 
     @property
     def _size(self) -> str:
-        return f"{self.rows}, {self.plan.vectors}, {self.plan.lanes}"
+        return f"{self.rows}, {self.vectors}, {self.plan.lanes}"
 
     def load(self, pointer: str, at: str, stride: int) -> str:
         """Return the tile of an operand whose rows are *stride* apart."""
@@ -62,7 +64,7 @@ class Tile:
 
     def filled(self, pointer: str, gates: int = 1) -> str:
         """Return a tile of zeros of the kind of *pointer*, for some gates."""
-        vectors = gates * self.plan.vectors
+        vectors = gates * self.vectors
         return f"tile_fill({pointer}, 0.0, {self.rows}, {vectors}, {self.plan.lanes})"
 
 
@@ -112,21 +114,23 @@ class Walk:
                 out.line(f"t = step + {falling} * ({last} - 2 * step)")
             yield
 
-    def tiles(self, tag: str) -> Iterator[Tile]:
-        """Loop over panels, and in each over tiles; what is written for each is its body."""
+    def tiles(self, tag: str, phase: Phase) -> Iterator[Tile]:
+        """Loop over panels of *phase*, and in each over tiles; what is written is their body."""
         plan, out = self.plan, self.out
-        full, rest = divmod(plan.size, plan.width)
+        vectors = plan.vectors_of(phase)
+        width = vectors * plan.lanes
+        full, rest = divmod(plan.size, width)
         spans: list[tuple[str, int | None]] = [(f"range({full})", None)] if full else []
         if rest:
             spans.append((f"range({full}, {full + 1})", rest))
         for span, columns in spans:
             with out.block(f"for panel in {span}:"):
-                out.line(f"c = {times('panel', plan.width)}")
+                out.line(f"c = {times('panel', width)}")
                 for begin, end, rows in plan.cut.runs:
                     with out.block(f"for tile in range(max(first, {begin}), min(last, {end})):"):
                         out.line(f"row = {plan.cut.start('tile')}")
                         name = f"{tag}{rows}{'' if columns is None else 'm'}"
-                        yield Tile(plan, rows, columns, name)
+                        yield Tile(plan, vectors, rows, columns, name)
 
     def state_at(self, number: int, *, step: str | None) -> str:
         """Return where row ``row`` and column ``c`` of a state are in ``[S(, steps), D, B, H]``."""
@@ -157,7 +161,7 @@ class Walk:
         """Return where the weights of panel ``panel`` begin."""
         plan = self.plan
         number = plan.cell.phases.index(phase)
-        panel = inner * gates * plan.width
+        panel = inner * gates * plan.vectors_of(phase) * plan.lanes
         return index_text(
             ["d", "panel"], [plan.direction_weights, panel], plan.phase_weights[number]
         )
@@ -165,8 +169,8 @@ class Walk:
 
 def ended(tile: Tile) -> str:
     """Return a tile that says which samples run in step ``t``; ``ends`` holds their lengths."""
-    width, lanes = tile.plan.width, tile.plan.lanes
-    size = f"{tile.rows}, {tile.plan.vectors}, {lanes}"
+    width, lanes = tile.plan.widest, tile.plan.lanes
+    size = f"{tile.rows}, {tile.vectors}, {lanes}"
     lengths = f"tile_load(ends, {times('row', width)}, {width}, {size})"
     return f"less(splat_int32(t, {lanes}), {lengths})"
 
@@ -174,7 +178,7 @@ def ended(tile: Tile) -> str:
 def write_ends(out: SourceWriter, plan: RecurrencePlan) -> None:
     """Write the length of each sample of the share to all lanes of its row of ``ends``."""
     with out.block("for row in range(row_begin, row_end):"):
-        out.line(f"fill(ends, {times('row', plan.width)}, get(lengths, row), {plan.width})")
+        out.line(f"fill(ends, {times('row', plan.widest)}, get(lengths, row), {plan.widest})")
 
 
 def load_shared(name: str, tile: Tile) -> str:
