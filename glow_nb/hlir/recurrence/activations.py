@@ -45,6 +45,6 @@ ACTIVATIONS: dict[str, Activation] = {
     "softplus": Activation(_of_node(lambda x, *_: ops.Softplus(x))),
     "softsign": Activation(lambda x, *_: x / (1 + x.apply(Abs))),
     "tanh": Activation(_of_node(lambda x, *_: ops.Tanh(x))),
-    "thresholded_relu": Activation(lambda x, alpha, _: where(x > alpha, x, 0.0), 1.0),
+    "thresholded_relu": Activation(lambda x, alpha, _: where(x >= alpha, x, 0.0), 1.0),
 }
-"""What a cell may apply. Those of ONNX, as ONNX Runtime understands them."""
+"""What a cell may apply: the functions that the specification of ONNX's RNN lists."""

@@ -80,7 +80,7 @@ def node_of(proto: onnx.ModelProto) -> RecurrentLayer:
         ("Softplus", lambda x: np.log1p(np.exp(x))),
         ("Softsign", lambda x: x / (1 + np.abs(x))),
         ("Tanh", np.tanh),
-        ("ThresholdedRelu", lambda x: np.where(x > 0.5, x, 0)),
+        ("ThresholdedRelu", lambda x: np.where(x >= 0.5, x, 0)),
     ],
 )
 def test_activation_takes_its_numbers(name: str, function: Any) -> None:
@@ -92,6 +92,14 @@ def test_activation_takes_its_numbers(name: str, function: Any) -> None:
         options["activation_beta"] = [0.25]
     states, _ = run(layer(activations=[name], **options))
     np.testing.assert_allclose(states[:, 0], by_hand(function), rtol=1e-5, atol=1e-6)
+
+
+def test_threshold_is_kept() -> None:
+    proto = layer(activations=["ThresholdedRelu"], activation_alpha=[0.5])
+    proto.graph.initializer[0].CopyFrom(weight("w", np.eye(SIZE, FEATURES)[None].astype("f4")))
+    proto.graph.initializer[1].CopyFrom(weight("r", np.zeros((1, SIZE, SIZE), np.float32)))
+    states, _ = run(proto, np.full_like(X, 0.5))
+    np.testing.assert_array_equal(states, np.full_like(states, 0.5))
 
 
 def test_numbers_go_to_the_functions_that_take_one() -> None:
