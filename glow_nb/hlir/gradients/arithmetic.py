@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.gradients.broadcasting import sum_to, summed
+from glow_nb.hlir.gradients.roots import vanishes_with_gradient
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.arithmetic import (
     Add,
@@ -63,13 +64,19 @@ def pow_gradient(node: Pow, upstream: Value, builder: Backward) -> OperandGradie
     """``d(x ** y) = y * x ** (y - 1) dx + x ** y * log(x) dy``.
 
     As in PyTorch, the first is 0 where y is 0, also for ``x = 0``; the second is 0 where x is 0
-    and y is not negative, and NaN where x is negative.
+    and y is not negative, and NaN where x is negative. For y between 0 and 1, the first is infinite
+    where x is 0; it is 0 instead if x is a sum of powers, of which this is the norm.
     """
     up, x, y, power = builder.terms(upstream, node.lhs, node.rhs, node)
 
     def base() -> Term:
-        lower = builder.term(builder.emit(Pow(node.lhs, (y - 1).value)))
-        return where(y.equals(0), 0, up * (y * lower))
+        if not vanishes_with_gradient(node.lhs):
+            lower = builder.term(builder.emit(Pow(node.lhs, (y - 1).value)))
+            return where(y.equals(0), 0, up * (y * lower))
+        is_root = x.equals(0) & (y > 0) & (y < 1)
+        nonzero = where(is_root, 1, x)  # the next derivative is finite, too
+        lower = builder.term(builder.emit(Pow(nonzero.value, (y - 1).value)))
+        return where(is_root, 0, where(y.equals(0), 0, up * (y * lower)))
 
     def exponent() -> Term:
         return up * where(x.equals(0) & (y >= 0), 0, power * x.apply(Log))

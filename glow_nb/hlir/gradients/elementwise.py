@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 
 from glow_nb.hlir.backward import Backward
+from glow_nb.hlir.gradients.roots import vanishes_with_gradient
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.elementwise import (
     Abs,
@@ -41,7 +42,7 @@ from glow_nb.hlir.ops.elementwise import (
 )
 from glow_nb.hlir.ops.families import UnaryElementwise
 from glow_nb.hlir.rules import OperandGradients, gradient, no_gradient
-from glow_nb.hlir.terms import Term
+from glow_nb.hlir.terms import Term, where
 
 Formula = Callable[[Term, Term], Term]
 """Takes ``up`` and either ``x`` or ``y``, and gives the gradient of x."""
@@ -64,7 +65,6 @@ OF_ELEMENT: dict[type[UnaryElementwise], Formula] = {
 OF_RESULT: dict[type[UnaryElementwise], Formula] = {
     Exp: lambda up, y: up * y,
     Reciprocal: lambda up, y: -(up * (y * y)),
-    Sqrt: lambda up, y: up / (y + y),
     Tan: lambda up, y: up * (y * y + 1),
 }
 
@@ -85,6 +85,16 @@ def gradient_by_result(
     """Apply the formula in ``y``; the operand need not be kept for it."""
     up, y = builder.terms(upstream, node)
     return {"input": OF_RESULT[type(node)](up, y).value}
+
+
+@gradient(Sqrt)
+def sqrt_gradient(node: Sqrt, upstream: Value, builder: Backward) -> OperandGradients:
+    """``up / (2 y)``; for a sum of squares, of which this is the norm, it is 0 at 0."""
+    up, y = builder.terms(upstream, node)
+    divisor = y + y
+    if vanishes_with_gradient(node.input):
+        divisor = where(y.equals(0), math.inf, divisor)
+    return {"input": (up / divisor).value}
 
 
 @gradient(Neg)

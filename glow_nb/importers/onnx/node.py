@@ -95,8 +95,13 @@ class OnnxNode:
         return self.integer(name, default) != 0
 
     def number(self, name: str, default: float | None = None) -> float:
-        """Return a float attribute, from the node, *default* or the definition."""
-        return float(self._get(name, AttributeProto.FLOAT, default).f)
+        """Return a float attribute, from the node, *default* or the definition.
+
+        An attribute is a float32; a *default* is not rounded to one.
+        """
+        if default is not None and not self.has(name):
+            return default
+        return float(self._get(name, AttributeProto.FLOAT, None).f)
 
     def text(self, name: str, default: str | None = None) -> str:
         """Return a string attribute, from the node, *default* or the definition."""

@@ -189,3 +189,12 @@ def test_operands_that_do_not_fit_are_refused(
 def test_an_unknown_stage_of_the_scores_is_refused() -> None:
     proto = node_of(qkv(*[(1, 2, 3, 8)] * 3), ("y", "", "", "s"), qk_matmul_output_mode=4)
     assert "qk_matmul_output_mode 4 must be 0, 1, 2 or 3" in complaint(proto)
+
+
+def test_the_scale_that_is_not_given_is_not_rounded() -> None:
+    feeds = {n: x.astype(np.float64) for n, x in qkv(*[(1, 2, 5, 3)] * 3).items()}
+    (found,) = evaluate(import_onnx(node_of(feeds)), feeds).values()
+    scores = feeds["q"] @ feeds["k"].swapaxes(2, 3) / np.sqrt(3.0)
+    powers = np.exp(scores)
+    wanted = powers / powers.sum(axis=-1, keepdims=True) @ feeds["v"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-13)

@@ -16,7 +16,7 @@ from glow_nb.hlir.evaluate import evaluate
 from glow_nb.importers import import_onnx
 from glow_nb.types import Array
 from tests.exact_sessions import exact_session
-from tests.unit.importers.models import value, weight
+from tests.unit.importers.models import one, value, weight
 from tests.unit.importers.reference import RANDOM, numbers
 
 RUNTIME = "com.microsoft"
@@ -329,3 +329,25 @@ def test_a_zero_point_that_is_left_out_is_0_of_the_operands_kind(
     (found,), (wanted,) = (evaluate(import_onnx(m), feeds).values() for m in (left_out, given))
     assert found.dtype == np.dtype(kind)
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("x", "scale", "zero", "integers"),
+    [
+        ([0.0, -0.0], 1.0, 0, [0, 0]),
+        ([0.0, 1e-44], 1.0, 0, [0, 0]),  # a 255th of it is 0 in float32
+        ([-2.0, 2.0, 0.0], 4 / 255, 127, [0, 254, 127]),
+        ([1.0], 1 / 255, 0, [255]),
+    ],
+)
+def test_a_dynamic_scale_is_never_zero(
+    x: list[float], scale: float, zero: int, integers: list[int]
+) -> None:
+    array, outputs = np.array(x, np.float32), ("y", "scale", "zero")
+    proto = one("DynamicQuantizeLinear", inputs=[value("x", array.shape)], outputs=outputs)
+    function = import_onnx(proto)
+    for form in (function, optimize(function)):
+        found = evaluate(form, {"x": array})
+        assert found["y"].tolist() == integers
+        assert found["zero"] == zero
+        np.testing.assert_array_equal(found["scale"], np.float32(scale))

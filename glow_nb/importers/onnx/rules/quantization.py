@@ -204,6 +204,25 @@ def _saturated(ctx: Context, ratio: Value, zero: Value, kind: ElementKind) -> Va
     return ctx.emit(ops.ConvertTo(clipped, kind))
 
 
+@onnx_op("DynamicQuantizeLinear", stepwise=True)
+def dynamically_quantized(ctx: Context, node: OnnxNode) -> tuple[Value, Value, Value]:
+    """The integers of uint8, and the scale and the zero point that let them reach over all of x.
+
+    The scale is 1, as in ONNX Runtime, where it would be 0: it is divided by, here and later.
+    """
+    x = node.operand(0)
+    axes, zero = tuple(range(x.type.rank)), ctx.scalar(TensorType(x.type.kind, ()), 0.0)
+    low = ctx.emit(ops.Minimum(ctx.emit(ops.ReduceMin(x, axes, keep_dims=False)), zero))
+    high = ctx.emit(ops.Maximum(ctx.emit(ops.ReduceMax(x, axes, keep_dims=False)), zero))
+    steps = ctx.scalar(zero.type, float(ElementKind.UINT8.limits[1]))
+    step = ctx.emit(ops.Div(ctx.emit(ops.Sub(high, low)), steps))
+    is_zero = ctx.emit(ops.Equal(step, zero))
+    scale = ctx.emit(ops.Select(is_zero, ctx.scalar(zero.type, 1.0), step))
+    place = ctx.emit(ops.Sub(zero, ctx.emit(ops.Div(low, scale))))
+    offset = _saturated(ctx, place, ctx.scalar(zero.type, 0.0), ElementKind.UINT8)
+    return quantized(ctx, x, scale, offset, ElementKind.UINT8), scale, offset
+
+
 @onnx_op("QLinearMatMul")
 def quantized_mat_mul(ctx: Context, node: OnnxNode) -> Value:
     """Product of quantized matrices, quantized again: exact in int32, then scaled once."""

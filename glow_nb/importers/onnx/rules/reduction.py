@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.reduction import Reduction
@@ -115,7 +117,11 @@ def _log_sum_exp(ctx: Context, node: OnnxNode, x: Value) -> Value:
     shift = ctx.emit(ops.Select(ctx.emit(ops.IsInf(largest)), zero, largest))
     powers = ctx.emit(ops.Exp(ctx.emit(ops.Sub(x, shift))))
     total = ctx.emit(ops.ReduceSum(powers, axes=axes, keep_dims=True))
-    result = ops.Add(shift, ctx.emit(ops.Log(total)))
+    # Of nothing but -inf the total is 0; the logarithm of another number has a gradient.
+    is_empty = ctx.emit(ops.Equal(total, zero))
+    some = ctx.emit(ops.Select(is_empty, ctx.scalar(total.type, 1), total))
+    sum_of_logs = ctx.emit(ops.Add(shift, ctx.emit(ops.Log(some))))
+    result = ops.Select(is_empty, ctx.scalar(total.type, -math.inf), sum_of_logs)
     if node.flag("keepdims"):
         return result
     kept = tuple(n for axis, n in enumerate(x.type.shape) if axis not in axes)
