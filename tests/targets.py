@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from glow_nb.kernels import target
 from glow_nb.kernels.target import Target
 
 SMALL_CORE = replace(
@@ -15,3 +16,17 @@ SMALL_CORE = replace(
     l3_bytes=32 << 20,
 )
 """One with AVX2, sixteen vector registers, and small caches."""
+
+HOST_CACHES = target._host_caches
+"""What asks this machine for its caches."""
+
+CORES = {
+    "zen3": (32 << 10, 512 << 10, 32 << 20),
+    "skylake": (32 << 10, 256 << 10, 8 << 20),
+    "zen4": (32 << 10, 1 << 20, 32 << 20),
+    "sapphire_rapids": (48 << 10, 2 << 20, 60 << 20),
+}
+"""Bytes of the three data caches of processors, by their names.
+
+Tests see those of one, whatever the processor is that runs them: ``pytest --core NAME``.
+"""

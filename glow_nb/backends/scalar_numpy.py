@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from glow_nb.conversion import bits_as, converted, in_float32, saturated
+from glow_nb.extremes import larger, smaller
 from glow_nb.hlir.ops.elementwise import error_complement, error_function, fused_multiply_add
 from glow_nb.hlir.ops.random import inverse_error_function
 from glow_nb.llir.program import Instruction
@@ -141,8 +142,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "greater_equal": operator.ge,
     "equal": operator.eq,
     "not_equal": operator.ne,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
+    "maximum": larger,
+    "minimum": smaller,
     "pow": _power,
     "fmod": np.fmod,
     "abs": np.abs,

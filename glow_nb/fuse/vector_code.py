@@ -26,6 +26,7 @@ FLOAT32, INT32 = ElementKind.FLOAT32, ElementKind.INT32
 _ADD, _SUB, _RINT, _SATURATE, _CONVERT, _CONVERT_FLOAT32 = (
     SCALAR_FUNCTIONS[name] for name in "add sub rint saturate convert convert_float32".split()
 )
+_MAXIMUM, _MINIMUM = (SCALAR_FUNCTIONS[name] for name in ("maximum", "minimum"))
 _INTEGERS = frozenset(kind for kind in ElementKind if kind.value.startswith(("int", "uint")))
 _SHORT = frozenset(kind for kind in _INTEGERS if kind.bits <= 16)
 
@@ -59,6 +60,7 @@ class VectorCode:
         self.lines: list[str] = []
         self.calls: set[tuple[ScalarFunction, ElementKind]] = set()
         self._known: dict[str, Vector] = {}
+        self._numbers: dict[Vector, float] = {}  # what is in every lane of constants
         self._waiting: set[Vector] = set()  # calls that are written where they are read
         self._rounded: dict[Vector, Vector] = {}  # what rint was called on, by its result
         self._integers: set[Vector] = set()  # whole numbers in float32 without -0.0
@@ -84,6 +86,8 @@ class VectorCode:
         """Return the result, of *kind*, of *function*."""
         first = operands[0]
         self.calls.add((function, first.kind))
+        if function in (_MAXIMUM, _MINIMUM) and first.kind.is_float:
+            return self._extreme(function, kind, *operands)
         if function is _SATURATE:
             return self._saturate(first, kind)
         if function in (_CONVERT, _CONVERT_FLOAT32) and kind is FLOAT32:
@@ -94,6 +98,18 @@ class VectorCode:
             return self._add_integers(kind, *operands)
         difference = self._difference(*operands) if function is _SUB else None
         return difference or self._written_call(function.name_for(kind), kind, *operands)
+
+    def _extreme(
+        self, function: ScalarFunction, kind: ElementKind, x: Vector, bound: Vector
+    ) -> Vector:
+        """Return the larger or smaller of *x* and *bound*, in a shorter way if that is known."""
+        number = self._numbers.get(bound, math.nan)
+        is_negative = math.copysign(1.0, number) < 0
+        if function is _MAXIMUM and number == 0 and not is_negative:
+            return self._written_call("positive_part", kind, x)
+        if math.isnan(number) or (function is _MINIMUM and number == 0 and is_negative):
+            return self._written_call(function.name, kind, x, bound)
+        return self._written_call("at_least" if function is _MAXIMUM else "at_most", kind, x, bound)
 
     def _written_call(self, name: str, kind: ElementKind, *operands: Vector) -> Vector:
         arguments = ", ".join(self._written(operand).name for operand in operands)
@@ -185,8 +201,10 @@ class VectorCode:
 
     def splat(self, number: float, kind: ElementKind) -> Vector:
         """Return a vector with *number*, made fit for *kind*, in every lane."""
-        text = number_text(number_as(kind, number))
-        return Vector(f"splat_{kind.value}({text}, {self.lanes})", kind)
+        fit = number_as(kind, number)
+        vector = Vector(f"splat_{kind.value}({number_text(fit)}, {self.lanes})", kind)
+        self._numbers[vector] = fit
+        return vector
 
 
 def number_text(number: float) -> str:

@@ -13,7 +13,7 @@ vocabulary                          meaning
 ``& | ^ ~``                         bit by bit, for bools logical
 ``< <= > >= == !=``                 a bool; all but ``!=`` are false for NaN
 ``fma(x, y, z)``                    x * y + z of floats, rounded once
-``maximum minimum``                 NaN if either is NaN
+``maximum minimum``                 NaN if either is NaN; -0.0 is less than 0.0
 ``pow fmod``                        see the operators Pow and Modulo
 ``where(c, a, b)``                  a where c is true, else b
 ``sign rint``                       NaN for NaN; halves to the even number

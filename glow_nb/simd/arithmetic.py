@@ -1,7 +1,8 @@
 """Arithmetic, comparisons, bit operations and rounding on vectors, with NumPy's meaning.
 
-``maximum`` and ``minimum`` give NaN when either operand is NaN; put a constant second, then each
-is one instruction. Integers wrap; a division by zero gives 0 and does not trap.
+``maximum`` and ``minimum`` give NaN when either operand is NaN, and take -0.0 as less than 0.0; for
+a bound that is known, ``at_least``, ``at_most`` and ``positive_part`` are shorter. Integers wrap; a
+division by zero gives 0 and does not trap.
 """
 
 from __future__ import annotations
@@ -92,17 +93,35 @@ def _integer_quotient(lhs: Lanes, rhs: Lanes) -> tuple[Lanes, Lanes]:
 
 
 def maximum(lhs: Lanes, rhs: Lanes) -> Lanes:
-    """The larger; NaN if either is NaN."""
+    """The larger, of two zeros the positive one; NaN if either is NaN."""
     if not lhs.kind.is_float:
         return (lhs > rhs).select(lhs, rhs)
-    return rhs.is_nan().select(rhs, (lhs < rhs).select(rhs, lhs))
+    return neg(minimum(neg(lhs), neg(rhs)))
 
 
 def minimum(lhs: Lanes, rhs: Lanes) -> Lanes:
-    """The smaller; NaN if either is NaN."""
+    """The smaller, of two zeros the negative one; NaN if either is NaN."""
     if not lhs.kind.is_float:
         return (lhs < rhs).select(lhs, rhs)
-    return rhs.is_nan().select(rhs, (lhs > rhs).select(rhs, lhs))
+    # Each is the smaller, but of two zeros, or with a NaN, one is the left number and one the
+    # right; the bits of both together are a negative zero then, or a NaN.
+    first, second = (rhs < lhs).select(rhs, lhs), (lhs < rhs).select(lhs, rhs)
+    return (first.bits() | second.bits()).as_float(lhs.kind)
+
+
+def at_least(x: Lanes, bound: Lanes) -> Lanes:
+    """``maximum(x, bound)`` for a *bound* that is neither NaN nor 0.0; one instruction."""
+    return (x < bound).select(bound, x)
+
+
+def at_most(x: Lanes, bound: Lanes) -> Lanes:
+    """``minimum(x, bound)`` for a *bound* that is neither NaN nor -0.0; one instruction."""
+    return (x > bound).select(bound, x)
+
+
+def positive_part(x: Lanes) -> Lanes:
+    """``maximum(x, 0.0)``."""
+    return (x <= 0).select(0, x)
 
 
 def largest(lhs: Lanes, rhs: Lanes) -> Lanes:
@@ -123,10 +142,10 @@ def absolute(x: Lanes) -> Lanes:
 
 
 def sign(x: Lanes) -> Lanes:
-    """-1, 0 or 1; NaN for NaN."""
+    """-1, 0 or 1; NaN for NaN; 0.0 for -0.0."""
     if not x.kind.is_signed:
         return (x > 0).select(1, x)
-    return (x > 0).select(1, (x < 0).select(-1, x))
+    return (x > 0).select(1, (x < 0).select(-1, x + 0))
 
 
 def sqrt(x: Lanes) -> Lanes:

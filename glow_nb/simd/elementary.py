@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from glow_nb.simd.arithmetic import absolute, neg, require_float, sqrt
+from glow_nb.simd.arithmetic import absolute, copysign, neg, require_float, sqrt
 from glow_nb.simd.lanes import FLOAT32, Lanes
 
 LOG2_E = 1.4426950408889634
@@ -282,7 +282,8 @@ def gelu(x: Lanes) -> Lanes:
     divisor = mills.fma(-_MILLS_SLOPE, polynomial(t, slopes)).fma(t, constant)
     scaled = mills * power * (x > t).select(t, x)
     tail = (scaled * rest).fma(polynomial(rest, _scaled(_EXP, -0.5)[:-1]), scaled)
-    return (x < 0.0).select(0.0, x) + tail.divide(divisor)
+    result = (x < 0.0).select(0.0, x) + tail.divide(divisor)
+    return copysign(result, x)  # the zeros, too
 
 
 def inverse_fourth_root(x: Lanes) -> Lanes:

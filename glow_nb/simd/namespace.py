@@ -10,8 +10,8 @@ addresses
 constants
     ``splat_<kind>(x, lanes)`` ``iota_<kind>(lanes)``
 arithmetic
-    ``add sub mul fma div floor_div mod fmod neg abs sign maximum minimum sqrt rsqrt reciprocal
-    floor ceil rint trunc copysign``
+    ``add sub mul fma div floor_div mod fmod neg abs sign maximum minimum at_least at_most
+    positive_part sqrt rsqrt reciprocal floor ceil rint trunc copysign``
 logic
     ``less less_equal greater greater_equal equal not_equal where(c, a, b) isnan isinf bit_and
     bit_or bit_xor bit_not shift_left shift_right``
@@ -125,6 +125,7 @@ _UNARY: dict[str, Callable[[Lanes], Lanes]] = {
     "neg": arithmetic.neg,
     "abs": arithmetic.absolute,
     "sign": arithmetic.sign,
+    "positive_part": arithmetic.positive_part,
     "sqrt": arithmetic.sqrt,
     "rsqrt": arithmetic.rsqrt,
     "reciprocal": arithmetic.reciprocal,
@@ -161,6 +162,8 @@ _BINARY: dict[str, Callable[[Lanes, Lanes], Lanes]] = {
     "pow": _power,
     "maximum": arithmetic.maximum,
     "minimum": arithmetic.minimum,
+    "at_least": arithmetic.at_least,
+    "at_most": arithmetic.at_most,
     "copysign": arithmetic.copysign,
 }
 _BITS = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")

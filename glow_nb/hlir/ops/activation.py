@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.extremes import larger, smaller
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add, Maximum, Minimum, Mul, Sub
 from glow_nb.hlir.ops.comparison import GreaterEqual, Select
@@ -32,13 +33,16 @@ from glow_nb.types import Array, TensorType
 
 @define_node("relu", scalar="maximum(input, 0)")
 class Relu(UnaryElementwise):
-    """Clamp negative elements to zero: ``result[i] = max(input[i], 0)``; NaN stays NaN."""
+    """Clamp negative elements to zero: ``result[i] = max(input[i], 0)``.
+
+    NaN stays NaN, and -0.0 becomes 0.0.
+    """
 
     kinds: ClassVar[Kinds] = SIGNED
 
     @override
     def compute(self, x: Any) -> Any:
-        return np.maximum(x, 0)
+        return larger(x, x.dtype.type(0))
 
 
 @lowers(Relu)
@@ -139,7 +143,8 @@ class Clip(UnaryElementwise):
     @override
     def compute(self, x: Any) -> Any:
         low, high = self.bounds
-        return np.minimum(np.maximum(x, low), high)
+        low, high = x.dtype.type(low), x.dtype.type(high)
+        return smaller(larger(x, low), high)
 
 
 @lowers(Clip)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.extremes import larger, smaller
 from glow_nb.hlir.graph import define_node
 from glow_nb.hlir.ops.families import BOOL, INTEGERS, BinaryElementwise, Kinds
 from glow_nb.schema import OneOf
@@ -79,20 +80,20 @@ class Pow(BinaryElementwise):
 
 @define_node("maximum", scalar="maximum(lhs, rhs)")
 class Maximum(BinaryElementwise):
-    """Larger element; NaN if either is NaN."""
+    """Larger element, of two zeros the positive one; NaN if either is NaN."""
 
     @override
     def compute(self, x: Any, y: Any) -> Any:
-        return np.maximum(x, y)
+        return larger(x, y)
 
 
 @define_node("minimum", scalar="minimum(lhs, rhs)")
 class Minimum(BinaryElementwise):
-    """Smaller element; NaN if either is NaN."""
+    """Smaller element, of two zeros the negative one; NaN if either is NaN."""
 
     @override
     def compute(self, x: Any, y: Any) -> Any:
-        return np.minimum(x, y)
+        return smaller(x, y)
 
 
 @define_node("modulo", scalar="fmod(lhs, rhs) if fmod else lhs % rhs")

@@ -55,7 +55,7 @@ class WindowPool(Node):
 
 @define_node("max_pool")
 class MaxPool(WindowPool):
-    """Largest element under the window; padding is never chosen, NaN always.
+    """Largest element under the window, of zeros the first; padding is never chosen, NaN always.
 
     A window that lies in padding alone gives the least value of the kind (-inf for floats).
     """
@@ -75,7 +75,7 @@ class MaxPool(WindowPool):
         least = bounds_of(self.type.kind)[0]
         result = np.full(self.type.shape, least, wide(input).dtype)
         for _, cells in self.taps_of(wide(input), least):
-            np.maximum(result, cells, out=result)
+            result = np.where((result < cells) | np.isnan(cells), cells, result)
         return fitted(result, self.type)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.costs import Cost
+from glow_nb.extremes import largest, smallest
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Mul
 from glow_nb.hlir.ops.families import (
@@ -108,24 +109,30 @@ def lower_reduce_mean(node: ReduceMean, rewriter: Rewriter) -> Value:
 
 @define_node("reduce_max")
 class ReduceMax(Reduction):
-    """Largest element along *axes*, NaN if one is NaN; of none the least value of the kind."""
+    """Largest element along *axes*, NaN if one is NaN; of none the least value of the kind.
+
+    -0.0 is less than 0.0.
+    """
 
     type_transparent: ClassVar[bool] = True
 
     @override
     def combine(self, x: Any) -> Any:
-        return np.max(x, axis=self.axes, initial=bounds_of(self.type.kind)[0])
+        return largest(x, self.axes, bounds_of(self.type.kind)[0])
 
 
 @define_node("reduce_min")
 class ReduceMin(Reduction):
-    """Smallest element along *axes*, NaN if one is NaN; of none the greatest value of the kind."""
+    """Smallest element along *axes*, NaN if one is NaN; of none the greatest value of the kind.
+
+    -0.0 is less than 0.0.
+    """
 
     type_transparent: ClassVar[bool] = True
 
     @override
     def combine(self, x: Any) -> Any:
-        return np.min(x, axis=self.axes, initial=bounds_of(self.type.kind)[1])
+        return smallest(x, self.axes, bounds_of(self.type.kind)[1])
 
 
 @define_node("reduce_prod")
@@ -223,10 +230,10 @@ class CumSum(Node):
     def evaluate(self, input: Array) -> Array:
         x = np.moveaxis(widest(input), self.axis, 0)
         x = x[::-1] if self.reverse else x
+        if self.exclusive:
+            x = np.concatenate([np.zeros_like(x[:1]), x[:-1]])
         with np.errstate(all="ignore"):
             sums = np.cumsum(x, axis=0)
-        if self.exclusive:
-            sums = np.concatenate([np.zeros_like(sums[:1]), sums[:-1]])
         sums = sums[::-1] if self.reverse else sums
         return fitted(np.moveaxis(sums, 0, self.axis), self.type)
 

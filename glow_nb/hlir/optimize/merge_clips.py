@@ -72,6 +72,8 @@ def _bounded(value: Value) -> tuple[Value, Range] | None:
             return None
     if not all(math.isinf(b) or abs(b) <= MAX_EXACT_INTEGER for b in (low, high)):
         return None
+    if any(b == 0 and math.copysign(1.0, b) < 0 for b in (low, high)):
+        return None  # 0.0 would do otherwise to zeros
     return x, (min(low, high), high)
 
 

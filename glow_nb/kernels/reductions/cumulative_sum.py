@@ -36,7 +36,9 @@ def _write(out: SourceWriter, instruction: CumSumInst, target: Target) -> None:
     last = lines.count - 1
     steps = f"range({last}, -1, -1)" if instruction.reverse else f"range({lines.count})"
     with lines.walk(out, lanes, results=lines.count) as (start, _):
-        out.line(f"total = splat_{total.value}(0, {lanes})")
+        # Sums begin with the first number, also if that is -0.0; what comes before it is 0.
+        zero = "-0.0" if total.is_float and not instruction.exclusive else "0"
+        out.line(f"total = splat_{total.value}({zero}, {lanes})")
         with out.block(f"for k in {steps}:"):
             if instruction.exclusive:
                 out.line(store)

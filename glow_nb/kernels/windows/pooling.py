@@ -178,7 +178,7 @@ def _write_total(
         out.line(f"total = {fold.start(block.lanes)}")
         with window.taps(out) as taps:
             cells = _cells(kind, block, window.place(taps, block))
-            out.line(f"total = {fold.function}(total, {cells})")
+            fold.write_next(out, cells)
 
     def write_all() -> None:
         cells = [_cells(kind, block, place) for place in window.all_taps(block)]
@@ -219,17 +219,26 @@ class _Fold:
         """Return the vector that the total starts with."""
         return f"splat_{self.kind.value}({number_text(self.neutral)}, {lanes})"
 
+    def write_next(self, out: SourceWriter, cell: str) -> None:
+        """Write the total with one more *cell*; of zeros, a maximum is the first one."""
+        if self.function == "maximum" and self.kind.is_float:
+            out.line(f"x = {cell}")
+            out.line("total = where(bit_or(less(total, x), isnan(x)), x, total)")
+        else:
+            out.line(f"total = {self.function}(total, {cell})")
+
     def write_all(self, out: SourceWriter, cells: Sequence[str], lanes: int) -> None:
         """Write the total of *cells*, whose number is known.
 
         A maximum that does not look for NaN is one instruction and not three; two cells are then
         tested for NaN by one instruction.
         """
-        out.line(f"total = {cells[0]}")
         if self.function != "maximum" or not self.kind.is_float:
-            for cell in cells[1:]:
-                out.line(f"total = {self.function}(total, {cell})")
+            out.line(f"total = {self.start(lanes)}")  # a sum of -0.0 alone is 0.0
+            for cell in cells:
+                self.write_next(out, cell)
             return
+        out.line(f"total = {cells[0]}")
         tests: list[str] = []
         for number, cell in enumerate(cells[1:], 1):
             out.line(f"x{number} = {cell}")

@@ -59,9 +59,25 @@ def test_attribute_may_be_called_like_a_function() -> None:
     instruction = ClipInst(_buffer(), _buffer(), minimum=-1.0, maximum=float("inf"))
     lines, _ = _code(instruction, input=Vector("x", FLOAT32))
     assert lines == [
-        "v0 = maximum(x, splat_float32(-1.0, 8))",
-        "v1 = minimum(v0, splat_float32(1e999, 8))",
+        "v0 = at_least(x, splat_float32(-1.0, 8))",
+        "v1 = at_most(v0, splat_float32(1e999, 8))",
     ]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "lines"),
+    [
+        ((0.0, 0.0), ["positive_part(x)", "at_most(v0, splat_float32(0.0, 8))"]),
+        (
+            (-0.0, -0.0),
+            ["at_least(x, splat_float32(-0.0, 8))", "minimum(v0, splat_float32(-0.0, 8))"],
+        ),
+    ],
+)
+def test_bounds_of_zero_have_a_sign(bounds: tuple[float, float], lines: list[str]) -> None:
+    instruction = ClipInst(_buffer(), _buffer(), minimum=bounds[0], maximum=bounds[1])
+    found, _ = _code(instruction, input=Vector("x", FLOAT32))
+    assert [line.split(" = ")[1] for line in found] == lines
 
 
 def test_bounds_of_integers_are_integers_of_their_kind() -> None:
