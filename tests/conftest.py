@@ -1,5 +1,6 @@
 """What every test shares: hypothesis profiles and a cache folder that is not the user's."""
 
+import functools
 import gc
 import os
 import signal
@@ -46,7 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
     SIGINT; some tests send it.
     """
     caches = CORES[config.getoption("--core")]
-    target._host_caches = lambda: caches  # before tests are collected, which ask for the target
+    # Before tests are collected, which ask for the target.
+    target._host_caches = functools.cache(lambda: caches)
     gc.set_threshold(50_000, 20, 20)  # collecting the tests makes 300,000 objects that stay
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -16,7 +16,6 @@ from glow_nb.types import Array
 ROWS = np.array([*product([0.0, -0.0, -1.0], repeat=3), *product([0.0, -0.0, 1.0], repeat=3)])
 X = np.array([0.0, -0.0, 0.0, -0.0, -1.0, 1.0, np.nan, -0.0], np.float32)
 Y = np.array([-0.0, 0.0, 0.0, -0.0, -0.0, 0.0, 0.0, np.nan], np.float32)
-WINDOW = {"kernel": (3, 3), "stride": (1, 1), "pads": (1, 1, 1, 1), "dilation": (1, 1)}
 
 
 def _function() -> Function:
@@ -46,7 +45,7 @@ def _function() -> Function:
         "sums": ops.CumSum(rows, 1),
         "sums before": ops.CumSum(rows, 1, exclusive=True),
         "sums from the end": ops.CumSum(rows, 1, reverse=True),
-        "pool": ops.MaxPool(image, **WINDOW),
+        "pool": ops.MaxPool(image, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
     }
     for name, node in nodes.items():
         b.save(b.emit(node), f"y {name}")

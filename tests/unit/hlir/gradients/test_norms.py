@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 
 import glow_nb
 from glow_nb.hlir.differentiate import differentiate
+from glow_nb.importers import import_onnx
 from glow_nb.types import Array
 
 X = np.array([[0, 0, 0, 0], [3, 4, 0, 0]], np.float32).reshape(2, 1, 4)
@@ -45,7 +46,7 @@ def _distance(root: str) -> Nodes:
     ]
 
 
-LP = {
+LP: dict[str, Callable[[], Nodes]] = {
     "LpNormalization 1": lambda: _node("LpNormalization", p=1, axis=2),
     "LpNormalization 2": lambda: _node("LpNormalization", p=2, axis=2),
     "ReduceL1": lambda: _node("ReduceL1", "x axis"),
@@ -75,7 +76,7 @@ def _slope(nodes: Nodes, x: Array) -> Array:
     used = {name for node in nodes for name in node.input}
     constants = {name: array for name, array in CONSTANTS.items() if name in used}
     tensors = [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()]
-    factor = onnx.numpy_helper.from_array(np.float32(1.5), "factor")
+    factor = onnx.numpy_helper.from_array(np.array(1.5, np.float32), "factor")
     last = [*_node("Mul", "y factor", "scaled"), *_node("ReduceSum", "scaled", "loss", keepdims=0)]
     graph = helper.make_graph(
         [*nodes, *last],
@@ -84,13 +85,13 @@ def _slope(nodes: Nodes, x: Array) -> Array:
         [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])],
         [*tensors, factor],
     )
-    function = glow_nb.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]))
+    function = import_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]))
     return glow_nb.evaluate(differentiate(function, ["x"], "loss"), {"x": x})["d_x"]
 
 
 @pytest.mark.parametrize("name", LP)
 def test_the_gradient_of_a_norm_of_zeros_is_finite(name: str) -> None:
-    make: Callable[[], Nodes] = LP[name]
+    make = LP[name]
     found = _slope(make(), X)
     alone = _slope(make(), np.concatenate([X[1:], X[1:]]))
     assert np.isfinite(found).all()
