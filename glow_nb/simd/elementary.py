@@ -304,21 +304,18 @@ def inverse_fourth_root(x: Lanes) -> Lanes:
 
 def integer_power(x: Lanes, exponent: Lanes) -> Lanes:
     """``x ** exponent`` of integers, which wrap; those with a negative exponent round to zero."""
-    is_odd = exponent & 1
-    # Beyond 63 only -1, 0 and 1 do not overflow, and for them the parity decides.
-    bits = (exponent > 63).select(is_odd + 62, exponent)
     if not x.kind.is_signed:
-        return _power_by_squaring(x, bits)
+        return _power_by_squaring(x, exponent)
     is_negative = exponent < 0
-    result = _power_by_squaring(x, is_negative.select(is_odd, bits))
+    result = _power_by_squaring(x, is_negative.select(exponent & 1, exponent))
     vanishes = is_negative & x.compare("!=", 1) & x.compare("!=", -1)
     return vanishes.select(0, result)
 
 
 def _power_by_squaring(x: Lanes, exponent: Lanes) -> Lanes:
-    """``x ** exponent`` for exponents from 0 to 63, by squaring."""
+    """``x ** exponent`` for exponents that are not negative, by squaring, with all their bits."""
     result, square = x.full(1), x
-    for bit in range(6):
+    for bit in range(8 * x.kind.size_bytes - x.kind.is_signed):
         is_set = (exponent & (1 << bit)).compare("!=", 0)
         result = is_set.select(result * square, result)
         square = square * square

@@ -16,11 +16,12 @@ from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Instruction
 from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import one_in
-from tests.unit.kernels.cases import instruction_of
+from tests.unit.kernels.cases import check, instruction_of
 from tests.unit.kernels.running import RunningKernel
 from tests.unit.simd.every_float import CHUNK, EVERY, worst_of_all
 
 GeluInst = instruction_for(ops.Gelu)
+PowInst = instruction_for(ops.Pow)
 SwishInst = instruction_for(ops.Swish)
 
 Floats = npt.NDArray[np.floating[Any]]
@@ -198,6 +199,17 @@ def test_powers_of_two_as_attention_needs_them(lanes: int) -> None:
     expected = np.exp2(x.astype(np.float64))
     expected[x < -126.5] = 0
     assert error_ulp(found, expected).max() <= OTHERS_ULP["exp2"]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", one_in(4, ["int32", "int64", "uint64", "int16", "uint8"]))
+def test_powers_of_integers_wrap(kind: str) -> None:
+    limits: Any = np.iinfo(kind)
+    bases = np.array([0, 1, 2, 3, 7, 10, limits.max, limits.min, limits.max - 1], kind)
+    exponents = np.array([0, 1, 2, 31, 63, 64, 65, 100, limits.max, limits.min], kind)
+    x, y = np.repeat(bases, exponents.size), np.tile(exponents, bases.size)
+    type = TensorType.of(x)
+    check(instruction_of(PowInst, [type, type]), Target.host(), operands=[x, y])
 
 
 @pytest.mark.jit
