@@ -150,8 +150,9 @@ class Recurrence(Node):
     ``[D, H, gates * H]``, and a step computes ``p = h @ recurrent`` and the formulas of
     :mod:`glow_nb.hlir.recurrence.cells`. The result, ``[S, steps, D, B, H]``, holds the hidden
     state behind each step and, of an LSTM (``S = 2``), the memory. ``initial``, ``[S, D, B, H]``,
-    is what the first step begins with, by default 0. A sample whose entry of ``lengths``, ``[B]``,
-    is not above the number of a step keeps its states in that step.
+    is what the first step begins with, by default 0; weights that are not finite may then not
+    spread in that step, as a kernel need not multiply zeros. A sample whose entry of ``lengths``,
+    ``[B]``, is not above the number of a step keeps its states in that step.
 
     ``bias``, ``[D, H]``, is added to a product that is then reset (a GRU with *flag*);
     ``peepholes`` of an LSTM is ``[D, 3, H]``, for the gates i, o and f.

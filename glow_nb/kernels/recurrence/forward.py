@@ -116,6 +116,10 @@ class _Writer:
 
     def _write_phase(self, tag: str, phase: Phase) -> None:
         out, plan, code = self.out, self.plan, self._code_of(phase)
+        inner = str(plan.size)
+        if "initial" not in self.given:  # the first step multiplies zeros
+            out.line(f"inner = min(step, 1) * {plan.size}")
+            inner = "inner"
         source, begin = phase.multiplied, "now" if phase.multiplied == HIDDEN else "0"
         for tile in self.walk.tiles(tag, phase):
             width = phase.gates * tile.vectors * plan.lanes
@@ -125,7 +129,7 @@ class _Writer:
             at = plus(begin, times("row", plan.padded))
             out.line(
                 f"{total} = tile_dot({total}, {source}, {at}, {plan.padded}, 1, recurrent, w, "
-                f"{width}, {width}, {plan.size}, 0, 0)"
+                f"{width}, {width}, {inner}, 0, 0)"
             )
             load = partial(self._load, tile, phase)
             made = code.write(out, f"{tile.name}_", plan.lanes, load)
