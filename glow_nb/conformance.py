@@ -20,12 +20,14 @@ import click
 import numpy as np
 import onnx
 from onnx import numpy_helper
+from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 from rich.progress import track
 
 from glow_nb.errors import GlowError, UnsupportedError
 from glow_nb.onnx_backend import ENGINES, prepare
+from glow_nb.types import ElementKind
 
 PASSED, FAILED, UNSUPPORTED = "passed", "failed", "unsupported"
 OUTCOMES = (PASSED, FAILED, UNSUPPORTED)
@@ -90,6 +92,26 @@ def node_tests(match: str = "") -> list[Any]:
     return [_loaded(case) for case in cases if match in case.name]
 
 
+def stored_tests(folder: Path) -> list[Any]:
+    """Return the node tests whose models and data lie in *folder*, as in releases of onnx."""
+    return [
+        _loaded(
+            TestCase(
+                name=place.name,
+                model_name=place.name,
+                url=None,
+                model_dir=str(place),
+                model=None,
+                data_sets=None,
+                kind="node",
+                rtol=1e-3,
+                atol=1e-7,
+            )
+        )
+        for place in sorted(folder.iterdir())
+    ]
+
+
 def _loaded(case: Any) -> Any:
     """Return *case* with its model and data; before onnx 1.23 they lie in files."""
     if case.model is not None:
@@ -114,8 +136,16 @@ def _stored(folder: Path, role: str, values: Sequence[onnx.ValueInfoProto]) -> l
             case "optional_type":
                 found.append(numpy_helper.to_optional(onnx.OptionalProto.FromString(payload)))
             case _:
-                found.append(numpy_helper.to_array(onnx.TensorProto.FromString(payload)))
+                found.append(_tensor(payload, value))
     return found
+
+
+def _tensor(payload: bytes, value: onnx.ValueInfoProto) -> Any:
+    """Read a tensor; old releases store bfloat16 as the bits, in uint16."""
+    array = numpy_helper.to_array(onnx.TensorProto.FromString(payload))
+    declared = value.type.tensor_type.elem_type
+    is_bits = array.dtype == np.uint16 and declared == onnx.TensorProto.BFLOAT16
+    return array.view(ElementKind.BFLOAT16.dtype) if is_bits else array
 
 
 def operators_of(cases: Iterable[Any]) -> dict[str, str]:
