@@ -20,7 +20,6 @@ import click
 import numpy as np
 import onnx
 from onnx import numpy_helper
-from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 from rich.progress import track
@@ -89,30 +88,10 @@ def node_tests(match: str = "") -> list[Any]:
         # The suite computes its expected values on import, divisions by zero included.
         warnings.simplefilter("ignore")
         cases = load_model_tests(kind="node")
-    return [_loaded(case) for case in cases if match in case.name]
+    return [loaded(case) for case in cases if match in case.name]
 
 
-def stored_tests(folder: Path) -> list[Any]:
-    """Return the node tests whose models and data lie in *folder*, as in releases of onnx."""
-    return [
-        _loaded(
-            TestCase(
-                name=place.name,
-                model_name=place.name,
-                url=None,
-                model_dir=str(place),
-                model=None,
-                data_sets=None,
-                kind="node",
-                rtol=1e-3,
-                atol=1e-7,
-            )
-        )
-        for place in sorted(folder.iterdir())
-    ]
-
-
-def _loaded(case: Any) -> Any:
+def loaded(case: Any) -> Any:
     """Return *case* with its model and data; before onnx 1.23 they lie in files."""
     if case.model is not None:
         return case
