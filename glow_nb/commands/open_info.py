@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from glow_nb.commands.wording import make_console, make_table, print_table
-from glow_nb.importers.onnx import SymbolicModel
 from glow_nb.quantities import byte_count, scaled
 from glow_nb.text import format_name
 from glow_nb.types import SymbolicType
+
+if TYPE_CHECKING:
+    from glow_nb.importers.onnx import SymbolicModel
 
 HOW_TO_CLOSE = (
     "sizes are open: arithmetic, memory and kernels depend on them; --shape NAME=SIZE gives one"
