@@ -73,10 +73,13 @@ def address(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         [*command, "--devices", str(devices)], stdout=subprocess.PIPE, text=True
     ) as server:
         assert server.stdout is not None
-        line = server.stdout.readline()
-        assert line.startswith("serving bf16, bool,"), line
         try:
-            yield line.rpartition("http://")[2].strip()
+            told = [server.stdout.readline()]
+            while told[-1] and "http://" not in told[-1]:
+                told.append(server.stdout.readline())
+            assert told[0].startswith("bf16, version 1: x: bfloat16<2 x 3> ->"), told
+            assert told[-1].startswith("serving bf16, bool,"), told
+            yield told[-1].rpartition("http://")[2].strip()
         finally:
             server.send_signal(signal.SIGTERM)
             assert server.stdout.read() == "stopped\n"
