@@ -38,6 +38,8 @@ from glow_nb.quant.methods import MethodName
 from glow_nb.quant.schemas import SchemaName
 from glow_nb.types import Array
 
+SCHEMAS: tuple[SchemaName, ...] = get_args(SchemaName)
+METHODS: tuple[MethodName, ...] = get_args(MethodName)
 MODEL = Path(__file__).with_name("digits.onnx")
 RUNS = 20
 
@@ -70,8 +72,8 @@ def table(ranges: quant.Ranges, images: Array, digits: Array) -> list[str]:
     assert isinstance(function, Function)
     scores = glow_nb.compile(function).run(images)["scores"]
     lines = [row("float32", function, images, digits, scores)]
-    for schema in get_args(SchemaName):
-        for method in get_args(MethodName):
+    for schema in SCHEMAS:
+        for method in METHODS:
             made = quant.quantize(function, ranges, schema=schema, method=method, least_gain=0)
             lines.append(row(f"{schema}, {method}", made, images, digits, scores))
     made = quant.quantize(function, ranges, per_channel=False, least_gain=0)
@@ -88,8 +90,8 @@ def foretell(
     """
     ranges = quant.calibrate(function, measured, backend=backend)
     found = {"float32": glow_nb.compile(function, backend=backend).run(asked)["progression"]}
-    for schema in get_args(SchemaName):
-        for method in get_args(MethodName):
+    for schema in SCHEMAS:
+        for method in METHODS:
             made = quant.quantize(function, ranges, schema=schema, method=method, least_gain=0)
             network = glow_nb.compile(made, backend=backend)
             found[f"{schema}, {method}"] = network.run(asked)["progression"]
