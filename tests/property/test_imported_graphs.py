@@ -34,7 +34,17 @@ ONNX_RUNTIME = (
 ).split()
 """Operators of its domain, the last two of which are drawn as those of ONNX."""
 
+DYNAMIC = (
+    "its products round as ONNX Runtime's do not always; it is compared in "
+    "tests/unit/importers/test_dynamic_quantization.py"
+)
+FORMS = "its forms are compared in tests/unit/importers/test_legal_forms.py"
+
 NOT_DRAWN = {
+    **dict.fromkeys(("DynamicQuantizeLinear", "DynamicQuantizeLSTM"), DYNAMIC),
+    **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat"), DYNAMIC),
+    **dict.fromkeys(("QLinearSoftmax", "QLinearWhere"), DYNAMIC),
+    **dict.fromkeys(("CenterCropPad", "OptionalGetElement", "OptionalHasElement"), FORMS),
     **dict.fromkeys(ONNX_RUNTIME, NEIGHBOURS),
     **dict.fromkeys(("Bernoulli", "Multinomial"), RANDOM),
     **dict.fromkeys(("RandomNormal", "RandomNormalLike"), RANDOM),
