@@ -58,5 +58,5 @@ def test_loading_needs_no_numba(tmp_path: Path) -> None:
         assert (y == chain.expected(x)).all()
         print("numba" in sys.modules)
     """
-    assert run_python(script, tmp_path) == "True\n"
-    assert run_python(script, tmp_path) == "False\n"
+    for _ in ("compiled, by workers", "loaded from the cache"):
+        assert run_python(script, tmp_path) == "False\n"
