@@ -309,6 +309,10 @@ class Context:
         """Return the numbers of a tensor attribute."""
         raise NotImplementedError(f"{type(self).__name__} has no files")
 
+    def dense(self, tensor: onnx.SparseTensorProto) -> Array:
+        """Return the numbers of a sparse tensor attribute, zeros among them."""
+        raise NotImplementedError(f"{type(self).__name__} has no files")
+
     def kind(self, code: int) -> ElementKind:
         """Return the element kind of an ONNX type *code* that the node names."""
         try:

@@ -46,6 +46,7 @@ from glow_nb.importers.onnx.tensors import Numbers, sparse_to_array, to_payload
 from glow_nb.importers.onnx.unsupported import Complaints, untaken_branch
 from glow_nb.importers.onnx.widening import Trace, may_widen, widened
 from glow_nb.progress import report
+from glow_nb.types import Array
 
 T = TypeVar("T")
 
@@ -335,3 +336,7 @@ class GraphImporter(Context):
         self.kind(tensor.data_type)
         read = partial(to_payload, tensor, self.place, self.model.storage)
         return self.model.numbers_of(tensor, read)
+
+    @override
+    def dense(self, tensor: onnx.SparseTensorProto) -> Array:
+        return sparse_to_array(tensor, self.place, self.model.storage, MAX_CONSTANT_BYTES)

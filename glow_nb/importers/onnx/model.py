@@ -114,7 +114,8 @@ def _parse(place: str, file: WeightFile | WeightBytes, folder: DataFolder | None
     if not file.size_bytes:
         raise ModelError(f"{place}: it is empty, not an ONNX model; export or download it again")
     try:
-        proto = onnx.ModelProto.FromString(read_skeleton(file.stream, file.size_bytes))
+        with file.opened() as stream:
+            proto = onnx.ModelProto.FromString(read_skeleton(stream, file.size_bytes))
     except (WireError, DecodeError) as error:
         known = _other_kind(place, file)
         doubt = f"or a truncated one ({error}); export or download it again"
@@ -126,8 +127,9 @@ def _parse(place: str, file: WeightFile | WeightBytes, folder: DataFolder | None
 
 
 def _other_kind(place: str, file: WeightFile | WeightBytes) -> str | None:
-    file.stream.seek(0)
-    return other_kind(place, file.stream.read(64))
+    with file.opened() as stream:
+        stream.seek(0)
+        return other_kind(place, stream.read(64))
 
 
 def _is_model(proto: onnx.ModelProto) -> bool:

@@ -6,10 +6,12 @@ end of packing, all weights of a network would take their memory twice.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import threading
 import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -23,41 +25,50 @@ from glow_nb.regular_files import open_regular
 from glow_nb.types import Array, ElementKind, TensorType
 
 MOST_OPEN_FILES = 64
-"""Files of weights that one model keeps open. Some exporters write a file for each weight; further
-ones are read at once and closed."""
+"""Files of weights that this process keeps open. Weights in further ones are read at once: systems
+let a process have 256 files or more, and somebody may hold hundreds of models."""
 
 LEAST_BYTES = 1 << 16
 """Smaller weights are read at once: passes look at their numbers."""
 
 
 class WeightFile:
-    """An open file of weights, which must not change as long as something reads it.
+    """A file of weights, which must not change as long as something reads it.
 
-    A file of the same name that takes its place does no harm: this one stays open.
+    A file of the same name that takes its place does no harm to one that stays open.
 
     Attributes:
         stays: Whether it stays open, so that weights in it need not be read at once.
     """
 
-    stays = True
-
     def __init__(self, path: str) -> None:
         """Open the regular file at *path*; raise OSError if that is not possible."""
-        self._name = os.path.basename(path)
-        self._stream = open_regular(path)
-        weakref.finalize(self, self._stream.close)
+        self._path = path
         self._lock = threading.Lock()
-        self._stamp = self._current_stamp()
+        self._stream: BinaryIO | None = None
+        with contextlib.ExitStack() as files:
+            stream = files.enter_context(open_regular(path))
+            self._stamp = _stamp_of(stream)
+            self.stays = len(_OPEN) < MOST_OPEN_FILES
+            if self.stays:
+                files.pop_all()
+                self._stream = stream
+                weakref.finalize(self, stream.close)
+                _OPEN.add(self)
 
     @property
     def size_bytes(self) -> int:
         """Its size when it was opened."""
         return self._stamp[0]
 
-    @property
-    def stream(self) -> BinaryIO:
-        """The open file; reading weights may move its position."""
-        return self._stream
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """Yield the open file; reading weights may move its position."""
+        if self._stream is not None:
+            yield self._stream
+            return
+        with open_regular(self._path) as stream:
+            yield stream
 
     def read(self, part: range) -> Array:
         """Return the bytes of *part*.
@@ -65,23 +76,24 @@ class WeightFile:
         Raises:
             ModelError: The file has changed since it was opened, or cannot be read.
         """
-        content = np.empty(len(part), np.uint8)
+        content, name = np.empty(len(part), np.uint8), os.path.basename(self._path)
         try:
-            count = self._read_into(content.data, part.start)
-            changed = self._current_stamp() != self._stamp
+            with self.opened() as stream:
+                count = self._read_into(stream, content.data, part.start)
+                changed = _stamp_of(stream) != self._stamp
         except OSError as error:
-            raise ModelError(f"{self._name}: cannot be read: {error.strerror}") from error
+            raise ModelError(f"{name}: cannot be read: {error.strerror}") from error
         if changed or count != len(part):
             raise ModelError(
-                f"{self._name}: the file has changed since the model was loaded, so that its "
+                f"{name}: the file has changed since the model was loaded, so that its "
                 "weights are lost; load the model again, and replace files by renaming a new one"
             )
         return content
 
-    def _read_into(self, place: memoryview, begin: int) -> int:
+    def _read_into(self, stream: BinaryIO, place: memoryview, begin: int) -> int:
         """Fill *place* with what begins at *begin*; return how many bytes there were."""
         if hasattr(os, "preadv"):  # which has no position that threads and forks would share
-            count, descriptor = 0, self._stream.fileno()
+            count, descriptor = 0, stream.fileno()
             while count < len(place):
                 read = os.preadv(descriptor, [place[count:]], begin + count)
                 if not read:
@@ -89,12 +101,18 @@ class WeightFile:
                 count += read
             return count
         with self._lock:
-            self._stream.seek(begin)
-            return self._stream.readinto(place)  # type: ignore[attr-defined, no-any-return]
+            stream.seek(begin)
+            return stream.readinto(place)  # type: ignore[attr-defined, no-any-return]
 
-    def _current_stamp(self) -> tuple[int, int]:
-        status = os.fstat(self._stream.fileno())
-        return status.st_size, status.st_mtime_ns
+
+_OPEN: weakref.WeakSet[WeightFile] = weakref.WeakSet()
+"""The files that stay open."""
+
+
+def _stamp_of(stream: BinaryIO) -> tuple[int, ...]:
+    """Return the size of a file, and what shows that it is another one, or has changed."""
+    status = os.fstat(stream.fileno())
+    return status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino
 
 
 class WeightBytes:
@@ -111,10 +129,10 @@ class WeightBytes:
         """How many bytes they are."""
         return self._content.nbytes
 
-    @property
-    def stream(self) -> BinaryIO:
-        """The content as a file."""
-        return io.BytesIO(self._content.data)
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """Yield the content as a file."""
+        yield io.BytesIO(self._content.data)
 
     def read(self, part: range) -> Array:
         """Return the bytes of *part*, aligned for any numbers."""
@@ -196,11 +214,6 @@ class WeightFiles:
     def open(self, path: str | Path) -> WeightFile:
         """Return the file at a real *path*; raise OSError if it cannot be read."""
         name = os.fspath(path)
-        known = self._open.get(name)
-        if known is not None:
-            return known
-        file = WeightFile(name)
-        file.stays = len(self._open) < MOST_OPEN_FILES
-        if file.stays:
-            self._open[name] = file
-        return file
+        if name not in self._open:
+            self._open[name] = WeightFile(name)
+        return self._open[name]

@@ -33,6 +33,16 @@ _MESSAGES: Mapping[str, Mapping[int, str]] = {
 }
 """The fields that hold tensors or lead to them, by the message that has them (``onnx.proto``)."""
 
+_NUMBERS: Mapping[str, frozenset[int]] = {
+    "attribute": frozenset({7, 8, 9}),
+    "tensor": frozenset({4, 5, 6, 7, 10, 11}),
+}
+"""The lists of numbers and strings, by the message that has them.
+
+A message with such a list has neither tensors nor raw data. An element may be a field of its own,
+so that looking at each would take seconds for a million.
+"""
+
 _RAW_DATA, _DATA_LOCATION = 9, 14
 _FIXED_BYTES = {1: 8, 5: 4}
 _BYTES_FIELD = 2
@@ -56,6 +66,8 @@ def _skeleton(stream: BinaryIO, end: int, message: str, depth: int) -> bytes:
         raise WireError(f"messages are nested more than {_DEEPEST} deep")
     parts: list[bytes] = []
     for number, kind, begin, stop in _fields(stream, end):
+        if number in _NUMBERS.get(message, ()):
+            return b"".join([*parts, _copy(stream, begin, end)])
         inner = _MESSAGES[message].get(number) if kind == _BYTES_FIELD else None
         if inner is None or stop - stream.tell() < LARGE_BYTES:
             parts.append(_copy(stream, begin, stop))
@@ -69,12 +81,12 @@ def _skeleton(stream: BinaryIO, end: int, message: str, depth: int) -> bytes:
 
 
 def _tensor(stream: BinaryIO, end: int) -> bytes:
-    """Return a tensor that says where its raw data are; one that says so already as it is."""
+    """Return a tensor that says where its raw data are; one without, or that says so, as it is."""
     begin = stream.tell()
     parts: list[bytes] = []
     raw: range | None = None
     for number, kind, start, stop in _fields(stream, end):
-        if number == _DATA_LOCATION:
+        if number == _DATA_LOCATION or number in _NUMBERS["tensor"]:
             return _copy(stream, begin, end)
         if number == _RAW_DATA and kind == _BYTES_FIELD:
             raw = range(stream.tell(), stop)  # protobuf takes the last one, too

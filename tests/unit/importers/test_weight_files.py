@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import io
 import os
 import weakref
 from collections.abc import Callable, Sequence
@@ -13,13 +14,14 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
+from typing_extensions import override
 
 import glow_nb
 from glow_nb.errors import ModelError
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Constant, Function
 from glow_nb.hlir.recipe import NodeRecipe
-from glow_nb.importers.onnx import import_onnx, weight_files
+from glow_nb.importers.onnx import import_onnx, load_model, weight_files, wire
 from glow_nb.importers.onnx.weight_files import StoredNumbers
 from glow_nb.types import Array
 from tests.unit.importers.models import model, value, weight
@@ -153,10 +155,14 @@ def test_a_copy_has_numbers_of_its_own(tmp_path: Path) -> None:
     np.testing.assert_array_equal(copy.deepcopy(numbers), matrix(0))
 
 
-def test_files_beyond_the_bound_are_read_and_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def two_files_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weight_files, "MOST_OPEN_FILES", 2)
+    monkeypatch.setattr(weight_files, "_OPEN", weakref.WeakSet())
+
+
+@pytest.mark.usefixtures("two_files_stay_open")
+def test_files_beyond_the_bound_are_read_and_closed(tmp_path: Path) -> None:
     names = [f"w{i}" for i in range(4)]
     steps = [helper.make_node("MatMul", [a, b], [c]) for a, b, c in _chain(names)]
     weights = [weight(name, matrix(0)) for name in names]
@@ -164,7 +170,65 @@ def test_files_beyond_the_bound_are_read_and_closed(
     onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, all_tensors_to_one_file=False)
     function = import_onnx(tmp_path / "m.onnx")
     assert len(function.constants) == 4
-    assert len(stored(function)) == 2
+    assert len(stored(function)) == 1  # the file of the model is the other one
+
+
+@pytest.mark.usefixtures("two_files_stay_open")
+def test_the_bound_holds_for_all_models_together(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(product().SerializeToString())
+    functions = [import_onnx(path) for _ in range(4)]
+    assert [len(stored(function)) for function in functions] == [1, 1, 0, 0]
+    path.unlink()
+    for function in functions:
+        check(function)
+
+
+@pytest.mark.usefixtures("two_files_stay_open")
+def test_what_does_not_stay_open_is_opened_again(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(product().SerializeToString())
+    loaded = [load_model(path) for _ in range(4)]
+    check(import_onnx(loaded[-1]))
+    path.write_bytes(product(1).SerializeToString())
+    with pytest.raises(ModelError, match=r"m\.onnx: the file has changed"):
+        import_onnx(loaded[-2])
+
+
+@pytest.mark.parametrize("as_bytes", [False, True])
+def test_large_sparse_constants_of_nodes_are_read(as_bytes: bool, tmp_path: Path) -> None:
+    numbers, places = np.arange(1, 2001, dtype=np.float32), np.arange(0, 6000, 3)
+    sparse = helper.make_sparse_tensor(weight("v", numbers), weight("i", places), [6000])
+    node = helper.make_node("Constant", [], ["y"], sparse_value=sparse)
+    content = model([node]).SerializeToString()
+    path = tmp_path / "m.onnx"
+    path.write_bytes(content)
+    dense = np.zeros(6000, np.float32)
+    dense[places] = numbers
+    function = import_onnx(content if as_bytes else path)
+    got = evaluate(function, {"x": np.zeros((2, 3), np.float32)})["y"]
+    np.testing.assert_array_equal(got, dense)
+
+
+@pytest.mark.parametrize("name", ["value_ints", "value_floats", "value_strings"])
+def test_lists_in_attributes_are_not_walked(name: str) -> None:
+    """Each element is a field of its own, so that looking at each takes seconds for a million."""
+    kind = {"value_ints": int, "value_floats": float, "value_strings": str}[name]
+    node = helper.make_node("Constant", [], ["y"])
+    node.attribute.append(helper.make_attribute(name, [kind(i) for i in range(5000)]))
+    content = model([node]).SerializeToString()
+    stream = _Counting(content)
+    assert wire.read_skeleton(stream, len(content)) == content
+    assert stream.reads < 500
+
+
+class _Counting(io.BytesIO):
+    reads = 0
+
+    @override
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.reads += 1
+        return super().read(size)
 
 
 def _chain(names: Sequence[str]) -> list[tuple[str, str, str]]:

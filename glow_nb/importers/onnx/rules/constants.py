@@ -7,10 +7,9 @@ import math
 import numpy as np
 
 from glow_nb.hlir.graph import Value
-from glow_nb.importers.onnx.context import MAX_CONSTANT_BYTES, Context
+from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
-from glow_nb.importers.onnx.tensors import Storage, sparse_to_array
 from glow_nb.types import Array, TensorType
 
 
@@ -27,8 +26,7 @@ def constant(ctx: Context, node: OnnxNode) -> Value:
 
 def _constant(ctx: Context, node: OnnxNode, name: str) -> Array:
     if name == "sparse_value":
-        sparse = node.message(name).sparse_tensor
-        return sparse_to_array(sparse, ctx.place, Storage(), MAX_CONSTANT_BYTES)
+        return ctx.dense(node.message(name).sparse_tensor)
     if name == "value_float":
         return np.array(node.number(name), np.float32)
     if name == "value_floats":
