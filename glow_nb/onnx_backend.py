@@ -168,6 +168,20 @@ def _require_short(name: str, array: Array) -> None:
         )
 
 
+def _operands_of(node: onnx.NodeProto, inputs: Any) -> dict[str, Array]:
+    """Return what is given for each operand of *node* by name; raise FeedError if it is not all."""
+    names = list(dict.fromkeys(filter(None, node.input)))
+    if isinstance(inputs, Mapping):
+        given = dict(name_feeds(dict.fromkeys(names).keys(), inputs))
+    else:
+        values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+        places = names if len(values) == len(names) else list(node.input)
+        if len(values) != len(places):
+            raise FeedError(f"{len(values)} inputs given, the node takes {names}")
+        given = {name: value for name, value in zip(places, values, strict=True) if name}
+    return {name: as_array(name, value) for name, value in given.items()}
+
+
 class GlowBackend(Backend):
     """The standard interface, for tools that can run any ONNX backend."""
 
@@ -236,22 +250,25 @@ class GlowBackend(Backend):
         outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """Run one operator of opset ``opset_version``, by default the newest, on arrays."""
+        """Run one operator of opset ``opset_version``, by default the newest, on arrays.
+
+        They are given as for :meth:`GlowBackendRep.run`: one for each name, or one for each place,
+        None where an operand is left out.
+        """
         opset = kwargs.pop("opset_version", NEWEST_OPSET)
-        names = list(dict.fromkeys(filter(None, node.input)))
-        arrays = [as_array(name, array) for name, array in zip(names, inputs, strict=False)]
+        feeds = _operands_of(node, inputs)
         infos = [
             onnx.helper.make_tensor_value_info(
                 name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
             )
-            for name, array in zip(names, arrays, strict=False)
+            for name, array in feeds.items()
         ]
         outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
         model = onnx.helper.make_model(
             onnx.helper.make_graph([node], "node", infos, outputs),
             opset_imports=[onnx.helper.make_opsetid(node.domain, opset)],
         )
-        return cls.run_model(model, arrays, device, **kwargs)
+        return cls.run_model(model, feeds, device, **kwargs)
 
     @classmethod
     @override

@@ -82,6 +82,26 @@ def test_one_node_runs() -> None:
     assert (result == 2 * X).all()
 
 
+@pytest.mark.parametrize("inputs", [[X], {"x": X}, X], ids=["list", "dict", "bare"])
+def test_operands_of_one_node_may_be_a_list_a_dict_or_an_array(inputs: Any) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    (result,) = backend.run_node(node, inputs, engine="evaluate")
+    np.testing.assert_array_equal(result, np.maximum(X, 0))
+
+
+@pytest.mark.parametrize("inputs", [[X, np.float32(2)], [X, None, np.float32(2)]])
+def test_operands_of_one_node_may_be_left_out(inputs: list[Any]) -> None:
+    node = helper.make_node("Clip", ["x", "", "most"], ["y"])
+    (result,) = backend.run_node(node, inputs, engine="evaluate")
+    np.testing.assert_array_equal(result, np.minimum(X, 2))
+
+
+@pytest.mark.parametrize("inputs", [[X, X], [], {"x": X, "more": X}, {}])
+def test_operands_that_one_node_does_not_have_are_refused(inputs: Any) -> None:
+    with pytest.raises(FeedError):
+        backend.run_node(helper.make_node("Relu", ["x"], ["y"]), inputs, engine="evaluate")
+
+
 @pytest.mark.parametrize("inputs", [[X, X], []])
 def test_wrong_number_of_inputs(inputs: list[Any]) -> None:
     with pytest.raises(FeedError, match="the model takes"):
