@@ -47,7 +47,7 @@ def _values(text: str, subject: str) -> Array:
         values = np.array(json.loads(listed, parse_float=_finite), dtype=object)
     except (ValueError, RecursionError):
         values = np.array(None)
-    if not all(isinstance(value, bool | int | float) for value in values.flat):
+    if not all(isinstance(value, bool | int | float) for value in values.ravel()):
         raise OptionError(
             f"{subject}: this is no number, no list of numbers of one length such as 1,2 or "
             "[[1,2],[3,4]], and no FILE.npy"
@@ -65,13 +65,13 @@ def _finite(text: str) -> float:
 def _of_kind(values: Array, kind: ElementKind) -> Array | None:
     """Return *values* in *kind*; None if one of them is no number that *kind* has."""
     if kind is ElementKind.BOOL:
-        return values.astype(bool) if all(value in (0, 1) for value in values.flat) else None
-    if any(isinstance(value, bool) for value in values.flat):
+        return values.astype(bool) if all(value in (0, 1) for value in values.ravel()) else None
+    if any(isinstance(value, bool) for value in values.ravel()):
         return None
     if kind.is_float or is_small_float(kind):
         return _floats(values, kind)
     least, greatest = kind.limits
-    if not all(isinstance(value, int) and least <= value <= greatest for value in values.flat):
+    if not all(isinstance(value, int) and least <= value <= greatest for value in values.ravel()):
         return None
     return converted(values.astype(np.int64 if kind.is_signed else np.uint64), kind)
 

@@ -78,7 +78,7 @@ class _KnownConstants:
 @per_item
 def _sample(constant: Constant) -> bytes:
     """Return a few of the numbers: enough to tell most arrays apart without reading them all."""
-    array = constant.array
+    array = constant.array.squeeze()  # NumPy takes fewer indices at a time than a tensor has axes
     places = np.arange(0, array.size, max(1, array.size // 16))
     return array[np.unravel_index(places, array.shape)].tobytes() if array.ndim else array.tobytes()
 

@@ -28,8 +28,8 @@ def uniform(value: Value) -> Any:
     array = array_of(value)
     if array is None or array.size == 0:
         return None
-    first = array.flat[0]
-    if first != array.flat[-1] or first != first or (array.size > 2 and (array != first).any()):
+    first, last = (array[(place,) * array.ndim] for place in (0, -1))
+    if first != last or first != first or (array.size > 2 and (array != first).any()):
         return None
     return first.item() if value.type.kind.value != "bfloat16" else float(first)
 

@@ -62,6 +62,7 @@ def test_info_fixes_the_input(resized: str) -> None:
         ("s=[[1,2],[3]]", "no number, no list of numbers of one length"),
         ("s=", "no number, no list of numbers"),
         ("s=" + "[" * 100_000, "no number, no list of numbers"),
+        ("s=" + "[" * 40 + "1" + "]" * 40, "is declared int64[2], the constant given for it is"),
         ("s=3.5,2", "the input is int64<2>, which cannot hold these numbers"),
         ("s=1e400,1", "no number, no list of numbers"),
         (f"s={1 << 63},1", "cannot hold these numbers"),

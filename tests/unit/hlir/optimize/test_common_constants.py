@@ -42,6 +42,16 @@ def test_zeros_of_either_sign_are_different() -> None:
     assert len(eliminate_common_nodes(builder.function()).constants) == 2
 
 
+def test_constants_of_64_axes_are_compared() -> None:
+    numbers = np.ones((2, *(1,) * 63), np.float32)
+    builder = Builder("deep")
+    value: Value = builder.input("x", f"float32<2{' x 1' * 63}>")
+    for name in ("one", "other"):
+        value = builder.emit(Add(value, builder.constant(name, numbers)))
+    builder.save(value, "y")
+    assert len(eliminate_common_nodes(builder.function()).constants) == 1
+
+
 def test_each_constant_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Any] = []
     sha256 = hashlib.sha256

@@ -23,6 +23,10 @@ def test_the_number_that_repeats(dtype: type) -> None:
     assert uniform(constant(np.array([3, 2, 3], dtype))) is None
 
 
+def test_a_tensor_may_have_as_many_axes_as_numpy_allows() -> None:
+    assert uniform(constant(np.full((2, *(1,) * 63), 3, np.float32))) == 3
+
+
 def test_what_has_no_number() -> None:
     assert uniform(constant(np.full((2,), np.nan, np.float32))) is None
     assert uniform(constant(np.zeros((0, 4), np.float32))) is None
