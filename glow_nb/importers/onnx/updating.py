@@ -48,7 +48,7 @@ def in_inference_mode(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _leave_training(body: onnx.GraphProto | onnx.FunctionProto) -> None:
-    read = set(_names_read(body))
+    read = set(_names_read(body)) - {""}  # which stands for an operand that is left out
     nodes: list[onnx.NodeProto] = []
     for node in body.node:
         nodes.append(node)

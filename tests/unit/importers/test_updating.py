@@ -27,6 +27,16 @@ def test_a_model_that_trains_becomes_one_for_use(opset: int) -> None:
     np.testing.assert_array_equal(mean, np.zeros(3))
 
 
+def test_a_result_that_is_left_out_is_not_read() -> None:
+    model = in_training_mode(normalized_model(), 9)
+    (normalization,) = (n for n in model.graph.node if n.op_type == "BatchNormalization")
+    del normalization.output[3:]
+    normalization.output.extend(["", ""])
+    model.graph.node.append(helper.make_node("Clip", ["y", "", ""], ["z"]))  # "" again
+    used = in_inference_mode(model).graph.node
+    assert [len(n.output) for n in used if n.op_type == "BatchNormalization"] == [1]
+
+
 def test_no_dropout_drops_anything_within_branches_either() -> None:
     dropout = helper.make_node("Dropout", ["x", "ratio", "is_training"], ["y"])
     y = helper.make_tensor_value_info("y", 1, ["n"])
