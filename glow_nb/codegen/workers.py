@@ -32,6 +32,9 @@ WORKER_MODULE = "glow_nb.codegen.compile_worker"
 IDLE_SECONDS = 60.0
 """How long a worker waits for more kernels. It holds 150 MB meanwhile, and takes no time."""
 
+_STANDARD_ERROR = 2
+"""The last number of a standard stream."""
+
 _Result = tuple[KernelSource, bytes] | CompileError | None  # None: a worker has ended
 
 
@@ -226,7 +229,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self._is_ready = False
-        reading, writing = os.pipe()
+        reading, writing = _pipe()
         self._answers: IO[bytes] = os.fdopen(reading, "rb")
         try:
             self._child = ChildProcess(
@@ -280,6 +283,21 @@ class _Worker:
                 if pipe:
                     pipe.close()
         self._child.close()
+
+
+def _pipe() -> tuple[int, int]:
+    """Return the ends of a pipe, none of which is where a child has its standard streams.
+
+    A daemon has closed its own, so that the next files get their numbers.
+    """
+    low: list[int] = []
+    ends = os.pipe()
+    while min(ends) <= _STANDARD_ERROR:
+        low += ends
+        ends = os.pipe()
+    for end in low:
+        os.close(end)
+    return ends
 
 
 def _take(waiting: deque[KernelSource]) -> KernelSource | None:

@@ -135,3 +135,14 @@ def test_workers_end_with_the_program() -> None:
     assert not done.stderr
     with pytest.raises(ProcessLookupError):
         os.kill(int(done.stdout), 0)
+
+
+def test_pipes_to_workers_are_no_standard_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon has closed its own; the first files that it opens get their numbers."""
+    opened = iter([(0, 1), (2, 3), (5, 6)])
+    closed: list[int] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(workers.os, "pipe", lambda: next(opened))
+        patch.setattr(workers.os, "close", closed.append)
+        assert workers._pipe() == (5, 6)
+    assert closed == [0, 1, 2, 3]

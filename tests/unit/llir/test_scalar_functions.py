@@ -15,8 +15,9 @@ from glow_nb.types import ElementKind
 
 FUNCTIONS = {name: f for name, f in SCALAR_FUNCTIONS.items() if not f.definition}
 FOR_KERNELS = {
-    "copysign", "exp2", "exp_nonpositive", "inverse_fourth_root", "positive_part", "reciprocal",
-}  # fmt: skip
+    *("at_least", "at_most", "copysign", "exp2", "exp_nonpositive", "inverse_fourth_root"),
+    *("positive_part", "reciprocal"),
+}
 """Elementwise functions of the SIMD layer that generators of kernels call, and expressions not."""
 
 OF_THEIR_OWN = {"where", "look_up"}
