@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +11,7 @@ from typing_extensions import override
 from glow_nb.costs import Cost
 from glow_nb.extremes import largest, smallest
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.arithmetic import Mul
+from glow_nb.hlir.ops.arithmetic import Div
 from glow_nb.hlir.ops.families import (
     FLOATS,
     NUMBERS,
@@ -101,10 +100,11 @@ class ReduceMean(Reduction):
 
 @lowers(ReduceMean)
 def lower_reduce_mean(node: ReduceMean, rewriter: Rewriter) -> Value:
-    """Express it as a sum times the reciprocal of the count."""
+    """Express it as a sum divided by the count: 49 times the reciprocal of 49 is less than 1."""
     total = rewriter.emit(ReduceSum(node.input, node.axes, node.keep_dims))
-    part = 1 / node.count if node.count else math.inf
-    return rewriter.emit(Mul(total, splat(rewriter, total.type, part, f"{node.name}_part")))
+    with np.errstate(over="ignore"):  # in float16, of which lowering makes float32 afterwards
+        count = splat(rewriter, total.type, node.count, f"{node.name}_count")
+    return rewriter.emit(Div(total, count))
 
 
 @define_node("reduce_max")

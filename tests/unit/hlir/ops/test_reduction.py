@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import glow_nb
 from glow_nb.errors import VerifyError
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node
+from glow_nb.hlir.lower import lower
+from glow_nb.types import TensorType
 from tests.unit.hlir.ops.applying import (
     Numbers,
     apply,
@@ -42,6 +45,18 @@ def test_reduction_agrees_with_onnx(
 def test_no_axes_reduce_nothing() -> None:
     x = floats(2, 3)
     np.testing.assert_array_equal(apply(ops.ReduceSum, x, axes=()), x)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("count", [41, 49, 70_000])  # reciprocals of the first two are rounded down
+def test_mean_of_ones_is_one_in_every_form(dtype: type, count: int) -> None:
+    ones: Numbers = np.ones(count, dtype)
+    builder = glow_nb.Builder()
+    x = builder.input("x", TensorType.of(ones))
+    builder.save(builder.emit(ops.ReduceMean(x, axes=(0,), keep_dims=False)), "y")
+    function = builder.function()
+    for form in (function, lower(function)):
+        assert glow_nb.evaluate(form, {"x": ones})["y"] == 1
 
 
 @pytest.mark.parametrize(
