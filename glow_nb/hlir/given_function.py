@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glow_nb.arguments import described
 from glow_nb.errors import GlowError, OptionError
 from glow_nb.hlir.graph import Function
 
@@ -10,7 +11,4 @@ def given_function(value: object, error: type[GlowError] = OptionError) -> Funct
     """Return *value* if it is a function; raise *error* if it is something else."""
     if isinstance(value, Function):
         return value
-    raise error(
-        f"{value!r:.80} is a {type(value).__name__}, not a Function; "
-        "glow_nb.load(path) makes one of a model"
-    )
+    raise error(f"{described(value)} is no Function; glow_nb.load(path) makes one of a model")

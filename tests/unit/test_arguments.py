@@ -225,8 +225,10 @@ def test_evaluate_refuses_what_a_network_refuses(feeds: Any) -> None:
     ],
 )
 def test_what_is_no_function_is_refused(use: Callable[[Any], object]) -> None:
-    with pytest.raises(glow_nb.GlowError, match=r"'model\.onnx' is a str, not a Function; glow_nb"):
+    with pytest.raises(glow_nb.GlowError, match=r"'model\.onnx' is no Function; glow_nb"):
         use("model.onnx")
+    with pytest.raises(glow_nb.GlowError, match=r"^a ndarray is no Function; glow_nb"):
+        use(np.zeros(2))
 
 
 @pytest.mark.parametrize(
