@@ -100,6 +100,8 @@ def run_cell(
     states, directions, _, size = initial.shape
     type = step_type(ElementKind.FLOAT64, rows, size)
     found = np.zeros((states, steps, directions, rows, size))
+    if not found.size:
+        return found
     for d, is_backward in enumerate(directions_of(direction)):
         values = _rows_of(d, bias, peepholes)
         state = initial[:, d]
@@ -130,10 +132,9 @@ def _rows_of(d: int, bias: Array | None, peepholes: Array | None) -> dict[str, A
 
 def _gates(prefix: str, values: Array, size: int, first: int = 0) -> dict[str, Array]:
     """Return the gates of ``[rows, gates H]`` by name."""
-    count = values.shape[1] // size if size else 0
     return {
         f"{prefix}{first + i}": np.ascontiguousarray(values[:, i * size : (i + 1) * size])
-        for i in range(count)
+        for i in range(values.shape[1] // size)
     }
 
 
@@ -341,7 +342,8 @@ class RecurrenceGradient(Node):
         bias, peepholes = _wide_or_none(bias), _wide_or_none(peepholes)
         x, p, ups, befores = map(wide, (inputs, products, upstream, previous))
         gradient, first = np.zeros(x.shape), np.zeros((states, directions, rows, size))
-        for d, is_backward in enumerate(directions_of(self.direction)):
+        ways = directions_of(self.direction) if x.size else ()
+        for d, is_backward in enumerate(ways):
             down = first[:, d]
             for t in reversed(order_of(len(x), is_backward)):
                 values = _rows_of(d, bias, peepholes)

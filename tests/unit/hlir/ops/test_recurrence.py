@@ -11,8 +11,9 @@ import glow_nb
 from glow_nb.errors import VerifyError
 from glow_nb.hlir.graph import Function, Placeholder
 from glow_nb.hlir.lower import lower
-from glow_nb.hlir.ops import Recurrence, RecurrentLayer
+from glow_nb.hlir.ops import Recurrence, RecurrentLayer, ReduceSum
 from glow_nb.hlir.optimize.split_recurrent_layers import split_recurrent_layers
+from glow_nb.hlir.recurrence.cells import GATES
 from glow_nb.types import Array, ElementKind, TensorType
 
 NONE: Any = (None,) * 5
@@ -86,3 +87,21 @@ def test_bias_of_a_loop_is_that_of_a_product_that_is_reset() -> None:
     assert loop(flag=True).type.shape == (1, 5, 1, 2, 4)
     with pytest.raises(VerifyError, match="only a GRU with flag has it"):
         loop(flag=False)
+
+
+@pytest.mark.parametrize("cell", GATES)
+def test_states_may_have_no_elements(cell: str) -> None:
+    builder = glow_nb.Builder()
+    types = {"x": "float32<3 x 2 x 4>", "w": "float32<1 x 0 x 4>", "r": "float32<1 x 0 x 0>"}
+    x, w, r = (builder.input(name, type) for name, type in types.items())
+    options: dict[str, Any] = {"cell": cell, "direction": "forward"}
+    layer = builder.emit(RecurrentLayer(x, w, r, *NONE, **options))
+    total = builder.emit(ReduceSum(layer.results[0], axes=(0, 1, 2, 3), keep_dims=False))
+    builder.save(total, "loss")
+    function = builder.function()
+    feeds = {v.name: np.ones(v.type.shape, np.float32) for v in function.inputs}
+    gradients = glow_nb.differentiate(function, ["x"], "loss")
+    for form in (gradients, split_recurrent_layers(gradients), lower(gradients)):
+        found = glow_nb.evaluate(form, feeds)
+        assert found["loss"] == 0
+        np.testing.assert_array_equal(found["d_x"], np.zeros((3, 2, 4)))
