@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from glow_nb.codegen.in_progress import Claims
+from glow_nb.codegen.in_progress import KernelClaims
 from glow_nb.errors import GlowWarning
 from glow_nb.kernels.target import Target
 from glow_nb.regular_files import open_regular
@@ -160,7 +160,7 @@ class ObjectCache:
         What another thread is making is waited for.
         """
         while True:
-            with Claims() as claims:
+            with KernelClaims() as claims:
                 theirs = claims.claim((name, key))
                 if theirs is None:
                     payload = self.load(name, key)

@@ -24,7 +24,7 @@ if hasattr(os, "register_at_fork"):  # the threads that make them stay in the pa
     os.register_at_fork(after_in_child=_RESULTS.clear)
 
 
-class Claims:
+class KernelClaims:
     """What one thread has claimed and not finished; at the end of the block it gives that up."""
 
     def __init__(self) -> None:

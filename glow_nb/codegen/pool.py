@@ -12,7 +12,7 @@ from itertools import chain
 
 from glow_nb.codegen.cache import ObjectCache, object_key
 from glow_nb.codegen.cores import available_cores
-from glow_nb.codegen.in_progress import Claims, Result
+from glow_nb.codegen.in_progress import KernelClaims, Result
 from glow_nb.codegen.kernel_compiler import kernel_compiler
 from glow_nb.codegen.workers import compile_in_workers, idle_workers
 from glow_nb.kernels.target import Target
@@ -69,7 +69,7 @@ def _load_or_compile(
     objects: dict[str, bytes] = {}
     own: dict[KernelSource, str] = {}
     theirs: dict[str, Result] = {}
-    with Claims() as claims:
+    with KernelClaims() as claims:
         for source in sources:
             symbol, key = source.symbol, _key(source, target)
             result = claims.claim((symbol, key))
@@ -97,7 +97,7 @@ def _compiled(
     target: Target,
     cache: ObjectCache,
     workers: int | None,
-    claims: Claims,
+    claims: KernelClaims,
 ) -> Iterator[tuple[str, bytes]]:
     """Yield each symbol of the sources in *keys* with its object; keep it, and finish its claim."""
     longest_first = sorted(keys, key=lambda source: -len(source.text))

@@ -146,6 +146,8 @@ class _Reasons:
             found = _against_numbers(constant.array)
             if found is not None:
                 return found
+            if _is_of_bits(constant.array) and not self._is_of_a_layer(constant):
+                return "a mask"
         if constant.type.size == 1 and not self._is_of_a_layer(constant):
             return "one element"
         return None
@@ -171,6 +173,11 @@ def _against_numbers(array: Array) -> str | None:
     if least <= MASKED and most == 0 and bool(np.all((array == 0) | (array <= MASKED))):
         return "a mask"
     return None
+
+
+def _is_of_bits(array: Array) -> bool:
+    """Return whether all numbers are 0 or 1, and there are both: scales begin with ones alone."""
+    return array.min() == 0 and array.max() == 1 and bool(np.all((array == 0) | (array == 1)))
 
 
 def _made_by(value: Value) -> Node | None:

@@ -35,7 +35,8 @@ class GradientCheck:
     Attributes:
         output: Its name.
         weights: The names of the weights, in its order.
-        is_length: The numbers are squares of the lengths of the gradients; else sums of them.
+        is_length: The numbers are squares of the lengths of the gradients; else sums of
+            these times 0.
     """
 
     output: str
@@ -76,7 +77,8 @@ def emit_update(
         guards.append(is_finite(builder, length.value))
         check, _ = _emit_check(builder, gradients, squares, is_length=True)
     elif checks:
-        sums = [total(term) for term in terms.values()]
+        # Zeros, and NaN where a number is not finite: a sum of finite numbers may overflow.
+        sums = [total(term * 0.0) for term in terms.values()]
         check, numbers = _emit_check(builder, gradients, sums, is_length=False)
         guards.append(is_finite(builder, total(numbers).value))
     changes: dict[State, Value] = {STEPS: builder.emit(Add(STEPS, _one(builder)))}

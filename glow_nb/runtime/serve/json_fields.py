@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,8 +22,10 @@ MOST_LETTERS = 256
 """Of a name or an id in a request: a longer one is none."""
 
 
-_PERHAPS_TOO_LARGE = re.compile(rb"[eE]\+?\d{3}|\d{309}")
-"""What a number has that is larger than all floats; looked for since hooks make reading slow."""
+_PERHAPS_TOO_LARGE = re.compile(rb"[eE]\+?\d{3}|\d{200}")
+"""What a number has that is larger than all floats, which have less than 309 digits before the
+point: an exponent of three digits, or 200 digits, to which an exponent of two may add. It is looked
+for since hooks make reading slow."""
 
 
 class TooLarge:
@@ -47,9 +50,19 @@ def parse_object(subject: str, text: bytes | memoryview) -> Object:
     try:
         hook = _float if _PERHAPS_TOO_LARGE.search(text) else None
         value = json.loads(str(text, "utf-8"), parse_float=hook)
-    except (ValueError, RecursionError) as error:
+    except json.JSONDecodeError as error:
         raise bad_request(f"{subject}: not JSON: {error!s:.200}") from error
+    except (ValueError, RecursionError) as error:  # digits beyond what Python reads; depth
+        raise bad_request(f"{subject}: not JSON that can be read: {_limit(error)}") from error
     return as_object(subject, value)
+
+
+def _limit(error: ValueError | RecursionError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start} is no UTF-8 text"
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    return f"an integer has more than {sys.get_int_max_str_digits()} digits"
 
 
 def as_object(subject: str, value: object) -> Object:

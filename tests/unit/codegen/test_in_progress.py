@@ -11,7 +11,7 @@ import pytest
 
 from glow_nb.codegen import in_progress, pool
 from glow_nb.codegen.cache import ObjectCache
-from glow_nb.codegen.in_progress import Claims
+from glow_nb.codegen.in_progress import KernelClaims
 from glow_nb.codegen.pool import compile_objects
 from glow_nb.errors import CompileError
 from glow_nb.kernels.target import Target
@@ -32,7 +32,7 @@ def nothing_is_left_in_progress() -> Iterator[None]:
 
 
 def test_an_object_belongs_to_who_claims_it_first() -> None:
-    with Claims() as mine, Claims() as yours:
+    with KernelClaims() as mine, KernelClaims() as yours:
         assert mine.claim(NAME) is None
         theirs = yours.claim(NAME)
         assert theirs is not None
@@ -44,8 +44,8 @@ def test_an_object_belongs_to_who_claims_it_first() -> None:
 
 
 def test_what_is_given_up_can_be_claimed() -> None:
-    with Claims() as yours:
-        with pytest.raises(KeyboardInterrupt), Claims() as mine:
+    with KernelClaims() as yours:
+        with pytest.raises(KeyboardInterrupt), KernelClaims() as mine:
             assert mine.claim(NAME) is None
             theirs = yours.claim(NAME)
             raise KeyboardInterrupt

@@ -142,7 +142,7 @@ def test_pipes_to_workers_are_no_standard_streams(monkeypatch: pytest.MonkeyPatc
     opened = iter([(0, 1), (2, 3), (5, 6)])
     closed: list[int] = []
     with monkeypatch.context() as patch:
-        patch.setattr(workers.os, "pipe", lambda: next(opened))
-        patch.setattr(workers.os, "close", closed.append)
+        patch.setattr(os, "pipe", lambda: next(opened))
+        patch.setattr(os, "close", closed.append)
         assert workers._pipe() == (5, 6)
     assert closed == [0, 1, 2, 3]

@@ -15,7 +15,7 @@ from glow_nb.hlir.ops.elementwise import Sqrt
 from glow_nb.hlir.terms import Term
 from glow_nb.network import CompiledNetwork
 from glow_nb.train import SGD, Adam, MeanSquaredError, SoftmaxCrossEntropy, Trainer
-from glow_nb.train.sums import mean
+from glow_nb.train.sums import mean, total
 from glow_nb.types import Array, ElementKind
 from tests.unit.train.networks import dropping
 from tests.unit.train.trainers import POINTS, REGIONS, make
@@ -90,6 +90,21 @@ def test_a_gradient_that_is_not_finite_is_refused_with_its_weight(parts: int, ba
     unchecked = Trainer(scaled_product, backend=backend, check_gradients=False, **options)
     unchecked.step(points, points)
     assert not np.isfinite(unchecked.weights["w"]).any()
+
+
+def test_finite_gradients_are_taken_though_their_sum_is_not() -> None:
+    def build(batch: int) -> Function:
+        b = Builder("product")
+        x = b.input("x", f"float32<{batch} x 4>")
+        b.save(b.emit(Mul(x, b.constant("w", np.zeros((1, 4), np.float32)))), "y")
+        return b.function()
+
+    def total_of(builder: Builder, prediction: Value, target: Value) -> Value:
+        return total(Term(builder, prediction)).value
+
+    trainer = Trainer(build, loss=total_of, optimizer=SGD(1e-38), backend="interpreter")
+    trainer.step(np.full((1, 4), 3e38, np.float32), np.zeros((1, 4), np.float32))
+    np.testing.assert_allclose(trainer.weights["w"], np.full((1, 4), -3.0), rtol=1e-6)
 
 
 def scaled_product(batch: int) -> Function:

@@ -11,7 +11,7 @@ import pytest
 from glow_nb.errors import OptionError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
-from glow_nb.hlir.ops import Add, ConvertTo, Less, MatMul, Mul, PRelu, Select, Softmax
+from glow_nb.hlir.ops import Add, ConvertTo, Less, MatMul, Mul, PRelu, Select, Softmax, Sub
 from glow_nb.train import MeanSquaredError
 from glow_nb.train.selection import select
 from glow_nb.types import ElementKind
@@ -20,6 +20,7 @@ from tests.unit.train.trainers import POINTS, make
 LEFT_OUT = {
     "scale": "one element",
     "mask": "a mask",
+    "causal": "a mask",
     "endless": "not finite",
     "limit": "no gradient comes to it",
     "filling": "one element",
@@ -37,6 +38,9 @@ def attention(batch: int = 2) -> Function:
     scores: Value = b.emit(MatMul(x, constant("keys", np.eye(4))))
     scores = b.emit(Mul(scores, constant("scale", [[0.5]])))
     scores = b.emit(Add(scores, constant("mask", [[0, 0, -1e4, 0]])))
+    causal = constant("causal", [[1, 1, 0, 1]])
+    hidden = b.emit(Sub(b.constant("one", np.ones((1, 1), np.float32), is_weight=False), causal))
+    scores = b.emit(Sub(b.emit(Mul(scores, causal)), hidden))
     scores = b.emit(Add(scores, constant("endless", [[0, 0, 0, -np.inf]])))
     shown = b.emit(Less(scores, constant("limit", [[1.0, 2.0, 3.0, 4.0]])))
     scores = b.emit(Select(shown, scores, constant("filling", [[-1.0]])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import zlib
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from glow_nb.runtime.serve.application import application
 from glow_nb.runtime.serve.datatypes import KINDS, NAMES
+from glow_nb.runtime.serve.json_fields import parse_object
 from glow_nb.runtime.serve.limits import Limits
 from glow_nb.runtime.serve.refusal import Refusal
 from glow_nb.runtime.serve.tensors import from_bytes, from_json, to_bytes, to_json
@@ -245,7 +247,16 @@ def test_bytes_of_another_number_are_refused(served: Served) -> None:
     assert reply.error == "input 'x': has both data and binary_data_size; send one of them"
 
 
-@pytest.mark.parametrize("number", ["1e400", "-1e400", "1E+309", f"1{'0' * 309}.0"])
+def test_an_integer_of_too_many_digits_is_refused_in_our_words() -> None:
+    most = sys.get_int_max_str_digits()
+    expected = f"body: not JSON that can be read: an integer has more than {most} digits"
+    with pytest.raises(Refusal, match=expected):
+        parse_object("body", b'{"x": %s}' % (b"7" * (most + 1)))
+
+
+@pytest.mark.parametrize(
+    "number", ["1e400", "-1e400", "1E+309", f"1{'0' * 309}.0", f"1{'0' * 250}e99"]
+)
 def test_a_number_that_no_float_can_be_is_refused_with_its_place(
     served: Served, number: str
 ) -> None:
