@@ -36,7 +36,7 @@ from glow_nb.importers.onnx import import_onnx, load_model
 from glow_nb.importers.onnx.dimensions import names_of_weights
 from glow_nb.importers.onnx.model import NEWEST_OPSET
 from glow_nb.pipelines import INFERENCE
-from glow_nb.types import Array
+from glow_nb.types import Array, TensorType
 from glow_nb.variants import MAX_VARIANTS, VariantCache
 
 ENGINES = ("cpu", "interpreter", "evaluate")
@@ -173,13 +173,37 @@ def _operands_of(node: onnx.NodeProto, inputs: Any) -> dict[str, Array]:
     names = list(dict.fromkeys(filter(None, node.input)))
     if isinstance(inputs, Mapping):
         given = dict(name_feeds(dict.fromkeys(names).keys(), inputs))
-    else:
-        values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
-        places = names if len(values) == len(names) else list(node.input)
-        if len(values) != len(places):
-            raise FeedError(f"{len(values)} inputs given, the node takes {names}")
-        given = {name: value for name, value in zip(places, values, strict=True) if name}
-    return {name: as_array(name, value) for name, value in given.items()}
+        return {name: as_array(name, value) for name, value in given.items()}
+    values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+    if len(values) == len(names):
+        return {name: as_array(name, value) for name, value in zip(names, values, strict=True)}
+    if len(values) != len(node.input):
+        raise FeedError(f"{len(values)} inputs given, the node takes {names}")
+    return _operands_by_place(node, values)
+
+
+def _operands_by_place(node: onnx.NodeProto, values: Sequence[Any]) -> dict[str, Array]:
+    """Return what is given for each operand of *node*, *values* having one for each place."""
+    found: dict[str, Array] = {}
+    for place, (name, value) in enumerate(zip(node.input, values, strict=True)):
+        if not name:
+            if value is not None:
+                raise FeedError(f"input {place}: the node leaves it out; give None in its place")
+            continue
+        array = as_array(name, value)
+        if name in found and not _is_same(array, found[name]):
+            raise FeedError(
+                f"input {name!r}: the node reads it twice, and two different arrays are given for "
+                f"it, of {TensorType.of(found[name])} and {TensorType.of(array)}; give one array, "
+                "or operands with names of their own"
+            )
+        found[name] = array
+    return found
+
+
+def _is_same(left: Array, right: Array) -> bool:
+    """Return whether two arrays have the same kind, shape and bits."""
+    return TensorType.of(left) == TensorType.of(right) and left.tobytes() == right.tobytes()
 
 
 class GlowBackend(Backend):

@@ -1,8 +1,9 @@
 """Files that are being written beside those that they shall replace, and what a kill leaves.
 
-The name of such a file says who writes it, and its writer holds a lock on it, which the system
-takes back when a process ends in any way. So the next writer can tell what is left of one that was
-killed from what another one is writing, also one in another container or on another machine.
+The writer of such a file holds a lock on it, which the system takes back when a process ends in any
+way. So the next writer can tell what is left of one that was killed from what another one is
+writing, also one in another container or on another machine. The name of the file says who writes
+it. That decides for the threads of this process, and where a file system has no locks.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _locked(place: Path) -> BinaryIO:
     """Create *place*, which is for this thread alone, and return it with its lock."""
     for _ in range(ATTEMPTS):
         stream = place.open("w+b")
-        if _lock(stream) and _leads_to(place, stream):
+        if _lock(stream) is not False and _leads_to(place, stream):
             return stream
         stream.close()  # an interrupted writer of this thread has it, or one who removes such files
         with contextlib.suppress(OSError):
@@ -56,16 +57,16 @@ def _locked(place: Path) -> BinaryIO:
     return place.open("w+b")
 
 
-def _lock(stream: BinaryIO) -> bool:
-    """Take the lock of *stream*; return False if somebody has it."""
+def _lock(stream: BinaryIO) -> bool | None:
+    """Take the lock of *stream*; return False if somebody has it, None if there are no locks."""
     if fcntl is None:
-        return True
+        return None
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:  # a file system without locks
-        return True
+        return None
     return True
 
 
@@ -77,26 +78,35 @@ def _leads_to(place: Path, stream: BinaryIO) -> bool:
 
 
 def _remove_what_is_left(path: Path) -> None:
-    """Remove the temporary files beside *path* whose writers are no more."""
+    """Remove the temporary files beside *path* that nobody writes any more."""
     pattern = re.compile(rf"\.{re.escape(path.name)}\.(\d{{1,10}})\.(\d{{1,20}})")
     with contextlib.suppress(OSError):  # what cannot be looked at or removed stays
         with os.scandir(path.parent) as entries:
             found = [(pattern.fullmatch(entry.name), entry.path) for entry in entries]
         for match, place in found:
-            if match and not _is_alive(int(match[1]), int(match[2])):
-                _remove_unlocked(place)
+            if match and not _is_of_this_process(int(match[1]), int(match[2])):
+                _remove_if_left(Path(place), int(match[1]))
 
 
-def _remove_unlocked(place: str) -> None:
-    with contextlib.suppress(OSError), open(place, "r+b") as stream:
-        if _lock(stream):
-            os.unlink(place)
+def _remove_if_left(place: Path, process: int) -> None:
+    """Remove the file at *place* unless *process*, or another writer, is writing it."""
+    with contextlib.suppress(OSError), place.open("r+b") as stream:
+        has_lock = _lock(stream)
+        is_left = not _is_alive(process) if has_lock is None else has_lock
+        if is_left and _leads_to(place, stream):  # and not to what came there meanwhile
+            place.unlink()
 
 
-def _is_alive(process: int, thread: int) -> bool:
-    """Return whether a *process* of this number is there, and of this one its *thread*."""
+def _is_of_this_process(process: int, thread: int) -> bool:
+    """Return whether a *thread* that is running here, in this *process*, writes the file."""
+    running = {known.ident for known in threading.enumerate()}
+    return process == os.getpid() and thread in running
+
+
+def _is_alive(process: int) -> bool:
+    """Return whether another *process* of this number is there."""
     if process == os.getpid():
-        return any(thread == known.ident for known in threading.enumerate())
+        return False
     try:
         os.kill(process, 0)
     except ProcessLookupError:

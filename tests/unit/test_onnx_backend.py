@@ -102,6 +102,25 @@ def test_operands_that_one_node_does_not_have_are_refused(inputs: Any) -> None:
         backend.run_node(helper.make_node("Relu", ["x"], ["y"]), inputs, engine="evaluate")
 
 
+@pytest.mark.parametrize("inputs", [[X], [X, X.copy()], {"x": X}])
+def test_an_operand_that_one_node_reads_twice_is_one_array(inputs: Any) -> None:
+    (result,) = backend.run_node(
+        helper.make_node("Add", ["x", "x"], ["y"]), inputs, engine="evaluate"
+    )
+    np.testing.assert_array_equal(result, 2 * X)
+
+
+@pytest.mark.parametrize("other", [X + 1, X[:1], X.astype(np.float64)])
+def test_two_arrays_for_one_operand_are_refused(other: Any) -> None:
+    with pytest.raises(FeedError, match="input 'x': the node reads it twice"):
+        backend.run_node(helper.make_node("Add", ["x", "x"], ["y"]), [X, other])
+
+
+def test_an_array_for_an_operand_that_is_left_out_is_refused() -> None:
+    with pytest.raises(FeedError, match="input 1: the node leaves it out"):
+        backend.run_node(helper.make_node("Clip", ["x", "", "most"], ["y"]), [X, X, np.float32(2)])
+
+
 @pytest.mark.parametrize("inputs", [[X, X], []])
 def test_wrong_number_of_inputs(inputs: list[Any]) -> None:
     with pytest.raises(FeedError, match="the model takes"):

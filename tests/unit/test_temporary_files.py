@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from glow_nb import temporary_files
 from glow_nb.files import check_writable, replace_file
 from glow_nb.temporary_files import temporary_beside
 from tests.interrupts import interrupted_at_each_line
@@ -45,10 +47,12 @@ def test_what_a_killed_writer_has_left_is_removed_by_the_next(tmp_path: Path) ->
 
 
 def test_files_of_others_stay(tmp_path: Path) -> None:
-    """Those of living processes and threads, of other checkpoints, and of other names."""
-    dead = dead_process()
+    """Those of threads of this process, of other checkpoints, and of other names."""
+    dead, is_over = dead_process(), threading.Event()
+    thread = threading.Thread(target=is_over.wait)
+    thread.start()
     kept = {
-        f".checkpoint.{os.getppid()}.1",
+        f".checkpoint.{os.getpid()}.{thread.ident}",
         f".other.{dead}.1",
         f".checkpoint.{dead}.1.txt",
         f"checkpoint.{dead}.1",
@@ -56,7 +60,38 @@ def test_files_of_others_stay(tmp_path: Path) -> None:
     for name in (*kept, f".checkpoint.{dead}.1"):
         (tmp_path / name).touch()
     check_writable(tmp_path / "checkpoint")
+    is_over.set()
+    thread.join()
     assert set(names(tmp_path)) == kept
+
+
+def test_a_file_without_a_lock_is_left_whoever_has_the_number_of_its_writer(tmp_path: Path) -> None:
+    """In a container each service is process 1: the number of a killed one is there again."""
+    pytest.importorskip("fcntl")
+    for process in (1, os.getppid()):
+        (tmp_path / f".checkpoint.{process}.1").touch()
+    check_writable(tmp_path / "checkpoint")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("has_none", ["module", "file_system"])
+def test_without_locks_the_number_of_the_writer_decides(
+    has_none: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if has_none == "module":
+        monkeypatch.setattr(temporary_files, "fcntl", None)
+    else:
+        fcntl = pytest.importorskip("fcntl")
+        monkeypatch.setattr(fcntl, "flock", no_locks)
+    kept = f".checkpoint.{os.getppid()}.1"
+    for name in (kept, f".checkpoint.{dead_process()}.1", f".checkpoint.{os.getpid()}.1"):
+        (tmp_path / name).touch()
+    check_writable(tmp_path / "checkpoint")
+    assert names(tmp_path) == [kept]
+
+
+def no_locks(*_: object) -> None:
+    raise OSError(errno.ENOLCK, "No locks available")
 
 
 def test_a_file_that_somebody_holds_stays(tmp_path: Path) -> None:
