@@ -293,6 +293,10 @@ class Context:
         """Raise ModelError if as many *steps* of a loop, each a graph, make too many nodes."""
         raise NotImplementedError(f"{type(self).__name__} has no graphs")
 
+    def check_branches(self, *graphs: onnx.GraphProto) -> None:
+        """Raise ModelError if *graphs*, the branches of an If, make too many nodes together."""
+        raise NotImplementedError(f"{type(self).__name__} has no graphs")
+
     def branch(self, graph: onnx.GraphProto, condition: Value, taken_if: bool) -> tuple[Value, ...]:
         """Import a graph that *condition*, which a run decides, may leave out; return its outputs.
 

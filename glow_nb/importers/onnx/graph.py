@@ -277,7 +277,11 @@ class GraphImporter(Context):
 
     @override
     def check_steps(self, graph: onnx.GraphProto, steps: int) -> None:
-        self._expansion.check(graph, self.place, steps)
+        self._expansion.check([graph], self.place, steps)
+
+    @override
+    def check_branches(self, *graphs: onnx.GraphProto) -> None:
+        self._expansion.check_both(graphs, self.place)
 
     @override
     def branch(self, graph: onnx.GraphProto, condition: Value, taken_if: bool) -> tuple[Value, ...]:

@@ -32,11 +32,13 @@ def conditional(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
     condition = node.operand(0)
     if condition.type.size != 1:
         raise ctx.wrong(f"the condition {condition} must be one bool")
+    then_branch, else_branch = node.message("then_branch").g, node.message("else_branch").g
     if is_decided(condition):
         taken = ctx.known(condition, "the condition").any()
-        return ctx.subgraph(node.message("then_branch" if taken else "else_branch").g)
-    chosen = ctx.branch(node.message("then_branch").g, condition, True)
-    other = ctx.branch(node.message("else_branch").g, condition, False)
+        return ctx.subgraph(then_branch if taken else else_branch)
+    ctx.check_branches(then_branch, else_branch)
+    chosen = ctx.branch(then_branch, condition, True)
+    other = ctx.branch(else_branch, condition, False)
     if [value.type for value in chosen] != [value.type for value in other]:
         ctx.known(condition, "the condition, which the types of the results depend on,")
     if any(value in ctx.counts for value in (*chosen, *other)):
