@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 import onnx
@@ -88,6 +88,47 @@ def symbol_of(info: onnx.ValueInfoProto, axis: int) -> str:
     return name if name.isidentifier() and name != "None" else f"{info.name}[{axis}]"
 
 
+def check_bindings(
+    graph: onnx.GraphProto, place: str, shapes: Shapes, constants: Mapping[str, Array]
+) -> None:
+    """Check that *constants* fixes inputs of *graph*, and that *shapes* gives none of these sizes.
+
+    Raises:
+        ModelError: *constants* names something that is no input.
+        OptionError: *shapes* names an input that is fixed, or a size that no other one has.
+    """
+    symbols = {info.name: set(map(str, declared_shape(info) or ())) for info in graph.input}
+    for name in constants:
+        if name not in symbols:
+            raise ModelError(_no_input(place, name, symbols, names_of_weights(graph)))
+    fixed = [name for name in symbols if name in constants]
+    open_symbols = {n for name in symbols.keys() - constants.keys() for n in symbols[name]}
+    for name, given in shapes.items():
+        if not isinstance(given, int) and name in constants:
+            raise OptionError(
+                f"{place}: input {name!r} is fixed to {TensorType.of(constants[name])} by "
+                f"constants=, and shapes= gives it the shape {list(given)}; leave it out of one"
+            )
+        owners = [owner for owner in fixed if name in symbols[owner]]
+        if isinstance(given, int) and owners and name not in open_symbols:
+            raise OptionError(
+                f"{place}: dimension {name!r} is one of input {owners[0]!r} alone, which "
+                "constants= fixes; leave it out of shapes="
+            )
+        if not isinstance(given, int) and name not in symbols:
+            raise OptionError(_no_input(place, name, symbols, names_of_weights(graph)))
+
+
+def _no_input(place: str, name: str, inputs: Collection[str], weights: AbstractSet[str]) -> str:
+    """Return what to say of a *name* that is none of the *inputs*."""
+    if name in weights:
+        return (
+            f"{place}: {name!r} is a weight and no input, so its numbers and its shape stay those "
+            f"of the model; its inputs are {listed(inputs)}"
+        )
+    return f"{place}: it has no input {name!r}{closest(name, inputs)}; it has {listed(inputs)}"
+
+
 def check_tensor_input(info: onnx.ValueInfoProto, place: str) -> None:
     """Raise UnsupportedError unless the input is a dense tensor."""
     kind = info.type.WhichOneof("value")
@@ -168,8 +209,6 @@ def symbol_sizes(
             _check_symbol(place, name, given, symbols)
             named[name] = given
             continue
-        if name not in signature:
-            raise OptionError(f"{place}: it has no input {name!r}{closest(name, signature)}")
         for symbol, size in _matched(place, name, signature[name], tuple(given)):
             implied.setdefault(symbol, set()).add(size)
     return {name: min(found) for name, found in implied.items() if len(found) == 1} | named

@@ -14,6 +14,7 @@ from glow_nb.hlir.save import Save
 from glow_nb.importers.onnx.dimensions import (
     Shapes,
     bind_shapes,
+    check_bindings,
     check_constant,
     check_tensor_input,
     declared_shape,
@@ -26,7 +27,6 @@ from glow_nb.importers.onnx.graph import GraphImporter
 from glow_nb.importers.onnx.model import Model
 from glow_nb.importers.onnx.scope import Scope, output_value
 from glow_nb.importers.onnx.tensors import kind_of
-from glow_nb.schema import closest, listed
 from glow_nb.types import Array, Dimensions, TensorType
 
 
@@ -57,6 +57,7 @@ class Importer(GraphImporter):
         graph, place = self.model.proto.graph, self.model.place
         scope = Scope(self.model.opsets, place)
         inputs = inputs_of(graph, place)
+        check_bindings(graph, place, self._shapes, self._constants)
         defaults = names_of_weights(graph).difference(self._constants)
         defaults = {name for name in defaults if not opened_by(self._shapes, name)}
         given = [info for info in inputs if info.name not in defaults]
@@ -111,13 +112,6 @@ class Importer(GraphImporter):
                 self._fix_input(info, scope)
             else:
                 signature[info.name] = declared_shape(info)
-        for name in self._constants:
-            if name not in scope.values:
-                known = [info.name for info in inputs]
-                raise ModelError(
-                    f"{place}: it has no input {name!r}{closest(name, known)}; "
-                    f"it has {listed(known)}"
-                )
         shapes = self._input_shapes(signature)
         for info in given:
             if info.name not in signature:

@@ -13,6 +13,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.importers.onnx.dimensions import (
     Shapes,
     bind_shapes,
+    check_bindings,
     declared_shape,
     inputs_of,
     known_shapes,
@@ -64,6 +65,7 @@ class SymbolicModel:
             UnboundDimension: *shapes* leaves a size open.
             OptionError: *shapes* names something that is not in the model, or contradicts it.
         """
+        check_bindings(self._model.proto.graph, self._model.place, shapes, self._constants)
         fed = {name: t for name, t in self.defaults.items() if opened_by(shapes, name)}
         signature = {name: type.shape for name, type in (self.inputs | fed).items()}
         return bind_shapes(self._model.place, signature, shapes)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import glow_nb
-from glow_nb.errors import OptionError
+from glow_nb.errors import ModelError, OptionError
 from glow_nb.importers import UnboundDimension, import_onnx
 from tests.unit.importers.models import Shape, model, value
 
@@ -112,3 +112,46 @@ def test_shapes_that_do_not_fit(shapes: dict[str, Any], expected: str) -> None:
     with pytest.raises(OptionError) as caught:
         import_onnx(two_inputs(("n", "k"), ("k", 5)), shapes=shapes)
     assert expected in str(caught.value)
+
+
+ONES = np.ones((3, 5), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "expected"),
+    [
+        ({"w": (3, 5)}, "input 'w' is fixed to float32<3 x 5> by constants=, and shapes= gives it"),
+        ({"w": (4, 5)}, "gives it the shape [4, 5]; leave it out of one"),
+        ({"m": 5}, "dimension 'm' is one of input 'w' alone, which constants= fixes"),
+        ({"b": (5,)}, "'b' is a weight and no input"),
+    ],
+)
+@pytest.mark.parametrize("has_default", [False, True])
+def test_sizes_of_what_is_fixed_are_refused(
+    has_default: bool, shapes: dict[str, Any], expected: str
+) -> None:
+    """At import, at load of a model with open sizes, and where these are given later."""
+    proto = two_inputs(("n", "k"), ("k", "m"))
+    weights = {"b": ONES[0], **({"w": ONES} if has_default else {})}
+    proto.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in weights.items())
+    for load in (import_onnx, glow_nb.load):
+        with pytest.raises(OptionError) as caught:
+            load(proto, shapes=shapes, constants={"w": ONES})
+        assert expected in str(caught.value)
+    network = glow_nb.compile(proto, constants={"w": ONES}, backend="interpreter")
+    with pytest.raises(OptionError) as caught:
+        network.prepare(shapes)
+    assert expected in str(caught.value)
+
+
+def test_a_size_that_another_input_has_can_be_given_beside_a_constant() -> None:
+    proto = two_inputs(("n", "k"), ("k", "m"))
+    function = import_onnx(proto, shapes={"n": 2, "k": 3}, constants={"w": ONES})
+    assert [i.type.shape for i in function.inputs] == [(2, 3)]
+
+
+def test_a_weight_that_is_no_input_cannot_be_fixed() -> None:
+    proto = two_inputs((2, 3), (3, 5))
+    proto.graph.initializer.append(numpy_helper.from_array(ONES, "b"))
+    with pytest.raises(ModelError, match="'b' is a weight and no input"):
+        import_onnx(proto, constants={"b": ONES})
