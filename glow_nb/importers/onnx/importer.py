@@ -8,7 +8,6 @@ from functools import partial
 import onnx
 
 from glow_nb.counted import Counted
-from glow_nb.errors import ModelError
 from glow_nb.hlir.graph import Function, Placeholder, Value
 from glow_nb.hlir.save import Save
 from glow_nb.importers.onnx.dimensions import (
@@ -63,7 +62,7 @@ class Importer(GraphImporter):
         given = [info for info in inputs if info.name not in defaults]
         fed = [info.name for info in given if info.name not in self._constants]
         self._reserve_names(fed, names_of_outputs(graph, place))
-        self._import_inputs(inputs, given, scope)
+        self._import_inputs(given, scope)
         replaced = {info.name for info in given}
         self.import_weights(graph, scope, replaced)
         self.import_nodes(graph, scope)
@@ -97,13 +96,8 @@ class Importer(GraphImporter):
         for name in {*inputs, *outputs}:
             self.builder.unique_name(name)
 
-    def _import_inputs(
-        self,
-        inputs: Sequence[onnx.ValueInfoProto],
-        given: Sequence[onnx.ValueInfoProto],
-        scope: Scope,
-    ) -> None:
-        """Define those of *inputs* that are *given*: fed, or fixed, and not left at a default."""
+    def _import_inputs(self, given: Sequence[onnx.ValueInfoProto], scope: Scope) -> None:
+        """Define the inputs that are *given*: fed, or fixed, and not left at a default."""
         place = self.model.place
         signature: dict[str, Dimensions | None] = {}
         for info in given:
