@@ -16,9 +16,13 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import TypeVar
 
+from typing_extensions import override
+
 from glow_nb.errors import GlowError, ParseError
+from glow_nb.table import html_text
 from glow_nb.types import ElementKind, TensorType
 
 T = TypeVar("T")
@@ -49,6 +53,26 @@ _OTHER_SPELLINGS = {
 
 SHOWN_LINES = 60
 """Lines of a text that ``print`` shows of an IR; a longer one loses its middle."""
+
+
+@singledispatch
+def text_of(ir: object) -> str:
+    """Return the text of *ir*: the printer of each level registers what it prints."""
+    raise NotImplementedError(f"no printer is registered for {type(ir).__name__}")
+
+
+class Printable:
+    """Base of what has a text (:func:`text_of`): ``print`` and a notebook show it.
+
+    A long text is shown without its middle.
+    """
+
+    def _repr_html_(self) -> str:
+        return html_text(str(self))
+
+    @override
+    def __str__(self) -> str:
+        return without_middle(text_of(self))
 
 
 def without_middle(text: str) -> str:

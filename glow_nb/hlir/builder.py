@@ -7,8 +7,16 @@ from typing import Self, TypeVar
 
 from glow_nb.arguments import array_of_numbers
 from glow_nb.errors import GlowError
-from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, State, Value
-from glow_nb.hlir.save import Save, updates_last
+from glow_nb.hlir.graph import (
+    Constant,
+    Function,
+    Node,
+    Placeholder,
+    State,
+    Value,
+    updates_last,
+)
+from glow_nb.hlir.save import Save
 from glow_nb.text import TokenReader
 from glow_nb.types import Array, ElementKind, TensorType
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-import glow_nb.hlir.ops  # noqa: F401  defines the operators
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.graph import NODES, Node, Value
 from glow_nb.hlir.ops.comparison import Select

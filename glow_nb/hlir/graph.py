@@ -29,8 +29,7 @@ from glow_nb.schema import (
     changed_operands,
     operands_of,
 )
-from glow_nb.table import html_text
-from glow_nb.text import format_name
+from glow_nb.text import Printable, format_name
 from glow_nb.types import Array, ElementKind, TensorType
 
 _NUMBERS = itertools.count(1)
@@ -228,6 +227,11 @@ class Node(Value):
             return (self,)
         return tuple(Result(self, index) for index in range(len(self.result_types)))
 
+    @property
+    def updates_state(self) -> bool:
+        """Whether it gives a state the value that the next run begins with."""
+        return False
+
     def require(self, condition: bool, message: str) -> None:
         """Raise :class:`VerifyError` about this node unless *condition* holds."""
         if not condition:
@@ -314,8 +318,13 @@ def producer_of(value: Value) -> Node | None:
     return value if isinstance(value, Node) else None
 
 
+def updates_last(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """Return *nodes* with those that update states behind all others, which read the old values."""
+    return tuple(sorted(nodes, key=lambda node: node.updates_state))
+
+
 @dataclass(frozen=True, eq=False)
-class Function:
+class Function(Printable):
     """A graph: nodes in an order where each is defined before it is used.
 
     Attributes:
@@ -393,8 +402,6 @@ class Function:
         The saves of states move behind all other nodes: a rule may make a reader of an old value at
         any place.
         """
-        from glow_nb.hlir.save import updates_last  # whose node is defined like all others
-
         nodes = updates_last(nodes)
         names = {node.name for node in nodes}
         known = self.origins if origins is None else origins
@@ -414,14 +421,3 @@ class Function:
         inputs = ", ".join(map(str, self.inputs))
         outputs = ", ".join(map(str, self.outputs))
         return f"func @{format_name(self.name)}({inputs}) -> ({outputs}), {len(self.nodes)} nodes"
-
-    def _repr_html_(self) -> str:
-        """Return the IR text for a notebook, a long one without its middle."""
-        return html_text(str(self))
-
-    @override
-    def __str__(self) -> str:
-        """Return the IR text, a long one without its middle."""
-        from glow_nb.hlir.module import Module  # which is made of functions
-
-        return str(Module((self,)))

@@ -8,12 +8,11 @@ from typing_extensions import override
 
 from glow_nb.errors import GlowError
 from glow_nb.hlir.graph import Constant, Function, Placeholder, State
-from glow_nb.table import html_text
-from glow_nb.text import without_middle
+from glow_nb.text import Printable
 
 
 @dataclass(frozen=True, eq=False)
-class Module:
+class Module(Printable):
     """Functions that share constants, states and placeholders (paper 3.1)."""
 
     functions: tuple[Function, ...]
@@ -45,14 +44,3 @@ class Module:
     @override
     def __repr__(self) -> str:
         return f"module of {len(self.functions)} functions: {[f.name for f in self.functions]}"
-
-    def _repr_html_(self) -> str:
-        """Return the IR text for a notebook, a long one without its middle."""
-        return html_text(str(self))
-
-    @override
-    def __str__(self) -> str:
-        """Return the IR text, a long one without its middle."""
-        from glow_nb.hlir.print import print_module  # which is made of this class
-
-        return without_middle(print_module(self))

@@ -25,16 +25,19 @@ import numpy as np
 
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Result, State, Value
 from glow_nb.hlir.module import Module
-from glow_nb.hlir.parse import MAX_INLINE_BYTES
 from glow_nb.payload import HasPayload, Payload, array_or_none
 from glow_nb.schema import attributes_of, operand_specs
-from glow_nb.text import format_attributes, format_literal, format_name
+from glow_nb.text import format_attributes, format_literal, format_name, text_of
 from glow_nb.types import Array
 
 INLINE_ELEMENTS = 8
 """Constants of at most this many elements are written out in the text."""
 
+MAX_INLINE_BYTES = 1 << 28
+"""The largest tensor that a ``splat`` stands for: text of a few bytes must not fill the memory."""
 
+
+@text_of.register
 def print_module(module: Module) -> str:
     """Return *module* as text: its constants and states, then its functions."""
     storage: tuple[Constant | State, ...] = (*module.constants, *module.state)
@@ -42,6 +45,7 @@ def print_module(module: Module) -> str:
     return declared + "\n".join(_print_body(function) for function in module.functions)
 
 
+@text_of.register
 def print_function(function: Function) -> str:
     """Return *function* with its constants as text."""
     return print_module(Module((function,)))

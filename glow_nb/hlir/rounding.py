@@ -10,32 +10,17 @@ from __future__ import annotations
 
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
-from glow_nb.hlir.ops import (
-    Abs,
-    Broadcast,
-    Concat,
-    ConvertTo,
-    Gather,
-    GatherElements,
-    GatherND,
-    Maximum,
-    MaxPool,
-    Minimum,
-    Neg,
-    Pad,
-    ReduceMax,
-    ReduceMin,
-    Relu,
-    Reshape,
-    ScatterElements,
-    ScatterND,
-    Select,
-    Slice,
-    Split,
-    Tile,
-    Transpose,
-)
+from glow_nb.hlir.ops.activation import Relu
+from glow_nb.hlir.ops.arithmetic import Maximum, Minimum
+from glow_nb.hlir.ops.broadcast import Broadcast
+from glow_nb.hlir.ops.comparison import Select
+from glow_nb.hlir.ops.elementwise import Abs, ConvertTo, Neg
 from glow_nb.hlir.ops.families import NARROW_FLOATS, keeps_every_number
+from glow_nb.hlir.ops.gather import Gather, GatherElements, GatherND
+from glow_nb.hlir.ops.pooling import MaxPool
+from glow_nb.hlir.ops.reduction import ReduceMax, ReduceMin
+from glow_nb.hlir.ops.scatter import ScatterElements, ScatterND
+from glow_nb.hlir.ops.shape import Concat, Pad, Reshape, Slice, Split, Tile, Transpose
 from glow_nb.schema import map_operands, operands_of
 from glow_nb.types import ElementKind, TensorType
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import ClassVar, TypeGuard
 
 from typing_extensions import override
@@ -28,18 +27,16 @@ class Save(Node):
         )
         return ()
 
+    @property
+    @override
+    def updates_state(self) -> bool:
+        return isinstance(self.output, State)
+
     @override
     def evaluate(self, input: Array, output: Array) -> tuple[()]:
         return ()
 
 
 def is_update(node: Node) -> TypeGuard[Save]:
-    """True for the ``save`` of a state."""
-    return isinstance(node, Save) and isinstance(node.output, State)
-
-
-def updates_last(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Return *nodes* with the saves of states behind all others, which read the old values."""
-    nodes = tuple(nodes)
-    updates = tuple(filter(is_update, nodes))
-    return (*(node for node in nodes if not is_update(node)), *updates) if updates else nodes
+    """Return whether *node* is the ``save`` of a state."""
+    return isinstance(node, Save) and node.updates_state

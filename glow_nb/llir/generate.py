@@ -19,7 +19,8 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.direct_saves import aliases_of, is_read_at_the_end, readers_of, saved_alone
 from glow_nb.hlir.graph import Function, Node, Placeholder, State, Value, producer_of
 from glow_nb.hlir.ops.activation import Clip
-from glow_nb.hlir.ops.shape import Broadcast, Concat, Reshape, Slice, Split
+from glow_nb.hlir.ops.broadcast import Broadcast
+from glow_nb.hlir.ops.shape import Concat, Reshape, Slice, Split
 from glow_nb.hlir.rules import LOWERINGS
 from glow_nb.hlir.save import Save
 from glow_nb.llir.instructions.derived import has_instruction, instruction_for

@@ -43,10 +43,11 @@ from glow_nb.llir.program import (
 )
 from glow_nb.llir.stack import StackInst
 from glow_nb.schema import FieldSpec, attributes_of, operand_specs
-from glow_nb.text import format_attributes, format_name
+from glow_nb.text import format_attributes, format_name, text_of
 from glow_nb.types import Array
 
 
+@text_of.register
 def print_program(program: Program) -> str:
     """Return *program* as text, with its placement once it is allocated."""
     known: tuple[Weight | StateBuffer, ...] = (*program.weights, *program.state)

@@ -31,8 +31,7 @@ from glow_nb.schema import (
     per_item,
     qualified_operands_of,
 )
-from glow_nb.table import html_text
-from glow_nb.text import format_name, without_middle
+from glow_nb.text import Printable, format_name
 from glow_nb.types import TensorType
 
 INSTRUCTIONS: Registry[str, type[Instruction]] = Registry("instruction")
@@ -324,7 +323,7 @@ class Arena:
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class Program(Printable):
     """A function as instructions over memory.
 
     Attributes:
@@ -374,17 +373,6 @@ class Program:
     def __repr__(self) -> str:
         arena = f", arena {self.arena.size_bytes} bytes" if self.arena else ""
         return f"program @{format_name(self.name)}, {len(self.work)} instructions{arena}"
-
-    def _repr_html_(self) -> str:
-        """Return the IR text for a notebook, a long one without its middle."""
-        return html_text(str(self))
-
-    @override
-    def __str__(self) -> str:
-        """Return the IR text, a long one without its middle."""
-        from glow_nb.llir.print import print_program  # which is made of these classes
-
-        return without_middle(print_program(self))
 
 
 def is_marker(instruction: Instruction) -> bool:

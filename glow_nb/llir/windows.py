@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from glow_nb.llir.in_place import covers_root
 from glow_nb.llir.program import Buffer, Instruction, View, kernel_operands
 from glow_nb.llir.stack import StackInst, tables_in
-from glow_nb.llir.strides import contiguous_strides, pixel_stride
+from glow_nb.llir.strides import contiguous_strides
 from glow_nb.llir.traits import Traits, traits_of
 from glow_nb.llir.verify import element_interval
 from glow_nb.schema import operand_specs, operands_of
@@ -172,6 +172,27 @@ def _stack_can_be_strided(stack: StackInst, buffer: Buffer, place: Buffer, trait
     )
     by_pixels = "dest" in can.strided and _has_pixels(place)
     return buffer not in before and (buffer not in after or by_pixels)
+
+
+def pixel_stride(buffer: Buffer) -> int | None:
+    """Return ``s`` if element ``c`` of pixel ``p`` lies at ``p * s + c``; None if there is none.
+
+    A pixel is a row along the last axis; pixels are numbered row-major over the other axes.
+    """
+    *sizes, channels = buffer.type.shape or (1,)
+    *steps, inner = buffer.strides or (1,)
+    if inner != 1 and channels != 1:
+        return None
+    found, expected = channels, None
+    for size, step in zip(reversed(sizes), reversed(steps), strict=True):
+        if size == 1:
+            continue
+        if expected is None:
+            found = expected = step
+        if step != expected:
+            return None
+        expected = step * size
+    return found
 
 
 def _has_pixels(place: Buffer) -> bool:

@@ -29,8 +29,8 @@ from glow_nb.llir.instructions.shape import PadInst
 from glow_nb.llir.kernel_table import KernelTable
 from glow_nb.llir.program import Buffer, Instruction, Program, Register, mutated, read
 from glow_nb.llir.stack import StackInst, members_of
-from glow_nb.llir.strides import pixel_stride
 from glow_nb.llir.traits import KernelTraits
+from glow_nb.llir.windows import pixel_stride
 from glow_nb.schema import Qualifier, operand_specs
 from glow_nb.state_store import StateStore
 from glow_nb.types import Array

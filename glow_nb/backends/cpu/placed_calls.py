@@ -22,8 +22,8 @@ from glow_nb.llir.program import (
     mutated,
     read,
 )
-from glow_nb.llir.strides import pixel_stride
 from glow_nb.llir.verify import element_interval
+from glow_nb.llir.windows import pixel_stride
 
 
 class Places:

@@ -8,9 +8,10 @@ import numpy as np
 
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.gather import Gather, GatherElements, GatherND
 from glow_nb.hlir.ops.scatter import ScatterElements, ScatterND
-from glow_nb.hlir.ops.shape import Broadcast, Concat, Reshape, Transpose
+from glow_nb.hlir.ops.shape import Concat, Reshape, Transpose
 from glow_nb.hlir.permutation import inverse, permute
 from glow_nb.hlir.rules import OperandGradients, gradient
 

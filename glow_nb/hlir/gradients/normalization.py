@@ -9,6 +9,7 @@ from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.arithmetic import Pow
 from glow_nb.hlir.ops.batch_norm_training import BatchNormTraining
+from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.elementwise import Exp, Reciprocal, Sqrt
 from glow_nb.hlir.ops.normalization import (
     BatchNormalization,
@@ -19,7 +20,7 @@ from glow_nb.hlir.ops.normalization import (
     Softmax,
 )
 from glow_nb.hlir.ops.reduction import ReduceMean, ReduceSum
-from glow_nb.hlir.ops.shape import Broadcast, Pad, Reshape, Slice
+from glow_nb.hlir.ops.shape import Pad, Reshape, Slice
 from glow_nb.hlir.rules import OperandGradients, gradient
 from glow_nb.hlir.terms import Term
 

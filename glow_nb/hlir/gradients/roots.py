@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from glow_nb.hlir.graph import Constant, Result, Value
 from glow_nb.hlir.ops.arithmetic import Add, Div, Mul, Pow
+from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.elementwise import ConvertTo
 from glow_nb.hlir.ops.normalization import Moments
 from glow_nb.hlir.ops.pooling import AvgPool
 from glow_nb.hlir.ops.reduction import ReduceMean, ReduceSum
-from glow_nb.hlir.ops.shape import Broadcast, Reshape, Transpose
+from glow_nb.hlir.ops.shape import Reshape, Transpose
 
 _KEEPS = (AvgPool, Broadcast, ConvertTo, ReduceMean, ReduceSum, Reshape, Transpose)
 """What is 0 only if all is that it is made of; sums are of numbers that are not negative here."""

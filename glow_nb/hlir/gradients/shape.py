@@ -5,18 +5,9 @@ from __future__ import annotations
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.gradients.broadcasting import sum_to
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.reduction import ReduceSum
-from glow_nb.hlir.ops.shape import (
-    Broadcast,
-    Concat,
-    Pad,
-    Reshape,
-    Slice,
-    Split,
-    Tile,
-    Transpose,
-    slice_axis,
-)
+from glow_nb.hlir.ops.shape import Concat, Pad, Reshape, Slice, Split, Tile, Transpose, slice_axis
 from glow_nb.hlir.permutation import inverse
 from glow_nb.hlir.rules import OperandGradients, gradient
 

@@ -34,6 +34,7 @@ from glow_nb.hlir.ops.arithmetic import (
 )
 from glow_nb.hlir.ops.attention import Attention
 from glow_nb.hlir.ops.batch_norm_training import BatchNormTraining
+from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.comparison import Equal, Greater, GreaterEqual, Less, LessEqual, Select
 from glow_nb.hlir.ops.convolution import Convolution
 from glow_nb.hlir.ops.convolution_filter_gradient import ConvolutionFilterGradient
@@ -127,7 +128,7 @@ from glow_nb.hlir.ops.reduction import (
 from glow_nb.hlir.ops.regions import RoiAlign
 from glow_nb.hlir.ops.scatter import ScatterElements, ScatterND
 from glow_nb.hlir.ops.selection import NonMaxSuppression, NonZero, Unique
-from glow_nb.hlir.ops.shape import Broadcast, Concat, Pad, Reshape, Slice, Split, Tile, Transpose
+from glow_nb.hlir.ops.shape import Concat, Pad, Reshape, Slice, Split, Tile, Transpose
 from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution
 
 __all__ = [

@@ -11,6 +11,7 @@ from glow_nb.costs import Cost
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Mul
+from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.comparison import Less, Select
 from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, splat, wide
 from glow_nb.hlir.ops.gather import GatherElements
@@ -21,7 +22,7 @@ from glow_nb.hlir.ops.pooling import (
     largest_cells,
 )
 from glow_nb.hlir.ops.scatter import ScatterElements
-from glow_nb.hlir.ops.shape import Broadcast, Reshape, Transpose
+from glow_nb.hlir.ops.shape import Reshape, Transpose
 from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution
 from glow_nb.hlir.ops.windows import (
     check_window,

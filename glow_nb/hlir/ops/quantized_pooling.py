@@ -10,6 +10,7 @@ from typing_extensions import override
 from glow_nb.conversion import rounded
 from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add
+from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.convolution import Convolution
 from glow_nb.hlir.ops.elementwise import ConvertTo
 from glow_nb.hlir.ops.families import fitted
@@ -24,7 +25,6 @@ from glow_nb.hlir.ops.quantization import (
     require_quantized,
 )
 from glow_nb.hlir.ops.reduction import ReduceSum
-from glow_nb.hlir.ops.shape import Broadcast
 from glow_nb.hlir.ops.windows import check_window
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers

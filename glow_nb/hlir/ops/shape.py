@@ -14,6 +14,7 @@ from glow_nb.conversion import quantized
 from glow_nb.freed_memory import mapped_empty
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.families import fitted, require_axis
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
@@ -364,27 +365,3 @@ def lower_tile(node: Tile, rewriter: Rewriter) -> Value:
         Broadcast(rewriter.emit(Reshape(node.input, tuple(narrow))), tuple(broad))
     )
     return rewriter.emit(Reshape(repeated, node.type.shape))
-
-
-@define_node("broadcast")
-class Broadcast(Node):
-    """Repeat dimensions of size 1 to give *shape*, which has the same rank."""
-
-    type_transparent: ClassVar[bool] = True
-    input: Value
-    shape: tuple[int, ...]
-
-    @override
-    def infer_type(self) -> TensorType:
-        type = self.input.type
-        self.require(
-            len(self.shape) == type.rank
-            and all(n >= 0 and m in (1, n) for m, n in zip(type.shape, self.shape, strict=True)),
-            f"{type} does not broadcast to shape {list(self.shape)}; ranks must be equal, and in "
-            "each dimension the size 1 or equal",
-        )
-        return type.with_shape(self.shape)
-
-    @override
-    def evaluate(self, input: Array) -> Array:
-        return fitted(np.broadcast_to(input, self.shape), self.type)

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.convolution import Convolution
 from glow_nb.hlir.ops.families import (
     NUMBERS,
@@ -22,7 +23,7 @@ from glow_nb.hlir.ops.families import (
     splat,
     widest,
 )
-from glow_nb.hlir.ops.shape import Broadcast, Concat, Pad, Reshape, Slice, Transpose
+from glow_nb.hlir.ops.shape import Concat, Pad, Reshape, Slice, Transpose
 from glow_nb.hlir.ops.windows import check_window, crop_spatial, pad_spatial, taps
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers

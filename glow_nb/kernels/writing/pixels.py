@@ -11,7 +11,7 @@ from glow_nb.kernels.writing.loops import broadcast_strides
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.kernels.writing.vectors import Block, Site
 from glow_nb.llir.program import Buffer
-from glow_nb.llir.strides import pixel_stride
+from glow_nb.llir.windows import pixel_stride
 
 
 def elements_between_pixels(buffer: Buffer) -> int:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from glow_nb.hlir.parse import MAX_INLINE_BYTES
-from glow_nb.hlir.print import print_initializer
+from glow_nb.hlir.print import MAX_INLINE_BYTES, print_initializer
 
 
 def test_a_splat_that_the_parser_would_refuse_is_external() -> None:

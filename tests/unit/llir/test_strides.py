@@ -4,7 +4,7 @@ import pytest
 
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.parse import parse_program
-from glow_nb.llir.strides import pixel_stride
+from glow_nb.llir.windows import pixel_stride
 
 
 @pytest.mark.parametrize(
