@@ -13,10 +13,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from glow_nb.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from glow_nb.public_names import *
 
-__version__ = "0.1.0"
 
 __all__ = [
     "INFERENCE",

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from typing_extensions import override
 
-from glow_nb import __version__
 from glow_nb.alignment import ALIGNMENT, Bytes, aligned_empty
 from glow_nb.arguments import MOST_THREADS
 from glow_nb.codegen.container import read_container, write_container
@@ -26,6 +25,7 @@ from glow_nb.errors import CompileError, GlowError
 from glow_nb.kernel_report import KernelReport
 from glow_nb.kernels.target import Target
 from glow_nb.types import Array, TensorType
+from glow_nb.version import __version__
 
 FORMAT = "glow_nb native program 2"
 """What is written of a program says this; another layout of it says another number."""

@@ -7,8 +7,8 @@ from functools import cache
 
 import onnx
 
-from glow_nb.exporters.onnx.registry import NEWEST_OPSET
 from glow_nb.hlir.ops.families import keeps_every_number
+from glow_nb.importers.onnx.model import NEWEST_OPSET
 from glow_nb.importers.onnx.registry import find_schema
 from glow_nb.importers.onnx.tensors import tensor_type
 from glow_nb.types import ElementKind

@@ -7,19 +7,12 @@ from collections.abc import Callable
 import onnx
 from onnx import helper
 
-from glow_nb import __version__
 from glow_nb.arguments import as_integer
 from glow_nb.errors import OptionError, UnsupportedError
 from glow_nb.exporters.onnx.counted import open_sizes
 from glow_nb.exporters.onnx.kinds import opset_that_takes
 from glow_nb.exporters.onnx.layout import lay_out
-from glow_nb.exporters.onnx.registry import (
-    NEWEST_OPSET,
-    OLDEST_OPSET,
-    can_write,
-    expansions,
-    exports_of,
-)
+from glow_nb.exporters.onnx.registry import OLDEST_OPSET, can_write, expansions, exports_of, rule_of
 from glow_nb.exporters.onnx.writer import Record, Writer
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, State, Value
 from glow_nb.hlir.lower import lower
@@ -27,7 +20,9 @@ from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.hlir.save import Save
 from glow_nb.hlir.strip_quantized_types import computes_on_quantized
+from glow_nb.importers.onnx.model import NEWEST_OPSET
 from glow_nb.importers.onnx.tensors import code_of
+from glow_nb.version import __version__
 
 TensorOf = Callable[[Constant | State], onnx.TensorProto]
 """Makes the message of what has numbers."""
@@ -71,7 +66,7 @@ def _written(function: Function, wanted: int | None) -> Writer:
         needed = _opset_needed(expanded, opset)
         if needed == opset:
             laid_out = lay_out(expanded)
-            writer = Writer(laid_out, opset, open_sizes(laid_out))
+            writer = Writer(laid_out, opset, open_sizes(laid_out), rule_of)
             writer.write()
             if wanted is not None or writer.wanted_opset == opset:
                 if writer.problems:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
 
 from glow_nb.exporters.onnx.channels_first import ChannelsFirst, channels_first_class
 from glow_nb.hlir.graph import Node, Value
@@ -20,12 +19,6 @@ if TYPE_CHECKING:
 
 OLDEST_OPSET = 20
 """The operator set that a model gets unless its operators or element kinds need a newer one."""
-
-PREFERRED_OPSET = 24
-"""An operator set up to this one is preferred to conversions of element kinds; few readers know
-newer ones."""
-
-NEWEST_OPSET = onnx.defs.onnx_opset_version()
 
 ExportRule = Callable[["Writer", Any], Value | tuple[Value, ...]]
 """Writes a node, and returns the values of its results."""
@@ -106,6 +99,13 @@ def exports_of(node: Node) -> list[Export]:
     """Return how nodes of the class of *node* may be written."""
     found = (table.get(type(node)) for table in (CHANNELS_FIRST, EXPORTS))
     return [export for export in found if export is not None]
+
+
+def rule_of(node: Node) -> ExportRule:
+    """Return what writes *node*, of a class that has a rule."""
+    if isinstance(node, ChannelsFirst):
+        return CHANNELS_FIRST[node.plain].rule
+    return EXPORTS[type(node)].rule
 
 
 def can_write(node: Node, opset: int) -> bool:

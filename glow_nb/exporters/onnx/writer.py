@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from glow_nb.conversion import is_small_float
-from glow_nb.exporters.onnx.channels_first import ChannelsFirst
 from glow_nb.exporters.onnx.counted import OpenSizes
 from glow_nb.exporters.onnx.kinds import (
     is_optional_output,
@@ -18,7 +17,6 @@ from glow_nb.exporters.onnx.kinds import (
     takes,
     variables_of,
 )
-from glow_nb.exporters.onnx.registry import CHANNELS_FIRST, EXPORTS, PREFERRED_OPSET
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, State, Value
@@ -28,6 +26,13 @@ from glow_nb.schema import operands_of
 from glow_nb.types import Array, ElementKind, TensorType
 
 INT64 = ElementKind.INT64
+
+PREFERRED_OPSET = 24
+"""An operator set up to this one is preferred to conversions of element kinds; few readers know
+newer ones."""
+
+RuleOf = Callable[[Node], Callable[["Writer", Any], Value | tuple[Value, ...]]]
+"""Finds what writes a node, and returns the values of its results."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,8 +76,9 @@ class Writer:
         next_values: The output that holds what the next run begins with, for each state.
     """
 
-    def __init__(self, function: Function, opset: int, sizes: OpenSizes) -> None:
-        """Write *function*, of which all nodes have rules that hold in *opset*."""
+    def __init__(self, function: Function, opset: int, sizes: OpenSizes, rule_of: RuleOf) -> None:
+        """Write *function*, of which *rule_of* has a rule for each node that holds in *opset*."""
+        self._rule_of = rule_of
         self.opset = self.wanted_opset = opset
         self.records: list[Record] = []
         self.names: dict[Value, str] = {}
@@ -117,10 +123,7 @@ class Writer:
         arrays = _known_by_size(node)
         if arrays is not None:
             return tuple(map(self.constant, arrays))
-        if isinstance(node, ChannelsFirst):
-            results = CHANNELS_FIRST[node.plain].rule(self, node)
-        else:
-            results = EXPORTS[type(node)].rule(self, node)
+        results = self._rule_of(node)(self, node)
         return results if isinstance(results, tuple) else (results,)
 
     def _save(self, node: Save) -> None:

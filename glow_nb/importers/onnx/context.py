@@ -29,9 +29,9 @@ from glow_nb.hlir.ops.random import Drawn
 from glow_nb.hlir.recipe import folded
 from glow_nb.importers.onnx.counting import Count, count_after
 from glow_nb.importers.onnx.tensors import Numbers, kind_of, type_name
+from glow_nb.importers.onnx.trace import Trace
 from glow_nb.importers.onnx.unrolling import Unrolling
 from glow_nb.importers.onnx.weight_files import StoredNumbers
-from glow_nb.importers.onnx.widening import Trace
 from glow_nb.memory_limit import require_memory
 from glow_nb.payload import Recipe
 from glow_nb.schema import operands_of

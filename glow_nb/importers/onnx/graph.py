@@ -43,8 +43,9 @@ from glow_nb.importers.onnx.order import describe, sorted_nodes
 from glow_nb.importers.onnx.registry import Rule, find_import
 from glow_nb.importers.onnx.scope import Scope
 from glow_nb.importers.onnx.tensors import Numbers, sparse_to_array, to_payload
+from glow_nb.importers.onnx.trace import Trace
 from glow_nb.importers.onnx.unsupported import Complaints, untaken_branch
-from glow_nb.importers.onnx.widening import Trace, may_widen, widened
+from glow_nb.importers.onnx.widening import may_widen, widened
 from glow_nb.progress import report
 from glow_nb.types import Array
 
