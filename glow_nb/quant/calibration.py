@@ -16,9 +16,10 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, State, Value
 from glow_nb.progress import report, shown
 from glow_nb.quant.histogram import Histogram
-from glow_nb.quant.ranges import Ranges, ValueRange, profiled_values
+from glow_nb.quant.ranges import Ranges, profiled_values
 from glow_nb.quant.samples import Samples, batches_of, samples_in
 from glow_nb.quant.structure import structural_keys
+from glow_nb.quant.value_range import ValueRange
 from glow_nb.source import Trained, as_source, shapes_of
 from glow_nb.state_store import StateStore
 

@@ -24,6 +24,7 @@ from glow_nb.network import Network
 from glow_nb.quant.gain import Gains, measure
 from glow_nb.quant.samples import Samples, batches_of
 from glow_nb.quant.schemas import Encoding
+from glow_nb.quant.value_drift import DriftValues, ValueDrift
 from glow_nb.quantities import count_of
 from glow_nb.source import Trained, as_source, shapes_of
 from glow_nb.table import Table, html_text
@@ -31,46 +32,9 @@ from glow_nb.text import format_name
 from glow_nb.types import Array, ElementKind
 
 
-@dataclass(frozen=True)
-class ValueDrift:
-    """How far one value is from what it should be, over all samples.
-
-    Attributes:
-        name: What the network calls it.
-        opcode: What computes it; "input" or "output" of these.
-        signal_to_noise: In decibels: ten times the logarithm of the sum of its squares over that of
-            the differences; infinite if there are none.
-        largest_error: The largest difference.
-        saturated: The share of its numbers that are beyond the integers; 0 of an output.
-    """
-
-    name: str
-    opcode: str
-    signal_to_noise: float
-    largest_error: float
-    saturated: float = 0.0
-
-
 @dataclass(frozen=True, repr=False)
-class Drift:
-    """How far a network of integers is from the floats it was made of; printed as a table.
-
-    Attributes:
-        model: The name of the network.
-        values: The quantized values, in the order in which they are computed: what they have become
-            with all that was rounded before them.
-        outputs: The outputs.
-        gains: What the integers gain in time, predicted and measured; None if it was not measured.
-    """
-
-    model: str
-    values: tuple[ValueDrift, ...]
-    outputs: tuple[ValueDrift, ...]
-    gains: Gains | None = None
-
-    def worst(self, count: int = 10) -> tuple[ValueDrift, ...]:
-        """Return the values with the least signal to noise, the worst first."""
-        return tuple(sorted(self.values, key=lambda value: value.signal_to_noise)[:count])
+class Drift(DriftValues):
+    """How far a network of integers is from the floats it was made of; printed as a table."""
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the values in the order of the network to the PNG file *path*.
@@ -80,7 +44,7 @@ class Drift:
             GlowError: The file cannot be written.
         """
         with needing("plot", "the picture of drift"):
-            from glow_nb.plots.drift import draw_drift
+            from glow_nb.quant.drift_plot import draw_drift
         draw_drift(self, as_path(path))
 
     @property

@@ -21,7 +21,7 @@ from glow_nb.quant.gain import Gains, Predictor
 from glow_nb.quant.histogram import Histogram
 from glow_nb.quant.methods import Method, MethodName, chosen, method_named
 from glow_nb.quant.placement import Kept, Placement, kept_by_name, place
-from glow_nb.quant.ranges import Ranges, ValueRange
+from glow_nb.quant.ranges import Ranges
 from glow_nb.quant.schemas import (
     WEIGHT_KINDS,
     ActivationKind,
@@ -34,6 +34,7 @@ from glow_nb.quant.schemas import (
     schema_named,
     symmetric,
 )
+from glow_nb.quant.value_range import ValueRange
 from glow_nb.source import Trained, as_source
 from glow_nb.types import ElementKind
 

@@ -11,36 +11,10 @@ from typing_extensions import override
 from glow_nb.arguments import as_path
 from glow_nb.errors import CalibrationError
 from glow_nb.hlir.graph import Function, Value
-from glow_nb.quant.histogram import Histogram
+from glow_nb.quant.ranges_file import StoredRanges, read_ranges, write_ranges
 from glow_nb.quant.structure import structural_keys
+from glow_nb.quant.value_range import ValueRange
 from glow_nb.types import ElementKind
-
-
-@dataclass(frozen=True)
-class ValueRange:
-    """The numbers that one value has taken.
-
-    Attributes:
-        name: What the network calls it, for people.
-        type: Its type as text, for people.
-        histogram: How often which numbers occurred.
-        is_finite: False if some were NaN or infinite; then the histogram says nothing.
-    """
-
-    name: str
-    type: str
-    histogram: Histogram
-    is_finite: bool = True
-
-    @property
-    def is_known(self) -> bool:
-        """True if there were numbers, all of them finite."""
-        return self.is_finite and self.histogram.total > 0
-
-    def merged(self, other: ValueRange) -> ValueRange:
-        """Return the numbers of both."""
-        histogram = self.histogram.merged(other.histogram)
-        return replace(self, histogram=histogram, is_finite=self.is_finite and other.is_finite)
 
 
 @dataclass(frozen=True)
@@ -136,9 +110,8 @@ class Ranges:
         Raises:
             GlowError: The file cannot be written.
         """
-        from glow_nb.quant.ranges_file import write_ranges
-
-        write_ranges(self, as_path(path))
+        stored = StoredRanges(self.model, self.inputs, self.samples, self.values)
+        write_ranges(stored, as_path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Ranges:
@@ -147,9 +120,7 @@ class Ranges:
         Raises:
             CalibrationError: The file cannot be read, or does not hold ranges.
         """
-        from glow_nb.quant.ranges_file import read_ranges
-
-        return read_ranges(as_path(path))
+        return cls(*read_ranges(as_path(path)))
 
     @override
     def __repr__(self) -> str:

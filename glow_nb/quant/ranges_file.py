@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import yaml
@@ -12,7 +12,7 @@ import yaml
 from glow_nb.errors import CalibrationError, reason_of
 from glow_nb.files import replace_file
 from glow_nb.quant.histogram import Histogram
-from glow_nb.quant.ranges import Ranges, ValueRange
+from glow_nb.quant.value_range import ValueRange
 from glow_nb.regular_files import read_text
 from glow_nb.types import Array
 
@@ -34,7 +34,16 @@ _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def write_ranges(ranges: Ranges, path: Path) -> None:
+class StoredRanges(NamedTuple):
+    """What a file holds: the fields of :class:`glow_nb.quant.ranges.Ranges`."""
+
+    model: str
+    inputs: Mapping[str, tuple[int, ...]]
+    samples: int
+    values: Mapping[str, ValueRange]
+
+
+def write_ranges(ranges: StoredRanges, path: Path) -> None:
     """Write *ranges* to *path*, replacing the file as a whole."""
     bins = {value.histogram.bins for value in ranges.values.values()}
     document = {
@@ -62,7 +71,7 @@ def _described(key: str, value: ValueRange) -> dict[str, object]:
     }
 
 
-def read_ranges(path: Path) -> Ranges:
+def read_ranges(path: Path) -> StoredRanges:
     """Return the ranges in the file at *path*; raise CalibrationError if it holds none."""
     try:
         document = yaml.load(read_text(path), _Loader)
@@ -80,13 +89,13 @@ class _Reader:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def ranges(self, document: object) -> Ranges:
+    def ranges(self, document: object) -> StoredRanges:
         if not isinstance(document, Mapping) or document.get("format") != FORMAT:
             raise self._wrong(f"it does not begin with 'format: {FORMAT}'")
         bins = self._whole(document, "bins", MOST_BINS)
         inputs = self._field(document, "inputs", Mapping)
         values = [self._value(item, bins) for item in self._field(document, "values", list)]
-        return Ranges(
+        return StoredRanges(
             self._field(document, "model", str),
             {str(name): self._shape(name, shape) for name, shape in inputs.items()},
             self._whole(document, "samples", 1 << 62),

@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, SubFigure
 
 from glow_nb.files import replace_file
+from glow_nb.quant.gain import Gains, LayerGain
+from glow_nb.quant.value_drift import DriftValues, ValueDrift
 from glow_nb.text import format_name
-
-if TYPE_CHECKING:
-    from glow_nb.quant.comparison import Drift, ValueDrift
-    from glow_nb.quant.gain import Gains, LayerGain
 
 ROW_INCHES = 0.19
 WORST_SHARE = 0.1
@@ -32,7 +30,7 @@ LONGEST_NAME = 40
 USUAL, BAD, SATURATED = "#7d9cb8", "#b3423a", "#d9a441"
 
 
-def draw_drift(drift: Drift, path: Path) -> None:
+def draw_drift(drift: DriftValues, path: Path) -> None:
     """Draw a bar for each value of *drift*, in the order of the network, to the PNG file *path*.
 
     On the left is signal to noise, in the middle the share of numbers that are beyond the integers;
@@ -45,7 +43,7 @@ def draw_drift(drift: Drift, path: Path) -> None:
         replace_file(path, lambda place: figure.savefig(place, format="png", dpi=110))
 
 
-def _figure(drift: Drift) -> Figure:
+def _figure(drift: DriftValues) -> Figure:
     rows = len(drift.values) + len(drift.outputs)
     gains = drift.gains
     layers = 0 if gains is None else len(_timed(gains))
@@ -62,7 +60,7 @@ def _figure(drift: Drift) -> Figure:
     return figure
 
 
-def _draw_values(figure: Figure | SubFigure, drift: Drift) -> None:
+def _draw_values(figure: Figure | SubFigure, drift: DriftValues) -> None:
     rows = (*drift.values, *drift.outputs)
     noise, saturation = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1))
     places = range(len(rows))
@@ -106,7 +104,7 @@ def _name_rows(axes: Any, names: Sequence[str]) -> None:
     _clear(axes)
 
 
-def _title(drift: Drift) -> str:
+def _title(drift: DriftValues) -> str:
     ends = ", ".join(
         f"{_short(format_name(output.name))} {output.signal_to_noise:.1f} dB"
         for output in drift.outputs[:3]
