@@ -329,7 +329,7 @@ class _Build:
 
     @within_memory("compile")
     def __call__(
-        self, known: Function | Program, sizes: str = "", defaults: Defaults | None = None
+        self, known: Function | Program, sizes: str = "", defaults: Defaults[Network] | None = None
     ) -> CompiledNetwork:
         """Compile *known*, to run on the state if there is one."""
         if self.state is not None:
@@ -379,7 +379,7 @@ def _defaults(
     shapes: Shapes,
     constants: Constants,
     open_network: Callable[[SymbolicModel], DynamicNetwork],
-) -> Defaults | None:
+) -> Defaults[Network] | None:
     """Return the inputs of a model that are left at their defaults; None if it has none."""
     if isinstance(source, Function | Module | Program):
         return None

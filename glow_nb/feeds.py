@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -15,11 +15,19 @@ from glow_nb.misfits import fits, wrong_kind, wrong_shape
 from glow_nb.schema import closest, listed
 from glow_nb.types import Array, SymbolicType, TensorType
 
-if TYPE_CHECKING:
-    from glow_nb.hlir.graph import Placeholder
-    from glow_nb.llir.program import Buffer
-
 Feeds = Mapping[str, Array] | Array
+
+
+class Input(Protocol):
+    """An input of a graph or of a program."""
+
+    @property
+    def name(self) -> str:
+        """What a feed calls it."""
+
+    @property
+    def type(self) -> TensorType:
+        """Element kind and shape."""
 
 
 class FeedCheck:
@@ -35,7 +43,7 @@ class FeedCheck:
         self._wanted = [(name, t.kind.dtype, t.shape) for name, t in self.types.items()]
 
     @classmethod
-    def of(cls, inputs: Iterable[Buffer | Placeholder]) -> FeedCheck:
+    def of(cls, inputs: Iterable[Input]) -> FeedCheck:
         """Return the check of what is fed to *inputs* of a program or a graph."""
         return cls((value.name, value.type) for value in inputs)
 

@@ -202,7 +202,7 @@ class CompiledNetwork(Network):
         threads: int,
         sizes: str = "",
         state: StateStore | None = None,
-        defaults: Defaults | None = None,
+        defaults: Defaults[Network] | None = None,
     ) -> None:
         """Wrap what the compiler made; users call :func:`glow_nb.compile` instead.
 

@@ -9,7 +9,7 @@ from typing_extensions import get_protocol_members
 
 from glow_nb.arguments import described
 from glow_nb.backends.backend import Backend, VariantBackend
-from glow_nb.backends.cpu.options import Cpu, Winograd
+from glow_nb.backends.cpu import Cpu, Winograd
 from glow_nb.backends.options import BackendOptions
 from glow_nb.errors import OptionError
 from glow_nb.schema import Registry

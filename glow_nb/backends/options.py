@@ -28,8 +28,8 @@ def option(default: T, *, help: str, choices: tuple[str, ...] = ()) -> T:
 
 
 @dataclass(frozen=True)
-class BackendOptions(ABC):
-    """The options of a backend; ``compile(backend=...)`` takes such an object.
+class CheckedOptions:
+    """Options whose values are checked when they are made.
 
     Attributes:
         name: What ``compile(backend=...)`` calls the backend.
@@ -47,6 +47,11 @@ class BackendOptions(ABC):
                 truth(known.name, value)
             elif not isinstance(value, str) or value not in choices:
                 raise OptionError(f"{known.name}={described(value)}: give one of {choices}")
+
+
+@dataclass(frozen=True)
+class BackendOptions(CheckedOptions, ABC):
+    """The options of a backend; ``compile(backend=...)`` takes such an object."""
 
     @abstractmethod
     def make(self, *, threads: int) -> Backend:

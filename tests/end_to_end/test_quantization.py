@@ -14,8 +14,8 @@ import glow_nb
 from experiments.mobile_networks import mobilenet_v2
 from experiments.training_networks import resnet18
 from glow_nb import compiler, quant
+from glow_nb.backends.cpu import Cpu
 from glow_nb.backends.cpu.backend import CpuBackend
-from glow_nb.backends.cpu.options import Cpu
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Convolution, FullyConnected, QuantizedConvolution
 from glow_nb.kernels.target import Target

@@ -3,7 +3,9 @@
 import importlib
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 
+import grimp
 import pytest
 
 
@@ -40,8 +42,8 @@ def test_importing_the_package_alone_imports_no_onnx() -> None:
 
 
 def test_a_part_of_the_package_comes_alone() -> None:
-    script = "import sys, glow_nb.errors; print(*(m for m in sys.modules if m[:4] == 'glow'))"
-    assert printed(script) == "glow_nb glow_nb.errors"
+    script = "import sys, glow_nb.errors; print(*sorted(m for m in sys.modules if m[:4] == 'glow'))"
+    assert printed(script) == "glow_nb glow_nb.errors glow_nb.version"
 
 
 @pytest.mark.parametrize(
@@ -73,6 +75,18 @@ def test_all_names_can_be_imported_at_once() -> None:
     names: dict[str, object] = {}
     exec("from glow_nb import *", names)
     assert {"compile", "Builder", "GlowError", "INFERENCE"} <= set(names)
+
+
+def test_no_modules_import_each_other() -> None:
+    """Imports inside functions and for type checkers count, too."""
+    graph = grimp.build_graph("glow_nb", exclude_type_checking_imports=False, cache_dir=None)
+    imported = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    known = {name for name in imported if name.startswith("glow_nb.runtime.")}
+    order = TopologicalSorter({name: imported[name] - known for name in imported.keys() - known})
+    try:
+        order.prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle: {' imports '.join(reversed(error.args[1]))}")
 
 
 def test_a_name_that_does_not_exist() -> None:

@@ -11,7 +11,7 @@ from glow_nb.backends.backend import Backend, PlannedMemory
 from glow_nb.backends.cpu.columns_to_rows import columns_to_rows
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.multiply_by_reciprocals import multiply_by_reciprocals
-from glow_nb.backends.cpu.options import Cpu
+from glow_nb.backends.cpu.options import CpuOptions
 from glow_nb.backends.cpu.pack_dequantizing_products import pack_dequantizing_products
 from glow_nb.backends.cpu.pack_recurrences import pack_recurrences
 from glow_nb.backends.cpu.placed_calls import Places
@@ -43,10 +43,11 @@ class CpuBackend(Backend):
     _shared: SharedWeights | None = None
 
     def __init__(
-        self, target: Target | None = None, options: Cpu | None = None, *, threads: int = 1
+        self, target: Target | None = None, options: CpuOptions | None = None, *, threads: int = 1
     ) -> None:
         """Compile for *target*, by default the processor this runs on, and for *threads*."""
-        self.target, self.options, self.threads = target or Target.host(), options or Cpu(), threads
+        self.target, self.threads = target or Target.host(), threads
+        self.options = options or CpuOptions()
         self._planned = Kernels(self.target)  # a planner asks for many programs of one network
 
     def for_variants(self) -> CpuBackend:

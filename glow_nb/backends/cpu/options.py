@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
-from typing_extensions import override
-
-from glow_nb.backends.backend import Backend
-from glow_nb.backends.options import BackendOptions, option
-from glow_nb.errors import CompileError
-from glow_nb.foreign import foreign
-from glow_nb.memory_limit import require_memory
+from glow_nb.backends.options import CheckedOptions, option
 
 Winograd = Literal["auto", "guarded", "off"]
 Switch = Literal["auto", "off"]
 
-LIBRARY_BYTES = 256 << 20
-"""What the libraries of a first compilation take of the process's addresses (LLVM, numba, ONNX,
-and the buffers of NumPy's products); some end the process if there is less."""
-
 
 @dataclass(frozen=True)
-class Cpu(BackendOptions):
-    """Machine code for this processor: ``glow_nb.compile(model, backend=glow_nb.Cpu(tune=True))``.
+class CpuOptions(CheckedOptions):
+    """The options of :class:`glow_nb.Cpu`.
 
     Attributes:
         winograd: "auto" lets convolutions with stride 1 or 2 and constant filters be done by
@@ -92,12 +81,3 @@ class Cpu(BackendOptions):
         help="Measure how each product is computed fastest, in place of estimating it; takes a "
         "while the first time.",
     )
-
-    @override
-    def make(self, *, threads: int) -> Backend:
-        if "llvmlite" not in sys.modules:
-            require_memory("backend 'cpu'", {"libraries": LIBRARY_BYTES})
-        with foreign(CompileError, "backend 'cpu': it does not start"):
-            from glow_nb.backends.cpu.backend import CpuBackend
-
-        return CpuBackend(options=self, threads=threads)

@@ -14,7 +14,8 @@ from glow_nb.errors import CalibrationError
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Dequantize
 from glow_nb.quant.bias_correction import mean_decibels
-from glow_nb.quant.comparison import Drift, ValueDrift
+from glow_nb.quant.comparison import Drift
+from glow_nb.quant.value_drift import ValueDrift
 from tests.in_turn import marked
 from tests.unit.quant.networks import branching, convolutional, dense, random, residual
 

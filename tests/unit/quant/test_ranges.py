@@ -14,7 +14,8 @@ from glow_nb import quant
 from glow_nb.errors import CalibrationError
 from glow_nb.hlir.ops import Log
 from glow_nb.quant.histogram import Histogram
-from glow_nb.quant.ranges import Ranges, ValueRange
+from glow_nb.quant.ranges import Ranges
+from glow_nb.quant.value_range import ValueRange
 from tests.unit.quant.networks import dense, random
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
