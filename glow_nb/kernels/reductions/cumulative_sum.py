@@ -6,12 +6,9 @@ from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.lines import Lines
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.vectors import native_lanes
+from glow_nb.kernels.writing.vectors import UNROLL, native_lanes
 from glow_nb.llir.instructions.reduction import CumSumInst
 from glow_nb.types import ElementKind
-
-UNROLL = 4
-"""Vectors of sums at a time, because each addition waits for the one before."""
 
 
 @kernel_for(CumSumInst)

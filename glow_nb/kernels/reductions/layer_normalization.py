@@ -12,14 +12,11 @@ from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.loops import broadcast_strides
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
+from glow_nb.kernels.writing.vectors import UNROLL, Site, computed_kind, native_lanes
 from glow_nb.kernels.writing.walks import Walk
 from glow_nb.llir.instructions.normalization import LayerNormalizationInst
 from glow_nb.llir.traits import FUSES_BOTH
 from glow_nb.types import ElementKind
-
-UNROLL = 4
-"""Vectors at a time: additions of a sum need not wait for each other."""
 
 
 @head_kernel_for(LayerNormalizationInst, traits=FUSES_BOTH)

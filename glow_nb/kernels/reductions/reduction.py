@@ -12,7 +12,7 @@ from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.loops import broadcast_strides
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
+from glow_nb.kernels.writing.vectors import UNROLL, Site, computed_kind, native_lanes
 from glow_nb.kernels.writing.walks import Walk, strides_of
 from glow_nb.llir.instructions.reduction import (
     ReduceMaxInst,
@@ -25,11 +25,11 @@ from glow_nb.llir.instructions.reduction import (
 from glow_nb.llir.traits import FUSES_BOTH
 from glow_nb.types import ElementKind
 
-UNROLL, UNROLL_ACROSS = 4, (16, 8)
-"""Vectors of totals: operations on one need not wait for those on another. Across rows, a longer
-piece of each one is read at a time, which memory is faster at: the longest one that leaves
-LEAST_PIECES for threads to share, or the last. On a Zen 4 core, the largest of 1,024 rows of 1,024
-in a network takes 109 to 126 us with 16 vectors, and 130 to 361 us with 8."""
+UNROLL_ACROSS = (16, 8)
+"""Vectors of totals at a time across rows: of each row a longer piece is read than along one, which
+memory is faster at: the longest one that leaves LEAST_PIECES for threads to share, or the last. On
+a Zen 4 core, the largest of 1,024 rows of 1,024 in a network takes 109 to 126 us with 16 vectors,
+and 130 to 361 us with 8."""
 
 LEAST_PIECES = 4
 

@@ -21,6 +21,7 @@ from glow_nb.kernels.writing.loops import ENOUGH_ROWS, Nest, loops, share
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.streams import FEWEST_STREAMED, may_stream
 from glow_nb.kernels.writing.vectors import (
+    UNROLL,
     ceil_power_of_two,
     floor_power_of_two,
     native_lanes,
@@ -29,9 +30,6 @@ from glow_nb.kernels.writing.vectors import (
 from glow_nb.llir.program import Buffer, Instruction, kernel_operands
 from glow_nb.llir.scalar_functions import CostClass
 from glow_nb.types import ElementKind
-
-UNROLL = 4
-"""Vectors taken at a time: enough to cover latencies; fewer where registers are short."""
 
 _VARIABLE = re.compile(r"\b[vx]\d+\b")
 

@@ -22,14 +22,18 @@ from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import loops
 from glow_nb.kernels.writing.pixels import Pixels
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.vectors import Block, Site, blocks_of, computed_kind, native_lanes
+from glow_nb.kernels.writing.vectors import (
+    UNROLL,
+    Block,
+    Site,
+    blocks_of,
+    computed_kind,
+    native_lanes,
+)
 from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst, MaxPoolWithArgmaxInst
 from glow_nb.llir.program import Buffer
 from glow_nb.llir.traits import FUSES_EPILOGUE
 from glow_nb.types import ElementKind
-
-UNROLL = 4
-"""Vectors of channels at a time."""
 
 MOST_UNROLLED = 25
 """Taps of a window that are written out rather than looped over."""

@@ -15,13 +15,11 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text
 from glow_nb.kernels.writing.loops import loops
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.vectors import Block, blocks_of, computed_kind, native_lanes
+from glow_nb.kernels.writing.vectors import UNROLL, Block, blocks_of, computed_kind, native_lanes
 from glow_nb.llir.instructions.regions import RoiAlignInst
 from glow_nb.types import ElementKind
 
 FLOAT64 = ElementKind.FLOAT64
-UNROLL = 4
-"""Vectors of channels at a time: where a sample lies is computed once for them."""
 
 
 @kernel_for(RoiAlignInst)

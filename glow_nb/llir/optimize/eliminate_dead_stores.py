@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glow_nb.llir.in_place import covers_root
 from glow_nb.llir.program import (
     Buffer,
     Instruction,
@@ -37,16 +38,12 @@ def eliminate_dead_stores(program: Program) -> Program:
         if written and not any(buffer.root in needed for buffer in written):
             continue
         kept.add(instruction)
-        needed -= {buffer.root for buffer in written if _covers_its_root(buffer)}
+        needed -= {buffer.root for buffer in written if covers_root(buffer)}
         needed |= {buffer.root for buffer in read(instruction)}
     kept |= _markers_in_use(program, kept)
     if len(kept) == len(program.instructions):
         return program
     return program.with_instructions(i for i in program if i in kept)
-
-
-def _covers_its_root(buffer: Buffer) -> bool:
-    return buffer.is_contiguous and buffer.type.size == buffer.root.type.size
 
 
 def _markers_in_use(program: Program, work: set[Instruction]) -> set[Instruction]:
