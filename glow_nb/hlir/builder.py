@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from glow_nb.arguments import array_of_numbers
 from glow_nb.errors import GlowError
@@ -21,6 +21,13 @@ from glow_nb.text import TokenReader
 from glow_nb.types import Array, ElementKind, TensorType
 
 N = TypeVar("N", bound=Node)
+
+
+class Emitter(Protocol):
+    """What nodes with one result are emitted to, such as a :class:`Builder`."""
+
+    def emit(self, node: Node, /) -> Value:
+        """Append *node* and return its value."""
 
 
 class Builder:

@@ -1,4 +1,4 @@
-"""Constants of one number repeated: what a pass may treat as a scalar."""
+"""What is known of constants: their numbers, and whether these are one number repeated."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from glow_nb.hlir.ops import (
     Transpose,
 )
 from glow_nb.hlir.ops.families import SHORT_INTEGERS, bounds_of
+from glow_nb.hlir.ops.quantization import BYTE_SHIFT
 from glow_nb.hlir.optimize.fold_pads import spatial_pads
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.products.dot_form import INT8, UINT8, DotForm, best_factors, dot_form
@@ -36,9 +37,6 @@ FEWEST_ROWS = 8
 """Left rows for which it pays to lay out a right matrix that comes at run time: that takes about
 0.25 cycles a byte, and a row saves 0.03 to 0.04 of them. For 128 rows of 12 matrices of 64 x 128
 bytes the product with it is 2.3 (pairs) to 4.4 times (fours) as fast on one Zen 5 core."""
-
-BYTE_SHIFT = 128
-"""What makes an unsigned byte of a signed one."""
 
 
 def factor_kinds(node: Product, target: Target) -> tuple[ElementKind, DotForm]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops import QuantizeLinear
-from glow_nb.hlir.ops.linear_quantization import known_numbers
 from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
@@ -34,7 +34,7 @@ def multiply_by_reciprocals(function: Function, *, target: Target | None = None)
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         if not isinstance(node, QuantizeLinear) or node.kind not in BYTES:
             return None
-        scale = known_numbers(node.scale)
+        scale = array_of(node.scale)
         if scale is None or not 0 < scale.size <= MOST_SCALES:
             return None
         reciprocal = reciprocal_of(scale)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.known import is_uniform
 from glow_nb.hlir.ops import Add, Broadcast, ConvertTo, DequantizingMatMul
 from glow_nb.hlir.ops.dequantizing_products import lower_dequantizing_mat_mul
 from glow_nb.hlir.ops.families import number_beside
-from glow_nb.hlir.optimize.uniform import is_uniform
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.kernels.operators import PackedDequantizingMatMul

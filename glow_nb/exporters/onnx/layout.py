@@ -18,9 +18,9 @@ from dataclasses import replace
 from glow_nb.exporters.onnx.channels_first import ChannelsFirst, to_first, to_last
 from glow_nb.exporters.onnx.registry import CHANNELS_FIRST
 from glow_nb.hlir.graph import Constant, Function, Node, Value, producer_of
+from glow_nb.hlir.known import is_known
 from glow_nb.hlir.ops import Transpose
 from glow_nb.hlir.optimize import GRAPH_PASSES
-from glow_nb.hlir.optimize.uniform import is_known
 from glow_nb.hlir.permutation import Permutation, inverse
 from glow_nb.hlir.recipe import folded
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute

@@ -22,7 +22,7 @@ from glow_nb.hlir.ops.linear_quantization import (
     DequantizeLinear,
     require_usable_scales,
 )
-from glow_nb.hlir.ops.matrix import MatMul
+from glow_nb.hlir.ops.matrix import MatMul, matrix_product_cost
 from glow_nb.hlir.ops.quantization import emit_kind, number
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.rewrite import Rewriter
@@ -89,7 +89,7 @@ class DequantizingMatMul(Node):
 
     @override
     def cost(self) -> Cost:
-        return Cost(self.type.size * self.lhs.type.shape[-1])
+        return matrix_product_cost(self, self.lhs.type.shape[-1], has_bias=False)
 
 
 @lowers(DequantizingMatMul)

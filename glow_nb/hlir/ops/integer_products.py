@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.builder import Builder, Emitter
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops.arithmetic import Add, Div, Mul, Sub
 from glow_nb.hlir.ops.convolution import Convolution
 from glow_nb.hlir.ops.elementwise import ConvertTo
-from glow_nb.hlir.ops.linear_quantization import FLOAT32, INT32, Requantize, known_numbers
+from glow_nb.hlir.ops.linear_quantization import FLOAT32, INT32, Requantize
 from glow_nb.hlir.ops.matrix import FullyConnected, MatMul
 from glow_nb.hlir.ops.quantization import (
     BYTES,
@@ -116,19 +117,20 @@ def padded(builder: Builder, input: Value, pads: tuple[int, ...]) -> Value:
     return builder.emit(Pad(stored, around, value=float(offset)))
 
 
-def centred(builder: Builder, value: Value, offset: Value) -> Value:
-    """Emit *value* - *offset*, which is of int32 and broadcasts, for a product.
+def centred(builder: Emitter, value: Value, offset: Value) -> Value:
+    """Emit *value* - *offset*, which broadcasts, for a product.
 
     Where the difference is known it is of the smallest kind that holds it, such as int8 for uint8
-    with the offset 128; else bytes become int16, which takes half the memory that int32 does.
+    with the offset 128; else bytes, whose offsets are numbers of their kind, become int16, which
+    takes half the memory that int32 does.
     """
-    offsets = known_numbers(offset)
+    offsets = array_of(offset)
     if offsets is not None and not offsets.any():
         return value
     kind = ElementKind.INT16 if value.type.kind in BYTES else INT32
-    emit = builder.emit
-    difference = emit(Sub(emit_kind(builder, value, kind), emit_kind(builder, offset, kind)))
-    known = known_numbers(value)
+    wide = emit_kind(builder, value, kind), emit_kind(builder, offset, kind)
+    difference = builder.emit(Sub(*wide))
+    known = array_of(value)
     if known is None or offsets is None or not known.size:
         return difference
     numbers = known.astype(np.int64) - offsets
@@ -169,7 +171,7 @@ def _reshaped(builder: Builder, value: Value, shape: tuple[int, ...]) -> Value:
     Of a constant it is one, too, so that the numbers are still known.
     """
     sizes = tuple(value.type.size if n < 0 else n for n in shape)
-    numbers = known_numbers(value)
+    numbers = array_of(value)
     if numbers is None:
         return builder.emit(Reshape(value, sizes))
     return builder.constant(value.name, numbers.reshape(sizes))

@@ -14,9 +14,9 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.conversion import in_float32, rounded
-from glow_nb.hlir.graph import Constant, Node, Value, define_node
+from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops.families import Kinds, require_kind
-from glow_nb.payload import array_or_none
 from glow_nb.types import Array, ElementKind, TensorType
 
 FLOAT32, INT32 = ElementKind.FLOAT32, ElementKind.INT32
@@ -151,7 +151,7 @@ def require_beside(node: Any, name: str, operand: Value, kind: ElementKind) -> N
 
 def require_usable_scales(node: Node, name: str, scale: Value) -> None:
     """Raise VerifyError if a scale that is known now is zero, negative or not finite."""
-    array = known_numbers(scale)
+    array = array_of(scale)
     if array is None or not array.size:
         return
     numbers = array.astype(np.float32).ravel()
@@ -160,8 +160,3 @@ def require_usable_scales(node: Node, name: str, scale: Value) -> None:
         not wrong.size,
         f"'{name}' {scale} holds {wrong[:1].tolist()}; every scale must be positive and finite",
     )
-
-
-def known_numbers(value: Value) -> Array | None:
-    """Return the numbers of a constant, None if they are not known yet."""
-    return array_or_none(value.payload) if isinstance(value, Constant) else None

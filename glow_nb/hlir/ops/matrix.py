@@ -62,7 +62,12 @@ class MatMul(Node):
 
     @override
     def cost(self) -> Cost:
-        return Cost(self.type.size * self.lhs.type.shape[-1])
+        return matrix_product_cost(self, self.lhs.type.shape[-1], has_bias=False)
+
+
+def matrix_product_cost(node: Node, inner: int, *, has_bias: bool = True) -> Cost:
+    """Return the arithmetic of sums of *inner* products for each result, and its bias if any."""
+    return Cost(node.type.size * inner, node.type.size if has_bias else 0)
 
 
 @define_node("fully_connected")
@@ -98,7 +103,7 @@ class FullyConnected(Node):
 
     @override
     def cost(self) -> Cost:
-        return Cost(self.type.size * self.input.type.shape[-1], self.type.size)
+        return matrix_product_cost(self, self.input.type.shape[-1])
 
 
 @define_node("determinant")

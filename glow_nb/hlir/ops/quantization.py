@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from glow_nb.conversion import dequantized, quantized
 from glow_nb.costs import Cost
-from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.builder import Builder, Emitter
 from glow_nb.hlir.graph import Constant, Node, Value, define_node
 from glow_nb.hlir.ops.elementwise import ConvertTo
 from glow_nb.hlir.ops.families import Kinds, fitted, require_kind
@@ -43,6 +43,9 @@ REALS: Kinds = frozenset({FLOAT32, ElementKind.FLOAT16, ElementKind.BFLOAT16})
 """The kinds of the real numbers that quantized ones are made of, and become."""
 
 BYTES: Kinds = frozenset({ElementKind.INT8, ElementKind.UINT8})
+
+BYTE_SHIFT = 128
+"""What is added to a number of int8 to make one of uint8."""
 
 
 @define_node("quantize", data_parallel=True)
@@ -249,7 +252,7 @@ def _parameters(builder: Builder, type: TensorType) -> tuple[Constant, Constant]
     )
 
 
-def emit_kind(builder: Builder, value: Value, kind: ElementKind) -> Value:
+def emit_kind(builder: Emitter, value: Value, kind: ElementKind) -> Value:
     """Emit *value* converted to *kind*; it stays as it is if it has that."""
     return value if value.type.kind is kind else builder.emit(ConvertTo(value, kind))
 

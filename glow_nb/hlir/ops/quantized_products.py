@@ -22,15 +22,15 @@ from typing_extensions import override
 from glow_nb.conversion import rounded
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Placeholder, Value, define_node
+from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops.convolution import Convolution, convolution_cost, convolve
 from glow_nb.hlir.ops.families import fitted, require_kind
 from glow_nb.hlir.ops.linear_quantization import (
     FLOAT32,
     INT32,
-    known_numbers,
     require_usable_scales,
 )
-from glow_nb.hlir.ops.matrix import FullyConnected, MatMul
+from glow_nb.hlir.ops.matrix import FullyConnected, MatMul, matrix_product_cost
 from glow_nb.hlir.ops.quantization import (
     ACTIVATIONS,
     REALS,
@@ -193,7 +193,7 @@ class QuantizedMatMul(Node):
 
     @override
     def cost(self) -> Cost:
-        return Cost(self.type.size * self.lhs.type.shape[-1], self.type.size)
+        return matrix_product_cost(self, self.lhs.type.shape[-1])
 
 
 @define_node("quantized_fully_connected")
@@ -233,7 +233,7 @@ class QuantizedFullyConnected(Node):
 
     @override
     def cost(self) -> Cost:
-        return Cost(self.type.size * self.input.type.shape[-1], self.type.size)
+        return matrix_product_cost(self, self.input.type.shape[-1])
 
 
 def groups_shape(size: int, filter: tuple[int, ...], group: int) -> tuple[int, ...]:
@@ -278,7 +278,7 @@ def _require_per_channel(
 
 def _require_offsets_inside(node: Node, name: str, offset: Value, kind: ElementKind) -> None:
     """Raise VerifyError if an offset that is known now is outside the *kind* of the weights."""
-    array = known_numbers(offset)
+    array = array_of(offset)
     if array is None:
         return
     least, greatest = kind.limits

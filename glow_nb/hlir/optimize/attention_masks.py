@@ -9,9 +9,9 @@ from math import inf, prod
 import numpy as np
 
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.known import array_of, uniform
 from glow_nb.hlir.ops import Add, And, Broadcast, Not, Reshape, Select
 from glow_nb.hlir.ops.families import splat, wide
-from glow_nb.hlir.optimize.uniform import array_of, uniform
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.types import Array, ElementKind, TensorType
 

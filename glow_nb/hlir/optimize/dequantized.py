@@ -13,6 +13,7 @@ import numpy as np
 
 from glow_nb.conversion import quantized
 from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.known import array_of, is_known
 from glow_nb.hlir.ops import (
     AsQuantized,
     Clip,
@@ -28,7 +29,6 @@ from glow_nb.hlir.ops import (
     Transpose,
 )
 from glow_nb.hlir.optimize.ranges import Range
-from glow_nb.hlir.optimize.uniform import array_of, is_known
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.types import Array, ElementKind
 

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 
 from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.known import is_known
 from glow_nb.hlir.ops import Add, BatchNormalization, Convolution, Div, Mul, Neg, Sub
-from glow_nb.hlir.optimize.uniform import is_known
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.recipe import folded
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite

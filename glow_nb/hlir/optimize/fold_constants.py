@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.known import is_known
 from glow_nb.hlir.ops import ConvertTo, Dequantize, DequantizeLinear
 from glow_nb.hlir.ops.families import SHORT_INTEGERS
-from glow_nb.hlir.optimize.uniform import is_known
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.recipe import WeightTransform, folded
 from glow_nb.hlir.rewrite import Rewriter

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from glow_nb.hlir.graph import Function
+from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops import Gather, Reshape
 from glow_nb.hlir.ops.gather import clamped
 from glow_nb.hlir.ops.shape import slice_axis
-from glow_nb.hlir.optimize.uniform import array_of
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 

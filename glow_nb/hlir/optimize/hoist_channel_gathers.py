@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops import (
     AvgPool,
     Convolution,
@@ -18,7 +19,6 @@ from glow_nb.hlir.ops import (
     Slice,
 )
 from glow_nb.hlir.ops.gather import clamped
-from glow_nb.hlir.optimize.uniform import array_of
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.schema import map_operands, operands_of

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.known import uniform
 from glow_nb.hlir.ops import Clip, Maximum, Minimum, Relu
 from glow_nb.hlir.ops.families import bounds_of
 from glow_nb.hlir.optimize.ranges import Range, range_of
-from glow_nb.hlir.optimize.uniform import uniform
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.types import ElementKind

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.known import array_of, is_known
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Split
 from glow_nb.hlir.optimize.eliminate_dead_nodes import eliminate_dead_nodes
-from glow_nb.hlir.optimize.uniform import array_of, is_known
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.schema import attributes_of

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 
 from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.known import tolerance_of, uniform
 from glow_nb.hlir.ops import Add, Div, Mul, Neg, Pow, Sub
-from glow_nb.hlir.optimize.uniform import tolerance_of, uniform
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.types import ElementKind
 

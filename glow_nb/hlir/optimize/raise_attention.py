@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from glow_nb.hlir.graph import Constant, Function, Node, State, Value
+from glow_nb.hlir.known import is_uniform
 from glow_nb.hlir.ops import (
     Add,
     Attention,
@@ -23,7 +24,6 @@ from glow_nb.hlir.ops import (
 from glow_nb.hlir.ops.attention import NAN, ZERO_FOR_NAN
 from glow_nb.hlir.optimize.attention_masks import Masking, added, chosen, joined
 from glow_nb.hlir.optimize.sink_scales import scale_of, without_scale
-from glow_nb.hlir.optimize.uniform import is_uniform
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 

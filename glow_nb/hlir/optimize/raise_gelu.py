@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.known import is_about
 from glow_nb.hlir.ops import Add, Div, Erf, Gelu, Mul, Tanh
 from glow_nb.hlir.optimize.polynomials import factors_of, is_close, polynomial_of
-from glow_nb.hlir.optimize.uniform import is_about
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.known import is_uniform, uniform
 from glow_nb.hlir.ops import (
     Add,
     Div,
@@ -19,7 +20,6 @@ from glow_nb.hlir.ops import (
     Sqrt,
     Sub,
 )
-from glow_nb.hlir.optimize.uniform import is_uniform, uniform
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.known import is_uniform, uniform
 from glow_nb.hlir.ops import (
     Greater,
     GreaterEqual,
@@ -16,7 +17,6 @@ from glow_nb.hlir.ops import (
     Relu,
     Select,
 )
-from glow_nb.hlir.optimize.uniform import is_uniform, uniform
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 

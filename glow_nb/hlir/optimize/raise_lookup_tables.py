@@ -9,6 +9,7 @@ import numpy as np
 
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Function, Node, Placeholder, Value
+from glow_nb.hlir.known import is_known
 from glow_nb.hlir.ops import (
     Abs,
     Add,
@@ -28,7 +29,6 @@ from glow_nb.hlir.ops import (
 )
 from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.hlir.ops.quantized_elementwise import BINARY
-from glow_nb.hlir.optimize.uniform import is_known
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.schema import map_operands, operands_of

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops import (
     Convolution,
     FullyConnected,
@@ -31,7 +32,6 @@ from glow_nb.hlir.optimize.dequantized import (
     vector_along,
     weights_behind,
 )
-from glow_nb.hlir.optimize.uniform import array_of
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.schema import attributes_of

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.known import tolerance_of, uniform
 from glow_nb.hlir.ops import Add, Clip, Div, HardSigmoid, HardSwish, Mul, Sigmoid, Swish
 from glow_nb.hlir.optimize.polynomials import factors_of, polynomial_of
-from glow_nb.hlir.optimize.uniform import tolerance_of, uniform
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 

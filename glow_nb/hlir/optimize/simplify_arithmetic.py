@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.known import array_of, is_uniform, uniform
 from glow_nb.hlir.ops import (
     Abs,
     Add,
@@ -33,7 +34,6 @@ from glow_nb.hlir.ops import (
 )
 from glow_nb.hlir.ops.families import bounds_of, splat
 from glow_nb.hlir.optimize.ranges import range_of
-from glow_nb.hlir.optimize.uniform import array_of, is_uniform, uniform
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.types import Array

@@ -10,8 +10,8 @@ from math import prod
 import numpy as np
 
 from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops import AvgPool, Convolution, Gather, MaxPool, Reshape, Transpose
-from glow_nb.hlir.optimize.uniform import array_of
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.permutation import Permutation, inverse, permute
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite

@@ -6,9 +6,9 @@ import dataclasses
 from typing import Any
 
 from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.known import uniform
 from glow_nb.hlir.ops import Broadcast, Div, MatMul, Mul, Requantize, Reshape, Transpose
 from glow_nb.hlir.ops.families import NARROW_FLOATS, splat
-from glow_nb.hlir.optimize.uniform import uniform
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 

@@ -7,8 +7,8 @@ from math import prod
 from typing import Any
 
 from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops import FullyConnected, MatMul, Reshape, Transpose
-from glow_nb.hlir.optimize.uniform import array_of
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.permutation import Permutation, inverse
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite

@@ -17,6 +17,7 @@ from glow_nb.hlir.ops import (
     QuantizedTransposedConvolution,
     Rescale,
 )
+from glow_nb.hlir.ops.quantization import BYTE_SHIFT
 from glow_nb.hlir.ops.quantized_elementwise import QuantizedBinary
 from glow_nb.hlir.passes import register_pass
 from glow_nb.schema import map_operands, operands_of
@@ -32,8 +33,6 @@ _ROUNDING: tuple[type[Node], ...] = (
 """Operators that make integers of any kind; those of them that read some take any kind, too."""
 
 _READING: tuple[type[Node], ...] = (*_ROUNDING, Dequantize, IntLookupTable)
-_SHIFT = 128
-"""From the numbers of int8 to those of uint8."""
 
 
 @register_pass
@@ -58,7 +57,7 @@ def unsigned_activations(function: Function) -> Function:
         current: Any = map_operands(node, lambda value: renewed.get(value, value))
         if isinstance(node, _ROUNDING) and groups.of(node) in changing:
             current = dataclasses.replace(
-                current, kind=ElementKind.UINT8, offset=current.offset + _SHIFT
+                current, kind=ElementKind.UINT8, offset=current.offset + BYTE_SHIFT
             )
         nodes.append(current)
         if current is not node:

@@ -25,6 +25,7 @@ from glow_nb.hlir.ops import (
     Slice,
 )
 from glow_nb.hlir.ops.families import fitted, number_beside, require_kind, widest
+from glow_nb.hlir.ops.matrix import matrix_product_cost
 from glow_nb.kernels.operators.panels import check_block, pack_matrix, panels_of, unpacked_matrix
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.program import In, OptionalIn, Out, define_instruction
@@ -120,7 +121,7 @@ class PackedDequantizingMatMul(Node):
 
     @override
     def cost(self) -> Cost:
-        return Cost(self.type.size * self.lhs.type.shape[-1])
+        return matrix_product_cost(self, self.lhs.type.shape[-1], has_bias=False)
 
 
 @define_instruction("packed_dequantizing_mat_mul", node=PackedDequantizingMatMul)

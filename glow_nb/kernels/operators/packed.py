@@ -22,6 +22,7 @@ from glow_nb.hlir.ops.families import (
     require_kind,
     widest,
 )
+from glow_nb.hlir.ops.matrix import matrix_product_cost
 from glow_nb.hlir.ops.windows import check_window
 from glow_nb.kernels.operators.panels import (
     check_block,
@@ -279,5 +280,5 @@ class PackedMatMul(Node):
 
     @override
     def cost(self) -> Cost:
-        bias = 0 if self.bias is None else self.type.size
-        return Cost(self.type.size * self.lhs.type.shape[-1], bias)
+        has_bias = self.bias is not None
+        return matrix_product_cost(self, self.lhs.type.shape[-1], has_bias=has_bias)

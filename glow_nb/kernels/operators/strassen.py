@@ -16,6 +16,7 @@ from typing_extensions import override
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import fitted, require_kind, widest
+from glow_nb.hlir.ops.matrix import matrix_product_cost
 from glow_nb.kernels.operators.panels import panels_of
 from glow_nb.kernels.operators.strassen_weights import COMPUTED_FLOATS, require_levels
 from glow_nb.strassen import (
@@ -130,8 +131,8 @@ class StrassenMatMul(Node):
 
     @override
     def cost(self) -> Cost:
-        bias = 0 if self.bias is None else self.type.size
-        return Cost(self.type.size * self.lhs.type.shape[-1], bias)
+        has_bias = self.bias is not None
+        return matrix_product_cost(self, self.lhs.type.shape[-1], has_bias=has_bias)
 
     @override
     def executed_cost(self) -> Cost:

@@ -10,6 +10,7 @@ from typing_extensions import override
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import NUMBERS, fitted, product_kind, require_kind, widest
+from glow_nb.hlir.ops.matrix import matrix_product_cost
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.program import In, OptionalIn, Out, define_instruction
 from glow_nb.types import Array, TensorType
@@ -70,8 +71,8 @@ class UnpackedMatMul(Node):
 
     @override
     def cost(self) -> Cost:
-        bias = 0 if self.bias is None else self.type.size
-        return Cost(self.type.size * self._turned("lhs").shape[-1], bias)
+        has_bias = self.bias is not None
+        return matrix_product_cost(self, self._turned("lhs").shape[-1], has_bias=has_bias)
 
 
 @define_instruction("unpacked_mat_mul", node=UnpackedMatMul)

@@ -8,7 +8,7 @@ import pytest
 
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant
-from glow_nb.hlir.optimize.uniform import is_about, is_uniform, uniform
+from glow_nb.hlir.known import is_about, is_uniform, uniform
 from glow_nb.types import Array, TensorType
 
 

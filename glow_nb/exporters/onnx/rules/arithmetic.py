@@ -16,8 +16,8 @@ from glow_nb.exporters.onnx.registry import composes, exports
 from glow_nb.exporters.onnx.writer import Writer
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops.families import splat
-from glow_nb.hlir.optimize.uniform import array_of
 from glow_nb.hlir.rewrite import Replacement, Rewriter
 from glow_nb.types import Array, ElementKind
 

@@ -11,7 +11,7 @@ from glow_nb.exporters.onnx.windows import onnx_window, windows_of
 from glow_nb.exporters.onnx.writer import Writer
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
-from glow_nb.hlir.optimize.uniform import is_uniform
+from glow_nb.hlir.known import is_uniform
 from glow_nb.hlir.rewrite import Replacement, Rewriter
 
 

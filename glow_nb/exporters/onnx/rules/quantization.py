@@ -17,11 +17,11 @@ from glow_nb.exporters.onnx.writer import Writer
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Node, Value
+from glow_nb.hlir.known import is_known, is_uniform
 from glow_nb.hlir.ops.integer_products import lower_quantized_transposed_convolution
 from glow_nb.hlir.ops.quantization import emit_kind, lower_int_lookup_table, number
 from glow_nb.hlir.ops.shape import slice_axis
 from glow_nb.hlir.ops.windows import window_attributes
-from glow_nb.hlir.optimize.uniform import is_known, is_uniform
 from glow_nb.hlir.recipe import folded
 from glow_nb.hlir.rewrite import Replacement, Rewriter
 from glow_nb.schema import operands_of

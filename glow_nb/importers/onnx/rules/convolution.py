@@ -9,7 +9,7 @@ from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
 from glow_nb.importers.onnx.windows import Window, window_of
-from glow_nb.importers.onnx.zero_points import centred
+from glow_nb.importers.onnx.zero_points import without_zero_point
 from glow_nb.types import TensorType
 
 
@@ -63,6 +63,6 @@ def emit_convolution(
 @onnx_op("ConvInteger")
 def convolution_of_integers(ctx: Context, node: OnnxNode) -> Value:
     """Convolution of 8-bit integers with their zero points subtracted, as int32."""
-    x = centred(ctx, node.operand(0), node.optional(2), -1)
-    filter = centred(ctx, node.operand(1), node.optional(3), 0)
+    x = without_zero_point(ctx, node.operand(0), node.optional(2), -1)
+    filter = without_zero_point(ctx, node.operand(1), node.optional(3), 0)
     return convolve(ctx, node, x, filter, None)

@@ -12,7 +12,7 @@ from glow_nb.hlir.graph import Constant, Node, Value
 from glow_nb.importers.onnx.context import Context, broadcast_shape
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
-from glow_nb.importers.onnx.zero_points import along, centred, require_zero_points
+from glow_nb.importers.onnx.zero_points import along, require_zero_points, without_zero_point
 from glow_nb.types import ElementKind
 
 INT32 = ElementKind.INT32
@@ -104,10 +104,10 @@ def integer_product(
 ) -> Value:
     """Return ``(lhs - zero) @ (rhs - rhs_zero)`` in int32."""
     axis = lhs.type.rank - 2
-    columns = centred(ctx, rhs, rhs_zero, rhs.type.rank - 1)
+    columns = without_zero_point(ctx, rhs, rhs_zero, rhs.type.rank - 1)
     is_zero = zero is None or (isinstance(zero, Constant) and not zero.array.any())
     if is_zero or not isinstance(columns, Constant) or min(lhs.type.rank, rhs.type.rank) < 2:
-        return matrix_product(ctx, centred(ctx, lhs, zero, axis), columns)
+        return matrix_product(ctx, without_zero_point(ctx, lhs, zero, axis), columns)
     assert zero is not None
     return _less_zero_point(ctx, lhs, columns, zero, axis)
 

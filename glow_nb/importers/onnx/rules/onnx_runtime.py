@@ -14,7 +14,7 @@ from onnx import helper
 
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
-from glow_nb.hlir.ops.linear_quantization import known_numbers
+from glow_nb.hlir.known import array_of
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.model import NEWEST_OPSET, OLDEST_OPSET
 from glow_nb.importers.onnx.node import OnnxNode
@@ -231,7 +231,7 @@ def _with_positive_scales(
     ``(c - z) * s = ((m - z) - (m - c)) * s = ((m - c) - (m - z)) * -s``. Where s is 0, codes and
     zero points become 0.
     """
-    numbers = known_numbers(scale)
+    numbers = array_of(scale)
     if numbers is None or not (numbers <= 0).any():
         return codes, scale, zeros
     kind = codes.type.kind

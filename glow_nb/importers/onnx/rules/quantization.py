@@ -20,7 +20,7 @@ from glow_nb.importers.onnx.registry import onnx_op
 from glow_nb.importers.onnx.rules.conversion import unsaturated
 from glow_nb.importers.onnx.rules.convolution import convolve, window_over
 from glow_nb.importers.onnx.rules.matrix import matrix_product
-from glow_nb.importers.onnx.zero_points import along, centred
+from glow_nb.importers.onnx.zero_points import along, without_zero_point
 from glow_nb.types import QUANTIZED, ElementKind, TensorType
 
 INT32, FLOAT32, FLOAT64 = ElementKind.INT32, ElementKind.FLOAT32, ElementKind.FLOAT64
@@ -259,8 +259,8 @@ def _channels(ctx: Context, node: OnnxNode, first: int, depth: int) -> tuple[Val
 
 def _product_of_run_time_scales(ctx: Context, node: OnnxNode) -> Value:
     a, b = node.operand(0), node.operand(3)
-    lhs = centred(ctx, a, node.operand(2), a.type.rank - 2)
-    rhs = centred(ctx, b, node.operand(5), b.type.rank - 1)
+    lhs = without_zero_point(ctx, a, node.operand(2), a.type.rank - 2)
+    rhs = without_zero_point(ctx, b, node.operand(5), b.type.rank - 1)
     product = ctx.emit(matrix_product(ctx, lhs, rhs))
     rank = product.type.rank
     factor = _factor(
@@ -310,8 +310,8 @@ def _convolution_of_run_time_scales(ctx: Context, node: OnnxNode) -> Value:
     result = convolve(
         ctx,
         node,
-        centred(ctx, x, node.operand(2), 1),
-        centred(ctx, filter, node.operand(5), 0),
+        without_zero_point(ctx, x, node.operand(2), 1),
+        without_zero_point(ctx, filter, node.operand(5), 0),
         node.optional(8),
     )
     rank = result.type.rank
