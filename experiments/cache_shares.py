@@ -64,15 +64,14 @@ def product(rows: int, inner: int, columns: int) -> Node:
 
 
 @contextmanager
-def planned_with(shares: tuple[float, float]) -> Iterator[None]:
+def planned_with(target: Target, shares: tuple[float, float]) -> Iterator[Target]:
     """Plan with other shares, and with chains as long as they allow."""
-    today = caches.LEVEL_1_SHARE, caches.LEVEL_2_SHARE, caches.LONGEST_CHAIN
-    longest = max(caches.LONGEST_CHAIN, int(caches.LONGEST_CHAIN * shares[0]))
-    caches.LEVEL_1_SHARE, caches.LEVEL_2_SHARE, caches.LONGEST_CHAIN = *shares, longest
+    today = caches.LONGEST_CHAIN
+    caches.LONGEST_CHAIN = max(today, int(today * shares[0]))
     try:
-        yield
+        yield target.with_machine(l1_share=shares[0], l2_share=shares[1])
     finally:
-        caches.LEVEL_1_SHARE, caches.LEVEL_2_SHARE, caches.LONGEST_CHAIN = today
+        caches.LONGEST_CHAIN = today
 
 
 def measure(node: Product, target: Target, threads: int) -> list[float]:
@@ -81,15 +80,15 @@ def measure(node: Product, target: Target, threads: int) -> list[float]:
     program = candidate_program(node, way, FAR_BYTES)
     texts = []
     for shares in SHARES:
-        with planned_with(shares):
-            sources = [generate_kernel(instruction, target) for instruction in program.work]
-            compile_objects(sources, target, cache=ObjectCache())
+        with planned_with(target, shares) as other:
+            sources = [generate_kernel(instruction, other) for instruction in program.work]
+            compile_objects(sources, other, cache=ObjectCache())
             texts.append("".join(source.text for source in sources))
     times: dict[str, float] = {}
     for shares, text in zip(SHARES, texts, strict=True):
         if text not in times:
-            with planned_with(shares):
-                (times[text],) = measure_programs([program], target, threads)
+            with planned_with(target, shares) as other:
+                (times[text],) = measure_programs([program], other, threads)
     return [times[text] for text in texts]
 
 

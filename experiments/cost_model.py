@@ -39,7 +39,6 @@ from glow_nb.backends.cpu.select_packed_operators import product_key
 from glow_nb.backends.cpu.tune import MeasuringTuner
 from glow_nb.codegen.measure_limits import machine_limits
 from glow_nb.hlir.graph import Function
-from glow_nb.kernels.products.blocking import FMA_PER_CYCLE
 from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.kernels.target import Target
 from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK, PALETTE
@@ -124,7 +123,7 @@ def way_of(layer: Layer, way: Candidate) -> str:
 
 def cycles_per_second(target: Target, threads: int) -> float:
     """Return the cycles a second of one core, by the measured peak of multiply-adds."""
-    flops = 2 * FMA_PER_CYCLE * target.lanes / target.passes
+    flops = 2 * target.machine.fma_per_cycle * target.lanes / target.passes
     return machine_limits(threads, target).flop_rate / threads / flops
 
 

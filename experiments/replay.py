@@ -42,37 +42,11 @@ from glow_nb.backends.cpu.planned_calls import Kernels, plan_calls, used_weights
 from glow_nb.codegen.entry import generate_entry
 from glow_nb.errors import GlowError
 from glow_nb.hlir.graph import Function
+from glow_nb.kernels.machine.machine import Machine
+from glow_nb.kernels.machine.rows import ROWS
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
 from glow_nb.train import SGD, SoftmaxCrossEntropy, Trainer
-
-_LINUX = "x86_64-unknown-linux-gnu"
-_AVX2 = "+sse2,+ssse3,+avx,+avx2,+fma,+f16c"
-_AVX512 = f"{_AVX2},+avx512f,+avx512bw,+avx512vl"
-_K, _M = 1 << 10, 1 << 20
-
-ROWS: Mapping[str, Target] = {
-    "sse2": Target(_LINUX, "x86-64", "+sse2", 4, 32 * _K, 256 * _K, 4 * _M),
-    "avx2": Target(_LINUX, "haswell", _AVX2, 8, 32 * _K, 256 * _K, 8 * _M),
-    "avx512": Target(_LINUX, "skylake-avx512", _AVX512, 16, 32 * _K, _M, 8 * _M),
-    "zen3": Target(_LINUX, "znver3", _AVX2, 8, 32 * _K, 512 * _K, 32 * _M),
-    "zen4": Target(
-        _LINUX, "znver4", f"{_AVX512},+avx512vnni,+avx512vbmi", 16, 32 * _K, _M, 32 * _M
-    ),
-    "zen5": Target(
-        _LINUX, "znver5", f"{_AVX512},+avx512vnni,+avx512vbmi,+avxvnni", 16, 48 * _K, _M, 32 * _M
-    ),
-    "sapphirerapids": Target(
-        _LINUX,
-        "sapphirerapids",
-        f"{_AVX512},+avx512vnni,+avx512vbmi,+avxvnni",
-        16,
-        48 * _K,
-        2 * _M,
-        64 * _M,
-    ),
-}
-"""Processors that texts are written for, with the caches that they have."""
 
 THREADS = (1, 2)
 
@@ -147,10 +121,10 @@ JOBS: Mapping[str, Job] = {
 """What is compiled, by name."""
 
 
-def texts_of(job: Job, target: Target, threads: int) -> Texts:
-    """Return the texts of one network on one processor."""
+def texts_of(job: Job, machine: Machine, threads: int) -> Texts:
+    """Return the texts of one network on one machine."""
     try:
-        job(Writer(target, threads=threads), threads)
+        job(Writer(Target.of(machine), threads=threads), threads)
     except WrittenError as written:
         return written.texts
     raise AssertionError("the network was compiled without its texts")

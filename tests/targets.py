@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from glow_nb.kernels import target
+from glow_nb.kernels.machine.rows import ROWS
 from glow_nb.kernels.target import Target
 
 SMALL_CORE = replace(
@@ -20,13 +21,8 @@ SMALL_CORE = replace(
 HOST_CACHES = target._host_caches
 """What asks this machine for its caches."""
 
-CORES = {
-    "zen3": (32 << 10, 512 << 10, 32 << 20),
-    "skylake": (32 << 10, 256 << 10, 8 << 20),
-    "zen4": (32 << 10, 1 << 20, 32 << 20),
-    "sapphire_rapids": (48 << 10, 2 << 20, 60 << 20),
-}
-"""Bytes of the three data caches of processors, by their names.
+CORES = {row.name: (row.l1_bytes, row.l2_bytes, row.l3_bytes) for row in ROWS.values()}
+"""Bytes of the three data caches of processors, by the names of their rows.
 
 Tests see those of one, whatever the processor is that runs them: ``pytest --core NAME``.
 """

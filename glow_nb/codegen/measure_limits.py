@@ -132,7 +132,7 @@ def measure_limits(threads: int, target: Target) -> MachineLimits:
     """Measure the limits of this machine now."""
     levels = _levels(threads, target)
     blocks = [level.all_bytes // 2 // threads for level in levels[:-1]]
-    blocks.append(min(4 * target.l3_bytes, BLOCK_LIMIT_BYTES) // threads)
+    blocks.append(min(4 * target.machine.l3_bytes, BLOCK_LIMIT_BYTES) // threads)
     probes = MemoryProbes(threads, target, max(blocks))
     *near, far = zip(levels, blocks, strict=True)
     return MachineLimits(
@@ -168,10 +168,11 @@ def _levels(threads: int, target: Target) -> list[MemoryLevel]:
     There are no more caches than the processors of this process have, however many threads run.
     Where cores differ, the smallest of their caches is shown.
     """
+    machine = target.machine
     processors = available_processors()
     found = caches_of_all(processors)
     levels: list[MemoryLevel] = []
-    for number, size in enumerate((target.l1_bytes, target.l2_bytes, target.l3_bytes), 1):
+    for number, size in enumerate((machine.l1_bytes, machine.l2_bytes, machine.l3_bytes), 1):
         caches = [cache for cache in found if cache.level == number]
         if caches:
             size = min(size, *(cache.size_bytes for cache in caches))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, fields, replace
+from functools import cache, cached_property
+from typing import Any
 
 import llvmlite.binding as llvm
 
 from glow_nb.errors import OptionError
-from glow_nb.kernels.host_caches import KIBIBYTE, available_processors, caches_of
+from glow_nb.kernels.host_caches import available_processors, caches_of
+from glow_nb.kernels.machine.choose import ChosenRow, choose_row
+from glow_nb.kernels.machine.machine import Machine
 
 LANE_COUNTS = (4, 8, 16)
-
-HALVING = frozenset({"znver4"})
-"""LLVM's names of processors that have vectors of 512 bits, and load, multiply and add two vectors
-of 256 bits in a cycle, but one of 512."""
+FLOAT_BYTES = 4
+CACHES = ("l1_bytes", "l2_bytes", "l3_bytes")
+"""Sizes of a target that stand in place of those of its row."""
 
 
 @dataclass(frozen=True)
@@ -26,18 +28,20 @@ class Target:
         cpu: LLVM processor name.
         features: LLVM feature string, ``+avx2,-avx512f,...``.
         lanes: ``float32`` elements in one vector; more than the hardware has is legal but slow.
-        l1_bytes: First-level data cache of one core.
-        l2_bytes: Second-level cache of one core.
-        l3_bytes: Last-level cache, which cores share.
+        l1_bytes: First-level data cache of one core; 0 for that of the machine's row.
+        l2_bytes: Second-level cache of one core; 0 for that of the machine's row.
+        l3_bytes: Last-level cache, which cores share; 0 for that of the machine's row.
+        row: What is known of the processor; None for the row that its name and features choose.
     """
 
     triple: str
     cpu: str
     features: str
     lanes: int
-    l1_bytes: int = 32 * KIBIBYTE
-    l2_bytes: int = 512 * KIBIBYTE
-    l3_bytes: int = 8192 * KIBIBYTE
+    l1_bytes: int = 0
+    l2_bytes: int = 0
+    l3_bytes: int = 0
+    row: Machine | None = None
 
     def __post_init__(self) -> None:
         if self.lanes not in LANE_COUNTS:
@@ -45,10 +49,42 @@ class Target:
 
     @classmethod
     def host(cls, lanes: int | None = None) -> Target:
-        """Return this machine; *lanes* forces a vector width, which LLVM makes legal."""
+        """Return this machine; *lanes* forces a vector width, which LLVM makes legal.
+
+        Its caches are those that the system tells, where it does.
+        """
         triple, cpu, features, native_lanes = _host_processor()
-        l1_bytes, l2_bytes, l3_bytes = _host_caches()
-        return cls(triple, cpu, features, lanes or native_lanes, l1_bytes, l2_bytes, l3_bytes)
+        return cls(triple, cpu, features, lanes or native_lanes, *_host_caches())
+
+    @classmethod
+    def of(cls, machine: Machine) -> Target:
+        """Return a typical processor that *machine* describes, with the caches that it says."""
+        lanes = machine.vector_bytes // FLOAT_BYTES
+        return cls(machine.triple, machine.cpus[0], machine.features, lanes, row=machine)
+
+    def with_machine(self, **numbers: Any) -> Target:
+        """Return this target with other *numbers* of its machine, by name.
+
+        Raises:
+            OptionError: A machine has no such number.
+        """
+        known = {field.name for field in fields(Machine)}
+        if unknown := sorted(set(numbers) - known):
+            raise OptionError(f"machine: no number is called {unknown[0]!r}; see `glow-nb machine`")
+        row = replace(self.machine, **numbers)
+        return replace(self, row=row, l1_bytes=0, l2_bytes=0, l3_bytes=0)
+
+    @cached_property
+    def machine(self) -> Machine:
+        """What is known of the processor, with the caches of this target."""
+        row = self.row or self.chosen_row.machine
+        own = {name: size for name in CACHES if (size := getattr(self, name))}
+        return replace(row, **own) if own else row
+
+    @property
+    def chosen_row(self) -> ChosenRow:
+        """The row that the processor's name and features choose, and why."""
+        return choose_row(self.cpu, FLOAT_BYTES * self.native_lanes)
 
     @property
     def enabled_features(self) -> frozenset[str]:
@@ -104,11 +140,10 @@ class Target:
 
     @property
     def unit_lanes(self) -> int:
-        """``float32`` lanes that one of two arithmetic units takes in a cycle."""
-        is_halved = self.native_lanes == 16 and self.cpu in HALVING
-        return 8 if is_halved else self.native_lanes
+        """``float32`` lanes that one of the arithmetic units takes in a cycle."""
+        return min(self.native_lanes, self.machine.fma_bytes // FLOAT_BYTES)
 
-    @property
+    @cached_property
     def passes(self) -> int:
         """How often a vector of ``lanes`` goes through an arithmetic unit."""
         return max(1, self.lanes // self.unit_lanes)
@@ -127,10 +162,10 @@ def _host_processor() -> tuple[str, str, str, int]:
 
 @cache
 def _host_caches() -> tuple[int, int, int]:
-    """Return the sizes of this machine's data caches in bytes; usual ones where not known.
+    """Return the sizes of this machine's data caches in bytes, 0 for one that is not known.
 
     A machine of two levels has its last cache in the second one.
     """
     found = {cache.level: cache.size_bytes for cache in caches_of(available_processors()[0])}
-    l1_bytes, l2_bytes = found.get(1, Target.l1_bytes), found.get(2, Target.l2_bytes)
-    return l1_bytes, l2_bytes, found.get(3, l2_bytes if found else Target.l3_bytes)
+    l2_bytes = found.get(2, 0)
+    return found.get(1, 0), l2_bytes, found.get(3, l2_bytes)

@@ -3,20 +3,22 @@
 import pytest
 
 from experiments.cache_shares import LAYERS, PRODUCTS, SHARES, convolution, planned_with, product
+from glow_nb.kernels.machine.rows import ZEN3
 from glow_nb.kernels.products import caches
+from glow_nb.kernels.target import Target
 
 
 def test_the_shares_of_today_come_first() -> None:
-    assert SHARES[0] == (caches.LEVEL_1_SHARE, caches.LEVEL_2_SHARE)
+    assert SHARES[0] == (ZEN3.l1_share, ZEN3.l2_share)
 
 
 def test_other_shares_are_taken_back_whatever_happens() -> None:
-    today = caches.LEVEL_1_SHARE, caches.LEVEL_2_SHARE, caches.LONGEST_CHAIN
-    with pytest.raises(ZeroDivisionError), planned_with((2.0, 0.25)):
-        assert (caches.LEVEL_1_SHARE, caches.LEVEL_2_SHARE) == (2.0, 0.25)
-        assert 2 * today[2] == caches.LONGEST_CHAIN
+    today = caches.LONGEST_CHAIN
+    with pytest.raises(ZeroDivisionError), planned_with(Target.of(ZEN3), (2.0, 0.25)) as target:
+        assert (target.machine.l1_share, target.machine.l2_share) == (2.0, 0.25)
+        assert 2 * today == caches.LONGEST_CHAIN
         raise ZeroDivisionError
-    assert today == (caches.LEVEL_1_SHARE, caches.LEVEL_2_SHARE, caches.LONGEST_CHAIN)
+    assert today == caches.LONGEST_CHAIN
 
 
 def test_layers_and_products_have_the_sizes_that_they_say() -> None:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import glow_nb
-from experiments.replay import ROWS, Texts, moved, texts_of
+from experiments.replay import Texts, moved, texts_of
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
+from glow_nb.kernels.machine.rows import ROWS
 
 
 def layer(columns: int) -> Function:

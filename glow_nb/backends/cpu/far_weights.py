@@ -41,7 +41,7 @@ class FarWeights:
     def __init__(self, products: Sequence[Product], target: Target) -> None:
         """Look at *products*, all that the network has, for *target*."""
         self._lanes = target.lanes
-        self._are_far = weight_bytes(products) > target.l3_bytes
+        self._are_far = weight_bytes(products) > target.machine.l3_bytes
         self._known: dict[Value, Outliers | None] = {}
 
     def outliers(self, node: Product) -> Outliers | None:

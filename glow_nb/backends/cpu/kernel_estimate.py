@@ -24,7 +24,6 @@ from glow_nb.kernels.operators import (
     WinogradConvolution,
 )
 from glow_nb.kernels.operators.pairings import fewest_steps
-from glow_nb.kernels.products.blocking import FMA_PER_CYCLE
 from glow_nb.kernels.products.channel_wise_cost import channel_wise_cycles
 from glow_nb.kernels.products.channel_wise_plan import ChannelWisePlan
 from glow_nb.kernels.products.convolution_cost import (
@@ -49,9 +48,6 @@ from glow_nb.llir.stack import StackInst
 from glow_nb.llir.traits import traits_of
 from glow_nb.types import ElementKind
 
-CYCLE_NS = FMA_PER_CYCLE * MULTIPLY_ADD_NS
-"""Of a cycle, so that both estimates mean the same processor."""
-
 Convolving = PackedConvolution | WinogradConvolution
 
 
@@ -61,10 +57,11 @@ def estimated_ns(instruction: Instruction, target: Target) -> float:
     parts = instruction.body if isinstance(instruction, StackInst) else (instruction,)
     nodes = [part.as_node() for part in parts if isinstance(part, NodeInstruction)]
     product_ns = 0.0
+    cycle_ns = target.machine.fma_per_cycle * MULTIPLY_ADD_NS  # both estimates mean one processor
     for node in nodes:
         cycles = _product_cycles(node, target)
         if cycles is not None:  # the weights are counted in it
-            product_ns += CYCLE_NS * cycles
+            product_ns += cycle_ns * cycles
             done = node.executed_cost().multiply_adds
             left = Cost(cost.executed.multiply_adds - done, cost.executed.others)
             cost = replace(cost, executed=left, constant_bytes=0)

@@ -16,7 +16,7 @@ from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.hlir.rounding import in_float32, is_narrow
 from glow_nb.kernels.operators import DepthwiseFilterGradient, FilterGradientParts
-from glow_nb.kernels.products.blocking import FMA_PER_CYCLE, lanes_of
+from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.filter_gradient_plan import (
     FilterGradientNest,
@@ -155,7 +155,7 @@ def parts_of(
         units, panels = 1, -(-shape.depth // lanes)
     else:
         units, panels = plan.cut.tiles, plan.columns.panels * shape.group
-    cycles = target.passes * node.cost().multiply_adds / (FMA_PER_CYCLE * lanes)
+    cycles = target.passes * node.cost().multiply_adds / (target.machine.fma_per_cycle * lanes)
 
     def estimate(parts: int) -> float:
         unit_part, panel_part = largest_share(parts * units, panels, threads, panels_first=False)

@@ -138,7 +138,7 @@ class MeasuringTuner:
         not be more than what clears the last cache.
         """
         size = weight_bytes(nodes)
-        return min(1 << max(16, size.bit_length()), 2 * self.target.l3_bytes)
+        return min(1 << max(16, size.bit_length()), 2 * self.target.machine.l3_bytes)
 
     def _compile(self, requests: Sequence[tuple[Product, list[Candidate]]], far_bytes: int) -> None:
         """Compile all kernels of *requests* in parallel, so that measuring finds them."""

@@ -18,7 +18,7 @@ from glow_nb.kernels.products.blocking import (
     row_limit,
     step_cycles,
 )
-from glow_nb.kernels.products.caches import LEVEL_3_SHARE, level_2_bytes
+from glow_nb.kernels.products.caches import level_2_bytes
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.vectors import LANE_BYTES, native_lanes
 
@@ -135,13 +135,14 @@ def _lines(size: int) -> int:
 
 def plan_attention(shape: AttentionShape, target: Target) -> AttentionPlan:
     """Cut up *shape*, which has no empty axis but maybe that of the depth, for *target*."""
+    machine = target.machine
     kind, lanes = shape.computed, native_lanes(target, shape.computed)
     packs_keys = shape.rows >= FEWEST_PACKED
     rows, score_vectors, sum_vectors = _tiles(shape, target, packs_keys=packs_keys)
     width = _rounded_up(shape.width, sum_vectors * lanes)
     chunk_rows = _rounded_up(min(CHUNK_ROWS, shape.rows), rows)
     row_bytes = kind.size_bytes * (shape.depth + width + 2 * lanes)
-    waiting = int(LEVEL_3_SHARE * target.l3_bytes) // row_bytes
+    waiting = int(machine.l3_share * machine.l3_bytes) // row_bytes
     most_chunks = max(1, min(BLOCK_ROWS, waiting) // chunk_rows)
     chunks = -(-shape.rows // chunk_rows)
     chunks = -(-chunks // -(-chunks // most_chunks))
@@ -151,7 +152,7 @@ def plan_attention(shape: AttentionShape, target: Target) -> AttentionPlan:
         elements = level_2_bytes(target) // kind.size_bytes
         most = min(MOST_CHAINED_KEYS, elements // (shape.depth + width + chunk_rows))
     else:
-        most = int(target.l1_bytes * LEVEL_1_SHARE) // kind.size_bytes // chunk_rows
+        most = int(machine.l1_bytes * LEVEL_1_SHARE) // kind.size_bytes // chunk_rows
     panel = score_vectors * lanes
     blocks = -(-shape.part_keys // max(panel, most // panel * panel))
     return AttentionPlan(
@@ -179,7 +180,7 @@ def _tiles(shape: AttentionShape, target: Target, *, packs_keys: bool) -> tuple[
 
     def cycles(rows: int, vectors: int, needed: int, steps: int) -> float:
         panel_bytes = vectors * vector_bytes * steps
-        step = step_cycles(rows, vectors, panel_bytes, passes=target.passes)
+        step = step_cycles(rows, vectors, panel_bytes, target)
         loads = LOAD_CYCLES * target.passes * (rows + vectors)
         return -(-needed // vectors) * (step + loads) * steps
 

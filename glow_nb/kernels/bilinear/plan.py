@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from glow_nb.kernels.products.blocking import Columns, Cut, lanes_of, most_rows
-from glow_nb.kernels.products.caches import LEVEL_3_SHARE, level_2_bytes, longest_dot
+from glow_nb.kernels.products.caches import level_2_bytes, longest_dot
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
@@ -189,7 +189,8 @@ def plan_bilinear(nest: BilinearNest, target: Target, block_tiles: int = 0) -> B
         dot=groups,
         block_units=cut.tiles,
         panels_first=filter_elements > nest.input_elements,
-        fetches_pixels=_touched_bytes(nest, kinds) > LEVEL_3_SHARE * target.l3_bytes,
+        fetches_pixels=_touched_bytes(nest, kinds)
+        > target.machine.l3_share * target.machine.l3_bytes,
     )
     plan = _in_blocks(plan, block_tiles) if block_tiles else _in_best_blocks(nest, plan, target)
     parts = max(1, -(-groups // _longest_dot(nest, plan, target)))
@@ -211,7 +212,7 @@ def _longest_dot(nest: BilinearNest, plan: BilinearPlan, target: Target) -> int:
     longest = longest_dot(row_bytes, target, is_exact=not kinds.total.is_float)
     if not nest.takes_taps:
         return longest
-    near, far = NEAR_SHARE * target.l1_bytes, WEIGHTS_SHARE * target.l2_bytes
+    near, far = NEAR_SHARE * target.machine.l1_bytes, WEIGHTS_SHARE * target.machine.l2_bytes
     sums_bytes = plan.block_tiles * nest.sums * nest.block * kinds.total.size_bytes
     made_bytes = int(near if sums_bytes <= near else far)
     return min(longest, max(1, made_bytes // (nest.transformed_at_once * row_bytes)))
@@ -228,7 +229,7 @@ def _in_best_blocks(nest: BilinearNest, plan: BilinearPlan, target: Target) -> B
     kinds, tile_bytes = plan.kinds, factor_bytes(nest, plan.kinds)
     near = level_2_bytes(target) // (tile_bytes + nest.sums * nest.block * kinds.total.size_bytes)
     far = level_2_bytes(target) // block_bytes(nest, kinds, 1)
-    far = min(far, int(LEVEL_3_SHARE * target.l3_bytes) // max(1, tile_bytes))
+    far = min(far, int(target.machine.l3_share * target.machine.l3_bytes) // max(1, tile_bytes))
     most = nest.most_block_tiles(target)
     if most is not None:
         near, far = min(near, most), min(far, most)

@@ -21,22 +21,6 @@ from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
 
-FMA_PER_CYCLE = 2
-FMA_LATENCY_CYCLES = 4
-LOADS_PER_CYCLE = 2
-LEVEL_1_PANEL_BYTES = 16384
-"""A panel up to this size stays in the first-level cache from tile to tile."""
-
-LEVEL_2_VECTORS_PER_CYCLE = 0.5
-"""What a tile may count on of weights that come from the second-level cache. Alone they come at 0.8
-of a vector a cycle (25 bytes on a Zen 4 core with AVX2), but left rows come from there, too."""
-
-LINE_CYCLES = 2.0
-"""What a line of left rows costs that comes from the second-level cache, once for each panel.
-
-So wide panels win where no tap reads the same line again. 1x1 convolutions and matrix products on a
-Zen 5 core: 1.5 to 4.4, where panels of two and of four vectors of 16 lanes are compared."""
-
 MAX_VECTORS = 12
 
 
@@ -172,29 +156,33 @@ def most_rows(vectors: int, target: Target, form: DotForm) -> int:
 
 
 def step_cycles(
-    rows: int, vectors: int, panel_bytes: int, form: DotForm = SINGLE, passes: int = 1
+    rows: int, vectors: int, panel_bytes: int, target: Target, form: DotForm = SINGLE
 ) -> float:
     """Estimate the cycles of one step of a tile whose weights come from a panel of that size.
 
-    It multiplies in *form* vectors that go *passes* times through the units. That each row reads
-    its weights again in some forms is part of what a row costs.
+    It multiplies vectors in *form*. That each row reads its weights again in some forms is part of
+    what a row costs.
     """
+    machine, passes = target.machine, target.passes
+    price = machine.paired_step_price if form.is_paired else 1.0
+    row_cycles = machine.paired_row_cycles if form.is_paired else 0.0
     accumulators = passes * rows * vectors
-    arithmetic = max(form.price * accumulators / FMA_PER_CYCLE, FMA_LATENCY_CYCLES)
-    arithmetic += passes * form.row_cycles * rows
-    arithmetic += 0.05 if accumulators >= 3 * FMA_LATENCY_CYCLES else 0.35
-    loads = 1.07 * passes * (rows + vectors) / LOADS_PER_CYCLE
-    is_near = panel_bytes <= LEVEL_1_PANEL_BYTES
-    streamed = 0.0 if is_near else passes * vectors / LEVEL_2_VECTORS_PER_CYCLE
+    arithmetic = max(price * accumulators / machine.fma_per_cycle, machine.fma_latency_cycles)
+    arithmetic += passes * row_cycles * rows
+    is_deep = accumulators >= 3 * machine.fma_latency_cycles
+    arithmetic += machine.deep_step_cycles if is_deep else machine.shallow_step_cycles
+    loads = machine.load_overhead * passes * (rows + vectors) / machine.load_ports
+    is_near = panel_bytes <= machine.l1_panel_bytes
+    streamed = 0.0 if is_near else passes * vectors / machine.l2_vectors_per_cycle
     return max(arithmetic, loads, streamed)
 
 
 def line_cycles(
-    cut: Cut, vectors: int, panel_bytes: int, form: DotForm = SINGLE, passes: int = 1
+    cut: Cut, vectors: int, panel_bytes: int, target: Target, form: DotForm = SINGLE
 ) -> float:
     """Estimate the cycles of one step in *form* over a whole line of pixels; see step_cycles."""
     return sum(
-        (end - begin) * step_cycles(rows, vectors, panel_bytes, form, passes)
+        (end - begin) * step_cycles(rows, vectors, panel_bytes, target, form)
         for begin, end, rows in cut.runs
     )
 
@@ -214,9 +202,9 @@ def narrowest_block(depth: int, block: int, lanes: int) -> int:
     return next((width for width in widths if vectors(width) <= vectors(block)), block)
 
 
-def fetch_cycles(elements: int, kind: ElementKind) -> float:
+def fetch_cycles(elements: int, kind: ElementKind, target: Target) -> float:
     """Estimate the cycles to fetch neighbouring *elements* of a left row for one panel."""
-    return LINE_CYCLES * elements * kind.size_bytes / CACHE_LINE_BYTES
+    return target.machine.l2_line_cycles * elements * kind.size_bytes / CACHE_LINE_BYTES
 
 
 @cache
@@ -245,15 +233,15 @@ def rank_blocks(
     kind_lanes = lanes_for(kind, target.lanes)
     steps = -(-steps // form.factors)
     vector_bytes = target.lanes * ElementKind.FLOAT32.size_bytes
-    row_cycles = fetch_cycles(fetched, kind) / max(1, steps)
+    row_cycles = fetch_cycles(fetched, kind, target) / max(1, steps)
 
     def cost(vectors: int) -> tuple[float, int]:
         columns = Columns(depth_per_group, vectors * kind_lanes, kind_lanes)
         cut = Cut.balanced(max(1, pixels), most_rows(vectors, target, form))
         panel_bytes = vectors * vector_bytes * steps
-        cycles = columns.full * line_cycles(cut, vectors, panel_bytes, form, target.passes)
+        cycles = columns.full * line_cycles(cut, vectors, panel_bytes, target, form)
         if columns.tail:
-            cycles += line_cycles(cut, columns.tail_vectors, panel_bytes, form, target.passes)
+            cycles += line_cycles(cut, columns.tail_vectors, panel_bytes, target, form)
             # Another tile is another piece of code to compile: it must be worth a little.
             cycles *= 1.005 if columns.full else 1.0
         return cycles + columns.panels * pixels * row_cycles, vectors

@@ -131,7 +131,7 @@ class ChannelWisePlan:
         """
         depth, whole = self.shape.depth, max(self.vectors * self.lanes, self.copied)
         one = self.ring * self.steps * self.groups.parts * self.group_bytes
-        fitting = self.target.l1_bytes // 2 // max(1, one)
+        fitting = self.target.machine.l1_bytes // 2 // max(1, one)
         wanted = max(fitting, LINE_BYTES // self.kinds.left.size_bytes)
         return -(-min(wanted, depth) // whole) * whole
 

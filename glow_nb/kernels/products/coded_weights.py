@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from glow_nb.kernels.operators.dequantizing import codes_of_element
 from glow_nb.kernels.products.blocking import rank_blocks, registers_of, row_limit
-from glow_nb.kernels.products.caches import LONGEST_CHAIN, WRITTEN_SHARE
+from glow_nb.kernels.products.caches import LONGEST_CHAIN
 from glow_nb.kernels.products.dot_form import DotForm
 from glow_nb.kernels.products.reduction import Reduction, SumLoop
 from glow_nb.kernels.target import Target
@@ -58,13 +58,12 @@ class CodedWeights:
 
         Args:
             step: Elements of the left operand from row to row.
-            limit: Rows of a panel of floats, about as many as the first-level cache holds.
+            limit: Rows of a panel of floats, about as many as the first-level cache keeps.
         """
         if self.in_registers:
             unit = self.unit(LONGEST_CHAIN)
             pieces = SumLoop(-(-self.inner // unit), unit * step, unit // self.together)
             return Reduction((), (pieces,), unit, self.inner, has_tap_rows=False)
-        limit = max(1, int(WRITTEN_SHARE * limit))
         unit = self.unit(limit)
         pieces_needed = -(-self.inner // max(unit, limit // unit * unit))
         length = -(-self.inner // (pieces_needed * unit)) * unit

@@ -32,8 +32,6 @@ from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_cost import (
-    DIRECT_FACTOR,
-    WEIGHT_CYCLES,
     Candidate,
     filter_cycles,
     product_cycles,
@@ -64,20 +62,6 @@ them in three more, of its first stage, takes as long, and comes 1.05e-4 from it
 the policy allows (docs/accuracy.md). Tiles of 6 x 8 inputs, which need 1.025, make VGG19 1.01 to
 1.04 times as fast on a Zen 3 core as those of 6 x 6, and a network of 1-D convolutions with tiles
 of 8 inputs 1.05 times."""
-
-LEAST_CHANNELS = 256
-"""Channels of the input and of the output that a convolution of single pixels has for Strassen's
-algorithm. With 256 in place of 512, resnet50, ResNeXt50, Res2Net and a segmentation transformer
-take 0.985 of the time on one Zen 4 core. With fewer channels little is saved."""
-
-STAGED_CYCLES = 0.03
-"""Of each byte of a padded copy."""
-
-COPY_CYCLES = 0.16
-"""Of each byte of a right matrix, or a filter, that is laid out in panels at run time."""
-
-TRANSFORM_CYCLES = 0.1
-"""Of each byte of a filter that is transformed for Winograd's algorithm at run time."""
 
 MOST_REMEMBERED = 4096
 """Problems whose ways to be computed are remembered."""
@@ -152,21 +136,21 @@ def convolution_candidates(
             )
             nests = [replace(nest, block=block) for block in widths[:blocks]]
             candidates += [winograd_candidate(nest, target, threads) for nest in nests]
-    if strassen and _is_large_product(shape):
+    if strassen and _is_large_product(shape, target):
         product = MatMulShape(1, shape.batch * prod(shape.output), shape.channels, shape.depth)
         candidates += _strassen_candidates(product, kind, target, blocks, threads)
     if not is_packed:
-        candidates = [_with_packing(way, shape, kind, threads) for way in candidates]
+        candidates = [_with_packing(way, shape, kind, target, threads) for way in candidates]
     return tuple(sorted(candidates, key=lambda way: way.cycles * _least_gain(way, shape)))
 
 
-def _is_large_product(shape: ConvolutionShape) -> bool:
+def _is_large_product(shape: ConvolutionShape, target: Target) -> bool:
     """Return whether a convolution multiplies each pixel by itself, with many channels."""
     return (
         set(shape.kernel) == set(shape.stride) == {1}
         and not any(shape.pads)
         and shape.group == 1
-        and min(shape.channels, shape.depth) >= LEAST_CHANNELS
+        and min(shape.channels, shape.depth) >= target.machine.strassen_min_channels
     )
 
 
@@ -200,18 +184,20 @@ def _least_gain(way: Candidate, shape: ConvolutionShape) -> float:
 
 
 def _with_packing(
-    way: Candidate, shape: ConvolutionShape, kind: ElementKind, threads: int
+    way: Candidate, shape: ConvolutionShape, kind: ElementKind, target: Target, threads: int
 ) -> Candidate:
     """Return *way* with the time to pad the filter to whole panels, lay it out and transform it."""
     panels = -(-shape.depth_per_group // way.block)
     size = shape.group * panels * way.block * shape.steps * kind.size_bytes
     copies = 1 if shape.depth_per_group % way.block == 0 else 2
-    cycles = COPY_CYCLES * copies * size
+    cycles = target.machine.laid_out_byte_cycles * copies * size
     if way.tile is not None:
         sizes = (
             inputs_of(*axis) for axis in zip(way.tile, shape.kernel, shape.stride, strict=True)
         )
-        cycles += TRANSFORM_CYCLES * size * prod(sizes) / prod(shape.kernel)
+        cycles += (
+            target.machine.winograd_transform_byte_cycles * size * prod(sizes) / prod(shape.kernel)
+        )
     return replace(way, cycles=way.cycles + cycles / threads)
 
 
@@ -271,7 +257,9 @@ def product_candidates(
         way = product_candidate(shape, kind, target, form, block)
         if not is_laid_out and block != shape.depth:
             weight_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes
-            way = replace(way, cycles=way.cycles + COPY_CYCLES * weight_bytes)
+            way = replace(
+                way, cycles=way.cycles + target.machine.laid_out_byte_cycles * weight_bytes
+            )
         candidates.append(way)
     if strassen:
         found = _strassen_candidates(shape, kind, target, blocks, threads)
@@ -307,10 +295,13 @@ def product_candidate(
     longest = longest_dot(row_bytes, target, is_exact=not kind.is_float)
     inner_blocks = -(-shape.inner // (form.factors * longest))
     cycles += waiting_cycles(columns, shape.rows, inner_blocks, target)
-    cycles += shape.rows * columns.panels * fetch_cycles(shape.inner, kind)
+    cycles += shape.rows * columns.panels * fetch_cycles(shape.inner, kind, target)
     weight_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes
-    cycles = DIRECT_FACTOR * shape.batch * cycles + WEIGHT_CYCLES * weight_bytes
-    cycles = max(cycles, weight_fetch_cycles(weight_bytes))
+    cycles = (
+        target.machine.direct_factor * shape.batch * cycles
+        + target.machine.weight_byte_cycles * weight_bytes
+    )
+    cycles = max(cycles, weight_fetch_cycles(weight_bytes, target))
     return Candidate(None, block, cycles, form.factors, form.is_paired)
 
 
@@ -325,15 +316,18 @@ def direct_candidate(
     pixels = simple.output[-1]
     cycles = lines * product_cycles(plan.columns, pixels, simple.steps, target, form)
     cycles += lines * waiting_cycles(plan.columns, pixels, plan.sum.blocks, target)
-    cycles += lines * pixels * plan.columns.panels * fetch_cycles(simple.new_inputs, kind)
+    cycles += lines * pixels * plan.columns.panels * fetch_cycles(simple.new_inputs, kind, target)
     blocks = simple.batch * -(-units_of(simple, plan.cut) // max(1, plan.block_units))
     staged = blocks * staged_elements(nest, plan) * kinds.staged.size_bytes
-    cycles = DIRECT_FACTOR * cycles + STAGED_CYCLES * staged
+    cycles = target.machine.direct_factor * cycles + target.machine.staged_byte_cycles * staged
     units = simple.batch * units_of(simple, plan.cut)
     unit_part, panel_part = largest_share(
         units, plan.columns.panels * simple.group, threads, panels_first=plan.panels_first
     )
     weight_bytes = shape.steps * shape.depth * kind.size_bytes
-    cycles = unit_part * panel_part * cycles + WEIGHT_CYCLES * panel_part * weight_bytes
+    cycles = (
+        unit_part * panel_part * cycles
+        + target.machine.weight_byte_cycles * panel_part * weight_bytes
+    )
     cycles = max(cycles, filter_cycles(weight_bytes, panel_part, target))
     return Candidate(None, block, cycles, form.factors, form.is_paired)

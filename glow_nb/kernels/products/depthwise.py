@@ -168,7 +168,7 @@ class DepthwiseWriter:
         """
         shape, panels = self.shape, -(-self.shape.depth // self.block)
         window = prod(shape.kernel[:-1]) * shape.input[-1] * self.block * self.kind.size_bytes
-        fitting = self.target.l1_bytes // 2 // max(1, window)
+        fitting = self.target.machine.l1_bytes // 2 // max(1, window)
         return panels if self.is_staged or fitting < MIN_CHUNK else min(fitting, panels)
 
     def _write_line(self) -> None:

@@ -31,16 +31,12 @@ class DotForm:
         is_in_memory: Right factors are operands in memory: of all operands, sums alone take
             registers beside the temporary ones.
         reads: Neighbouring left elements that are read at once, if more than *factors*.
-        price: What a step costs, over one of ``float32`` or of pairs of 16 bits.
-        row_cycles: What each row of a tile adds to a step.
     """
 
     name: str
     factors: int
     temporaries: int = 0
     reads: int = 0
-    price: float = 1.0
-    row_cycles: float = 0.0
     is_in_memory: bool = False
 
     @property
@@ -78,13 +74,9 @@ PAIRED_BYTES = DotForm(
     STEP_INPUTS,
     temporaries=4,
     reads=WINDOW,
-    price=1.55,
-    row_cycles=0.2,
     is_in_memory=True,
 )
-"""Unsigned bytes and pairs of signed ones that do not saturate. On one Zen 3 core, six convolutions
-take 0.86 to 0.89 of the time of pairs of 16 bits in panels of 16 columns, and 0.82 to 0.86 in those
-of 24 (0.77 to 0.86 by medians). Vectors of 16 lanes were not measured."""
+"""Unsigned bytes and pairs of signed ones that do not saturate."""
 
 
 def best_factors(left: ElementKind, right: ElementKind, target: Target) -> int:

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from math import prod
 
 from glow_nb.kernels.products.blocking import (
-    LEVEL_1_PANEL_BYTES,
     Columns,
     Cut,
     lanes_of,
@@ -177,7 +176,7 @@ class FilterGradientPlan:
         block_strips: Strips of a block, the gradient of which stays in the second-level cache.
         chunk_lines: The most lines of a chunk, all of one image or of whole images.
         pieces: Pieces of a line; where there are several, a chunk is one of them.
-        passes: How often a vector goes through the arithmetic units.
+        step_cycles: The estimated time of one step of the sums, in all tiles of one matrix.
     """
 
     lanes: int
@@ -186,7 +185,7 @@ class FilterGradientPlan:
     block_strips: int
     chunk_lines: int
     pieces: int
-    passes: int
+    step_cycles: float
 
     @classmethod
     def of(cls, nest: FilterGradientNest, target: Target) -> FilterGradientPlan:
@@ -205,21 +204,21 @@ class FilterGradientPlan:
         strip_bytes = lines * -(-width // pieces) * cut.rows * nest.kind.size_bytes
         strips = max(1, level_2_bytes(target) // max(1, strip_bytes))
         block_strips = balanced(cut.tiles, strips)
-        return cls(lanes, columns, cut, block_strips, lines, pieces, target.passes)
-
-    @property
-    def step_cycles(self) -> float:
-        """The estimated time of one step of the sums, in all tiles of one matrix."""
-        near = LEVEL_1_PANEL_BYTES
-        columns, passes = self.columns, self.passes
-        cycles = columns.full * line_cycles(self.cut, columns.vectors, near, passes=passes)
-        if columns.tail:
-            cycles += line_cycles(self.cut, columns.tail_vectors, near, passes=passes)
-        return cycles
+        cycles = _step_cycles(columns, cut, target)
+        return cls(lanes, columns, cut, block_strips, lines, pieces, cycles)
 
     def chunk_pixels(self, nest: FilterGradientNest) -> int:
         """Return the most pixels of a chunk."""
         return self.chunk_lines * -(-nest.axes[-1].outputs // self.pieces)
+
+
+def _step_cycles(columns: Columns, cut: Cut, target: Target) -> float:
+    """Estimate one step of the sums, in all tiles of one matrix."""
+    near = target.machine.l1_panel_bytes
+    cycles = columns.full * line_cycles(cut, columns.vectors, near, target)
+    if columns.tail:
+        cycles += line_cycles(cut, columns.tail_vectors, near, target)
+    return cycles
 
 
 def can_turn(shape: ConvolutionShape) -> bool:

@@ -1,7 +1,7 @@
 """Which way to take the operands of a matrix product that come at run time, by estimated time.
 
-A right matrix is laid out in panels by itself, before the product, which costs :data:`COPY_CYCLES`
-for each byte and the way to memory and back; or it stays as it lies, and the product reads, sweeps
+A right matrix is laid out in panels by itself, before the product, which costs time for
+each byte and the way to memory and back; or it stays as it lies, and the product reads, sweeps
 or copies it on the way (:mod:`glow_nb.kernels.products.in_place`).
 """
 
@@ -10,16 +10,9 @@ from __future__ import annotations
 from functools import lru_cache
 from math import log2
 
-from glow_nb.kernels.products.blocking import (
-    FMA_LATENCY_CYCLES,
-    FMA_PER_CYCLE,
-    LOADS_PER_CYCLE,
-    lanes_of,
-    registers_of,
-)
-from glow_nb.kernels.products.caches import SAME_PLACE_BYTES, byte_cycles, level_2_bytes
+from glow_nb.kernels.products.blocking import lanes_of
+from glow_nb.kernels.products.caches import byte_cycles, level_2_bytes
 from glow_nb.kernels.products.convolution_cost import (
-    COPY_CYCLES,
     MOST_REMEMBERED,
     product_candidate,
     product_candidates,
@@ -35,31 +28,10 @@ from glow_nb.kernels.products.product_plan import (
     result_bytes,
 )
 from glow_nb.kernels.products.row_products import reads_left_once, tile_of
-from glow_nb.kernels.products.sweep_plan import SWEEP_FACTOR, SweepPlan, suits_sweep
+from glow_nb.kernels.products.sweep_plan import SweepPlan, suits_sweep
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
-
-COPIED_FAR_CYCLES = 0.07
-"""Of each byte of results, where sums take less time than the memory: blocks that copy the right
-matrix have more rows than are best then. With a transposed matrix, 787 x 1,024 x 2 and
-1,754 x 2,019 x 2 take 0.6 of the time on one Zen 3 core if it is copied before."""
-
-LANE_SUM_CYCLES = 1.5
-"""Of each step in which the lanes of a vector of sums are added up."""
-
-TILE_CYCLES = 20.0
-"""Of a tile beside its products: until the first and after the last sum of lanes."""
-
-
-LEFT_VECTORS_PER_CYCLE = 0.7
-"""Of left rows that come from the second-level cache, in order, for each tile of a product of rows
-with rows: 22 bytes a cycle on a Zen 4 core, with 8 and with 16 lanes, for 9 to 34 rows."""
-
-SAME_PLACE_FACTOR = 4 / 3
-"""Such left rows take so many times longer at least if they drive each other out of the first-level
-cache: there are more of them than it has ways, and the same place of each is in the same set. On
-that core, 9 to 26 rows of 2,048 and 3,072 take 1.3 to 2.7 times longer than rows of other sizes."""
 
 
 @lru_cache(MOST_REMEMBERED)
@@ -114,7 +86,7 @@ def packed_cycles(product: UnpackedProduct, kinds: ProductKinds, target: Target)
     matrices = 1 if is_shared else shape.batch
     size = matrices * shape.inner * shape.depth * kinds.right.size_bytes
     far = byte_cycles(size, target) if size > level_2_bytes(target) else 0.0
-    return best + (COPY_CYCLES + 3 * far) * size
+    return best + (target.machine.laid_out_byte_cycles + 3 * far) * size
 
 
 def _nest_cycles(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> float:
@@ -122,13 +94,16 @@ def _nest_cycles(product: UnpackedProduct, kinds: ProductKinds, target: Target) 
     shape = product.shape
     if suits_sweep(product, kinds, target):
         block = SweepPlan.of(product, kinds, target).block
-        return SWEEP_FACTOR * product_candidate(shape, kinds.left, target, SINGLE, block).cycles
+        return (
+            target.machine.sweep_factor
+            * product_candidate(shape, kinds.left, target, SINGLE, block).cycles
+        )
     nest = in_place_nest(product, kinds, target)
     plan = plan_product(nest, target)
     cycles = product_candidate(shape, kinds.left, target, SINGLE, nest.block).cycles
     if nest.right.is_copied:
         if outruns_memory(nest, plan, target):
-            cycles += COPIED_FAR_CYCLES * result_bytes(nest)
+            cycles += target.machine.copied_dram_result_byte_cycles * result_bytes(nest)
         return cycles + copying_cycles(nest, plan, target)
     return cycles + nest.right_bytes * scattered_cycles(product, nest.block, kinds, target)
 
@@ -140,22 +115,24 @@ def row_product_cycles(shape: MatMulShape, kind: ElementKind, target: Target) ->
     hold all of them, or a tile and all right rows if these are read before the next tile is.
     """
     lanes = lanes_of(kind, target)
-    cut, columns = tile_of(shape.rows, registers_of(target))
-    left_once = reads_left_once(shape, cut, columns)
+    cut, columns = tile_of(shape.rows, target)
+    left_once = reads_left_once(shape, cut, columns, target)
     kept = cut.rows + shape.depth if left_once else shape.rows
-    is_near = kept * shape.inner * kind.size_bytes <= target.l1_bytes // 2
-    meet = shape.inner * kind.size_bytes % SAME_PLACE_BYTES == 0
+    is_near = kept * shape.inner * kind.size_bytes <= target.machine.l1_bytes // 2
+    meet = shape.inner * kind.size_bytes % target.machine.l1_set_bytes == 0
     cycles = 0.0
     for begin, end, rows in cut.runs:
-        left = target.passes * rows / LEFT_VECTORS_PER_CYCLE
-        if meet and rows > target.l1_bytes // SAME_PLACE_BYTES:
-            left *= SAME_PLACE_FACTOR
+        left = target.passes * rows / target.machine.l2_row_vectors_per_cycle
+        if meet and rows > target.machine.l1_bytes // target.machine.l1_set_bytes:
+            left *= target.machine.conflict_factor
         step = max(
-            target.passes * rows * columns / FMA_PER_CYCLE,
-            target.passes * (rows + columns) / LOADS_PER_CYCLE,
-            FMA_LATENCY_CYCLES,
+            target.passes * rows * columns / target.machine.fma_per_cycle,
+            target.passes * (rows + columns) / target.machine.load_ports,
+            target.machine.fma_latency_cycles,
             0.0 if is_near else left,
         )
-        sums = LANE_SUM_CYCLES * rows * (columns - 1 + log2(max(1, lanes / columns)))
-        cycles += (end - begin) * (step * -(-shape.inner // lanes) + sums + TILE_CYCLES)
+        sums = target.machine.lane_sum_cycles * rows * (columns - 1 + log2(max(1, lanes / columns)))
+        cycles += (end - begin) * (
+            step * -(-shape.inner // lanes) + sums + target.machine.row_tile_cycles
+        )
     return shape.batch * -(-shape.depth // columns) * cycles

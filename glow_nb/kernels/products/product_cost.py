@@ -5,34 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from glow_nb.kernels.products.blocking import Columns, Cut, line_cycles, most_rows
-from glow_nb.kernels.products.caches import LEVEL_3_SHARE
 from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
-
-DIRECT_FACTOR = 1.13
-"""Measured over estimated time of the multiply-adds."""
-
-WEIGHT_CYCLES = 0.01
-"""Of each byte of the weights, which are mostly fetched in time."""
-
-WAITING_CYCLES = 2.0
-"""Of a vector of sums that waits from one inner block to the next: it is stored, and what the next
-block makes is added to it. Panels of 64 columns, whose inner blocks are longer, are up to 1.05
-times as fast as those of 96 on one Zen 4 core with 16 lanes."""
-
-MEMORY_BYTES_PER_CYCLE, SHARED_BYTES_PER_CYCLE = 7.0, 11.0
-"""Main memory to one core, and to all of them together, when that is all there is to do. A Zen 4
-core reads 10.5 bytes a cycle, and 14 come to all of them. If that is assumed on a Zen 3 core, which
-reads less, picks of 35 layers take 1.09 times as long as the best; with these numbers, 1.02."""
-
-BEYOND_FACTOR, BEYOND_FACTORS = 2.6, {"znver4": 1.5}
-"""How much longer a byte of a filter takes beyond our share of the last-level cache, and on which
-processors, by LLVM's names, it is otherwise: it comes from memory in each run, whatever else the
-network does. One Zen 3 core reads 3 to 3.5 bytes a cycle so, one Zen 4 core 7; there the picks of
-three networks with large filters take 1.01 to 1.05 of the time of the best with two threads, where
-they took 1.02 to 1.09. Matrices that few rows multiply come faster, from several places at a time.
-"""
 
 
 @dataclass(frozen=True)
@@ -75,20 +50,25 @@ class Candidate:
 
 def filter_cycles(filter_bytes: float, part: float, target: Target) -> float:
     """Return the least time to fetch a filter of which each thread reads this *part*."""
-    beyond = max(0.0, filter_bytes - LEVEL_3_SHARE * target.l3_bytes)
-    factor = BEYOND_FACTORS.get(target.cpu, BEYOND_FACTOR)
-    return weight_fetch_cycles(filter_bytes + (factor - 1) * beyond, part)
+    machine = target.machine
+    beyond = max(0.0, filter_bytes - machine.l3_share * machine.l3_bytes)
+    further = (machine.dram_filter_penalty - 1) * beyond
+    return weight_fetch_cycles(filter_bytes + further, target, part)
 
 
-def weight_fetch_cycles(weight_bytes: float, part: float = 1.0) -> float:
+def weight_fetch_cycles(weight_bytes: float, target: Target, part: float = 1.0) -> float:
     """Return the least time to fetch weights of which each thread reads this *part*."""
-    return weight_bytes * max(part / MEMORY_BYTES_PER_CYCLE, 1 / SHARED_BYTES_PER_CYCLE)
+    machine = target.machine
+    rates = part / machine.dram_bytes_per_cycle, 1 / machine.shared_dram_bytes_per_cycle
+    return weight_bytes * max(rates)
 
 
 def waiting_cycles(columns: Columns, pixels: int, inner_blocks: int, target: Target) -> float:
     """Estimate what the sums of *pixels* rows take that wait between inner blocks."""
     vectors = columns.full * columns.vectors + columns.tail_vectors
-    return WAITING_CYCLES * target.passes * (inner_blocks - 1) * pixels * vectors
+    return (
+        target.machine.waiting_vector_cycles * target.passes * (inner_blocks - 1) * pixels * vectors
+    )
 
 
 def product_cycles(
@@ -99,7 +79,7 @@ def product_cycles(
     vector_bytes = target.lanes * ElementKind.FLOAT32.size_bytes
     cut = Cut.balanced(max(1, pixels), most_rows(columns.vectors, target, form))
     panel_bytes = columns.vectors * vector_bytes * steps
-    cycles = columns.full * line_cycles(cut, columns.vectors, panel_bytes, form, target.passes)
+    cycles = columns.full * line_cycles(cut, columns.vectors, panel_bytes, target, form)
     if columns.tail:
-        cycles += line_cycles(cut, columns.tail_vectors, panel_bytes, form, target.passes)
+        cycles += line_cycles(cut, columns.tail_vectors, panel_bytes, target, form)
     return steps * cycles

@@ -21,28 +21,9 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from glow_nb.alignment import CACHE_LINE_BYTES
-from glow_nb.kernels.products.blocking import (
-    FMA_PER_CYCLE,
-    Columns,
-    Cut,
-    lanes_of,
-    most_rows,
-)
+from glow_nb.kernels.products.blocking import Columns, Cut, lanes_of, most_rows
 from glow_nb.kernels.products.caches import (
-    COPIED_AGAIN,
-    COPIED_CYCLES,
-    COPIED_NEAR_ROWS,
-    FAR_CYCLES,
-    FEWEST_AHEAD,
-    LEVEL_3_SHARE,
     LONGEST_CHAIN,
-    MOST_AHEAD,
-    NEAR_ROWS,
-    PACKING_CYCLES,
-    SAME_PLACE_BYTES,
-    TURNED_CYCLES,
-    WRITTEN_CYCLES,
-    WRITTEN_SHARE,
     byte_cycles,
     level_2_bytes,
     longest_dot,
@@ -53,20 +34,6 @@ from glow_nb.kernels.products.inner_blocks import reduction_of
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.reduction import Reduction
 from glow_nb.kernels.target import Target
-
-STREAMS = 4
-"""Places of a panel that few left rows multiply at a time, where the second-level cache does not
-hold it. On one Zen 3 core, a row of 64 columns of ``float32`` at a time from one, two, four and
-eight places comes at 12, 16, 20 and 20 GB/s from memory, at 20, 33, 52 and 54 from a third-level
-cache that holds most of it, and at 51, 67, 71 and 70 from one that holds it all."""
-
-STREAMED_CYCLES = 0.07
-"""Multiply-adds that take less for each byte of the right operand wait for the memory. One, two and
-four rows times 4,096 x 4,096 then take 0.72, 0.70 and 0.81 of the time, four times 1,280 x 1,280 in
-a third-level cache 1.01 (of medians 1.11)."""
-
-STREAM_BYTES = 8192
-"""The least length of a stream, two pages: behind it, the next panel begins elsewhere."""
 
 MOST_SHORTER = 32
 """Steps by which streams are made shorter, so that they do not meet in the caches."""
@@ -115,8 +82,8 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     limit = longest_dot(row_bytes, target, is_exact=not nest.kinds.total.is_float)
     if nest.kinds.form.is_paired:  # steps are counted from the beginning of a run
         limit = max(limit, shape.steps)
-    if nest.right.is_copied:
-        limit = max(1, int(WRITTEN_SHARE * limit))
+    if nest.right.is_copied or nest.codes is not None:  # a panel is written before it is read
+        limit = max(1, int(target.machine.l1_written_share * limit))
     whole = Plan(
         lanes=lanes,
         columns=columns,
@@ -129,8 +96,8 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
         is_right_far=nest.right_bytes > level_2_bytes(target),
     )
     orders = [whole]
-    if _is_read_in_streams(nest, whole, target.passes):
-        orders = [replace(whole, sum=_in_streams(nest, whole, limit))]
+    if _is_read_in_streams(nest, whole, target):
+        orders = [replace(whole, sum=_in_streams(nest, whole, target, limit))]
     elif whole.is_cut and columns.panels > 1 and _can_pack(nest, whole.sum):
         orders = [whole, replace(whole, panels_inside=True)]
     plans = [replace(plan, block_units=_block_units(nest, plan, target)) for plan in orders]
@@ -138,12 +105,12 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     return min(fitting or plans, key=lambda plan: traffic_cycles(nest, plan, target))
 
 
-def _is_read_in_streams(nest: ProductNest, plan: Plan, passes: int) -> bool:
+def _is_read_in_streams(nest: ProductNest, plan: Plan, target: Target) -> bool:
     """Return whether the panels of *nest* are read from several places at a time.
 
     They are where so few left rows multiply them that memory is what they wait for.
     """
-    shape, right, factors = nest.shape, nest.right, nest.kinds.factors
+    shape, right, factors, machine = nest.shape, nest.right, nest.kinds.factors, target.machine
     is_dense = right.row == nest.block * factors
     step_bytes = plan.lanes * factors * nest.kinds.right.size_bytes
     return (
@@ -154,36 +121,40 @@ def _is_read_in_streams(nest: ProductNest, plan: Plan, passes: int) -> bool:
         and nest.codes is None
         and not nest.kinds.form.is_paired
         and (shape.rank, shape.kernel, shape.group) == (1, (1,), 1)
-        and plan.sum.whole_dot >= STREAMS
-        and passes * shape.output[0] / (FMA_PER_CYCLE * step_bytes) < STREAMED_CYCLES
-        and right.panel * nest.kinds.right.size_bytes >= STREAMS * STREAM_BYTES
+        and plan.sum.whole_dot >= machine.panel_streams
+        and target.passes * shape.output[0] / (machine.fma_per_cycle * step_bytes)
+        < machine.streamed_byte_cycles
+        and right.panel * nest.kinds.right.size_bytes
+        >= machine.panel_streams * machine.min_stream_bytes
     )
 
 
-def _in_streams(nest: ProductNest, plan: Plan, limit: int) -> Reduction:
+def _in_streams(nest: ProductNest, plan: Plan, target: Target, limit: int) -> Reduction:
     """Return the sum of *plan* in streams, in inner blocks of at most *limit* steps.
 
     What streams read at a time must not meet in one place of the caches, as lines do that are a
-    multiple of :data:`SAME_PLACE_BYTES` apart: streams are up to :data:`MOST_SHORTER` steps shorter
+    multiple of ``l1_set_bytes`` apart: streams are up to :data:`MOST_SHORTER` steps shorter
     for that, and what is left over is summed up in the end.
     """
     left = (1 if nest.is_staged else nest.left.step) * nest.kinds.factors
     sizes = (left * nest.kinds.staged.size_bytes, nest.right.row * nest.kinds.right.size_bytes)
 
+    streams, set_bytes = target.machine.panel_streams, target.machine.l1_set_bytes
+
     def meet(gap: int) -> bool:
         return any(
-            not line <= number * gap * size % SAME_PLACE_BYTES <= SAME_PLACE_BYTES - line
+            not line <= number * gap * size % set_bytes <= set_bytes - line
             for size in sizes
             for line in [max(size, CACHE_LINE_BYTES)]
-            for number in range(1, STREAMS)
+            for number in range(1, streams)
         )
 
-    longest = plan.sum.whole_dot // STREAMS
+    longest = plan.sum.whole_dot // streams
     tried = range(longest, max(0, longest - MOST_SHORTER), -1)
     gap = next((gap for gap in tried if not meet(gap)), longest)
     if nest.kinds.total.is_float:  # the last chain has the rest as well
-        limit = min(limit, LONGEST_CHAIN - (plan.sum.whole_dot - STREAMS * gap))
-    return plan.sum.in_streams(STREAMS, gap, left, limit)
+        limit = min(limit, LONGEST_CHAIN - (plan.sum.whole_dot - streams * gap))
+    return plan.sum.in_streams(streams, gap, left, limit)
 
 
 def _row_bytes(nest: ProductNest) -> int:
@@ -255,11 +226,15 @@ def tiles_ahead(nest: ProductNest, plan: Plan, target: Target, result_bytes: int
     is 0 if they take no more than our share of the last-level cache, if sums wait between inner
     blocks, and if one tile takes as long as the memory.
     """
-    if plan.is_cut or result_bytes <= LEVEL_3_SHARE * target.l3_bytes:
+    machine = target.machine
+    if plan.is_cut or result_bytes <= machine.l3_share * machine.l3_bytes:
         return 0
     vectors = target.passes * plan.cut.rows * plan.columns.vectors
     steps = nest.shape.steps / nest.kinds.factors
-    return min(MOST_AHEAD, int(FAR_CYCLES * FMA_PER_CYCLE / max(1.0, vectors * steps)))
+    return min(
+        machine.max_prefetch_tiles,
+        int(machine.dram_latency_cycles * machine.fma_per_cycle / max(1.0, vectors * steps)),
+    )
 
 
 def panels_ahead(nest: ProductNest, plan: Plan, tiles: int) -> int:
@@ -286,14 +261,18 @@ def traffic_cycles(nest: ProductNest, plan: Plan, target: Target) -> float:
     moves = 2 * (plan.sum.blocks - 1) * panels * blocks
     cycles += moves * waiting * byte_cycles(waiting, target)
     packed = packed_elements(nest, plan) * nest.kinds.staged.size_bytes
-    return cycles + PACKING_CYCLES * blocks * plan.sum.blocks * packed
+    return cycles + target.machine.packed_byte_cycles * blocks * plan.sum.blocks * packed
 
 
 def copying_cycles(nest: ProductNest, plan: Plan, target: Target) -> float:
     """Estimate the cycles to copy panels to scratch, which each block of units does anew."""
     if not nest.right.is_copied:
         return 0.0
-    copied = COPIED_CYCLES if nest.right.column == 1 else target.passes * TURNED_CYCLES
+    copied = (
+        target.machine.copied_byte_cycles
+        if nest.right.column == 1
+        else target.passes * target.machine.transposed_byte_cycles
+    )
     return copied * _passes(nest, plan) * nest.right_bytes
 
 
@@ -326,24 +305,26 @@ def _block_units(nest: ProductNest, plan: Plan, target: Target) -> int:
     left = level_2_bytes(target) - one
     most = max(1, 1 + left // max(1, two - one))
     if is_written_far(nest, plan, target):
-        most = min(most, _near_units(nest, plan))
+        most = min(most, _near_units(nest, plan, target))
     return -(-units // -(-units // most)) if units else 1
 
 
-def _near_units(nest: ProductNest, plan: Plan) -> int:
+def _near_units(nest: ProductNest, plan: Plan, target: Target) -> int:
     """Return the units of a block that writes far results: few rows.
 
     There are so many that what a block copies of another one's input is little beside its results.
     """
     shape, makes_panels = nest.shape, nest.right.is_copied or nest.codes is not None
     pixels = block_pixels(shape, replace(plan, block_units=1))
-    units = -(-(COPIED_NEAR_ROWS if makes_panels else NEAR_ROWS) // pixels)
+    machine = target.machine
+    rows = machine.tlb_copied_block_rows if makes_panels else machine.tlb_block_rows
+    units = -(-rows // pixels)
     if not plan.is_staged:
         return units
     one, two = (_input_elements(shape, plan.cut, number) for number in (1, 2))
     again = (2 * one - two) * nest.kinds.staged.size_bytes
     results = pixels * shape.depth * nest.kinds.total.size_bytes
-    return max(units, ceil(again / (COPIED_AGAIN * results)))
+    return max(units, ceil(again / (machine.max_recopy_fraction * results)))
 
 
 def is_written_far(nest: ProductNest, plan: Plan, target: Target) -> bool:
@@ -356,15 +337,16 @@ def is_written_far(nest: ProductNest, plan: Plan, target: Target) -> bool:
     if not nest.kinds.total.is_float:
         return False
     ahead = tiles_ahead(nest, plan, target, result_bytes(nest))
-    return ahead >= FEWEST_AHEAD or outruns_memory(nest, plan, target)
+    return ahead >= target.machine.min_prefetch_tiles or outruns_memory(nest, plan, target)
 
 
 def outruns_memory(nest: ProductNest, plan: Plan, target: Target) -> bool:
     """Return whether sums take less time than any memory that holds the results."""
+    machine = target.machine
     vector_bytes = plan.lanes * nest.kinds.total.size_bytes
     steps = target.passes * nest.shape.steps / nest.kinds.factors
-    is_short = steps / (FMA_PER_CYCLE * vector_bytes) < WRITTEN_CYCLES
-    return is_short and not plan.is_cut and result_bytes(nest) > target.l2_bytes
+    is_short = steps / (machine.fma_per_cycle * vector_bytes) < machine.dram_result_byte_cycles
+    return is_short and not plan.is_cut and result_bytes(nest) > machine.l2_bytes
 
 
 def result_bytes(nest: ProductNest) -> int:

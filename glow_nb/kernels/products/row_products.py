@@ -12,14 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 
-from glow_nb.kernels.products.blocking import (
-    FMA_LATENCY_CYCLES,
-    FMA_PER_CYCLE,
-    LOADS_PER_CYCLE,
-    Cut,
-    lanes_of,
-    registers_of,
-)
+from glow_nb.kernels.products.blocking import Cut, lanes_of, registers_of
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.register_tiles import TileStore
@@ -31,61 +24,50 @@ from glow_nb.kernels.writing.loops import write_shares
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.program import kernel_operands
 
-ENOUGH_TILES = 16
-"""Tiles of left rows that are worth sharing among threads in place of panels of right rows. One
-Zen 3 core takes 0.89 of the time for 100 rows times 8 x 4,096 (columns x inner), which are 17
-tiles."""
-
-MOST_COLUMNS = 8
-"""Right rows of a tile: as many streams of memory as processors follow well."""
-
-STREAMED_BYTES = 32
-"""Bytes of a vector for a single left row, when loads are all that counts: those of 64 bytes, which
-meet two cache lines each where operands of users begin anywhere, are up to 1.5 times slower."""
-
 
 def generate_row_products(
     product: UnpackedProduct, kinds: ProductKinds, target: Target, fusion: Fusion
 ) -> KernelSource:
     """Return the kernel of *product*, of operands of *kinds* whose rows or columns are vectors."""
-    lanes, registers = lanes_of(kinds.total, target), registers_of(target)
+    lanes = lanes_of(kinds.total, target)
     if product.shape.rows == 1:
-        lanes = min(lanes, STREAMED_BYTES // kinds.total.size_bytes)
-    writer = RowProductWriter(product, kinds, lanes, registers, fusion)
+        lanes = min(lanes, target.machine.unaligned_vector_bytes // kinds.total.size_bytes)
+    writer = RowProductWriter(product, kinds, lanes, target, fusion)
     return KernelSource("row_products", writer.write(), fusion.kinds)
 
 
-def tile_of(rows: int, registers: int) -> tuple[Cut, int]:
+def tile_of(rows: int, target: Target) -> tuple[Cut, int]:
     """Return how *rows* left rows are cut into tiles, and the right rows of a tile.
 
     The estimated cycles for each right row and vector are the fewest; then the tiles are.
     """
+    machine, registers = target.machine, registers_of(target)
 
     def cycles(columns: int) -> tuple[float, int, int]:
         cut = _cut(rows, columns, registers)
         steps = (
             (end - begin)
             * max(
-                size * columns / FMA_PER_CYCLE,
-                (size + columns) / LOADS_PER_CYCLE,
-                FMA_LATENCY_CYCLES,
+                size * columns / machine.fma_per_cycle,
+                (size + columns) / machine.load_ports,
+                machine.fma_latency_cycles,
             )
             for begin, end, size in cut.runs
         )
         return sum(steps) / columns, cut.tiles, -columns
 
-    widths = [1 << bit for bit in range(MOST_COLUMNS.bit_length())]
+    widths = [1 << bit for bit in range(machine.row_streams.bit_length())]
     columns = min((width for width in widths if _row_limit(width, registers)), key=cycles)
     return _cut(rows, columns, registers), columns
 
 
-def reads_left_once(shape: MatMulShape, cut: Cut, columns: int) -> bool:
+def reads_left_once(shape: MatMulShape, cut: Cut, columns: int, target: Target) -> bool:
     """Return whether each tile of left rows is multiplied by all right rows before the next one.
 
     Threads share the tiles then, in place of the panels of *columns* right rows: there must be
     enough of them.
     """
-    return cut.tiles >= max(ENOUGH_TILES, -(-shape.depth // columns))
+    return cut.tiles >= max(target.machine.min_shared_tiles, -(-shape.depth // columns))
 
 
 def _cut(rows: int, columns: int, registers: int) -> Cut:
@@ -108,14 +90,14 @@ class RowProductWriter:
         product: UnpackedProduct,
         kinds: ProductKinds,
         lanes: int,
-        registers: int,
+        target: Target,
         fusion: Fusion,
     ) -> None:
         self.product, self.kinds, self.lanes = product, kinds, lanes
         self.fusion = fusion.named_by_field()
-        self.cut, self.columns = tile_of(product.shape.rows, registers)
+        self.cut, self.columns = tile_of(product.shape.rows, target)
         self.columns = min(self.columns, lanes)
-        self.left_once = reads_left_once(product.shape, self.cut, self.columns)
+        self.left_once = reads_left_once(product.shape, self.cut, self.columns, target)
         _, *operands = kernel_operands(self.fusion.head)
         self.lhs, self.rhs, *self.bias = (self.fusion.names[buffer] for buffer in operands)
         self.out = SourceWriter()

@@ -8,47 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glow_nb.kernels.products.blocking import (
-    FMA_PER_CYCLE,
-    MAX_VECTORS,
-    Cut,
-    lanes_of,
-    registers_of,
-    row_limit,
-)
-from glow_nb.kernels.products.caches import COPIED_CYCLES, byte_cycles, level_2_bytes
-from glow_nb.kernels.products.in_place import (
-    NARROW_BYTES,
-    WIDE_BYTES,
-    in_place_block,
-    rows_conflict,
-)
+from glow_nb.kernels.products.blocking import MAX_VECTORS, Cut, lanes_of, registers_of, row_limit
+from glow_nb.kernels.products.caches import byte_cycles, level_2_bytes
+from glow_nb.kernels.products.in_place import in_place_block, rows_conflict
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
-
-SWEPT_BYTES, FAR_SWEPT_BYTES, FAR_SWEPT_VECTORS = 512, 128, 4
-"""Width of a tile of a matrix that is swept in its own order, in bytes, and of one with longer rows
-that the second-level cache does not hold: bytes, or vectors if these are wider. So few lines of
-each row are read in turn: on one Zen 3 core with vectors of 32 bytes, one row times matrices of
-1,024 x 4,096 and 4,096 x 1,024 takes 0.79 and 0.84 of the time so (0.63 and 0.72 by medians), times
-one of 768 x 768 0.97 to 1.0. Sixteen of 64 x 255, which are near, take 1.1 times as long. On one
-Zen 4 core with vectors of 64 bytes, 1,024 x 4,096 takes 0.91 of the time with four that it takes
-with two, and 0.88 with eight; 2,048 x 2,048 0.97 and 0.96, 768 x 768 1.01 and 1.03."""
-
-SWEPT_ROWS = 8
-"""Rows of a right matrix that are read side by side if it is swept in its own order: as many
-streams of memory as processors follow well. Of 4, 8, 16 and 32, 8 were the fastest or close to it
-for matrices in the second-level cache, in the third and in memory. Where several tiles read them,
-twice as many are better on one Zen 3 core, as sums wait half as often, unless rows drive each other
-out of the first-level cache: with 8, 8 rows times 4,096 x 512 (columns x inner) and 12 rows times
-1,024 x 512 take 0.71 of the time that they take with 16."""
-
-SWEEP_FACTOR = 1.35
-"""What the multiply-adds of a sweep cost beside those of whole sums: sums wait after 8 products, or
-16."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +43,7 @@ class SweepPlan:
         vectors = swept_vectors(shape, kinds.total, target)
         cut = Cut.balanced(max(1, shape.rows), row_limit(vectors, registers_of(target)))
         is_read_again = cut.tiles > 1 and not rows_conflict(product, kinds.right, target)
-        steps = 2 * SWEPT_ROWS if is_read_again else SWEPT_ROWS
+        steps = 2 * target.machine.swept_rows if is_read_again else target.machine.swept_rows
         return cls(lanes, vectors, cut, steps, product.right.row % lanes == 0)
 
     @property
@@ -92,6 +59,7 @@ def suits_sweep(product: UnpackedProduct, kinds: ProductKinds, target: Target) -
     be narrow, or read rows that drive each other out of the first-level cache, and what a sweep
     costs beside them is less than what a copy costs.
     """
+    machine = target.machine
     shape, left, right = product.shape, product.left, product.right
     if right.column != 1 or 1 not in (left.row, left.column):
         return False
@@ -106,12 +74,12 @@ def suits_sweep(product: UnpackedProduct, kinds: ProductKinds, target: Target) -
     if shape.depth <= lanes_of(kinds.total, target) * swept_vectors(shape, kinds.total, target):
         return False  # a single tile reads it in order anyway
     vector_bytes = lanes_of(kind, target) * kind.size_bytes
-    arithmetic = target.passes * shape.rows / (FMA_PER_CYCLE * vector_bytes)
-    is_narrow = in_place_block(shape, kind, target) * kind.size_bytes < NARROW_BYTES
-    is_cheap = (SWEEP_FACTOR - 1) * arithmetic <= COPIED_CYCLES
+    arithmetic = target.passes * shape.rows / (machine.fma_per_cycle * vector_bytes)
+    is_narrow = in_place_block(shape, kind, target) * kind.size_bytes < machine.narrow_tile_bytes
+    is_cheap = (machine.sweep_factor - 1) * arithmetic <= machine.copied_byte_cycles
     if is_cheap and (is_narrow or avoids_conflicts):
         return True
-    return is_far and SWEEP_FACTOR * arithmetic <= byte_cycles(right_bytes, target)
+    return is_far and machine.sweep_factor * arithmetic <= byte_cycles(right_bytes, target)
 
 
 def _avoids_conflicts(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> bool:
@@ -122,17 +90,22 @@ def _avoids_conflicts(product: UnpackedProduct, kinds: ProductKinds, target: Tar
     shape, kind = product.shape, kinds.right
     width = in_place_block(shape, kinds.total, target) * kind.size_bytes
     is_long = shape.inner > 4 * shape.rows
-    return is_long and width < WIDE_BYTES and rows_conflict(product, kind, target)
+    return (
+        is_long and width < target.machine.wide_tile_bytes and rows_conflict(product, kind, target)
+    )
 
 
 def swept_vectors(shape: MatMulShape, kind: ElementKind, target: Target) -> int:
     """Return how many vectors a tile has if *shape* sweeps a matrix, with sums of *kind*."""
+    machine = target.machine
     lanes, registers = lanes_of(kind, target), registers_of(target)
     if shape.rows > row_limit(2, registers):
         return in_place_block(shape, kind, target) // lanes
     row_bytes = shape.depth * kind.size_bytes
-    is_far = shape.inner * row_bytes > level_2_bytes(target) and row_bytes > SWEPT_BYTES
-    width, least = (FAR_SWEPT_BYTES, FAR_SWEPT_VECTORS) if is_far else (SWEPT_BYTES, 1)
+    is_far = shape.inner * row_bytes > level_2_bytes(target) and row_bytes > machine.swept_bytes
+    width, least = (
+        (machine.far_swept_bytes, machine.far_swept_vectors) if is_far else (machine.swept_bytes, 1)
+    )
     vectors = min(max(least, width // (lanes * kind.size_bytes)), MAX_VECTORS)
     while vectors > 1 and row_limit(vectors, registers) < shape.rows:
         vectors -= 1

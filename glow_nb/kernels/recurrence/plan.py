@@ -171,7 +171,7 @@ def panel_width(
         cut = Cut.balanced(max(rows, 1), _row_limit(cell, vectors, target, is_turned=is_turned))
         panel_bytes = size * gates * vectors * lanes * kind.size_bytes
         panels = -(-size // (vectors * lanes))
-        return panels * line_cycles(cut, gates * vectors, panel_bytes, passes=target.passes)
+        return panels * line_cycles(cut, gates * vectors, panel_bytes, target)
 
     fitting = [v for v in WIDTHS if v == 1 or gates * v <= MOST_ACCUMULATORS]
     return lanes * min(fitting, key=cycles)

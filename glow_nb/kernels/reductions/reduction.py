@@ -62,7 +62,7 @@ def reduction_source(
     )
     lanes = UNROLL * native_lanes(target, wide)
     walk = Walk.over(shape, axes, tensors, lanes)
-    is_far = instruction.input.type.size_bytes > target.l2_bytes
+    is_far = instruction.input.type.size_bytes > target.machine.l2_bytes
     if is_far and fusion.prologue is None and not walk.is_along:
         walk = Walk.over(shape, axes, tensors, _lanes_across(instruction.dest.type.size, lanes))
     mean_of = None

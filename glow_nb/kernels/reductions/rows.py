@@ -171,7 +171,7 @@ def _far(fusion: Fusion, walk: Walk, target: Target) -> tuple[Buffer, ...]:
         for buffer in operands
         if buffer.type.size == size
         and buffer.is_contiguous
-        and buffer.type.size_bytes > target.l2_bytes
+        and buffer.type.size_bytes > target.machine.l2_bytes
     )
 
 
@@ -181,7 +181,7 @@ def _may_stream(fusion: Fusion, walk: Walk, target: Target) -> bool:
         return False
     (dest,) = fusion.results
     operands = [buffer for _, buffer in fusion.pointers[1:]]
-    fits = FEWEST_STREAMED <= _staged_bytes(fusion, walk) <= target.l2_bytes // STAGED_SHARE
+    fits = FEWEST_STREAMED <= _staged_bytes(fusion, walk) <= target.machine.l2_bytes // STAGED_SHARE
     return fits and dest.is_contiguous and may_stream(dest, operands, target)
 
 

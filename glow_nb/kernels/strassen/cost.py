@@ -5,8 +5,6 @@ from __future__ import annotations
 from glow_nb.kernels.bilinear.plan import plan_bilinear
 from glow_nb.kernels.products.blocking import fetch_cycles
 from glow_nb.kernels.products.product_cost import (
-    DIRECT_FACTOR,
-    WEIGHT_CYCLES,
     Candidate,
     filter_cycles,
     product_cycles,
@@ -57,13 +55,14 @@ def suits_strassen(
 
 def strassen_candidate(nest: StrassenNest, target: Target, threads: int) -> Candidate:
     """Return the product *nest* by Strassen's algorithm."""
+    machine = target.machine
     plan = plan_bilinear(nest, target)
     (inner, _), tiles = nest.block_sizes, nest.tiles
     cycles = product_cycles(plan.columns, tiles, inner, target, plan.kinds.form)
     inner_blocks = -(-plan.groups // max(1, plan.dot))
     cycles += waiting_cycles(plan.columns, tiles, inner_blocks, target)
-    cycles += tiles * nest.panels * fetch_cycles(inner, nest.kind)
-    cycles *= nest.elements * DIRECT_FACTOR
+    cycles += tiles * nest.panels * fetch_cycles(inner, nest.kind, target)
+    cycles *= nest.elements * machine.direct_factor
     depth = nest.panels * nest.block
     vectors = nest.blocks * target.passes / plan.lanes * tiles
     unit_part, panel_part = largest_share(
@@ -72,10 +71,12 @@ def strassen_candidate(nest: StrassenNest, target: Target, threads: int) -> Cand
     added = nest.levels * vectors
     cycles = unit_part * panel_part * (cycles + OUTPUT_CYCLES * added * depth)
     cycles += unit_part * INPUT_CYCLES * added * inner
-    far_bytes = max(0.0, nest.filter_bytes - FAR_SHARE * target.l3_bytes)
+    far_bytes = max(0.0, nest.filter_bytes - FAR_SHARE * machine.l3_bytes)
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
     again = max(1.0, unit_part * blocks)
     far_cycles = FAR_CYCLES[min(nest.levels, len(FAR_CYCLES)) - 1]
-    cycles += panel_part * (WEIGHT_CYCLES * nest.filter_bytes + far_cycles * again * far_bytes)
+    cycles += panel_part * (
+        machine.weight_byte_cycles * nest.filter_bytes + far_cycles * again * far_bytes
+    )
     cycles = max(cycles, filter_cycles(nest.filter_bytes, panel_part, target))
     return Candidate(None, nest.block, cycles, levels=nest.levels)

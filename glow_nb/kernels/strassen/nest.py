@@ -57,10 +57,10 @@ class StrassenNest:
         """
         if self.levels == 1:
             return None
-        is_far = self.filter_bytes > FAR_SHARE * target.l3_bytes
+        is_far = self.filter_bytes > FAR_SHARE * target.machine.l3_bytes
         share = FAR_SUMS_SHARE if is_far else SUMS_SHARE
         tile_bytes = self.elements * self.block * self.kind.size_bytes
-        return max(1, int(share * target.l2_bytes) // tile_bytes)
+        return max(1, int(share * target.machine.l2_bytes) // tile_bytes)
 
     @property
     def side(self) -> int:

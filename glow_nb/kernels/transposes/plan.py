@@ -156,7 +156,7 @@ class Blocks:
     def of(cls, matrix: Matrix, target: Target, size_bytes: int) -> Blocks:
         """Return the blocks that suit *matrix*, part of a tensor of *size_bytes*."""
         lanes, piece = _tile(matrix, target)
-        is_far = 4 * size_bytes > target.l2_bytes
+        is_far = 4 * size_bytes > target.machine.l2_bytes
         way, across, along = Way.STREAMED, STREAMED_ROW_LINES * matrix.line_steps, 0
         step, beyond = _streamed_columns(matrix)
         if not is_streamed(target, size_bytes) or matrix.columns < step + beyond:
@@ -246,7 +246,7 @@ def _lines_of_row(stride_bytes: int, most: float) -> int:
 
 def is_streamed(target: Target, size_bytes: int) -> bool:
     """True if a result of so many bytes is written past the caches, which its source fills."""
-    return STREAMED_SHARE * size_bytes >= target.l3_bytes
+    return STREAMED_SHARE * size_bytes >= target.machine.l3_bytes
 
 
 def _tile(matrix: Matrix, target: Target) -> tuple[int, int]:

@@ -52,7 +52,7 @@ def winograd_candidate(nest: WinogradNest, target: Target, threads: int) -> Cand
     sums = nest.sums * shape.group
     cycles += sums * waiting_cycles(plan.columns, nest.tiles, inner_blocks, target)
     cycles *= WINOGRAD_FACTOR
-    cycles += nest.elements * nest.panels * nest.tiles * fetch_cycles(inner, kinds.left)
+    cycles += nest.elements * nest.panels * nest.tiles * fetch_cycles(inner, kinds.left, target)
     growth = _transform_growth(nest)
     cycles += growth * _output_cycles(nest, plan, target)
     unit_part, panel_part = largest_share(

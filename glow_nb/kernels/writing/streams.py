@@ -26,7 +26,7 @@ def may_stream(dest: Buffer, operands: Collection[Buffer], target: Target) -> bo
     Lines that have been read for an operand are there already.
     """
     return (
-        dest.type.size_bytes >= target.l3_bytes
+        dest.type.size_bytes >= target.machine.l3_bytes
         and dest.type.kind is not ElementKind.BOOL
         and not any(may_overlap(dest, buffer) for buffer in operands)
     )

@@ -65,10 +65,16 @@ class Strips:
         """
         row_bytes = lines.inner * kind.size_bytes
         size_bytes = lines.outer * lines.count * row_bytes
-        most = min(LONGEST_PIECE_BYTES, target.l2_bytes // CACHE_SHARE // max(lines.count, 1))
+        most = min(
+            LONGEST_PIECE_BYTES, target.machine.l2_bytes // CACHE_SHARE // max(lines.count, 1)
+        )
         piece_bytes = floor_power_of_two(max(1, min(most, row_bytes)))
         width = piece_bytes // kind.size_bytes
-        if size_bytes <= target.l2_bytes or piece_bytes < FEWEST_PIECE_BYTES or width <= lanes:
+        if (
+            size_bytes <= target.machine.l2_bytes
+            or piece_bytes < FEWEST_PIECE_BYTES
+            or width <= lanes
+        ):
             return None
         strides = (width + line_elements(kind), 1)
         ahead = (lines.inner, 1)

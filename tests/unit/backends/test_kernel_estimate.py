@@ -11,10 +11,10 @@ import pytest
 import glow_nb
 from glow_nb import compiler
 from glow_nb.backends.cpu.backend import CpuBackend
-from glow_nb.backends.cpu.kernel_estimate import CYCLE_NS, estimated_ns
+from glow_nb.backends.cpu.kernel_estimate import estimated_ns
 from glow_nb.backends.cpu.paired_weights import MOST_STEPS
 from glow_nb.backends.cpu.select_packed_operators import candidates_of
-from glow_nb.codegen.sharing import CALL_NS, estimate_ns
+from glow_nb.codegen.sharing import CALL_NS, MULTIPLY_ADD_NS, estimate_ns
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Convolution, MatMul, Relu
 from glow_nb.kernels.operators import (
@@ -32,6 +32,7 @@ from glow_nb.llir.program import Instruction
 from glow_nb.llir.stack import StackInst
 
 AVX2 = Target("x86_64-unknown-linux-gnu", "znver3", "+avx,+avx2,+fma,+f16c", lanes=8)
+CYCLE_NS = AVX2.machine.fma_per_cycle * MULTIPLY_ADD_NS
 
 
 def constant(b: glow_nb.Builder, kind: str, *shape: int) -> Any:

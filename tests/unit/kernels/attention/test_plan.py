@@ -15,7 +15,7 @@ from glow_nb.kernels.attention.plan import (
 from glow_nb.kernels.attention.shape import AttentionShape, Place
 from glow_nb.kernels.host_caches import KIBIBYTE
 from glow_nb.kernels.products.blocking import registers_of, row_limit
-from glow_nb.kernels.products.caches import LEVEL_3_SHARE, level_2_bytes
+from glow_nb.kernels.products.caches import level_2_bytes
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.types import ElementKind
 
@@ -63,7 +63,7 @@ def test_a_block_of_keys_and_a_chunk_of_rows_stay_in_their_share(
     assert 4 * (elements - slack - margin) <= level_2_bytes(target)
     assert plan.block_keys <= MOST_CHAINED_KEYS
     waiting = plan.block_rows * (depth + width + 2 * plan.lanes)
-    assert 4 * waiting <= LEVEL_3_SHARE * target.l3_bytes
+    assert 4 * waiting <= target.machine.l3_share * target.machine.l3_bytes
     assert plan.block_rows < BLOCK_ROWS + plan.chunk_rows
 
 
@@ -71,7 +71,7 @@ def test_rows_wait_in_a_small_last_cache_too_and_blocks_of_them_are_balanced() -
     small = replace(Target.host(), l3_bytes=2048 * KIBIBYTE)
     plan = plan_attention(shape_of(1500, 1500, 64), small)
     row_bytes = 4 * (plan.depth + plan.width + 2 * plan.lanes)
-    assert plan.block_rows * row_bytes <= LEVEL_3_SHARE * small.l3_bytes
+    assert plan.block_rows * row_bytes <= small.machine.l3_share * small.l3_bytes
     blocks = -(-1500 // plan.block_rows)
     assert blocks * plan.block_rows - 1500 < blocks * plan.chunk_rows
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glow_nb.errors import UnsupportedError
+from glow_nb.kernels.machine.rows import ZEN3
 from glow_nb.kernels.products.blocking import (
     Columns,
     Cut,
@@ -119,7 +120,7 @@ def test_tile_fits_the_registers(vectors: int, registers: int, rows: int) -> Non
 
 def test_full_tiles_are_the_cheapest_per_product() -> None:
     costs = {
-        (rows, vectors): step_cycles(rows, vectors, 0) / (rows * vectors)
+        (rows, vectors): step_cycles(rows, vectors, 0, Target.of(ZEN3)) / (rows * vectors)
         for vectors in (1, 2, 3, 4)
         for rows in range(1, row_limit(vectors, 16) + 1)
     }

@@ -23,7 +23,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
 
 FLOAT32 = ElementKind.FLOAT32
-TARGET = Target("x86_64-unknown-linux-gnu", "znver3", "+avx,+avx2,+fma", 8)
+TARGET = Target("x86_64-unknown-linux-gnu", "znver3", "+avx,+avx2,+fma", 8, l3_bytes=8 << 20)
 
 
 def layer(size: int, channels: int, depth: int, taps: int = 3, stride: int = 1) -> ConvolutionShape:

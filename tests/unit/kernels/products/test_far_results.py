@@ -11,7 +11,6 @@ from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products import product_plan
-from glow_nb.kernels.products.caches import COPIED_NEAR_ROWS, MOST_AHEAD, NEAR_ROWS
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import SINGLE
 from glow_nb.kernels.products.operand_cost import suits_in_place
@@ -29,6 +28,9 @@ from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 FLOAT32 = ElementKind.FLOAT32
 BLOCK, LINE = 16, 16
 """Columns of a panel, and elements of a cache line."""
+MACHINE = SMALL_CORE.machine
+NEAR_ROWS, COPIED_NEAR_ROWS = MACHINE.tlb_block_rows, MACHINE.tlb_copied_block_rows
+MOST_AHEAD = MACHINE.max_prefetch_tiles
 NO_CACHE = replace(Target.host(), l2_bytes=1 << 12, l3_bytes=1 << 10)
 
 

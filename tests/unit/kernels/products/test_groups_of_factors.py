@@ -195,8 +195,8 @@ def test_matrix_products_of_groups_mean_the_same(data: st.DataObject) -> None:
     lanes = st.sampled_from(LANE_COUNTS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(product_plan, "traffic_cycles", order_of(draw(st.booleans())))
-        patch.setattr(product_plan, "STREAM_BYTES", 16)
-        check_groups(instruction, inner, small_caches(draw(lanes), *caches))
+        target = small_caches(draw(lanes), *caches).with_machine(min_stream_bytes=16)
+        check_groups(instruction, inner, target)
 
 
 FORMS = [

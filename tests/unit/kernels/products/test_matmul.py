@@ -10,7 +10,6 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.ops.families import SHORT_INTEGERS
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
-from glow_nb.kernels.products import product_plan
 from glow_nb.kernels.products.convolution_cost import product_candidates
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.target import LANE_COUNTS, Target
@@ -136,12 +135,10 @@ STREAMED = {
 @pytest.mark.parametrize(
     ("name", "kind"), in_turn(STREAMED, [FLOAT32, ElementKind.FLOAT64, ElementKind.FLOAT16])
 )
-def test_streams_sum_up_every_product_once(
-    name: str, kind: ElementKind, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(product_plan, "STREAM_BYTES", 16)
+def test_streams_sum_up_every_product_once(name: str, kind: ElementKind) -> None:
     shape, lanes, l1_bytes = STREAMED[name]
     target = replace(Target.host(lanes), l1_bytes=l1_bytes, l2_bytes=1024)
+    target = target.with_machine(min_stream_bytes=16)
     block = product_candidates(shape, kind, target)[0].block
     has_bias = shape.batch == 1
     source = generate_kernel(product_of(shape, kind, block, has_bias=has_bias), target)

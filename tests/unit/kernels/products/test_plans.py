@@ -10,14 +10,13 @@ from glow_nb.kernels.bilinear import plan as bilinear
 from glow_nb.kernels.products.blocking import rank_blocks
 from glow_nb.kernels.products.caches import (
     LONGEST_CHAIN,
-    SAME_PLACE_BYTES,
     level_1_bytes,
     level_2_bytes,
     rows_side_by_side,
 )
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
-from glow_nb.kernels.products.product_plan import STREAMS, block_bytes, plan_product
+from glow_nb.kernels.products.product_plan import block_bytes, plan_product
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.winograd.nest import WinogradNest, plan_winograd, suits_winograd
 from glow_nb.types import ElementKind
@@ -127,11 +126,12 @@ def test_winograd_stays_in_its_caches(shape: ConvolutionShape, target: Target) -
 def test_few_rows_read_a_large_panel_in_streams(inner: int, lanes: int) -> None:
     """Streams are no multiple of 4096 bytes apart, and cover the sum together with the rest."""
     nest = ProductNest.packed(product(1, inner, 4096), ProductKinds.of(FLOAT32), 64)
-    plan = plan_product(nest, Target.host(lanes))
-    assert plan.sum.streams == STREAMS
-    for number in range(1, STREAMS):
-        apart = number * plan.sum.whole_dot * nest.right.row * 4 % SAME_PLACE_BYTES
-        assert 64 * 4 <= apart <= SAME_PLACE_BYTES - 64 * 4
+    target = Target.host(lanes)
+    plan, set_bytes = plan_product(nest, target), target.machine.l1_set_bytes
+    assert plan.sum.streams == target.machine.panel_streams
+    for number in range(1, plan.sum.streams):
+        apart = number * plan.sum.whole_dot * nest.right.row * 4 % set_bytes
+        assert 64 * 4 <= apart <= set_bytes - 64 * 4
     assert plan.sum.streams * plan.sum.whole_dot + plan.sum.rest == inner
     assert plan.sum.block_products + plan.sum.rest <= LONGEST_CHAIN
     assert plan.sum.block_products >= 96  # what is left over makes no inner block short
@@ -150,7 +150,8 @@ def test_each_row_of_a_tile_keeps_its_line(distance: int, target: Target) -> Non
     rows = rows_side_by_side(distance, target)
     lines = {row * distance // 64 for row in range(rows)}
     places = [line % 64 for line in lines]
-    assert max(places.count(place) for place in places) <= target.l1_bytes // SAME_PLACE_BYTES
+    ways = target.l1_bytes // target.machine.l1_set_bytes
+    assert max(places.count(place) for place in places) <= ways
 
 
 @pytest.mark.parametrize("inner", [1024, 2048, 1000])

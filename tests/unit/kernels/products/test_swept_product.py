@@ -17,9 +17,6 @@ from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.sweep_plan import (
-    FAR_SWEPT_BYTES,
-    FAR_SWEPT_VECTORS,
-    SWEPT_ROWS,
     SweepPlan,
     suits_sweep,
     swept_vectors,
@@ -34,6 +31,7 @@ from tests.in_turn import each_with_one_width, in_turn
 from tests.targets import SMALL_CORE
 from tests.unit.kernels.running import RunningKernel, at_a_forbidden_page
 
+MACHINE = SMALL_CORE.machine
 FLOAT32 = ElementKind.FLOAT32
 KINDS = ProductKinds.of(FLOAT32)
 
@@ -231,7 +229,7 @@ def test_few_rows_sweep_a_large_matrix_in_its_order() -> None:
     product = UnpackedProduct(MatMulShape(1, 1, 4096, 4096), layout, layout)
     assert suits_sweep(product, KINDS, Target.host())
     plan = SweepPlan.of(product, KINDS, Target.host())
-    assert plan.steps == SWEPT_ROWS
+    assert plan.steps == MACHINE.swept_rows
     assert plan.is_aligned
     odd = replace(product, right=MatrixLayout((), 4097, 1))
     assert not SweepPlan.of(odd, KINDS, Target.host()).is_aligned
@@ -240,7 +238,7 @@ def test_few_rows_sweep_a_large_matrix_in_its_order() -> None:
 @pytest.mark.parametrize(
     ("inner", "depth", "width"),
     [
-        (1024, 4096, FAR_SWEPT_BYTES),
+        (1024, 4096, MACHINE.far_swept_bytes),
         (64, 255, 384),  # near, and as many vectors of 8 as a tile has
         (100_000, 96, 384),  # far, but one tile holds whole rows
     ],
@@ -252,7 +250,12 @@ def test_few_lines_of_each_row_of_a_far_matrix_are_read_in_turn(
 
 
 @pytest.mark.parametrize(
-    ("lanes", "width"), [(4, FAR_SWEPT_BYTES), (8, FAR_SWEPT_BYTES), (16, FAR_SWEPT_VECTORS * 64)]
+    ("lanes", "width"),
+    [
+        (4, MACHINE.far_swept_bytes),
+        (8, MACHINE.far_swept_bytes),
+        (16, MACHINE.far_swept_vectors * 64),
+    ],
 )
 def test_wide_vectors_make_wider_tiles_of_a_far_matrix(lanes: int, width: int) -> None:
     target = replace(SMALL_CORE, lanes=lanes)
@@ -272,7 +275,7 @@ def test_fewer_rows_are_read_side_by_side_if_they_have_one_place_in_the_cache() 
         for columns in (4000, 4096)
     )
     assert apart.cut.tiles == meeting.cut.tiles > 1
-    assert (apart.steps, meeting.steps) == (2 * SWEPT_ROWS, SWEPT_ROWS)
+    assert (apart.steps, meeting.steps) == (2 * MACHINE.swept_rows, MACHINE.swept_rows)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from glow_nb.errors import UnsupportedError, VerifyError
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
+from glow_nb.kernels.machine.machine import Machine
+from glow_nb.kernels.machine.rows import ZEN3, ZEN4
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products import product_plan, unpacked_matmul
-from glow_nb.kernels.products.caches import LONGEST_CHAIN, WRITTEN_SHARE
-from glow_nb.kernels.products.in_place import WIDE_BYTES, in_place_nest
+from glow_nb.kernels.products.caches import LONGEST_CHAIN
+from glow_nb.kernels.products.in_place import in_place_nest
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
 from glow_nb.kernels.products.product_nest import ProductKinds
@@ -119,10 +121,10 @@ def test_rows_times_rows(name: str) -> None:
 
 
 def test_threads_share_right_rows_unless_there_are_many_tiles_of_left_rows() -> None:
-    for registers in (16, 32):
+    for target in map(Target.of, (ZEN3, ZEN4)):
         for rows, depth, is_left_read_once in ((14, 13, False), (100, 99, False), (300, 9, True)):
             shape = MatMulShape(1, rows, 64, depth)
-            assert reads_left_once(shape, *tile_of(rows, registers)) == is_left_read_once
+            assert reads_left_once(shape, *tile_of(rows, target), target) == is_left_read_once
 
 
 @pytest.mark.jit
@@ -186,7 +188,10 @@ def test_many_rows_copy_panels_of_a_large_matrix() -> None:
     nest = in_place_nest(product, ProductKinds.of(FLOAT32), target)
     assert nest.right.is_copied
     plan = plan_product(nest, target)
-    assert plan.sum.block_products * nest.block * 4 <= WRITTEN_SHARE * target.l1_bytes
+    assert (
+        plan.sum.block_products * nest.block * 4
+        <= target.machine.l1_written_share * target.l1_bytes
+    )
 
 
 @settings(max_examples=300)
@@ -213,7 +218,7 @@ def test_wide_tiles_read_a_large_matrix_where_it_lies(rows: int, is_copied: bool
     layout = MatrixLayout((), 1536, 1)
     product = UnpackedProduct(MatMulShape(1, rows, 1536, 1536), layout, layout)
     nest = in_place_nest(product, ProductKinds.of(FLOAT32), WIDE_TARGET)
-    assert nest.block * 4 >= WIDE_BYTES
+    assert nest.block * 4 >= WIDE_TARGET.machine.wide_tile_bytes
     assert nest.right.is_copied == is_copied
 
 
@@ -306,11 +311,12 @@ def test_an_epilogue_is_applied_to_the_sums() -> None:
     np.testing.assert_array_equal(found, np.maximum(left @ right.T, 0))
 
 
-@pytest.mark.parametrize("registers", [16, 32])
+@pytest.mark.parametrize("machine", [ZEN3, ZEN4])
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 8, 13])
-def test_tiles_fit_the_registers(rows: int, registers: int) -> None:
-    cut, columns = tile_of(rows, registers)
-    assert cut.rows * columns + min(cut.rows, columns) + 1 <= registers
+def test_tiles_fit_the_registers(rows: int, machine: Machine) -> None:
+    target = Target.of(machine)
+    cut, columns = tile_of(rows, target)
+    assert cut.rows * columns + min(cut.rows, columns) + 1 <= target.vector_registers
     assert cut.large * cut.rows + cut.small * (cut.rows - 1) == rows
 
 

@@ -1,0 +1,114 @@
+"""From which sizes on another algorithm pays, as measured: attention, rows, integers, parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glow_nb.kernels.machine.fact import UNRECORDED, fact
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """Sizes and gains that decide between algorithms; each one is explained by its fact."""
+
+    attention_chunk_rows: int = fact(
+        48,
+        "rows",
+        "Rows of queries that share each panel in the first-level cache, at least.",
+        UNRECORDED,
+    )
+    attention_block_rows: int = fact(
+        2048,
+        "rows",
+        "Rows that share a packed block of keys, at most: to pack it costs as much as 8 to 40 "
+        "rows, by the cache that keys come from.",
+        UNRECORDED,
+    )
+    attention_min_packed_rows: int = fact(
+        4,
+        "rows",
+        "From so many rows on keys are transposed; dot products along the depth cost less before.",
+        UNRECORDED,
+    )
+    attention_max_parted_rows: int = fact(
+        16,
+        "rows",
+        "Rows of one head up to which threads may share the keys: one tile or two.",
+        UNRECORDED,
+    )
+    attention_min_part_keys: int = fact(
+        512,
+        "keys",
+        "Keys of a part at least: fewer are read in less time than parts are put together.",
+        UNRECORDED,
+    )
+    narrow_part_of_vector: float = fact(
+        0.5,
+        "of a vector",
+        "The part of a vector up to which few columns are computed as rows of the transposed "
+        "product.",
+        "Zen 4: 4,000 rows of 1,024 times eight columns take 0.70 of the time with 16 lanes, 1.24 "
+        "with 8.",
+    )
+    narrow_columns: int = fact(
+        32,
+        "columns",
+        "The same, in columns, where the right matrix was transposed for the product.",
+        "Zen 3: 256 rows of 4,096 times 8 columns take 0.5 of the time, times 32 columns 0.8; "
+        "2,000 rows of 300 times 48 columns 0.9.",
+    )
+    narrow_transposed_byte_cycles: float = fact(
+        0.2,
+        "cycles a byte",
+        "A byte of such a matrix that is transposed before the product.",
+        f"{UNRECORDED} 0.3 from the last-level cache, less from a nearer one.",
+    )
+    narrow_result_cycles: float = fact(
+        1.0,
+        "cycles a result",
+        "A result that is brought to its place again, if there are several columns.",
+        UNRECORDED,
+    )
+    narrow_min_cycles: int = fact(
+        4000,
+        "cycles",
+        "What each thread saves at least: the time of one more kernel and of a barrier.",
+        UNRECORDED,
+    )
+    narrow_min_gain: float = fact(
+        0.35, "of the time", "The part of the time that is saved at least.", UNRECORDED
+    )
+    narrow_min_gain_transposed: float = fact(
+        0.2,
+        "of the time",
+        "The same for a matrix that was transposed for the product.",
+        UNRECORDED,
+    )
+    integer_min_rows: int = fact(
+        8,
+        "rows",
+        "Left rows from which it pays to lay out a right matrix of integers at run time: it takes "
+        "0.25 cycles a byte, and a row saves 0.03 to 0.04.",
+        "Zen 5: 128 rows of 12 matrices of 64 x 128 bytes are 2.3 (pairs) to 4.4 times (fours) as "
+        "fast.",
+    )
+    paired_min_rows: int = fact(
+        24,
+        "rows",
+        "Left rows from which pairs of bytes pay: fewer wait for the weights, which take more "
+        "memory.",
+        "Zen 3: 4 to 16 rows take 1.01 to 1.05 times as long with 8 MB of weights, 24 to 196 rows "
+        "0.87 to 0.95.",
+    )
+    paired_max_steps: float = fact(
+        1.12,
+        "",
+        "Steps of a product of pairs over those if any two weights could be a pair, at most.",
+        "Zen 3: a step saves some 15 % of two steps of pairs of 16 bits.",
+    )
+    gradient_part_byte_cycles: float = fact(
+        0.2,
+        "cycles a byte",
+        "A byte of a thread's part of a filter gradient: writing it, and adding it to the others.",
+        UNRECORDED,
+    )

@@ -1,0 +1,180 @@
+"""Streams of memory that a processor follows, prefetches, and stores past the caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glow_nb.kernels.machine.fact import UNRECORDED, fact
+
+_SWEPT = (
+    "Zen 3, vectors of 32 bytes: one row times 1,024 x 4,096 and 4,096 x 1,024 takes 0.79 and 0.84 "
+    "of the time, times 768 x 768 0.97 to 1.0. Zen 4, vectors of 64 bytes: 1,024 x 4,096 takes "
+    "0.91 of the time with four vectors that it takes with two, 2,048 x 2,048 0.97."
+)
+_TRANSPOSES = "Zen 4: transposes."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Streams:
+    """How memory is best read and written in order; each one is explained by its fact."""
+
+    panel_streams: int = fact(
+        4,
+        "streams",
+        "Places of a panel that few left rows multiply at a time, where the second-level cache "
+        "does not hold it.",
+        "Zen 3: rows of 64 floats from one, two, four and eight places come at 12, 16, 20 and "
+        "20 GB/s from DRAM, at 20, 33, 52 and 54 from the last-level cache.",
+    )
+    min_stream_bytes: int = fact(
+        8192,
+        "bytes",
+        "The shortest stream, two pages: behind it, the next panel begins elsewhere.",
+        "Zen 3: see panel_streams.",
+    )
+    streamed_byte_cycles: float = fact(
+        0.07,
+        "cycles a byte",
+        "Multiply-adds that take less for each byte of the right operand wait for DRAM.",
+        "Zen 3: one, two and four rows times 4,096 x 4,096 take 0.72, 0.70 and 0.81 of the time in "
+        "streams, four times 1,280 x 1,280 from the last-level cache 1.01.",
+    )
+    row_streams: int = fact(
+        8,
+        "streams",
+        "Right rows of a tile of rows times rows: so many streams are prefetched well.",
+        UNRECORDED,
+    )
+    min_shared_tiles: int = fact(
+        16,
+        "tiles",
+        "Tiles of left rows that are worth sharing among threads in place of panels of right rows.",
+        "Zen 3: 100 rows times 8 x 4,096 (columns x inner), 17 tiles, take 0.89 of the time.",
+    )
+    swept_bytes: int = fact(
+        512, "bytes", "Width of a tile of a matrix that is swept in its own order.", _SWEPT
+    )
+    far_swept_bytes: int = fact(
+        128,
+        "bytes",
+        "The same if rows are longer and the second-level cache does not hold the matrix.",
+        _SWEPT,
+    )
+    far_swept_vectors: int = fact(
+        4, "vectors", "The least width of such a tile, if vectors are long.", _SWEPT
+    )
+    swept_rows: int = fact(
+        8,
+        "rows",
+        "Rows of a swept matrix that are read side by side; twice as many where several tiles read "
+        "them, unless they evict each other from the first-level cache.",
+        "Zen 3: of 4, 8, 16 and 32, 8 are the fastest or close to it. With 8 in place of 16, 8 "
+        "rows times 4,096 x 512 and 12 times 1,024 x 512 take 0.71 of the time.",
+    )
+    sweep_factor: float = fact(
+        1.35,
+        "",
+        "Multiply-adds of a sweep over those of whole sums: sums wait after 8 products, or 16.",
+        UNRECORDED,
+    )
+    panel_prefetch_lines: int = fact(
+        16,
+        "lines",
+        "Lines of weights that a tile prefetches at a time, between pieces of its dot.",
+        "Zen 3: with 8 or 32, products of 12 to 128 rows take 1.02 and 1.03 times as long. Some "
+        "twenty lines are fetched at the same time.",
+    )
+    winograd_prefetch_lines: int = fact(
+        32,
+        "lines",
+        "Lines of taps that are prefetched for an element of a tile: more would hold a core up.",
+        UNRECORDED,
+    )
+    transposed_lines: int = fact(
+        32,
+        "lines",
+        "Lines that a transpose reads or writes at a time: stores of half a line fill a queue of "
+        "64.",
+        UNRECORDED,
+    )
+    attention_prefetch_tokens: int = fact(
+        16,
+        "tokens",
+        "How far ahead keys and values are prefetched where they are packed.",
+        "Zen 4: attention over 1,500 tokens in 8 heads of 64 takes 0.990 to 0.996 of the time, "
+        "over 512 tokens in 16 heads 0.989 to 0.993, over 128 and fewer 1.003 to 1.005.",
+    )
+    row_prefetch_bytes: int = fact(
+        4096,
+        "bytes",
+        "How far ahead rows of reductions are prefetched at least: processors foresee what lies on "
+        "a page.",
+        UNRECORDED,
+    )
+    max_strip_bytes: int = fact(
+        4096,
+        "bytes",
+        "The piece of a row in a strip at most: processors foresee what lies on a page.",
+        UNRECORDED,
+    )
+    min_strip_bytes: int = fact(
+        1024, "bytes", "The piece of a row in a strip at least.", UNRECORDED
+    )
+    min_streamed_bytes: int = fact(
+        2048,
+        "bytes",
+        "A row that is written past the caches at least: of a shorter one, too many lines are "
+        "shared with the next row.",
+        "Zen 5: reductions and transposes.",
+    )
+    streamed_row_lines: int = fact(
+        2,
+        "lines",
+        "Lines along a row of the source of a transposed block that is written past the caches.",
+        UNRECORDED,
+    )
+    streamed_lines: tuple[int, int] = fact(
+        (4, 8), "lines", "The fewest and most lines along a row of its result.", UNRECORDED
+    )
+    streamed_columns: int = fact(
+        128, "columns", "The columns that it has if these bounds allow it.", UNRECORDED
+    )
+    transposed_steps: int = fact(
+        512,
+        "steps",
+        "Steps along rows of a transposed result before the next ones are begun, at most.",
+        UNRECORDED,
+    )
+    min_transposed_steps: int = fact(
+        64, "steps", "Steps along rows of a transposed result at least.", _TRANSPOSES
+    )
+    transposed_block_steps: int = fact(
+        64, "steps", "Steps along rows of the source in one block, at most.", _TRANSPOSES
+    )
+    min_transposed_lanes: int = fact(
+        8,
+        "lanes",
+        "A tile of a transpose has no fewer columns for what it would lose from the cache.",
+        UNRECORDED,
+    )
+    zipped_rows: tuple[tuple[int, int], ...] = fact(
+        ((1, 8), (2, 4), (4, 3), (8, 2)),
+        "rows",
+        "Bytes of an element, and how many rows or columns of such elements are zipped at most.",
+        UNRECORDED,
+    )
+    reduced_vectors: tuple[int, ...] = fact(
+        (16, 8),
+        "vectors",
+        "Vectors of totals of a reduction across rows, the longest first: a longer piece of each "
+        "row is read faster.",
+        "Zen 4: the largest of 1,024 rows of 1,024 in a network takes 109 to 126 us with 16 "
+        "vectors, 130 to 361 us with 8.",
+    )
+    stored_before_read: int = fact(
+        2048,
+        "elements",
+        "Squares of a local response normalization that are stored before any is read: a core "
+        "waits where it reads, not in whole stores, what it has just stored.",
+        UNRECORDED,
+    )
