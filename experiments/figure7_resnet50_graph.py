@@ -21,7 +21,6 @@ from experiments.twins import make_twin
 from glow_nb import compiler
 from glow_nb.backends import backend_named
 from glow_nb.errors import OptionError
-from glow_nb.files import replace_file
 from glow_nb.hlir.dot import print_dot
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value, producer_of
 from glow_nb.hlir.ops import Add, Relu
@@ -29,6 +28,7 @@ from glow_nb.hlir.save import Save
 from glow_nb.llir.program import Program, Register, mutated
 from glow_nb.llir.stack import StackInst
 from glow_nb.plots.graph import draw, drawing_of
+from glow_nb.replaced_files import replace_file
 from glow_nb.schema import attributes_of, map_operands, operands_of
 
 LAYOUTS = {

@@ -15,7 +15,7 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,7 +34,7 @@ from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import external_weights
 from glow_nb.llir.program import Program
 from glow_nb.regular_files import open_regular, read_text
-from glow_nb.temporary_files import temporary_beside
+from glow_nb.replaced_files import new_file
 from glow_nb.types import Array, ElementKind
 
 SUFFIX = ".glow"
@@ -142,9 +142,9 @@ def save_text(ir: Function | Module | Program, path: str | os.PathLike[str]) -> 
         if constants:
             _refuse_foreign(archive)
             save = partial(_save_constants, constants=constants)
-            fingerprint = files.enter_context(_new_file(archive, save))
+            fingerprint = files.enter_context(new_file(archive, save))
             text = f"// constants {fingerprint}, beside this file\n{text}"
-        files.enter_context(_new_file(path, lambda place: place.write_text(text, encoding="utf-8")))
+        files.enter_context(new_file(path, lambda place: place.write_text(text, encoding="utf-8")))
 
 
 def _require_ir(ir: object) -> None:
@@ -188,69 +188,6 @@ def _refuse_foreign(archive: Path) -> None:
             f"{archive}: not an archive of constants, which IR text keeps there; move it away, or "
             "choose another name for the text"
         )
-
-
-def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Let *write* make a file beside *path* and move it there; see :func:`_new_file`."""
-    with _new_file(path, write):
-        pass
-
-
-@contextlib.contextmanager
-def _new_file(path: Path, write: Callable[[Path], T]) -> Iterator[T]:
-    """Let *write* make a file beside *path*; move it there after the block, if that was left well.
-
-    The block gets what *write* returns. Where *path* is a link, the file that it leads to is
-    replaced.
-
-    The file is on the disk before it gets its name: a process that is killed, or a system that
-    breaks down, leaves the old file or the new one, never a half one.
-
-    Raises:
-        GlowError: *path* is a folder or a device, or cannot be written.
-    """
-    _check_regular(path)
-    path = Path(os.path.realpath(path))
-    with _temporary_for(path) as temporary:
-        try:
-            made = write(temporary)
-            with temporary.open("r+b") as stream:
-                os.fsync(stream.fileno())
-        except OSError as error:
-            raise _unwritable(path, error) from error
-        yield made
-        try:
-            os.replace(temporary, path)
-        except OSError as error:
-            raise _unwritable(path, error) from error
-
-
-@contextlib.contextmanager
-def _temporary_for(path: Path) -> Iterator[Path]:
-    """Yield a temporary file beside *path*; raise GlowError if there can be none."""
-    with contextlib.ExitStack() as files:
-        try:
-            temporary = files.enter_context(temporary_beside(path))
-        except OSError as error:
-            raise _unwritable(path, error) from error
-        yield temporary
-
-
-def _unwritable(path: Path, error: OSError) -> GlowError:
-    """Return the error that says why *path* cannot be written."""
-    return GlowError(f"{path}: cannot be written: {error.strerror}")
-
-
-def check_writable(path: Path) -> None:
-    """Raise the GlowError of :func:`replace_file` now if *path* could not be written later."""
-    _check_regular(path)
-    with _temporary_for(Path(os.path.realpath(path))):
-        pass
-
-
-def _check_regular(path: Path) -> None:
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise GlowError(f"{path}: not a regular file; give the path of a new or existing file")
 
 
 def _save_constants(path: Path, constants: Mapping[str, Array]) -> str:

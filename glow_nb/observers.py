@@ -26,7 +26,7 @@ from typing_extensions import override
 from glow_nb.backends import BACKENDS, backend_named
 from glow_nb.difference import CONTEXT, difference
 from glow_nb.errors import GlowError, OptionError
-from glow_nb.files import SUFFIX, replace_file, save_text
+from glow_nb.files import SUFFIX, save_text
 from glow_nb.foreign import name_of
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.optimize import GRAPH_PASSES
@@ -34,6 +34,7 @@ from glow_nb.ir_text import ir_text
 from glow_nb.llir.program import Program
 from glow_nb.passes import STEP_NAMES, Observer, Pass, PassRun, check_observer, finish, tell
 from glow_nb.program_passes import PROGRAM_PASSES
+from glow_nb.replaced_files import replace_file
 from glow_nb.schema import closest
 
 _OURS = re.compile(rf"\d\d+-\w+(\{SUFFIX}|\.npz)")

@@ -34,7 +34,7 @@ from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
 from glow_nb.importers.onnx import import_onnx, load_model
 from glow_nb.importers.onnx.dimensions import names_of_weights
-from glow_nb.importers.onnx.model import NEWEST_OPSET
+from glow_nb.importers.onnx.schemas import NEWEST_OPSET
 from glow_nb.pipelines import INFERENCE
 from glow_nb.types import Array, TensorType
 from glow_nb.variants import MAX_VARIANTS, VariantCache

@@ -24,9 +24,9 @@ from glow_nb.backends.backend import TimedExecutable, Timings, kernel_ns
 from glow_nb.codegen.machine_limits import Bound, MachineLimits
 from glow_nb.costs import InstructionCost
 from glow_nb.errors import UnsupportedError
-from glow_nb.files import replace_file
 from glow_nb.kernel_report import KernelReport
 from glow_nb.quantities import count_of, duration
+from glow_nb.replaced_files import replace_file
 from glow_nb.table import Table, html_text
 from glow_nb.text import format_name
 from glow_nb.types import Array

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from glow_nb.errors import StateError
-from glow_nb.files import replace_file
+from glow_nb.replaced_files import replace_file
 from glow_nb.state_store import StateStore
 from glow_nb.tensor_files import read_tensors, tensor_bytes
 from glow_nb.types import TensorType

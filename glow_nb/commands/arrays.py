@@ -12,8 +12,8 @@ import numpy as np
 
 from glow_nb.conversion import converted, is_small_float
 from glow_nb.errors import OptionError
-from glow_nb.files import replace_file
 from glow_nb.regular_files import open_regular
+from glow_nb.replaced_files import replace_file
 from glow_nb.schema import closest, listed
 from glow_nb.types import Array, ElementKind, TensorType
 

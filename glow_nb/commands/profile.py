@@ -25,10 +25,10 @@ from glow_nb.commands.options import (
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.extras import needing
-from glow_nb.files import replace_file
 from glow_nb.network import CompiledNetwork
 from glow_nb.profile import KernelTime, Profile, kernel_table
 from glow_nb.quantities import count_of, duration, scaled
+from glow_nb.replaced_files import replace_file
 from glow_nb.text import format_name
 
 ORDERS: dict[str, Callable[[KernelTime], float]] = {

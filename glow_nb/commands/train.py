@@ -16,7 +16,8 @@ from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import ExampleCommand, seed_option_for, threads_option
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.errors import OptionError
-from glow_nb.files import SUFFIX, replace_file, save_text
+from glow_nb.files import SUFFIX, save_text
+from glow_nb.replaced_files import replace_file
 from glow_nb.schema import listed
 from glow_nb.train import (
     SGD,

@@ -23,9 +23,9 @@ from glow_nb.demo.photograph import load_image
 from glow_nb.demo.race import Engine, onnxruntime_engines, race
 from glow_nb.distance import distance
 from glow_nb.extras import how_to_add
-from glow_nb.files import replace_file
 from glow_nb.network import Network
 from glow_nb.quantities import byte_count
+from glow_nb.replaced_files import replace_file
 from glow_nb.types import Array
 
 Outputs = dict[str, Array]

@@ -20,11 +20,11 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, PathPatch, Recta
 from matplotlib.path import Path as Curve
 from matplotlib.textpath import TextPath
 
-from glow_nb.files import replace_file
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value, producer_of
 from glow_nb.hlir.save import Save, is_update
 from glow_nb.plots.layered import Layout, Point, lay_out
 from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK, PALETTE
+from glow_nb.replaced_files import replace_file
 from glow_nb.schema import attributes_of, operand_specs
 from glow_nb.text import format_literal, format_name
 

@@ -20,7 +20,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from glow_nb.errors import OptionError
-from glow_nb.files import replace_file
 from glow_nb.llir.in_place import tenancies
 from glow_nb.llir.program import (
     Activation,
@@ -33,6 +32,7 @@ from glow_nb.llir.program import (
     mutated,
 )
 from glow_nb.llir.stack import StackInst
+from glow_nb.replaced_files import replace_file
 from glow_nb.text import format_name
 
 PALETTE = ("#3b6fb6", "#e08a3c", "#4f9d69", "#a45ca8", "#c8504b", "#5aa9b8", "#b0a13f")

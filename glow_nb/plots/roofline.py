@@ -23,10 +23,10 @@ from matplotlib.patheffects import withStroke
 
 from glow_nb.codegen.machine_limits import MachineLimits
 from glow_nb.errors import OptionError
-from glow_nb.files import replace_file
 from glow_nb.plots.labels import Dot, write_labels
 from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK, PALETTE, REST
 from glow_nb.profile import KernelTime, Profile
+from glow_nb.replaced_files import replace_file
 from glow_nb.text import format_name
 
 GIGA = 1e9

@@ -11,9 +11,9 @@ import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, SubFigure
 
-from glow_nb.files import replace_file
 from glow_nb.quant.gain import Gains, LayerGain
 from glow_nb.quant.value_drift import DriftValues, ValueDrift
+from glow_nb.replaced_files import replace_file
 from glow_nb.text import format_name
 
 ROW_INCHES = 0.19

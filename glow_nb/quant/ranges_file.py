@@ -10,10 +10,10 @@ import numpy as np
 import yaml
 
 from glow_nb.errors import CalibrationError, reason_of
-from glow_nb.files import replace_file
 from glow_nb.quant.histogram import Histogram
 from glow_nb.quant.value_range import ValueRange
 from glow_nb.regular_files import read_text
+from glow_nb.replaced_files import replace_file
 from glow_nb.types import Array
 
 FORMAT = "glow_nb ranges 1"

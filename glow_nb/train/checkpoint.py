@@ -13,7 +13,7 @@ from types import UnionType
 from typing import Any
 
 from glow_nb.errors import ModelError
-from glow_nb.files import replace_file
+from glow_nb.replaced_files import replace_file
 from glow_nb.tensor_files import read_tensors, tensor_bytes
 from glow_nb.train.fitting import FitState
 from glow_nb.train.numbers import MOST_INTEGER, computed_kind

@@ -13,11 +13,11 @@ from glow_nb.arguments import as_array, as_path, truth, whole_number
 from glow_nb.backends import BackendLike
 from glow_nb.errors import FeedError, ModelError, OptionError
 from glow_nb.feeds import Feeds
-from glow_nb.files import check_writable
 from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.graph import Function
 from glow_nb.memory_report import MemoryReport
 from glow_nb.progress import tell
+from glow_nb.replaced_files import check_writable
 from glow_nb.source import Trained, as_source, shapes_of
 from glow_nb.train.batches import Batches, Data, Stream, as_batches
 from glow_nb.train.checkpoint import Checkpoint, check_weights, read_checkpoint, write_checkpoint

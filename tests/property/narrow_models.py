@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto
 
-from glow_nb.importers.onnx.tensors import code_of
+from glow_nb.importers.onnx.element_kinds import code_of
 from glow_nb.types import Array, ElementKind
 
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)

@@ -11,7 +11,7 @@ import pytest
 from onnx.reference.ops.op_cast import cast_to
 
 from glow_nb.conversion import bits_as, converted, is_small_float, saturated
-from glow_nb.importers.onnx.tensors import code_of
+from glow_nb.importers.onnx.element_kinds import code_of
 from glow_nb.types import Array, ElementKind
 from tests.unit.storage_numbers import UNFIT, codes_of, every_float16, near_boundaries
 

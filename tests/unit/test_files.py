@@ -15,6 +15,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
+from glow_nb.replaced_files import replace_file
 from glow_nb.types import Array
 
 SIZE = 1000
@@ -100,7 +101,7 @@ def test_the_file_that_a_link_leads_to_is_replaced(tmp_path: Path) -> None:
     held, link = tmp_path / "held.txt", tmp_path / "link.txt"
     held.write_text("old")
     link.symlink_to(held)
-    files.replace_file(link, lambda place: place.write_text("new"))
+    replace_file(link, lambda place: place.write_text("new"))
     assert link.is_symlink()
     assert held.read_text() == "new"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from glow_nb import temporary_files
-from glow_nb.files import check_writable, replace_file
+from glow_nb.replaced_files import check_writable, replace_file
 from glow_nb.temporary_files import temporary_beside
 from tests.interrupts import interrupted_at_each_line
 
@@ -140,7 +140,9 @@ def test_an_interrupted_writer_can_write_again(tmp_path: Path) -> None:
             kept.append(error)  # with its open files
             raise
 
-    for _ in interrupted_at_each_line(save, "glow_nb/files.py", "glow_nb/temporary_files.py"):
+    for _ in interrupted_at_each_line(
+        save, "glow_nb/files.py", "glow_nb/replaced_files.py", "glow_nb/temporary_files.py"
+    ):
         assert path.read_bytes() in (b"0", b"1")
         replace_file(path, lambda place: place.write_bytes(b"0"))
     assert path.read_bytes() == b"1"

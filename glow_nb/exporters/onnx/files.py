@@ -11,8 +11,8 @@ from onnx import numpy_helper
 
 from glow_nb.errors import MemoryLimitError
 from glow_nb.exporters.onnx.model import as_model
-from glow_nb.files import replace_file
 from glow_nb.hlir.graph import Constant, Function, State, Value
+from glow_nb.replaced_files import replace_file
 
 MAX_MESSAGE_BYTES = (1 << 31) - (1 << 24)
 """Constants of one message: protobuf's limit of 2 GiB, less 16 MiB for all else."""

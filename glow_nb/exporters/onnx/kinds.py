@@ -8,9 +8,8 @@ from functools import cache
 import onnx
 
 from glow_nb.hlir.ops.families import keeps_every_number
-from glow_nb.importers.onnx.model import NEWEST_OPSET
-from glow_nb.importers.onnx.registry import find_schema
-from glow_nb.importers.onnx.tensors import tensor_type
+from glow_nb.importers.onnx.element_kinds import tensor_type
+from glow_nb.importers.onnx.schemas import NEWEST_OPSET, find_schema
 from glow_nb.types import ElementKind
 
 

@@ -20,8 +20,8 @@ from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.hlir.save import Save
 from glow_nb.hlir.strip_quantized_types import computes_on_quantized
-from glow_nb.importers.onnx.model import NEWEST_OPSET
-from glow_nb.importers.onnx.tensors import code_of
+from glow_nb.importers.onnx.element_kinds import code_of
+from glow_nb.importers.onnx.schemas import NEWEST_OPSET
 from glow_nb.version import __version__
 
 TensorOf = Callable[[Constant | State], onnx.TensorProto]

@@ -21,7 +21,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, State, Value
 from glow_nb.hlir.save import Save
-from glow_nb.importers.onnx.tensors import code_of
+from glow_nb.importers.onnx.element_kinds import code_of
 from glow_nb.schema import operands_of
 from glow_nb.types import Array, ElementKind, TensorType
 

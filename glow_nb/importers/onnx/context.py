@@ -28,7 +28,8 @@ from glow_nb.hlir.ops import (
 from glow_nb.hlir.ops.random import Drawn
 from glow_nb.hlir.recipe import folded
 from glow_nb.importers.onnx.counting import Count, count_after
-from glow_nb.importers.onnx.tensors import Numbers, kind_of, type_name
+from glow_nb.importers.onnx.element_kinds import kind_of, type_name
+from glow_nb.importers.onnx.tensors import Numbers
 from glow_nb.importers.onnx.trace import Trace
 from glow_nb.importers.onnx.unrolling import Unrolling
 from glow_nb.importers.onnx.weight_files import StoredNumbers

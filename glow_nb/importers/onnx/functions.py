@@ -9,9 +9,9 @@ import onnx
 
 from glow_nb.errors import ModelError
 from glow_nb.hlir.graph import Value
+from glow_nb.importers.onnx.element_kinds import code_of
 from glow_nb.importers.onnx.model import Model, normal_domain
 from glow_nb.importers.onnx.node import OnnxNode
-from glow_nb.importers.onnx.tensors import code_of
 
 FunctionKey = tuple[str, str, str]
 

@@ -22,10 +22,10 @@ from glow_nb.importers.onnx.dimensions import (
     names_of_weights,
     opened_by,
 )
+from glow_nb.importers.onnx.element_kinds import kind_of
 from glow_nb.importers.onnx.graph import GraphImporter
 from glow_nb.importers.onnx.model import Model
 from glow_nb.importers.onnx.scope import Scope, output_value
-from glow_nb.importers.onnx.tensors import kind_of
 from glow_nb.types import Array, Dimensions, TensorType
 
 

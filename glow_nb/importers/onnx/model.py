@@ -13,16 +13,13 @@ from google.protobuf.message import DecodeError
 from glow_nb.errors import ModelError, UnsupportedError
 from glow_nb.importers.onnx.data_folder import DataFolder
 from glow_nb.importers.onnx.other_files import other_kind
+from glow_nb.importers.onnx.schemas import NEWEST_OPSET
 from glow_nb.importers.onnx.tensors import Numbers, Storage
 from glow_nb.importers.onnx.weight_files import WeightBytes, WeightFile
 from glow_nb.importers.onnx.wire import LARGE_BYTES, WireError, read_skeleton
 from glow_nb.memory_limit import out_of_memory
 
 ModelSource = Union[str, "os.PathLike[str]", bytes, onnx.ModelProto, "Model"]
-
-OLDEST_OPSET = 7
-NEWEST_OPSET = onnx.defs.onnx_opset_version()
-"""The default domain's opsets that rules are written for; the newest is that of ``onnx``."""
 
 
 @dataclass(frozen=True)

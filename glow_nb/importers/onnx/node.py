@@ -11,7 +11,7 @@ from onnx import AttributeProto
 
 from glow_nb.errors import ModelError
 from glow_nb.hlir.graph import Value
-from glow_nb.importers.onnx.tensors import tensor_type
+from glow_nb.importers.onnx.element_kinds import tensor_type
 from glow_nb.schema import closest
 
 _TYPE_FIELDS = {

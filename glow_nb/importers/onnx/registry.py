@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import TYPE_CHECKING
 
 import onnx
 
 from glow_nb.errors import UnsupportedError
 from glow_nb.hlir.graph import Value
-from glow_nb.importers.onnx.model import OLDEST_OPSET
+from glow_nb.importers.onnx.schemas import (
+    OLDEST_OPSET,
+    find_schema,
+    is_function,
+    onnx_domains,
+)
 from glow_nb.schema import RuleTable
 
 if TYPE_CHECKING:
@@ -54,41 +58,11 @@ def onnx_op(
     return register
 
 
-EARLY: dict[str, int] = {
-    "LayerNormalization": 17,
-    "MeanVarianceNormalization": 9,
-    "ThresholdedRelu": 10,
-}
-"""Operators that models use before ONNX has them, and the operator set that then defines them.
-
-Runtimes knew them before, and exporters wrote them.
-"""
-
-
 def find_rule(domain: str, name: str, opset: int) -> Rule | None:
     """Return the newest rule for an operator that holds in *opset*."""
     versions: Mapping[int, Rule] = RULES.get((domain, name), {})
     fitting = [since for since in versions if since <= opset]
     return versions[max(fitting)] if fitting else None
-
-
-@cache
-def onnx_domains() -> frozenset[str]:
-    """Return the domains of operators that ONNX itself defines."""
-    return frozenset(schema.domain for schema in onnx.defs.get_all_schemas())
-
-
-@cache
-def find_schema(domain: str, name: str, opset: int) -> onnx.defs.OpSchema | None:
-    """Return the definition of an operator in *opset*, None if ONNX has none there.
-
-    The first definition of operators that are EARLY holds in all operator sets before it.
-    """
-    opset = max(opset, EARLY.get(name, 0)) if not domain else opset
-    try:
-        return onnx.defs.get_schema(name, opset, domain)
-    except onnx.defs.SchemaError:
-        return None
 
 
 def require_unchanged(schema: onnx.defs.OpSchema) -> None:
@@ -112,11 +86,6 @@ def as_standard(
     proto.op_type = op
     changed = dataclasses.replace(node, proto=proto, schema=schema, opset=opset, inputs=inputs)
     return rule(ctx, changed)
-
-
-def is_function(schema: onnx.defs.OpSchema) -> bool:
-    """Return whether ONNX defines an operator by a graph of others."""
-    return bool(schema.has_function or schema.has_context_dependent_function)
 
 
 def find_import(

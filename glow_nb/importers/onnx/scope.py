@@ -9,7 +9,7 @@ import onnx
 
 from glow_nb.errors import ModelError
 from glow_nb.hlir.graph import Value
-from glow_nb.importers.onnx.tensors import kind_of
+from glow_nb.importers.onnx.element_kinds import kind_of
 from glow_nb.schema import closest
 
 

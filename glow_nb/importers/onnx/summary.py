@@ -9,8 +9,8 @@ from math import prod
 
 import onnx
 
+from glow_nb.importers.onnx.element_kinds import kind_of
 from glow_nb.importers.onnx.model import Model, normal_domain
-from glow_nb.importers.onnx.tensors import kind_of
 
 
 @dataclass(frozen=True)

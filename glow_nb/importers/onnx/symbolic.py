@@ -23,10 +23,10 @@ from glow_nb.importers.onnx.dimensions import (
     symbol_sizes,
     with_sizes,
 )
+from glow_nb.importers.onnx.element_kinds import kind_of
 from glow_nb.importers.onnx.importer import Importer
 from glow_nb.importers.onnx.model import Model, load_model
 from glow_nb.importers.onnx.summary import Summary, summary_of
-from glow_nb.importers.onnx.tensors import kind_of
 from glow_nb.importers.onnx.unsupported import UntakenBranch
 from glow_nb.types import Array, Dimensions, SymbolicType
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from glow_nb.arguments import as_path
-from glow_nb.files import replace_file
+from glow_nb.replaced_files import replace_file
 
 if TYPE_CHECKING:
     from glow_nb.runtime.hosting.dataflow import Dataflow

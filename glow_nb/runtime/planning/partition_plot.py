@@ -16,8 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from glow_nb.files import replace_file
 from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK, PALETTE, REST
+from glow_nb.replaced_files import replace_file
 from glow_nb.runtime.planning.partitioning import Partitioning
 from glow_nb.runtime.planning.timing import TimedPart, begins_of, memory_bytes, timed_parts
 from glow_nb.text import format_name

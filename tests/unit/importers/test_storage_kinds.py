@@ -17,7 +17,8 @@ from glow_nb.files import load_constants, load_text, save_text
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Constant, Function
 from glow_nb.importers.onnx import import_onnx
-from glow_nb.importers.onnx.tensors import Storage, code_of, to_array
+from glow_nb.importers.onnx.element_kinds import code_of
+from glow_nb.importers.onnx.tensors import Storage, to_array
 from glow_nb.types import Array, ElementKind
 from tests.unit.storage_numbers import codes_of, near_boundaries
 

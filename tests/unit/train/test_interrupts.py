@@ -26,6 +26,7 @@ FILES = (
     "glow_nb/train/checkpoint.py",
     "glow_nb/claims.py",
     "glow_nb/files.py",
+    "glow_nb/replaced_files.py",
     "glow_nb/network.py",
     "glow_nb/state_store.py",
 )

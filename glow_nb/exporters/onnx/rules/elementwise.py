@@ -8,7 +8,7 @@ from glow_nb.exporters.onnx.writer import Writer
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.rewrite import Replacement, Rewriter
-from glow_nb.importers.onnx.tensors import code_of
+from glow_nb.importers.onnx.element_kinds import code_of
 from glow_nb.types import ElementKind
 
 NAMES: dict[type[Node], str] = {

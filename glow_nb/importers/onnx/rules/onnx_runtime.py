@@ -16,12 +16,12 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.known import array_of
 from glow_nb.importers.onnx.context import Context
-from glow_nb.importers.onnx.model import NEWEST_OPSET, OLDEST_OPSET
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import as_standard, onnx_op
 from glow_nb.importers.onnx.rules.matrix import matrix_product
 from glow_nb.importers.onnx.rules.pooling import average_of, global_average_of
 from glow_nb.importers.onnx.rules.quantization import dequantized, fixed, quantized
+from glow_nb.importers.onnx.schemas import NEWEST_OPSET, OLDEST_OPSET
 from glow_nb.types import ElementKind
 
 DOMAIN = "com.microsoft"
