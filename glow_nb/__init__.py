@@ -50,6 +50,7 @@ __all__ = [
     "ParseError",
     "PartitionError",
     "PassError",
+    "Pipeline",
     "Placeholder",
     "RefusedError",
     "Repeat",

@@ -10,10 +10,9 @@ import warnings
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Never, Union
+from typing import TYPE_CHECKING, Union
 
 from glow_nb import compiler, pipelines
-from glow_nb.ablation import check_names
 from glow_nb.arguments import (
     MOST_THREADS,
     Constants,
@@ -24,7 +23,7 @@ from glow_nb.arguments import (
     described,
     whole_number,
 )
-from glow_nb.backends import Backend, BackendLike, VariantBackend, Winograd, backend_named
+from glow_nb.backends import Backend, BackendLike, VariantBackend, backend_named, option_names
 from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.defaults import Defaults
@@ -35,21 +34,21 @@ from glow_nb.freed_memory import return_freed_memory
 from glow_nb.habits import refuse_arguments
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
-from glow_nb.hlir.optimize import GRAPH_PASSES
+from glow_nb.llir.allocate import Allocator
 from glow_nb.llir.program import Program
 from glow_nb.memory_limit import require_memory, within_memory
 from glow_nb.module_network import ModuleNetwork
 from glow_nb.network import CompiledNetwork, Network
+from glow_nb.ordering import Scheduler
 from glow_nb.passes import (
+    Entries,
     Observer,
     PassRun,
-    Pipeline,
     check_observer,
     finish,
     observed,
     tell,
 )
-from glow_nb.program_passes import PROGRAM_PASSES
 from glow_nb.progress import report, shown
 from glow_nb.state_store import StateStore
 from glow_nb.text import format_name
@@ -199,15 +198,15 @@ def compile(
     threads: int | None = None,
     shapes: Shapes | None = None,
     constants: Constants | None = None,
-    winograd: Winograd | None = None,
-    tune: bool | None = None,
     max_variants: int = MAX_VARIANTS,
-    pipeline: Pipeline = pipelines.INFERENCE,
-    program_pipeline: Pipeline | None = None,
+    pipeline: Entries = pipelines.INFERENCE,
+    program_pipeline: Entries | None = None,
     without: Collection[str] = (),
+    scheduler: Scheduler | None = None,
+    allocator: Allocator | None = None,
     observer: Observer | None = None,
     state: StateStore | None = None,
-    **others: Never,
+    **options: object,
 ) -> Network:
     """Compile a neural network for this machine.
 
@@ -226,27 +225,27 @@ def compile(
             inputs of the network: needed where a shape is computed from their numbers. Initializers
             that the model lists as inputs, too, get these numbers in place of their own; without
             that they are constants, which feeds may replace, see :attr:`glow_nb.Network.defaults`.
-        winograd: Short for ``backend=Cpu(winograd=...)``, see :class:`glow_nb.Cpu`. Other backends
-            have but one way and ignore it.
-        tune: Short for ``backend=Cpu(tune=...)``; other backends ignore it.
         max_variants: For how many sets of sizes a network with open sizes is kept compiled. Those
             used least recently are dropped; a run that is in progress ends as it should.
         pipeline: Graph passes, run before and after lowering. Behind them the backend runs its own,
-            whatever *pipeline* is. Those of the cpu backend are ``pack_dequantizing_products``,
-            ``columns_to_rows``, ``select_packed_operators``, ``select_gradient_kernels``,
-            ``pack_recurrences``, ``split_attention``, ``multiply_by_reciprocals``, and once more
-            ``sink_transposes``, ``sink_reshapes``, ``split_reductions``, ``hoist_reshapes``,
-            ``fold_constants``, ``eliminate_noops``, ``eliminate_common_nodes`` and
-            ``eliminate_dead_nodes``.
+            whatever *pipeline* is; :attr:`glow_nb.Network.pipeline` shows all that ran.
         program_pipeline: Instruction passes, run before allocation; those of the backend by
             default, which are :data:`glow_nb.INSTRUCTIONS` for those that come with glow_nb.
-        without: Names of passes that are left out of all of these, to see what they do:
-            ``without=("fold_constants",)``. Without ``select_packed_operators``, which finds
-            kernels for convolutions, the cpu backend refuses networks that have some.
+        without: Names of passes that are left out of all of these, wherever they stand, to see what
+            they do: ``without=("fold_constants",)``. A pass without which the backend cannot run
+            networks is refused; the error says why.
+        scheduler: Orders nodes, and the instructions made of them, in place of the compiler's own.
+            It is given a :class:`glow_nb.steps.Steps` (what each step reads, writes and must come
+            behind) and returns the numbers of the steps in their new order, which is checked.
+        allocator: Places activations in the arena, in place of the compiler's own. It is given a
+            sequence of :class:`glow_nb.llir.allocate.LiveRange` and returns an offset in bytes for
+            each, a multiple of 64. That no two overlap is checked.
         observer: Called after every step, in order; see :mod:`glow_nb.observers`.
         state: What to keep states in: give that of another network, ``net.state``, and both work on
             the same ones. States that it does not hold yet are added. By default it is a new one.
-        others: Nothing; the error about an argument of another runtime says what is meant here.
+        options: Options of the backend, short for an object of them: ``tune=True`` for
+            ``backend=glow_nb.Cpu(tune=True)``. Backends that do not have an option ignore it. The
+            error about an argument of another runtime says what is meant here.
 
     Returns:
         A network whose ``run`` takes and gives arrays.
@@ -259,22 +258,28 @@ def compile(
         StateError: *state* holds one of the name of another type.
         MemoryLimitError: A run needs more memory than this process may have.
     """
-    refuse_arguments("compile", others, list(inspect.signature(compile).parameters)[:-1])
+    known = (*list(inspect.signature(compile).parameters)[:-1], *option_names())
+    refuse_arguments("compile", options.keys() - known, known)
     cores = as_threads(threads)
     if observer is not None:
         check_observer(observer)
-    GRAPH_PASSES.check(pipeline)
-    if program_pipeline is not None:
-        PROGRAM_PASSES.check(program_pipeline)
     limit = whole_number("max_variants", max_variants, 1)
     if state is not None and not isinstance(state, StateStore):
         raise OptionError(f"state={described(state)}: give the state of another network, net.state")
     stopwatch = Stopwatch()
-    chosen = backend_named(backend, threads=cores, winograd=winograd, tune=tune)
+    chosen = backend_named(backend, threads=cores, options=options)
     stopwatch.lap("backend")
     bound, fixed = as_shapes(shapes) or {}, as_constants(constants)
-    omitted = _omitted(without, chosen, pipeline, program_pipeline)
-    build = _Build(chosen, cores, pipeline, program_pipeline, observer, state, omitted)
+    order = partial(
+        compiler.order_for,
+        pipeline=pipeline,
+        program_pipeline=program_pipeline,
+        without=without,
+        scheduler=scheduler,
+        allocator=allocator,
+    )
+    order(chosen)  # which checks all of it, before sizes are known
+    build = _Build(chosen, cores, order, observer, state)
     work = f"compiling {_called(graph)}"
     with shown(work):
         with within_memory("import"):
@@ -287,18 +292,10 @@ def compile(
             tell(observer, PassRun(step, loaded, loaded, stopwatch.seconds[step]))
         if isinstance(loaded, Module):
             return _compile_module(loaded, build)
+        if isinstance(loaded, Program):
+            order(chosen).of(loaded).whole.checked(without)  # no passes run on a program
         open_network = partial(_open_network, build=build, limit=limit, work=work)
         return build(loaded, defaults=_defaults(source, bound, fixed, open_network))
-
-
-def _omitted(
-    names: Collection[str], backend: Backend, pipeline: Pipeline, program_pipeline: Pipeline | None
-) -> frozenset[str]:
-    """Return the *names* of passes to leave out; raise OptionError for what would not run."""
-    if not names:
-        return frozenset()
-    order = compiler.graph_order(backend, pipeline)
-    return check_names(names, order + compiler.program_order(backend, program_pipeline))
 
 
 def _called(graph: Graph) -> str:
@@ -314,11 +311,9 @@ class _Build:
 
     backend: Backend
     threads: int
-    pipeline: Pipeline
-    program_pipeline: Pipeline | None
+    order: Callable[[Backend], compiler.Order]
     observer: Observer | None
     state: StateStore | None
-    without: frozenset[str]
 
     def for_variants(self) -> _Build:
         """Return what makes several networks of one model, which share their weights."""
@@ -335,25 +330,28 @@ class _Build:
         if self.state is not None:
             self.state.add(known.state)
         state = StateStore(known.state) if self.state is None else self.state
+        order = self.order(self.backend)
         if isinstance(known, Program):
+            order = order.of(known)
             made = compiler.compile_program(
-                known, self.backend, threads=self.threads, observer=self.observer
+                known, self.backend, threads=self.threads, order=order, observer=self.observer
             )
         else:
             made = compiler.compile_function(
-                known,
-                self.backend,
-                threads=self.threads,
-                pipeline=self.pipeline,
-                program_pipeline=self.program_pipeline,
-                without=self.without,
-                observer=self.observer,
+                known, self.backend, threads=self.threads, order=order, observer=self.observer
             )
         state.add(made.program.state)  # a pass may have brought some
         observed("free_memory", _return_freed_memory, made.program, self.observer)
         finish(self.observer)
         return CompiledNetwork(
-            made.program, made.executable, made.function, self.threads, sizes, state, defaults
+            made.program,
+            made.executable,
+            made.function,
+            self.threads,
+            sizes,
+            state,
+            defaults,
+            order.whole,
         )
 
 
@@ -371,7 +369,8 @@ def _open_network(model: SymbolicModel, build: _Build, limit: int, work: str) ->
 
     # An observer sees the steps of one compilation after those of another.
     in_turn = observer is not None
-    return DynamicNetwork(model, build_for, max_variants=limit, in_turn=in_turn)
+    pipeline = build.order(build.backend).whole
+    return DynamicNetwork(model, build_for, max_variants=limit, in_turn=in_turn, pipeline=pipeline)
 
 
 def _defaults(

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from glow_nb import pipelines
-from glow_nb.ablation import left_out
 from glow_nb.backends.backend import Backend, CompiledInSteps, Executable
 from glow_nb.backends.held_weights import share_weights
 from glow_nb.driver import run_to
@@ -17,9 +16,12 @@ from glow_nb.foreign import foreign
 from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.optimize import GRAPH_PASSES
+from glow_nb.llir.allocate import Allocator
 from glow_nb.llir.program import Buffer, Program
 from glow_nb.memory_limit import require_memory, within_memory
-from glow_nb.passes import Observer, PassRun, Pipeline, Step, tell
+from glow_nb.ordering import Scheduler
+from glow_nb.passes import COMPILER, Entries, Observer, PassRun, Step, owned, tell
+from glow_nb.pipelines import Pipeline, left_out
 from glow_nb.program_passes import PROGRAM_PASSES
 
 
@@ -38,27 +40,82 @@ class Compilation:
     executable: Executable
 
 
-PLACEMENT: Pipeline = ("allocate", "check_placement")
+PLACEMENT: Entries = ("allocate", "check_placement")
 """What remains to be done to a program that is given as it is."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """All that is done to a graph, in order.
+
+    Attributes:
+        graph: From the graph as imported to the one that instructions are generated from.
+        program: From there to a program whose memory is placed, the check of it last.
+        backend: The steps that the backend names its own; they change no IR.
+    """
+
+    graph: Pipeline
+    program: Pipeline
+    backend: Pipeline = Pipeline()  # noqa: RUF009 - a tuple
+
+    @property
+    def whole(self) -> Pipeline:
+        """All of it: what ``net.pipeline`` shows."""
+        return Pipeline((*self.graph, *self.program, *self.backend))
+
+    def of(self, program: Program) -> Order:
+        """Return what is left to do to a *program* that is given as it is."""
+        allocation, check = self.program.steps[-2:]
+        is_placed = program.arena is not None and not allocation.options
+        left = Pipeline((check,) if is_placed else (allocation, check))
+        return Order(Pipeline(), left, self.backend)
+
+
+def order_for(
+    backend: Backend,
+    *,
+    pipeline: Entries = pipelines.INFERENCE,
+    program_pipeline: Entries | None = None,
+    without: Collection[str] = (),
+    scheduler: Scheduler | None = None,
+    allocator: Allocator | None = None,
+) -> Order:
+    """Return all that *backend* is compiled for by, as :func:`glow_nb.compile` describes it.
+
+    Raises:
+        OptionError: A pipeline names what is no pass, or *without* what would not run, or what
+            cannot be left out.
+    """
+    graph = graph_order(backend, pipeline)
+    program = program_order(backend, program_pipeline, scheduler=scheduler, allocator=allocator)
+    with code_of(backend, "compile_steps"):
+        made = backend.compile_steps.items()
+        own = [Step(name, owner=backend.name, does=does) for name, does in made]
+    left = Pipeline((*graph, *program)).checked(without)
+    return Order(Pipeline(left_out(graph, left)), Pipeline(left_out(program, left)), Pipeline(own))
 
 
 def graph_order(
     backend: Backend,
-    pipeline: Pipeline = pipelines.INFERENCE,
+    pipeline: Entries = pipelines.INFERENCE,
     without: Collection[str] = (),
 ) -> Pipeline:
     """Return what is done to a graph: *pipeline* before and after lowering, then the backend's.
 
-    Entries of *pipeline* that are to be the last come behind that. Passes called *without* are left
+    The backend may have passes right before lowering, too. Entries of *pipeline* that are to be the
+    last come behind all of these. Passes called *without* are left
     out everywhere.
     """
     GRAPH_PASSES.check(pipeline)
     last = tuple(entry for entry in pipeline if isinstance(entry, Step) and entry.is_last)
     pipeline = tuple(entry for entry in pipeline if entry not in last)
-    lowering = Step("lower", {"should_lower": partial(_should_lower, backend)})
+    lowering = Step("lower", {"should_lower": partial(_should_lower, backend)}, owner=COMPILER)
     with code_of(backend, "graph_pipeline"):
-        own = backend.graph_pipeline
-    return left_out(("verify", *pipeline, lowering, *pipeline, *own, *last), without)
+        early = owned(backend.early_pipeline, backend.name)
+        own = owned(backend.graph_pipeline, backend.name)
+    verification = Step("verify", owner=COMPILER)
+    whole = (verification, *pipeline, *early, lowering, *pipeline, *own, *last)
+    return Pipeline(left_out(whole, without))
 
 
 def _should_lower(backend: Backend, node: Node) -> bool:
@@ -72,36 +129,42 @@ def code_of(backend: Backend, what: str) -> foreign:
 
 
 def program_order(
-    backend: Backend, pipeline: Pipeline | None = None, without: Collection[str] = ()
+    backend: Backend,
+    pipeline: Entries | None = None,
+    without: Collection[str] = (),
+    *,
+    scheduler: Scheduler | None = None,
+    allocator: Allocator | None = None,
 ) -> Pipeline:
     """Return how a lowered graph becomes a program whose memory is placed.
 
     The passes are those of *pipeline*, by default the backend's, and know what its kernels can do.
-    Those called *without* are left out.
+    Those called *without* are left out. *scheduler* orders nodes, and instructions in the passes
+    that have an option of this name; *allocator* places buffers.
     """
     with code_of(backend, "program_pipeline and traits"):
         passes = backend.program_pipeline if pipeline is None else pipeline
         traits = backend.traits
-    passes = PROGRAM_PASSES.with_options(passes, {"traits": traits})
-    return ("schedule", "generate", *left_out(passes, without), *PLACEMENT)
-
-
-def order_from(
-    ir: Function | Program,
-    backend: Backend,
-    pipeline: Pipeline = pipelines.INFERENCE,
-    program_pipeline: Pipeline | None = None,
-) -> Pipeline:
-    """Return all steps from *ir* to a program whose memory is placed, the check of it last."""
-    if isinstance(ir, Program):
-        return PLACEMENT[1:] if ir.arena else PLACEMENT
-    return graph_order(backend, pipeline) + program_order(backend, program_pipeline)
+    scheduling = {} if scheduler is None else {"scheduler": scheduler}
+    placing = {} if allocator is None else {"allocator": allocator}
+    passes = PROGRAM_PASSES.with_options(passes, {"traits": traits, **scheduling})
+    if pipeline is None:
+        passes = owned(passes, backend.name)
+    return Pipeline(
+        (
+            Step("schedule", scheduling, owner=COMPILER),
+            Step("generate", owner=COMPILER),
+            *left_out(passes, without),
+            Step("allocate", placing, owner=COMPILER),
+            Step("check_placement", owner=COMPILER),
+        )
+    )
 
 
 def optimize(
     function: Function,
     *,
-    pipeline: Pipeline = pipelines.INFERENCE,
+    pipeline: Entries = pipelines.INFERENCE,
     observer: Observer | None = None,
 ) -> Function:
     """Return *function* after the graph passes of *pipeline*.
@@ -117,7 +180,7 @@ def lower_for(
     function: Function,
     backend: Backend,
     *,
-    pipeline: Pipeline = pipelines.INFERENCE,
+    pipeline: Entries = pipelines.INFERENCE,
     without: Collection[str] = (),
     observer: Observer | None = None,
 ) -> Function:
@@ -132,7 +195,7 @@ def build_program(
     function: Function,
     backend: Backend,
     *,
-    pipeline: Pipeline | None = None,
+    pipeline: Entries | None = None,
     without: Collection[str] = (),
     observer: Observer | None = None,
 ) -> Program:
@@ -148,24 +211,27 @@ def compile_function(
     backend: Backend,
     *,
     threads: int,
-    pipeline: Pipeline = pipelines.INFERENCE,
-    program_pipeline: Pipeline | None = None,
-    without: Collection[str] = (),
+    order: Order | None = None,
     observer: Observer | None = None,
 ) -> Compilation:
-    """Compile a graph: all of its order, then those of its program, then the backend's code."""
-    lowered = lower_for(function, backend, pipeline=pipeline, without=without, observer=observer)
-    program = build_program(
-        lowered, backend, pipeline=program_pipeline, without=without, observer=observer
-    )
+    """Compile a graph: all of *order*, by default that of *backend*, then the backend's code."""
+    order = order or order_for(backend)
+    lowered = run_to(Function, function, order.graph, observer)
+    program = run_to(Program, lowered, order.program, observer)
     return make_compilation(lowered, program, backend, threads=threads, observer=observer)
 
 
 def compile_program(
-    program: Program, backend: Backend, *, threads: int, observer: Observer | None = None
+    program: Program,
+    backend: Backend,
+    *,
+    threads: int,
+    order: Order | None = None,
+    observer: Observer | None = None,
 ) -> Compilation:
-    """Compile a program that is given as it is; it is allocated if it was not."""
-    placed = run_to(Program, program, order_from(program, backend), observer)
+    """Compile a program that is given as it is; by default, it is allocated if it was not."""
+    order = order or order_for(backend).of(program)
+    placed = run_to(Program, program, order.program, observer)
     return make_compilation(None, placed, backend, threads=threads, observer=observer)
 
 

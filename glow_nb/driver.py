@@ -31,15 +31,17 @@ from glow_nb.llir.program import Program
 from glow_nb.llir.traits import Traits
 from glow_nb.llir.verify import verify as verify_program
 from glow_nb.passes import (
+    DESCRIPTIONS,
+    Entries,
     Entry,
     Observer,
     PassRegistry,
     PassRun,
-    Pipeline,
     Repeat,
     Step,
     as_step,
     check_options,
+    first_line,
     name_of_step,
     observed,
     step_names,
@@ -76,6 +78,7 @@ def verify(ir: IR) -> IR:
 
 
 def _check_placement(program: Program) -> Program:
+    """Prove that no two activations of a program overlap while both are needed."""
     check_placement(program)
     return program
 
@@ -93,8 +96,10 @@ STEPS: dict[str, CompilerStep] = {
 
 The compiler itself never differentiates."""
 
+DESCRIPTIONS.update({name: first_line(step.run) for name, step in STEPS.items()})
 
-def run(ir: IR, order: Pipeline, observer: Observer | None = None) -> IR:
+
+def run(ir: IR, order: Entries, observer: Observer | None = None) -> IR:
     """Return *ir* after all that *order* names, telling *observer* of each step and pass.
 
     A program whose memory is placed loses its placement to the first pass that changes it, since
@@ -114,7 +119,7 @@ def run(ir: IR, order: Pipeline, observer: Observer | None = None) -> IR:
     return ir
 
 
-def with_traits(order: Pipeline, traits: Traits) -> Pipeline:
+def with_traits(order: Entries, traits: Traits) -> Entries:
     """Return *order* with *traits* given to each instruction pass that stands there by its name.
 
     Functions, and passes within a Repeat, stay as they are.
@@ -131,14 +136,14 @@ def with_traits(order: Pipeline, traits: Traits) -> Pipeline:
 L = TypeVar("L", Function, Program)
 
 
-def run_to(level: type[L], ir: IR, order: Pipeline, observer: Observer | None = None) -> L:
+def run_to(level: type[L], ir: IR, order: Entries, observer: Observer | None = None) -> L:
     """Do what :func:`run` does with an *order* that is known to end on *level*."""
     made = run(ir, order, observer)
     assert isinstance(made, level), f"{order} makes no {level.__name__}"
     return made
 
 
-def runs_of(step: str, ir: IR, order: Pipeline) -> list[PassRun]:
+def runs_of(step: str, ir: IR, order: Entries) -> list[PassRun]:
     """Return every run of *step* when *order* runs on *ir*; what comes after the last is left out.
 
     Raises:
@@ -157,7 +162,7 @@ def runs_of(step: str, ir: IR, order: Pipeline) -> list[PassRun]:
     return runs
 
 
-def check(level: Level, order: Pipeline) -> None:
+def check(level: Level, order: Entries) -> None:
     """Raise OptionError unless *order* can run on IR of *level*; nothing runs."""
     for entry in order:
         name = name_of_step(entry)
@@ -203,7 +208,7 @@ def _run_step(ir: IR, entry: Step | str, observer: Observer | None) -> IR:
         return observed(name, step, ir, observer)
 
 
-def _run_passes(ir: IR, pipeline: Pipeline, observer: Observer | None) -> IR:
+def _run_passes(ir: IR, pipeline: Entries, observer: Observer | None) -> IR:
     if isinstance(ir, Function):
         return GRAPH_PASSES.run(ir, pipeline, observer)
     unplaced = dataclasses.replace(ir, arena=None) if ir.arena else ir

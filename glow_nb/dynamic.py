@@ -18,6 +18,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.memory_report import MemoryReport
 from glow_nb.network import CompiledNetwork, Network
+from glow_nb.pipelines import Pipeline
 from glow_nb.size_advice import SizeAdvice
 from glow_nb.state_store import StateStore
 from glow_nb.types import Array, SymbolicType
@@ -81,10 +82,12 @@ class DynamicNetwork(Network):
         *,
         max_variants: int = MAX_VARIANTS,
         in_turn: bool = False,
+        pipeline: Pipeline | None = None,
     ) -> None:
         """Take the model, and the function that compiles it for the shapes of all inputs.
 
-        That takes arrays, too, which are constants in the place of defaults.
+        That takes arrays, too, which are constants in the place of defaults, and compiles by
+        *pipeline*.
 
         If *in_turn*, one set of sizes is compiled after the other, unless a pass or an observer
         asks for another one on the way.
@@ -94,6 +97,7 @@ class DynamicNetwork(Network):
         self._variants: VariantCache[Hashable, CompiledNetwork] = VariantCache(
             max_variants, in_turn=in_turn
         )
+        self._pipeline = Pipeline() if pipeline is None else pipeline
         self._background = Background()
         self._advice = SizeAdvice(max_variants)
 
@@ -255,6 +259,11 @@ class DynamicNetwork(Network):
     @override
     def memory(self) -> MemoryReport:
         return self._last("memory").memory
+
+    @property
+    @override
+    def pipeline(self) -> Pipeline:
+        return self._pipeline
 
     @property
     @override

@@ -13,6 +13,7 @@ from glow_nb.errors import OptionError
 from glow_nb.feeds import Feeds
 from glow_nb.memory_report import MemoryReport
 from glow_nb.network import CompiledNetwork, Network
+from glow_nb.pipelines import Pipeline
 from glow_nb.state_store import StateStore
 from glow_nb.table import html_text
 from glow_nb.text import format_name
@@ -103,6 +104,11 @@ class ModuleNetwork(Network):
     @override
     def memory(self) -> MemoryReport:
         self._choose("memory")
+
+    @property
+    @override
+    def pipeline(self) -> Pipeline:
+        return next(iter(self._functions.values())).pipeline
 
     @property
     @override

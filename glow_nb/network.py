@@ -23,6 +23,7 @@ from glow_nb.llir.program import Program
 from glow_nb.memory_limit import out_of_memory, within_memory
 from glow_nb.memory_report import MemoryReport, report_memory
 from glow_nb.outputs import Outputs
+from glow_nb.pipelines import Pipeline
 from glow_nb.schema import closest, listed
 from glow_nb.state_files import load_state, save_state
 from glow_nb.state_store import StateStore
@@ -142,6 +143,14 @@ class Network(ABC):
 
     @property
     @abstractmethod
+    def pipeline(self) -> Pipeline:
+        """Each step and pass that the network was compiled by, in order, those of the backend, too.
+
+        Printed as a table of their names and of what they do.
+        """
+
+    @property
+    @abstractmethod
     def kernels(self) -> KernelList:
         """What was generated for each instruction, and of which nodes, in execution order."""
 
@@ -203,15 +212,18 @@ class CompiledNetwork(Network):
         sizes: str = "",
         state: StateStore | None = None,
         defaults: Defaults[Network] | None = None,
+        pipeline: Pipeline | None = None,
     ) -> None:
         """Wrap what the compiler made; users call :func:`glow_nb.compile` instead.
 
         Of a network that leaves sizes open, *sizes* says which it was compiled for. Its runs are on
-        *state*, by default one of its own. *defaults* takes feeds in place of constants.
+        *state*, by default one of its own. *defaults* takes feeds in place of constants. It was
+        compiled by *pipeline*.
         """
         self._defaults = Defaults({}, lambda: self) if defaults is None else defaults
         self._state = StateStore(program.state) if state is None else state
         self._program, self._function, self._threads = program, function, threads
+        self._pipeline = Pipeline() if pipeline is None else pipeline
         self.sizes = sizes
         self._executable = executable
         self._run = self._run_of(executable)
@@ -289,6 +301,11 @@ class CompiledNetwork(Network):
     def memory(self) -> MemoryReport:
         """What the network needs in memory."""
         return report_memory(self.program, self._executable, self.sizes)
+
+    @property
+    @override
+    def pipeline(self) -> Pipeline:
+        return self._pipeline
 
     @property
     @override

@@ -175,7 +175,7 @@ def _step_name(step: str | Pass[Any]) -> str:
     known = {*STEP_NAMES, *GRAPH_PASSES.passes, *PROGRAM_PASSES.passes}
     if step not in known:
         for backend in BACKENDS:  # whose passes are registered when it is first asked for
-            backend_named(backend)
+            known |= backend_named(backend).compile_steps.keys()
         known |= {*GRAPH_PASSES.passes, *PROGRAM_PASSES.passes}
     if step not in known:
         raise OptionError(

@@ -21,6 +21,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import NamedTuple
 
+import numpy as np
+
+from glow_nb.arguments import described
+from glow_nb.errors import OptionError
+from glow_nb.foreign import name_of
 from glow_nb.steps import Order, Steps, Stretch, stretches_of
 
 PEAK_WORK = 40_000
@@ -44,6 +49,9 @@ many steps that follow each other, each of which begins half of that later."""
 
 MOST_FOUND = 4000
 """Stretches whose best orders are remembered: parts of one network have most of them in common."""
+
+Scheduler = Callable[[Steps], Sequence[int]]
+"""Orders steps: returns their numbers, each once and behind those that must come before it."""
 
 Cost = tuple[int, int]
 """The peak and the distance of an order."""
@@ -69,6 +77,33 @@ def best_order(steps: Steps) -> list[int]:
         found = [_improved(s, (s.given, order), highest, effort) for s, order in pairs]
     pairs = zip(stretches, found, strict=True)
     return [step for stretch, order in pairs for step in stretch.numbered(order)]
+
+
+def order_by(scheduler: Scheduler, steps: Steps, names: Sequence[str]) -> list[int]:
+    """Return the order that *scheduler* finds for *steps*, which errors call by *names*.
+
+    Raises:
+        OptionError: It returns no order of all steps, or one that is not allowed.
+    """
+    subject = f"scheduler {name_of(scheduler)!r}"
+    order = scheduler(steps)
+    if not isinstance(order, Sequence | np.ndarray):
+        raise OptionError(f"{subject}: it returned {described(order)}; return a list of numbers")
+    found = [int(step) for step in order if isinstance(step, int | np.integer)]
+    if len(found) < len(order) or sorted(found) != list(range(len(names))):
+        raise OptionError(
+            f"{subject}: it returned {described(order)} for {len(names)} steps; return each of the "
+            f"numbers 0 to {len(names) - 1} once"
+        )
+    place = {step: index for index, step in enumerate(found)}
+    for step in found:
+        for needed in steps.before[step]:
+            if place[needed] > place[step]:
+                raise OptionError(
+                    f"{subject}: step {step} ({names[step]}) comes before step {needed} "
+                    f"({names[needed]}), which it needs; steps.before says what must come first"
+                )
+    return found
 
 
 def _work_for(peak: int) -> int:

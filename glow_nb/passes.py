@@ -7,20 +7,21 @@ function's name, its options are keyword-only parameters with defaults::
     @register_pass
     def eliminate_dead_nodes(function: Function) -> Function: ...
 
-    INFERENCE: Pipeline = (
+    INFERENCE = Pipeline((
         "fold_constants",
         Repeat(("sink_transposes", "eliminate_dead_nodes"), limit=5),
         Step("fold_batch_normalization", {"keep_shared": True}),
         my_own_pass,
-    )
+    ))
 
-A pipeline names registered passes, or has functions themselves in it. Timing, dumping, counting and
-bisecting are observers, not flags of the driver.
+A pipeline (:mod:`glow_nb.pipelines`) names registered passes, or has functions themselves in it.
+Timing, dumping, counting and bisecting are observers, not flags of the driver.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -51,11 +52,18 @@ class Step:
         options: Its keyword arguments.
         is_last: When a graph is compiled, run it once, behind the backend's own graph passes: they
             would undo it.
+        needed: Why it cannot be left out (``compile(without=...)``); empty if it can.
+        owner: Whose step it is in the order of a whole compilation: the name of a backend, or
+            "compiler"; empty if it is of a pipeline that the caller gave.
+        does: One line that says what it does; by default the first of its documentation.
     """
 
     name: str | Pass[Any]
     options: Mapping[str, Any] = field(default_factory=lambda: _NO_OPTIONS)
     is_last: bool = False
+    needed: str = ""
+    owner: str = ""
+    does: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,19 +78,18 @@ class Repeat:
 
 
 Entry = Step | Repeat | str | Pass[Any]
-Pipeline = tuple[Entry, ...]
+Entries = tuple[Entry, ...]
+"""What runs, in order; :class:`glow_nb.Pipeline` is such a tuple, too."""
 
 
 STEP_NAMES = (
     *("import", "backend", "verify", "differentiate", "lower", "schedule", "generate", "allocate"),
-    *("check_placement", "fill_constants", "generate_source", "compile_kernels", "load_code"),
-    *("compile", "share_weights", "free_memory"),
+    *("check_placement", "compile", "share_weights", "free_memory"),
 )
 """The compiler's own steps: those before, between and after the pipelines.
 
-``fill_constants`` to ``load_code`` are those of the cpu backend; of others that name none of their
-own, ``compile`` is all. Only those from ``differentiate``, which runs where it is asked for, to
-``allocate`` change the IR.
+A backend may name steps of its own in place of ``compile`` (``Backend.compile_steps``). Only those
+from ``differentiate``, which runs where it is asked for, to ``allocate`` change the IR.
 """
 
 
@@ -208,9 +215,10 @@ class PassRegistry(Generic[IR]):
                 raise DefinitionError(
                     f"{subject}: option {option.name!r} must be keyword-only with a default"
                 )
+        DESCRIPTIONS[run.__name__] = first_line(run)
         return self.passes.add(run.__name__, run)
 
-    def run(self, ir: IR, pipeline: Pipeline, observer: Observer | None = None) -> IR:
+    def run(self, ir: IR, pipeline: Entries, observer: Observer | None = None) -> IR:
         """Run *pipeline* on *ir*, verifying after each pass that changed it.
 
         Raises:
@@ -222,7 +230,7 @@ class PassRegistry(Generic[IR]):
             check_observer(observer)
         return self._run_entries(ir, pipeline, observer, [])
 
-    def check(self, pipeline: Pipeline) -> None:
+    def check(self, pipeline: Entries) -> None:
         """Raise OptionError for an unknown pass or option, before anything runs."""
         if not isinstance(pipeline, tuple | list):
             raise OptionError(f"pipeline {described(pipeline)}: {self._wanted}")
@@ -234,7 +242,7 @@ class PassRegistry(Generic[IR]):
             else:
                 raise OptionError(f"pipeline entry {entry!s:.80}: {self._wanted}")
 
-    def with_options(self, pipeline: Pipeline, options: Mapping[str, Any]) -> Pipeline:
+    def with_options(self, pipeline: Entries, options: Mapping[str, Any]) -> Entries:
         """Return *pipeline* with each pass given those of *options* that it has by name.
 
         What a Step, or a ``functools.partial``, says itself stays.
@@ -276,7 +284,7 @@ class PassRegistry(Generic[IR]):
         return self.passes[step.name]
 
     def _run_entries(
-        self, ir: IR, entries: Pipeline, observer: Observer | None, done: list[str]
+        self, ir: IR, entries: Entries, observer: Observer | None, done: list[str]
     ) -> IR:
         for entry in entries:
             if isinstance(entry, Repeat):
@@ -366,6 +374,29 @@ def check_options(subject: str, run: Callable[..., Any], options: Mapping[str, A
             raise OptionError(f"{subject} needs the option {name!r}")
 
 
+DESCRIPTIONS: dict[str, str] = {}
+"""One line for each registered pass, and each step of the compiler, that says what it does."""
+
+
+def what_it_does(step: Step) -> str:
+    """Return one line that says what *step* does."""
+    if isinstance(step.name, str):
+        return step.does or DESCRIPTIONS.get(step.name, "")
+    return step.does or first_line(step.name)
+
+
+def first_line(documented: object) -> str:
+    """Return the first line of the documentation of *documented*, as plain text."""
+    plain = documented.func if isinstance(documented, partial) else documented
+    text = getattr(plain, "__doc__", None)
+    first = text.strip().partition("\n")[0] if isinstance(text, str) else ""
+    return _MARKUP.sub(lambda found: found[1] or found[2] or found[3], first)
+
+
+_MARKUP = re.compile(r"``(.+?)``|(?::\w+:)?`([^`]+)`|\*(\w+)\*")
+"""What documentation has around names."""
+
+
 def as_step(entry: Step | str | Pass[Any]) -> Step:
     """Return *entry* as a Step; one that is a name or a function has no options."""
     return entry if isinstance(entry, Step) else Step(entry)
@@ -386,7 +417,7 @@ def read_steps(text: str, source: str) -> tuple[Step, ...]:
         reader.expect(",")
 
 
-def steps_in(pipeline: Pipeline) -> list[Step]:
+def steps_in(pipeline: Entries) -> list[Step]:
     """Return the steps of *pipeline* in order, those inside of Repeats included."""
     steps: list[Step] = []
     for entry in pipeline:
@@ -394,7 +425,21 @@ def steps_in(pipeline: Pipeline) -> list[Step]:
     return steps
 
 
-def step_names(pipeline: Pipeline) -> list[str]:
+COMPILER = "compiler"
+"""The owner of steps that are neither of a pipeline nor of a backend."""
+
+
+def owned(entries: Entries, owner: str) -> Entries:
+    """Return *entries* as steps of *owner*."""
+    return tuple(
+        replace(entry, steps=owned(entry.steps, owner))
+        if isinstance(entry, Repeat)
+        else replace(as_step(entry), owner=owner)
+        for entry in entries
+    )
+
+
+def step_names(pipeline: Entries) -> list[str]:
     """Return the names of the steps of *pipeline* in order, those inside of Repeats included."""
     return [name_of_step(step) for step in steps_in(pipeline)]
 

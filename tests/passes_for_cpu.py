@@ -5,12 +5,10 @@ from __future__ import annotations
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.llir.program import Program
 from glow_nb.llir.traits import Traits
-from glow_nb.passes import Pipeline
+from glow_nb.passes import Entries
 from glow_nb.program_passes import PROGRAM_PASSES
 
 
-def run_passes(
-    program: Program, pipeline: Pipeline, traits: Traits = CPU_KERNELS.traits
-) -> Program:
+def run_passes(program: Program, pipeline: Entries, traits: Traits = CPU_KERNELS.traits) -> Program:
     """Return *program* after the passes of *pipeline*."""
     return PROGRAM_PASSES.run(program, PROGRAM_PASSES.with_options(pipeline, {"traits": traits}))

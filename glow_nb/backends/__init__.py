@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from types import MappingProxyType
 from typing import Literal
 
 from typing_extensions import get_protocol_members
 
 from glow_nb.arguments import described
 from glow_nb.backends.backend import Backend, VariantBackend
-from glow_nb.backends.cpu import Cpu, Winograd
+from glow_nb.backends.cpu import Cpu
 from glow_nb.backends.options import BackendOptions
 from glow_nb.errors import OptionError
 from glow_nb.schema import Registry
@@ -28,32 +30,35 @@ BACKENDS: Registry[str, Callable[[], Backend | BackendOptions]] = Registry("back
 BACKENDS.add("cpu", Cpu)
 BACKENDS.add("interpreter", _interpreter)
 
+_OPTIONS: tuple[type[BackendOptions], ...] = (Cpu,)
+
+
+def option_names() -> tuple[str, ...]:
+    """Return the names of the options of all backends that come with glow_nb."""
+    return tuple(field.name for kind in _OPTIONS for field in fields(kind))
+
 
 def backend_named(
-    backend: BackendLike,
-    *,
-    threads: int = 1,
-    winograd: Winograd | None = None,
-    tune: bool | None = None,
+    backend: BackendLike, *, threads: int = 1, options: Mapping[str, object] = MappingProxyType({})
 ) -> Backend:
     """Return the backend that *backend* names, for networks that *threads* cores run.
 
     Args:
         backend: A name in :data:`BACKENDS`, an options object, or a backend, taken as it is.
         threads: Cores that share the work of one run.
-        winograd: Short for ``Cpu(winograd=...)``; other backends have no use for it.
-        tune: Short for ``Cpu(tune=...)``, likewise.
+        options: Options by name, for a backend that has them and is given by its name; others have
+            no use for them. What is None is left at its default.
 
     Raises:
         OptionError: It names none, or an option has a value that it may not have or is given twice.
     """
-    given = {"winograd": winograd, "tune": tune}
-    short = {name: value for name, value in given.items() if value is not None}
-    of_cpu = Cpu(**short)  # type: ignore[arg-type]  # a wrong value is told, whatever the backend
+    given = {name: value for name, value in options.items() if value is not None}
+    made = [_with_options(kind, given) for kind in _OPTIONS]  # a wrong value is always told
     if isinstance(backend, str):
-        backend = of_cpu if backend == Cpu.name else _named(backend)
-    elif isinstance(backend, BackendOptions) and short:
-        name, value = next(iter(short.items()))
+        named = (own for own in made if own.name == backend)
+        backend = next(named, None) or _named(backend)
+    elif isinstance(backend, BackendOptions) and given:
+        name, value = next(iter(given.items()))
         raise OptionError(
             f"{name}={value!r}: backend={backend!r} has options of its own; give {name} there alone"
         )
@@ -72,6 +77,12 @@ def backend_named(
     return chosen
 
 
+def _with_options(kind: type[BackendOptions], given: Mapping[str, object]) -> BackendOptions:
+    """Return the options of *kind*, with those of the *given* ones that it has."""
+    own = {field.name for field in fields(kind)}
+    return kind(**{name: value for name, value in given.items() if name in own})
+
+
 def _named(name: str) -> Backend | BackendOptions:
     if name not in BACKENDS:
         known = f"use one of {', '.join(sorted(BACKENDS))}, which run on this processor"
@@ -87,6 +98,6 @@ __all__ = [
     "BackendOptions",
     "Cpu",
     "VariantBackend",
-    "Winograd",
     "backend_named",
+    "option_names",
 ]

@@ -18,7 +18,7 @@ from glow_nb.kernel_report import KernelReport
 from glow_nb.llir.kernel_table import KernelTable
 from glow_nb.llir.program import Program
 from glow_nb.llir.traits import Traits
-from glow_nb.passes import Pipeline, Step
+from glow_nb.passes import Entries, Step
 from glow_nb.pipelines import INSTRUCTIONS
 from glow_nb.state_store import StateStore
 from glow_nb.types import Array
@@ -182,7 +182,12 @@ class Backend(Protocol):
         return ()
 
     @property
-    def graph_pipeline(self) -> Pipeline:
+    def early_pipeline(self) -> Entries:
+        """Graph passes of this backend, run before lowering, which leaves no quantized types."""
+        return ()
+
+    @property
+    def graph_pipeline(self) -> Entries:
         """Graph passes of this backend, run after those that follow lowering.
 
         By default, operators without a kernel that these have found again are lowered again.
@@ -190,9 +195,17 @@ class Backend(Protocol):
         return (Step(lower, {"should_lower": self.should_lower}),)
 
     @property
-    def program_pipeline(self) -> Pipeline:
+    def program_pipeline(self) -> Entries:
         """Instruction passes, run before allocation unless the user gives others."""
         return INSTRUCTIONS
+
+    @property
+    def compile_steps(self) -> Mapping[str, str]:
+        """What :meth:`compile` does: its steps in order, with one line about each.
+
+        These are the names of :attr:`CompiledInSteps.compile_seconds`.
+        """
+        return {"compile": "Make the program run."}
 
     def should_lower(self, node: Node) -> bool:
         """True for an operator without a kernel.

@@ -56,7 +56,7 @@ from glow_nb.llir.program import (
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.traits import FUSES_BOTH, FUSES_EPILOGUE, KernelTraits, Traits
 from glow_nb.memory_limit import out_of_memory
-from glow_nb.passes import Pipeline
+from glow_nb.passes import Entries
 from glow_nb.schema import map_operands, operand_specs
 from glow_nb.state_store import StateStore, write_all
 from glow_nb.types import Array, TensorType
@@ -102,7 +102,7 @@ class Interpreter(Backend):
 
     @property
     @override
-    def graph_pipeline(self) -> Pipeline:
+    def graph_pipeline(self) -> Entries:
         """Nothing to lower again."""
         return ()
 

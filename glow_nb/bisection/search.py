@@ -7,7 +7,8 @@ in order: a state may be wrong between two that are right, so halving could miss
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from typing_extensions import override
@@ -15,7 +16,7 @@ from typing_extensions import override
 from glow_nb import compiler, pipelines
 from glow_nb.api import Graph, as_threads, load
 from glow_nb.arguments import Shapes
-from glow_nb.backends import Backend, BackendLike, Winograd, backend_named
+from glow_nb.backends import Backend, BackendLike, backend_named, option_names
 from glow_nb.backends.backend import StatefulExecutable
 from glow_nb.bisection.kernels import first_bad_instruction
 from glow_nb.bisection.states import (
@@ -29,12 +30,13 @@ from glow_nb.distance import largest_distance
 from glow_nb.driver import run
 from glow_nb.errors import OptionError, PassError
 from glow_nb.feeds import FeedCheck
+from glow_nb.habits import refuse_arguments
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.print import format_names
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import Bound, Instruction, Program
-from glow_nb.passes import PassRun, Pipeline
+from glow_nb.passes import Entries, PassRun
 from glow_nb.state_store import StateStore
 from glow_nb.text import format_name
 from glow_nb.types import Array
@@ -113,13 +115,13 @@ def bisect(
     backend: BackendLike = "cpu",
     threads: int | None = None,
     shapes: Shapes | None = None,
-    winograd: Winograd | None = None,
-    tune: bool | None = None,
     tolerance: float = TOLERANCE,
     keep_going: bool = False,
-    pipeline: Pipeline = pipelines.INFERENCE,
-    program_pipeline: Pipeline | None = None,
+    pipeline: Entries = pipelines.INFERENCE,
+    program_pipeline: Entries | None = None,
+    without: Collection[str] = (),
     progress: Progress | None = None,
+    **options: object,
 ) -> Bisection:
     """Return the first step of the compiler after which *graph* computes something else.
 
@@ -129,13 +131,13 @@ def bisect(
         backend: What to compile for, as for ``compile``.
         threads: Cores that share the backend's work; all by default.
         shapes: As for ``compile``.
-        winograd: Short for ``backend=Cpu(winograd=...)``.
-        tune: Short for ``backend=Cpu(tune=...)``.
         tolerance: Largest difference over the largest output that counts as rounding.
         keep_going: Try the steps after the first bad one, too.
         pipeline: Graph passes.
         program_pipeline: Instruction passes; the backend's own by default.
+        without: Passes that are left out, as for ``compile``.
         progress: Told what is tried.
+        options: Options of the backend, as for ``compile``.
 
     Raises:
         OptionError: An argument has no meaning.
@@ -144,10 +146,15 @@ def bisect(
     """
     if not 0 <= tolerance < float("inf"):
         raise OptionError(f"tolerance={tolerance!r}: give a number of at least 0")
+    known = (*list(inspect.signature(bisect).parameters)[:-1], *option_names())
+    refuse_arguments("bisect", options.keys() - known, known)
     cores = as_threads(threads)
-    chosen = backend_named(backend, threads=cores, winograd=winograd, tune=tune)
+    chosen = backend_named(backend, threads=cores, options=options)
     loaded = load(graph, shapes=shapes)
-    states, failure = _states(loaded, chosen, pipeline, program_pipeline)
+    order = compiler.order_for(
+        chosen, pipeline=pipeline, program_pipeline=program_pipeline, without=without
+    )
+    states, failure = _states(loaded, order)
     search = _Search(states, chosen, cores, tolerance, progress)
     found = search.run(named_inputs(loaded, inputs), keep_going, run_code=failure is None)
     if failure is not None and found.first_bad is None:
@@ -155,9 +162,7 @@ def bisect(
     return found
 
 
-def _states(
-    ir: State, backend: Backend, pipeline: Pipeline, program_pipeline: Pipeline | None
-) -> tuple[list[tuple[str, State]], PassError | None]:
+def _states(ir: State, order: compiler.Order) -> tuple[list[tuple[str, State]], PassError | None]:
     """Return the import and what each step made that changed something, and what went wrong."""
     states: list[tuple[str, State]] = [("import", ir)]
 
@@ -165,9 +170,11 @@ def _states(
         if run.changed:
             states.append((run.name, run.after))
 
-    *order, _ = compiler.order_from(ir, backend, pipeline, program_pipeline)
+    steps = order.of(ir) if isinstance(ir, Program) else order
     try:
-        run(ir, tuple(order), note)  # the placement is checked once its result was looked at
+        run(
+            ir, (*steps.graph, *steps.program[:-1]), note
+        )  # the placement is checked once its result was looked at
     except PassError as error:
         return states, error
     return states, None

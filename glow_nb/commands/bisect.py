@@ -20,6 +20,7 @@ from glow_nb.commands.options import (
     inputs_option,
     model_argument,
     seed_option,
+    without_option,
 )
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.errors import OptionError
@@ -68,6 +69,7 @@ OF_STEPS = ("tolerance", "keep_going", "backend", "threads")
 @inputs_option
 @seed_option
 @backend_options
+@without_option
 @binding_options
 @click.pass_context
 def bisect(
@@ -81,6 +83,7 @@ def bisect(
     seed: int,
     backend: Backend | BackendOptions,
     threads: int | None,
+    without: tuple[str, ...],
     bindings: Bindings,
 ) -> None:
     """Find the step, or quantized value, that makes MODEL wrong.
@@ -108,6 +111,7 @@ def bisect(
             tolerance=tolerance,
             keep_going=keep_going,
             pipeline=pipelines.INFERENCE,
+            without=without,
             progress=report,
         )
     console = make_console()

@@ -16,6 +16,7 @@ from glow_nb.commands.options import (
     ExampleCommand,
     backend_options,
     model_argument,
+    without_option,
 )
 from glow_nb.commands.stages import Stages
 from glow_nb.commands.wording import make_console
@@ -59,6 +60,7 @@ glow-nb diff model.onnx --pass sink_transposes --run 1"""
 @click.option("--constants", is_flag=True, help="Show the declarations of all constants.")
 @click.option("--exit-code", is_flag=True, help=f"End with {FOUND} if the pass changed anything.")
 @backend_options
+@without_option
 @binding_options
 @click.pass_context
 def diff(
@@ -71,6 +73,7 @@ def diff(
     exit_code: bool,
     backend: Backend | BackendOptions,
     threads: int | None,
+    without: tuple[str, ...],
     bindings: Bindings,
 ) -> None:
     """Show what a pass did to MODEL, each time it ran.
@@ -82,7 +85,7 @@ def diff(
     ir = load_model(model, bindings)
     if isinstance(ir, Program):
         raise OptionError(f"{model}: the file holds a program, on which no pass is run")
-    stages = Stages(ir, backend_named(backend, threads=as_threads(threads)))
+    stages = Stages(ir, backend_named(backend, threads=as_threads(threads)), without)
     stages.check("--pass", step)
     if step in ("import", "generate"):
         raise OptionError(

@@ -15,10 +15,11 @@ from glow_nb.commands.options import (
     ExampleCommand,
     backend_options,
     model_argument,
+    without_option,
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.stages import Stages
-from glow_nb.compiler import PLACEMENT, build_program, lower_for, order_from
+from glow_nb.compiler import PLACEMENT, Order, order_for
 from glow_nb.driver import IR, run
 from glow_nb.errors import OptionError
 from glow_nb.hlir.dot import print_dot
@@ -68,6 +69,7 @@ glow-nb dump model.onnx --dot | dot -Tsvg -o model.svg"""
 )
 @click.option("--dot", is_flag=True, help="Draw the graph in Graphviz' dot language.")
 @backend_options
+@without_option
 @binding_options
 def dump(
     model: Path,
@@ -78,6 +80,7 @@ def dump(
     dot: bool,
     backend: Backend | BackendOptions,
     threads: int | None,
+    without: tuple[str, ...],
     bindings: Bindings,
 ) -> None:
     """Print MODEL as the compiler sees it.
@@ -93,12 +96,13 @@ def dump(
                 "--output out"
             )
         chosen = backend_named(backend, threads=as_threads(threads))
-        _write_each(load_model(model, bindings), chosen, folder)
+        order = order_for(chosen, without=without)
+        _write_each(load_model(model, bindings), order, folder)
         return
     if level == "source":
         if after or dot:
             raise click.UsageError("--after and --dot show IR; they do not go with --level source")
-        network = compile_fixed_model(model, bindings, backend, threads)
+        network = compile_fixed_model(model, bindings, backend, threads, without=without)
         if not network.source:
             raise OptionError(
                 f"backend {backend.name!r} generates no source; use another --backend"
@@ -107,7 +111,7 @@ def dump(
         return
     ir = load_model(model, bindings)
     chosen = backend_named(backend, threads=as_threads(threads))
-    state = _state(ir, level, after, chosen)
+    state = _state(ir, level, after, chosen, without)
     if dot:
         if not isinstance(state, Function):
             raise click.UsageError("--dot draws graphs; it does not go with the level llir")
@@ -116,25 +120,30 @@ def dump(
         write_ir(state, output)
 
 
-def _write_each(ir: Function | Program, backend: Backend, folder: Path) -> None:
+def _write_each(ir: Function | Program, order: Order, folder: Path) -> None:
     """Write every state of *ir* on its way to an allocated program into *folder*."""
     if isinstance(ir, Program):
         raise OptionError(f"{ir!r}: the file holds a program, on which no pass is run")
     writer = WriteIR(folder)
-    run(ir, order_from(ir, backend), writer)
+    run(ir, (*order.graph, *order.program), writer)
     click.echo(f"wrote {count_of(len(writer.written), 'file')} to {folder}", err=True)
 
 
 def _state(
-    ir: Function | Program, level: str | None, after: str | None, backend: Backend
+    ir: Function | Program,
+    level: str | None,
+    after: str | None,
+    backend: Backend,
+    without: tuple[str, ...],
 ) -> Function | Program:
     """Return the state of *ir* that the options ask for."""
     if isinstance(ir, Program):
         return _program_state(ir, level, after)
     if after is None:
-        lowered = lower_for(ir, backend)
-        return build_program(lowered, backend) if level == "llir" else lowered
-    state = Stages(ir, backend).after(after)
+        order = order_for(backend, without=without)
+        lowered = run(ir, order.graph)
+        return run(lowered, order.program) if level == "llir" else lowered
+    state = Stages(ir, backend, without).after(after)
     found = "hlir" if isinstance(state, Function) else "llir"
     if level not in (None, found):
         raise OptionError(f"--after {after}: this step is of the level {found}, not {level}")

@@ -21,6 +21,7 @@ from glow_nb.commands.options import (
     ExampleCommand,
     backend_options,
     model_argument,
+    without_option,
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.wording import make_console, make_table, print_table
@@ -127,6 +128,7 @@ HOW_TO_SEE_MORE = "not compiled; --compile shows memory and kernels, too"
     help="Draw the arena, time by address, to this file (needs matplotlib).",
 )
 @backend_options
+@without_option
 @binding_options
 @click.pass_context
 def info(
@@ -138,6 +140,7 @@ def info(
     picture: Path | None,
     backend: Backend | BackendOptions,
     threads: int | None,
+    without: tuple[str, ...],
     bindings: Bindings,
 ) -> None:
     """Show what MODEL costs in arithmetic and memory.
@@ -156,7 +159,7 @@ def info(
         return
     network = None
     if must_compile:
-        network = glow_nb.compile(imported, backend=backend, threads=threads)
+        network = glow_nb.compile(imported, backend=backend, threads=threads, without=without)
     if picture is not None and network is not None:
         network.memory.plot(picture)
         click.echo(f"wrote {picture}", err=True)

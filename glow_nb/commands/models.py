@@ -55,6 +55,7 @@ def compile_model(
     backend: BackendLike,
     threads: int | None,
     *,
+    without: tuple[str, ...] = (),
     constants: Constants | None = None,
 ) -> Network:
     """Compile the file *model*; it is no CompiledNetwork if *bindings* leave sizes open.
@@ -67,6 +68,7 @@ def compile_model(
         glow_nb.load(str(model)) if model.suffix == SUFFIX else str(model),
         backend=backend,
         threads=threads,
+        without=without,
         shapes=bindings.shapes,
         constants={**bindings.constants(model), **(constants or {})},
     )
@@ -78,11 +80,14 @@ def compile_fixed_model(
     backend: BackendLike,
     threads: int | None,
     *,
+    without: tuple[str, ...] = (),
     constants: Constants | None = None,
 ) -> CompiledNetwork:
     """Compile the file *model*; raise OptionError if dimensions are left unbound."""
     with _hints(model):
-        network = compile_model(model, bindings, backend, threads, constants=constants)
+        network = compile_model(
+            model, bindings, backend, threads, without=without, constants=constants
+        )
     if not isinstance(network, CompiledNetwork):
         raise unbound_error(model, declared_shapes(network))
     return network

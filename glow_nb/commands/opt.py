@@ -19,7 +19,7 @@ from glow_nb.commands.outputs import OutputPath
 from glow_nb.driver import STEPS, run
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.program import Program
-from glow_nb.passes import Entry, Pipeline, Step
+from glow_nb.passes import Entries, Entry, Step
 
 EXAMPLES = """\
 glow-nb opt program.glow --passes peephole,stack_instructions
@@ -76,7 +76,7 @@ def opt(
     write_ir(made, output)
 
 
-def _with_verification(order: Pipeline) -> Pipeline:
+def _with_verification(order: Entries) -> Entries:
     """Return *order* with the IR verified first, and after each step that does not do it itself."""
     verified: list[Entry] = ["verify"]
     for entry in order:

@@ -69,6 +69,20 @@ threads_option = click.option(
     help="Cores that share the work.  [default: all that are available]",
 )
 
+
+def _names(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",")) if text else ()
+
+
+without_option = click.option(
+    "--without",
+    default="",
+    callback=_names,
+    metavar="PASS,PASS,...",
+    help="Passes that are left out wherever they stand, to see what they do. An unknown name lists "
+    "those that would run.",
+)
+
 _backend_option = click.option(
     "--backend",
     type=click.Choice(sorted(BACKENDS)),
@@ -86,7 +100,7 @@ def _is_options(backend: object) -> TypeGuard[type[BackendOptions]]:
 _FIELDS = {f.name: f for kind in BACKENDS.values() if _is_options(kind) for f in fields(kind)}
 """The options of all backends by name; each becomes a flag."""
 
-COMPILE_PARAMETERS = ("backend", "threads", *_FIELDS)
+COMPILE_PARAMETERS = ("backend", "threads", "without", *_FIELDS)
 """The parameters of a command that say how to compile."""
 
 Command = TypeVar("Command", bound=Callable[..., object])

@@ -10,7 +10,7 @@ import click
 from glow_nb.backends import Backend
 from glow_nb.compiler import graph_order, program_order
 from glow_nb.driver import with_traits
-from glow_nb.passes import Entry, Pipeline, Step, read_steps, steps_in
+from glow_nb.passes import Entries, Entry, Step, read_steps, steps_in
 from glow_nb.pipelines import INFERENCE, INSTRUCTIONS, TRAINING
 
 PIPELINES = {"INFERENCE": INFERENCE, "INSTRUCTIONS": INSTRUCTIONS, "TRAINING": TRAINING}
@@ -28,7 +28,7 @@ def passes_option(*, required: bool) -> Callable[[Any], Any]:
     )
 
 
-def read_order(text: str, backend: Backend) -> Pipeline:
+def read_order(text: str, backend: Backend) -> Entries:
     """Return what *text* names, with the options and traits that *backend* gives the steps."""
     return with_traits(tuple(_entries(text, backend)), backend.traits)
 

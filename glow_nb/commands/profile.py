@@ -21,6 +21,7 @@ from glow_nb.commands.options import (
     inputs_option,
     model_argument,
     seed_option,
+    without_option,
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.wording import make_console, make_table, print_table
@@ -90,6 +91,7 @@ glow-nb profile model.onnx --trace trace.json --roofline roofline.png"""
     help="Draw each kernel under the machine's limits (needs matplotlib).",
 )
 @backend_options
+@without_option
 @binding_options
 def profile(
     model: Path,
@@ -103,6 +105,7 @@ def profile(
     roofline: Path | None,
     backend: Backend | BackendOptions,
     threads: int | None,
+    without: tuple[str, ...],
     bindings: Bindings,
 ) -> None:
     """Show where the time of a run of MODEL goes.
@@ -116,7 +119,7 @@ def profile(
     Limits that a kernel beats are measured again, once; one that it still beats is raised to what
     was seen.
     """
-    network = compile_fixed_model(model, bindings, backend, threads)
+    network = compile_fixed_model(model, bindings, backend, threads, without=without)
     measured = measure(network, inputs, seed, runs, limits=backend.name == Cpu.name)
     if trace is not None:
         measured.save_trace(trace)

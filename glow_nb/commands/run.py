@@ -26,6 +26,7 @@ from glow_nb.commands.options import (
     backend_options,
     model_argument,
     seed_option,
+    without_option,
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.errors import UnboundInput
@@ -72,6 +73,7 @@ glow-nb run model.onnx --shape batch=8 --threads 1 --repeat 20"""
     help="Run N times; the outputs are those of the first, the time is that of all.",
 )
 @backend_options
+@without_option
 @binding_options
 def run(
     model: Path,
@@ -81,6 +83,7 @@ def run(
     repeat: int,
     backend: Backend | BackendOptions,
     threads: int | None,
+    without: tuple[str, ...],
     bindings: Bindings,
 ) -> None:
     """Run MODEL and describe its outputs.
@@ -90,7 +93,7 @@ def run(
     """
     _check_save_path(save)
     started = time.perf_counter()
-    network, feeds = _prepare(model, inputs, bindings, backend, threads)
+    network, feeds = _prepare(model, inputs, bindings, backend, threads, without)
     compiled_seconds = time.perf_counter() - started
     origin = "from file" if feeds else f"random with seed {seed}"
     rng = np.random.default_rng(seed)
@@ -119,6 +122,7 @@ def _prepare(
     bindings: Bindings,
     backend: Backend | BackendOptions,
     threads: int | None,
+    without: tuple[str, ...],
     fixed: Mapping[str, Array] = MappingProxyType({}),
 ) -> tuple[CompiledNetwork, dict[str, Array]]:
     """Return the network, and the arrays of *inputs*, whose shapes bind symbolic dimensions.
@@ -126,14 +130,14 @@ def _prepare(
     Inputs whose numbers decide shapes are *fixed*: they are no inputs of the network any more.
     """
     try:
-        network = compile_model(model, bindings, backend, threads, constants=fixed)
+        network = compile_model(model, bindings, backend, threads, without=without, constants=fixed)
     except UnboundInput as error:
         texts = [text for text in inputs if text.startswith(tuple(f"{n}=" for n in error.names))]
         if not texts:
             raise fixed_by_options(error) from error
         rest = tuple(text for text in inputs if text not in texts)
         more = {**fixed, **assign_inputs(texts, list(error.names))}
-        return _prepare(model, rest, bindings, backend, threads, more)
+        return _prepare(model, rest, bindings, backend, threads, without, more)
     feeds = assign_inputs(inputs, [*network.inputs, *network.defaults])
     if feeds:
         return network_for(network, feeds), feeds

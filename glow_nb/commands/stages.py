@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from glow_nb.backends import Backend
-from glow_nb.compiler import graph_order, program_order
+from glow_nb.compiler import order_for
 from glow_nb.driver import IR, runs_of
 from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Function
@@ -19,10 +19,11 @@ class Stages:
         program_steps: The names of those that make a program.
     """
 
-    def __init__(self, function: Function, backend: Backend) -> None:
-        """Take the *function* as imported."""
+    def __init__(self, function: Function, backend: Backend, without: tuple[str, ...] = ()) -> None:
+        """Take the *function* as imported; passes called *without* do not run."""
         self.function = function
-        self._order = graph_order(backend) + program_order(backend)
+        order = order_for(backend, without=without)
+        self._order = (*order.graph, *order.program)
         names = step_names(self._order)
         first = names.index("generate")
         self.graph_steps = tuple(dict.fromkeys(("import", *names[:first])))

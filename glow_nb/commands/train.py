@@ -13,7 +13,7 @@ from glow_nb.commands.arrays import read_npz
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.models import open_model
 from glow_nb.commands.numbers import FiniteRange
-from glow_nb.commands.options import ExampleCommand, seed_option_for, threads_option
+from glow_nb.commands.options import ExampleCommand, seed_option_for, threads_option, without_option
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.errors import OptionError
 from glow_nb.files import SUFFIX, save_text
@@ -163,6 +163,7 @@ glow-nb train model.onnx --data train.npz --loss squares --optimizer sgd --momen
 )
 @seed_option_for("the order of samples, and of what the network draws at random")
 @threads_option
+@without_option
 @binding_options
 def train(
     model: Path,
@@ -180,6 +181,7 @@ def train(
     output: Path,
     seed: int,
     threads: int | None,
+    without: tuple[str, ...],
     bindings: Bindings,
     **numbers: float | None,
 ) -> None:
@@ -195,6 +197,7 @@ def train(
         loss=LOSSES[loss](),
         optimizer=_optimizer(optimizer, numbers),
         threads=threads,
+        without=without,
         trained=trained or None,
         frozen=freeze,
         seed=seed,

@@ -15,7 +15,7 @@ from glow_nb.hlir.direct_saves import is_read_at_the_end, readers_of, saved_alon
 from glow_nb.hlir.graph import Function, Node, State, producer_of
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.save import is_update
-from glow_nb.ordering import best_order
+from glow_nb.ordering import Scheduler, best_order, order_by
 from glow_nb.schema import operands_of
 from glow_nb.steps import Steps
 
@@ -23,12 +23,17 @@ Behind = Mapping[Node, Sequence[Node]]
 """Nodes that overwrite a state, each with those that it comes behind: they read the old value."""
 
 
-def schedule(function: Function) -> Function:
-    """Return *function* with its nodes in the order of the lowest peak found."""
+def schedule(function: Function, *, scheduler: Scheduler = best_order) -> Function:
+    """Return *function* with its nodes in the order of the lowest peak found, or of *scheduler*.
+
+    Raises:
+        OptionError: *scheduler* returns no order that is allowed.
+    """
     behind = _overwriters(function)
     updates = tuple(filter(is_update, function.nodes))
     nodes = _in_order([n for n in function.nodes if not is_update(n)], behind)
-    ordered = (*(nodes[index] for index in best_order(_steps(nodes, behind))), *updates)
+    order = order_by(scheduler, _steps(nodes, behind), [f"%{node.name}" for node in nodes])
+    ordered = (*(nodes[index] for index in order), *updates)
     return function if ordered == function.nodes else function.with_nodes(ordered)
 
 

@@ -18,7 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from glow_nb.alignment import ALIGNMENT
-from glow_nb.errors import GlowError, VerifyError
+from glow_nb.arguments import described
+from glow_nb.errors import GlowError, OptionError, VerifyError
+from glow_nb.foreign import name_of
 from glow_nb.llir.exact_placement import Tightening
 from glow_nb.llir.placement_search import Budget, Sections
 from glow_nb.llir.program import Alloc, Arena, Buffer, Dealloc, Program
@@ -61,17 +63,50 @@ class Placement:
     lower_bound_bytes: int
 
 
-def allocate(program: Program, *, alignment: int = ALIGNMENT) -> Program:
+Allocator = Callable[[Sequence[LiveRange]], Sequence[int]]
+"""Places buffers: returns an offset in bytes for each, a multiple of :data:`ALIGNMENT`."""
+
+
+def allocate(
+    program: Program, *, alignment: int = ALIGNMENT, allocator: Allocator | None = None
+) -> Program:
     """Return *program* with a place in the arena for every activation.
+
+    Offsets are those of *allocator*, by default of :func:`place`; that no buffers overlap,
+    :mod:`glow_nb.llir.check_placement` proves.
 
     Raises:
         VerifyError: An activation has no dealloc.
+        OptionError: *allocator* does not return one offset for each live range.
     """
     ranges = _live_ranges(program)
-    placement = place(tuple(ranges.values()), alignment=alignment)
+    live = tuple(ranges.values())
+    if allocator is None:
+        placement = place(live, alignment=alignment)
+    else:
+        placement = _placed_by(allocator, live, alignment)
     offsets = dict(zip(ranges, placement.offsets, strict=True))
     arena = Arena(offsets, placement.size_bytes, placement.lower_bound_bytes)
     return dataclasses.replace(program, arena=arena)
+
+
+def _placed_by(
+    allocator: Allocator, live_ranges: tuple[LiveRange, ...], alignment: int
+) -> Placement:
+    """Return what *allocator* makes of *live_ranges*."""
+    subject = f"allocator {name_of(allocator)!r}"
+    returned = allocator(live_ranges)
+    if not isinstance(returned, Sequence | np.ndarray):
+        raise OptionError(f"{subject}: it returned {described(returned)}; return a list of offsets")
+    offsets = [int(offset) for offset in returned if isinstance(offset, int | np.integer)]
+    if len(offsets) < len(returned) or len(offsets) != len(live_ranges):
+        raise OptionError(
+            f"{subject}: it returned {described(returned)} for {len(live_ranges)} live ranges; "
+            "return one whole number of bytes for each"
+        )
+    ends = (offset + live.size_bytes for offset, live in zip(offsets, live_ranges, strict=True))
+    size = -(-max(ends, default=0) // alignment) * alignment
+    return Placement(tuple(offsets), size, Problem(live_ranges, alignment).lower_bound)
 
 
 def _live_ranges(program: Program) -> dict[Buffer, LiveRange]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from glow_nb.arguments import whole_number
@@ -14,7 +14,7 @@ from glow_nb.hlir.graph import Constant, Function, State, Value
 from glow_nb.hlir.rewrite import substitute
 from glow_nb.memory_report import MemoryReport
 from glow_nb.network import Network
-from glow_nb.passes import Pipeline, Step
+from glow_nb.passes import Entries, Step
 from glow_nb.pipelines import TRAINING
 from glow_nb.source import Shapes, Source, shapes_of
 from glow_nb.train.forms import (
@@ -84,6 +84,7 @@ class Engine:
         recompute: int | str | None,
         backend: BackendLike,
         threads: int,
+        without: Collection[str],
     ) -> None:
         """Train the model of *source*, its *output* being what the *loss* is for."""
         self._source, self._loss, self._optimizer = source, loss, optimizer
@@ -96,7 +97,9 @@ class Engine:
                 "cannot be cut; give a model that leaves the size of its batch open"
             )
         self.states = TrainerStates()
-        self._networks = Networks(backend, threads, pipeline_with(recompute), self.states.store)
+        self._networks = Networks(
+            backend, threads, pipeline_with(recompute), self.states.store, without
+        )
         self._models: dict[Shapes, SizedModel] = {}
         self._steps: dict[tuple[Shapes, TensorType], StepFunctions] = {}
         self._losses: dict[tuple[TensorType, TensorType], Function] = {}
@@ -265,13 +268,14 @@ class Engine:
                 self._optimizer,
                 parts=self._parts,
                 checks=self._checks,
+                passes=self._networks.passes_before,
             )
         functions = self._steps[key]
         made = [f for f in (functions.train, functions.apply) if f is not None]
         return functions, self._networks.network(key, tuple(made))
 
 
-def pipeline_with(recompute: int | str | None) -> Pipeline:
+def pipeline_with(recompute: int | str | None) -> Entries:
     """Return the passes for a step that computes values again: for *recompute* bytes, or "auto"."""
     if recompute is None:
         return TRAINING

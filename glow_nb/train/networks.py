@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 
 from glow_nb.api import compile
-from glow_nb.backends import BackendLike
+from glow_nb.backends import BackendLike, backend_named
+from glow_nb.compiler import order_for
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
 from glow_nb.network import Network
-from glow_nb.passes import Pipeline
+from glow_nb.passes import Entries
+from glow_nb.pipelines import TRAINING, left_out
 from glow_nb.state_store import StateStore
 from glow_nb.variants import MAX_VARIANTS, VariantCache
 
@@ -19,14 +21,28 @@ class Networks:
 
     Attributes:
         state: What all of them run on; it stays when a network is dropped.
+        passes_before: What is done to a graph before its gradients are emitted.
     """
 
     def __init__(
-        self, backend: BackendLike, threads: int, pipeline: Pipeline, state: StateStore
+        self,
+        backend: BackendLike,
+        threads: int,
+        pipeline: Entries,
+        state: StateStore,
+        without: Collection[str] = (),
     ) -> None:
-        """Compile by *pipeline* for *backend*, to run on *threads* cores and on *state*."""
+        """Compile by *pipeline* for *backend*, to run on *threads* cores and on *state*.
+
+        Raises:
+            OptionError: *without* names a pass that would not run, or that is needed.
+        """
+        chosen = backend_named(backend, threads=threads)
+        order_for(chosen, pipeline=pipeline, without=without)  # which checks it
+        self.passes_before = left_out(TRAINING, without)
         self.state = state
         self._backend, self._threads, self._pipeline = backend, threads, pipeline
+        self._without = without
         self._networks: VariantCache[Hashable, Network] = VariantCache(MAX_VARIANTS)
 
     def network(self, key: Hashable, functions: tuple[Function, ...]) -> Network:
@@ -39,5 +55,6 @@ class Networks:
             backend=self._backend,
             threads=self._threads,
             pipeline=self._pipeline,
+            without=self._without,
             state=self.state,
         )

@@ -22,7 +22,7 @@ from glow_nb.hlir.passes import GRAPH_PASSES
 from glow_nb.hlir.rewrite import substitute
 from glow_nb.hlir.save import Save, is_update
 from glow_nb.hlir.terms import Term
-from glow_nb.pipelines import TRAINING
+from glow_nb.passes import Entries
 from glow_nb.schema import closest, listed, operands_of
 from glow_nb.train.losses import LossFunction
 from glow_nb.train.optimizers import Optimizer
@@ -147,6 +147,7 @@ def make_step(
     *,
     parts: int,
     checks: bool,
+    passes: Entries,
 ) -> StepFunctions:
     """Return what a step is made of, *forward* having the output *loss*.
 
@@ -159,11 +160,12 @@ def make_step(
         parts: How many batches a step has; their gradients are added, each times what is fed as
             its share.
         checks: Whether a gradient that is not finite leaves everything as it was.
+        passes: What is done to the model before its gradients are emitted.
 
     Raises:
         GradientError: As :func:`glow_nb.differentiate`.
     """
-    prepared = GRAPH_PASSES.run(forward, TRAINING)
+    prepared = GRAPH_PASSES.run(forward, passes)
     builder = Backward.continuing(prepared)
     builder.name = "train"
     value = saved_as(prepared, loss).input

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from typing_extensions import override
@@ -76,6 +76,7 @@ class Trainer:
         output: str | None = None,
         metrics: Mapping[str, Metric] | None = None,
         backend: BackendLike = "cpu",
+        without: Collection[str] = (),
     ) -> None:
         """Prepare to train *function*.
 
@@ -105,6 +106,7 @@ class Trainer:
             output: Which output the loss is for; the only one by default.
             metrics: What ``evaluate`` computes besides the loss, by name.
             backend: As for ``glow_nb.compile``.
+            without: Passes that are left out, as for ``glow_nb.compile``.
 
         Raises:
             OptionError: An argument has no meaning, or no weights are left to train.
@@ -141,6 +143,7 @@ class Trainer:
             recompute=recompute,
             backend=backend,
             threads=as_threads(threads),
+            without=without,
         )
 
     @property

@@ -25,6 +25,8 @@ KINDS = [
     "An operator with a kernel of its own",
     "State, and several functions over it",
     "A graph pass",
+    "An ablation",
+    "A scheduler and an allocator",
     "A backend",
 ]
 

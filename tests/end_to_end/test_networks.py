@@ -29,7 +29,8 @@ from experiments.accuracy import truth_of
 from experiments.transformers import NETWORKS as TRANSFORMERS
 from experiments.twins import NAMES, make_twin
 from glow_nb import compiler
-from glow_nb.backends import Winograd, backend_named
+from glow_nb.backends import backend_named
+from glow_nb.backends.cpu.options import Winograd
 from glow_nb.distance import largest_distance
 from glow_nb.duel.feeds import random_feeds
 from glow_nb.hlir.graph import Function

@@ -105,4 +105,4 @@ def test_weights_that_no_transform_can_hold_are_summed_up_directly(number: float
 
 def test_unknown_choice_is_refused() -> None:
     with pytest.raises(OptionError, match="winograd='sometimes': give one of"):
-        glow_nb.compile(make_twin("squeezenet", 1), winograd="sometimes")  # type: ignore[arg-type]
+        glow_nb.compile(make_twin("squeezenet", 1), winograd="sometimes")

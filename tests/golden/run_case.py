@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+import glow_nb.backends.cpu.unsigned_activations
 import glow_nb.kernels.operators
-import glow_nb.llir.instructions  # noqa: F401  (both register words of the language)
+import glow_nb.llir.instructions  # noqa: F401  (all register words of the language, or passes)
 from glow_nb.driver import run_to, with_traits
 from glow_nb.errors import GlowError
 from glow_nb.hlir.graph import Function

@@ -159,7 +159,7 @@ def test_the_name_means_the_options_by_default() -> None:
         made = backend_named(backend, threads=3)
         assert isinstance(made, CpuBackend)
         assert (made.options, made.threads) == (glow_nb.Cpu(), 3)
-    short = backend_named("cpu", winograd="guarded", tune=True)
+    short = backend_named("cpu", options={"winograd": "guarded", "tune": True})
     assert isinstance(short, CpuBackend)
     assert short.options == glow_nb.Cpu(winograd="guarded", tune=True)
 
@@ -268,7 +268,7 @@ def test_a_backend_without_a_part_is_told_which() -> None:
         def compile(self, program: Program, *, threads: int) -> Executable:
             raise NotImplementedError
 
-    with pytest.raises(OptionError, match="it has no graph_pipeline, kernels, .*inherit from"):
+    with pytest.raises(OptionError, match="it has no .*, graph_pipeline, kernels, .*inherit from"):
         glow_nb.compile(relu(), backend=Part())  # type: ignore[arg-type]
 
 

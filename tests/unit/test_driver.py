@@ -18,7 +18,7 @@ from glow_nb.hlir.ops import FullyConnected, Relu
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Rewriter, rewrite
 from glow_nb.llir.program import Program
-from glow_nb.passes import STEP_NAMES, PassRun, Pipeline, Repeat, Step
+from glow_nb.passes import STEP_NAMES, Entries, PassRun, Repeat, Step
 
 LOWERING = ("verify", "lower", "eliminate_dead_nodes", "schedule", "generate")
 
@@ -64,7 +64,7 @@ def test_all_runs_of_a_step_up_to_the_last() -> None:
     def boom(function: Function) -> Function:
         raise AssertionError("comes after the last run")
 
-    twice: Pipeline = ("fold_constants", Repeat(("fold_constants", "eliminate_dead_nodes")), boom)
+    twice: Entries = ("fold_constants", Repeat(("fold_constants", "eliminate_dead_nodes")), boom)
     runs = runs_of("fold_constants", dense(), twice)
     assert [run.name for run in runs] == ["fold_constants"] * len(runs) and len(runs) >= 2
     with pytest.raises(OptionError, match="unknown step 'fold_constant'; did you mean 'fold_cons"):
@@ -85,7 +85,7 @@ def test_all_runs_of_a_step_up_to_the_last() -> None:
         ((Repeat(("lower",)),), "unknown graph pass 'lower'"),
     ],
 )
-def test_a_wrong_order_is_refused_before_anything_runs(order: Pipeline, message: str) -> None:
+def test_a_wrong_order_is_refused_before_anything_runs(order: Entries, message: str) -> None:
     told: list[PassRun] = []
     with pytest.raises(OptionError, match=message.replace("?", r"\?")):
         run(dense(), ("verify", *order), told.append)

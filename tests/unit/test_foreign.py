@@ -23,7 +23,7 @@ from glow_nb.hlir.ops.families import UnaryElementwise
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import LOWERINGS
 from glow_nb.llir.program import Program
-from glow_nb.passes import Pipeline
+from glow_nb.passes import Entries
 from glow_nb.types import Array
 
 
@@ -103,13 +103,13 @@ class Broken(glow_nb.Interpreter):
 
     @property
     @override
-    def graph_pipeline(self) -> Pipeline:
+    def graph_pipeline(self) -> Entries:
         self.at("graph_pipeline")
         return ()
 
     @property
     @override
-    def program_pipeline(self) -> Pipeline:
+    def program_pipeline(self) -> Entries:
         self.at("program_pipeline")
         return glow_nb.INSTRUCTIONS
 

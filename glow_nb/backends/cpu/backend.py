@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 
 from typing_extensions import override
 
@@ -24,13 +25,14 @@ from glow_nb.backends.cpu.select_packed_operators import (
 )
 from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.backends.cpu.split_attention import split_attention
+from glow_nb.backends.cpu.unsigned_activations import unsigned_activations
 from glow_nb.codegen.program_memory import PlacedWeight
 from glow_nb.codegen.workers import keep_workers
 from glow_nb.hlir.ops import ConvolutionFilterGradient, DequantizingMatMul
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Buffer, Program
-from glow_nb.passes import Pipeline, Step
+from glow_nb.passes import Entries, Step
 
 
 class CpuBackend(Backend):
@@ -59,11 +61,21 @@ class CpuBackend(Backend):
 
     @property
     @override
-    def graph_pipeline(self) -> Pipeline:
+    def early_pipeline(self) -> Entries:
+        """Make activations unsigned while their types say what their integers stand for."""
+        return (unsigned_activations.__name__,)
+
+    @property
+    @override
+    def graph_pipeline(self) -> Entries:
         """Choose packed operators and parts, then lay out their constant operands."""
         return (
             *super().graph_pipeline,  # what passes found again and no kernel does is lowered again
-            Step(pack_dequantizing_products.__name__, {"target": self.target}),
+            Step(
+                pack_dequantizing_products.__name__,
+                {"target": self.target},
+                needed="kernels that dequantize weights read them in panels",
+            ),
             Step(columns_to_rows.__name__, {"target": self.target, "threads": self.threads}),
             Step(
                 select_packed_operators.__name__,
@@ -75,11 +87,18 @@ class CpuBackend(Backend):
                     "tuner": self._tuner(),
                     "threads": self.threads,
                 },
+                needed="convolutions and matrix products have kernels in the form that it makes",
             ),
             Step(
-                select_gradient_kernels.__name__, {"target": self.target, "threads": self.threads}
+                select_gradient_kernels.__name__,
+                {"target": self.target, "threads": self.threads},
+                needed="gradients of filters have kernels in the form that it makes",
             ),
-            Step(pack_recurrences.__name__, {"target": self.target}),
+            Step(
+                pack_recurrences.__name__,
+                {"target": self.target},
+                needed="kernels of recurrent layers read their weights in panels",
+            ),
             Step(split_attention.__name__, {"threads": self.threads}),
             Step(multiply_by_reciprocals.__name__, {"target": self.target}),
             "sink_transposes",  # transposes that pack a computed operand become one
@@ -99,6 +118,16 @@ class CpuBackend(Backend):
         from glow_nb.backends.cpu.tune import MeasuringTuner
 
         return MeasuringTuner(self.target, self.threads)
+
+    @property
+    @override
+    def compile_steps(self) -> Mapping[str, str]:
+        return {
+            "fill_constants": "Lay out the weights as the kernels read them.",
+            "generate_source": "Write the kernels, and the entry that calls them, as Python.",
+            "compile_kernels": "Compile each kernel that the cache lacks to machine code.",
+            "load_code": "Link the machine code into the process.",
+        }
 
     def planned_memory(self, program: Program, *, threads: int) -> PlannedMemory:
         """Return what *program* will take: its kernels are written, but not compiled."""

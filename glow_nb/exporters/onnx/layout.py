@@ -24,7 +24,7 @@ from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.permutation import Permutation, inverse
 from glow_nb.hlir.recipe import folded
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
-from glow_nb.passes import Pipeline, Repeat
+from glow_nb.passes import Entries, Repeat
 from glow_nb.schema import attributes_of, operand_specs, operands_of
 
 SUFFIX = "_transpose"
@@ -45,14 +45,14 @@ class _Layout:
 
     def run(self, function: Function) -> Function:
         """Return *function* with the channels first."""
-        clean: Pipeline = ("eliminate_dead_nodes",)
+        clean: Entries = ("eliminate_dead_nodes",)
         moved = GRAPH_PASSES.run(rewrite(function, self._put_first), clean)
         if _has_transposed_images(moved):
             moved = GRAPH_PASSES.run(moved, (Repeat(self._sinking, limit=20),))
         return self._with_names(moved)
 
     @property
-    def _sinking(self) -> Pipeline:
+    def _sinking(self) -> Entries:
         """How the transposes of a graph that had the channels last get away."""
         return (
             "sink_transposes",  # they meet their inverses, and both are dropped

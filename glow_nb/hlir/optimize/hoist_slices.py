@@ -23,8 +23,6 @@ from glow_nb.hlir.ops import (
     Softmax,
     Transpose,
 )
-from glow_nb.hlir.optimize.eliminate_common_nodes import eliminate_common_nodes
-from glow_nb.hlir.optimize.eliminate_dead_nodes import eliminate_dead_nodes
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.permutation import axis_groups, inverse, permute
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
@@ -44,6 +42,8 @@ def hoist_slices(function: Function) -> Function:
     and reshapes that leave its axes alone, to the left-hand side of matrix products and above
     normalizations and softmaxes of other axes. Nothing else may read what lies in between. So of
     the last layer of a transformer whose first token alone is read, that token alone is computed.
+    Where two branches meet, ``eliminate_common_nodes`` makes one of their slices, which moves on up
+    in the next round.
 
     ::
 
@@ -55,13 +55,7 @@ def hoist_slices(function: Function) -> Function:
         %p = mat_mul(%s_1, %w)
         %s = layer_normalization(%p, %scale, %bias) {axis = 2}
     """
-    before = None
-    while function is not before:
-        before, function = function, rewrite(function, _rule, Slice)
-        if function is not before:
-            # Where two branches meet, their slices become one, which then moves on up.
-            function = eliminate_dead_nodes(eliminate_common_nodes(function))
-    return function
+    return rewrite(function, _rule, Slice)
 
 
 def _rule(node: Slice, rewriter: Rewriter) -> Replacement:

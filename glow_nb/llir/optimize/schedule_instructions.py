@@ -10,12 +10,14 @@ from glow_nb.llir.in_place import candidates
 from glow_nb.llir.lifetimes import mark_lifetimes
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, mutated, read
 from glow_nb.llir.traits import NO_TRAITS, Traits
-from glow_nb.ordering import best_order
+from glow_nb.ordering import Scheduler, best_order, order_by
 from glow_nb.schema import operands_of
 from glow_nb.steps import Steps
 
 
-def schedule_instructions(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
+def schedule_instructions(
+    program: Program, *, traits: Traits = NO_TRAITS, scheduler: Scheduler = best_order
+) -> Program:
     """Put instructions in the order of the lowest peak of live bytes, producers next to consumers.
 
     ::
@@ -33,10 +35,13 @@ def schedule_instructions(program: Program, *, traits: Traits = NO_TRAITS) -> Pr
     Among orders of equal peak it is the one in which bytes wait least to be read: for the smallest
     sum, over all bytes that are read, of the bytes that move between the time they were touched
     before and now. How orders are found says :mod:`glow_nb.ordering`. The peak never grows, and
-    what is as good as it was stays as it is.
+    what is as good as it was stays as it is. Another *scheduler* may find other orders.
+
+    Raises:
+        OptionError: *scheduler* returns no order that is allowed.
     """
     work = program.work
-    order = best_order(steps_of(work, traits))
+    order = order_by(scheduler, steps_of(work, traits), [f"%{i.name}" for i in work])
     if order == list(range(len(work))):
         return program
     return program.with_instructions(mark_lifetimes([work[number] for number in order]))

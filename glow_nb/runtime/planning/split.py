@@ -20,7 +20,7 @@ from glow_nb.llir.program import (
     read,
 )
 from glow_nb.llir.substitute import substitute
-from glow_nb.passes import Pipeline, step_names
+from glow_nb.passes import Entries, step_names
 
 STACKING = "stack_instructions"
 """The pass that decides what becomes one kernel: a program is cut behind it."""
@@ -36,11 +36,11 @@ def placed_program(program: Program, backend: Backend) -> Program:
     return run_to(Program, program, _order(backend)[1])
 
 
-def _order(backend: Backend) -> tuple[Pipeline, Pipeline]:
+def _order(backend: Backend) -> tuple[Entries, Entries]:
     """Return the steps that decide what becomes one kernel, and those behind them."""
     order = program_order(backend)
     decided = [n for n, entry in enumerate(order) if STACKING in step_names((entry,))]
-    count = decided[-1] + 1 if decided else order.index("generate") + 1
+    count = decided[-1] + 1 if decided else step_names(order).index("generate") + 1
     return order[:count], order[count:]
 
 

@@ -237,5 +237,5 @@ def test_a_tuned_network_computes_the_same(tmp_path: Path, monkeypatch: pytest.M
 def test_tune_is_a_yes_or_no() -> None:
     function, _ = network()
     with pytest.raises(OptionError, match="tune='fast'"):
-        glow_nb.compile(function, tune="fast")  # type: ignore[arg-type]
+        glow_nb.compile(function, tune="fast")
     assert glow_nb.compile(function, backend="interpreter", tune=True)

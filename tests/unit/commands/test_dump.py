@@ -278,7 +278,7 @@ def test_what_is_dumped_is_what_runs(tmp_path: Path, options: tuple[object, ...]
     net = glow_nb.compile(
         str(model),
         threads=given.get("--threads"),  # type: ignore[arg-type]
-        winograd=given.get("--winograd", "auto"),  # type: ignore[arg-type]
+        winograd=given.get("--winograd", "auto"),
     )
     assert call("dump", model, "--level", "llir", *options).output == ir_text(net.program)
     source = call("dump", model, "--level", "source", *options).output

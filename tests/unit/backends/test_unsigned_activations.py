@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glow_nb.backends.cpu.unsigned_activations import unsigned_activations
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Value
-from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.verify import verify
 from glow_nb.types import ElementKind
 
@@ -21,7 +21,7 @@ INT8, UINT8 = ElementKind.INT8, ElementKind.UINT8
 
 
 def optimized(function: Function) -> Function:
-    found = GRAPH_PASSES.run(function, ("unsigned_activations",))
+    found = unsigned_activations(function)
     verify(found)
     return found
 

@@ -1,4 +1,4 @@
-"""Let activations that are multiplied be unsigned bytes, as processors multiply them."""
+"""Let activations that are multiplied be unsigned bytes: x86 multiplies these by signed ones."""
 
 from __future__ import annotations
 
