@@ -56,9 +56,9 @@ class Builder:
         self._suffixes: dict[str, int] = {}
 
     @classmethod
-    def continuing(cls, function: Function) -> Self:
+    def continuing(cls, function: Function, taken: Iterable[str] = ()) -> Self:
         """Return a builder that holds *function* and takes more nodes, inputs and outputs."""
-        builder = cls(function.name, function.names)
+        builder = cls(function.name, function.names.union(taken))
         builder.nodes += function.nodes
         builder.inputs += function.inputs
         builder.outputs += function.outputs

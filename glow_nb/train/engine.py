@@ -258,14 +258,17 @@ class Engine:
         if key not in self._steps:
             model = self.model(key[0])
             forward, loss, target = with_loss(model.trained, self._loss, key[1], model.output)
+            counter = self.states.counter_beside(forward)
             statistics = statistics_of(model.trained)
             weights = [state for state in model.states.values() if state not in statistics]
             self._steps[key] = make_step(
-                training_form(forward, self._seed),
+                training_form(forward, self._seed, {counter.name, *self._states}),
                 loss,
                 target,
                 weights,
                 self._optimizer,
+                counter,
+                taken=self._states,
                 parts=self._parts,
                 checks=self._checks,
                 passes=self._networks.passes_before,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from glow_nb.hlir.batch_statistics import normalize_by_batch
@@ -55,7 +57,7 @@ def generators_of(function: Function) -> set[State]:
     return {generator for generator in drawn if isinstance(generator, State)}
 
 
-def training_form(function: Function, seed: int) -> Function:
+def training_form(function: Function, seed: int, taken: Iterable[str] = ()) -> Function:
     """Return *function* as it is trained.
 
     A batch normalization whose running mean and variance are states takes those of the batch, and
@@ -64,7 +66,8 @@ def training_form(function: Function, seed: int) -> Function:
     ONNX's own operator keeps the other one.
 
     What is drawn at random, as by a dropout, is drawn anew in each step: the constants that seed it
-    become one state, which begins with *seed* and counts the steps.
+    become one state, which begins with *seed* and counts the steps. It has none of the names that
+    are *taken*.
     """
     updates: dict[State, Value] = {}
 
@@ -81,7 +84,7 @@ def training_form(function: Function, seed: int) -> Function:
 
     normalized = rewrite(function, rule, BatchNormalization)
     drawn = [node.generator for node in normalized if isinstance(node, Drawn)]
-    builder = Builder.continuing(normalized)
+    builder = Builder.continuing(normalized, taken)
     if any(isinstance(value, Constant) for value in drawn):
         generator = builder.state(GENERATOR, seed_numbers(seed))
         one = builder.constant("one", np.array([0, 1], np.int64), is_weight=False)

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from glow_nb.claims import Claim, Claims
-from glow_nb.errors import StateError
-from glow_nb.hlir.graph import State
+from glow_nb.errors import ModelError, StateError
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Function, State
 from glow_nb.state_store import StateStore
 from glow_nb.types import Array
 
-STEPS = State.of("glow_nb.steps", np.zeros((), np.int64))
-"""Counts the steps. The run that gives weights their new values counts its step, too: whatever
-comes between two statements of Python, both are from before the step or from after it."""
+COUNTER = "glow_nb.steps"
+"""What the state is called that counts the steps, unless a network has that name itself."""
 
 
 @dataclass(frozen=True)
@@ -27,25 +27,51 @@ class BegunStep:
 
 
 class TrainerStates:
-    """The states by name, with a step of several runs done whole or not at all."""
+    """The states by name, with a step of several runs done whole or not at all.
+
+    One of them counts the steps. The run that gives weights their new values counts its step, too:
+    whatever comes between two statements of Python, both are from before the step or from after it.
+    """
 
     def __init__(self) -> None:
-        """Hold no state but the count of steps."""
+        """Hold no state; the count of steps is the first one, see `counter_beside`."""
         self.store = StateStore()
-        self.store.add([STEPS])
+        self._counter: State | None = None
+        self._steps_before = 0  # there was a counter
         self._claims = Claims(_is_making_a_step)
         self._begun: BegunStep | None = None
 
     @property
     def steps(self) -> int:
         """How many steps were made; it may be asked for at any time."""
-        return self.store.count(STEPS.name)
+        counter = self._counter
+        return self._steps_before if counter is None else self.store.count(counter.name)
+
+    def counter_beside(self, function: Function) -> State:
+        """Return the state that counts the steps; no value of *function* has its name.
+
+        Raises:
+            ModelError: It has its name from another size of the network, and a value here has it.
+        """
+        if self._counter is None:
+            name = Builder(taken=function.names.union(self.store)).unique_name(COUNTER)
+            counter = State.of(name, np.array(self._steps_before, np.int64))
+            self.store.add([counter])
+            self._counter = counter
+        if self._counter.name in function.names:
+            raise ModelError(
+                f"function {function.name!r}: for these sizes it has a value "
+                f"{self._counter.name!r}, which is what the trainer's count of steps was called "
+                "for others; rename it"
+            )
+        return self._counter
 
     def snapshot(self) -> tuple[int, dict[str, Array]]:
         """Return how many steps were made, and a copy of each other state after them."""
         self.settle()
         values = self.values()
-        return int(values.pop(STEPS.name)), values
+        counter = self._counter
+        return self._steps_before if counter is None else int(values.pop(counter.name)), values
 
     def values(self) -> dict[str, Array]:
         """Return a copy of each state as it is at this moment, that of a step that is made, too."""
@@ -59,7 +85,10 @@ class TrainerStates:
             StateError: One of them has another type, or a step is being made; nothing was changed.
         """
         self.settle()
-        self.store.put_all({**values, STEPS.name: np.array(steps, np.int64)})
+        counter = self._counter
+        count = {} if counter is None else {counter.name: np.array(steps, np.int64)}
+        self.store.put_all({**values, **count})
+        self._steps_before = steps
 
     def alone(self) -> Claim[None]:
         """Let nobody else use the states between the runs of a step in the block."""

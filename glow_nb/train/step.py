@@ -8,7 +8,7 @@ not finite, so that a step that fails changes nothing.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from glow_nb.errors import FeedError, OptionError, VerifyError
@@ -144,7 +144,9 @@ def make_step(
     target: str,
     weights: Sequence[State],
     optimizer: Optimizer,
+    counter: State,
     *,
+    taken: Collection[str],
     parts: int,
     checks: bool,
     passes: Entries,
@@ -157,6 +159,8 @@ def make_step(
         target: The name of the input of targets.
         weights: What is trained, if the loss depends on it.
         optimizer: How new weights come from gradients.
+        counter: The state that counts the steps.
+        taken: Names of other states, which those that are made here do not get.
         parts: How many batches a step has; their gradients are added, each times what is fed as
             its share.
         checks: Whether a gradient that is not finite leaves everything as it was.
@@ -166,7 +170,8 @@ def make_step(
         GradientError: As :func:`glow_nb.differentiate`.
     """
     prepared = GRAPH_PASSES.run(forward, passes)
-    builder = Backward.continuing(prepared)
+    taken = {counter.name, *taken}
+    builder = Backward.continuing(prepared, taken)
     builder.name = "train"
     value = saved_as(prepared, loss).input
     reached = _reached(prepared, value)
@@ -177,7 +182,7 @@ def make_step(
     guard = is_finite(builder, value)
     kind = number_kind(gradients)
     if parts == 1:
-        update = emit_update(builder, optimizer, gradients, checks=checks)
+        update = emit_update(builder, optimizer, gradients, counter, checks=checks)
         save_all(builder, {**changes, **update.changes}, [guard, *update.guards])
         train, numbers, check = builder.function(), update.numbers, update.check
         return StepFunctions(forward, train, None, (), target, loss, numbers, None, kind, check)
@@ -189,7 +194,7 @@ def make_step(
         changes[state] = (Term(builder, state) + gradient * factor).value
     save_all(builder, changes, [guard])
     train = builder.function()
-    apply, update = _apply_function(optimizer, sums, checks=checks)
+    apply, update = _apply_function(optimizer, sums, counter, taken, checks=checks)
     gathered, numbers, check = tuple(sums.values()), update.numbers, update.check
     return StepFunctions(
         forward, train, apply, gathered, target, loss, numbers, share.name, kind, check
@@ -207,11 +212,17 @@ def _take_updates(builder: Builder) -> dict[State, Value]:
 
 
 def _apply_function(
-    optimizer: Optimizer, sums: Mapping[State, State], *, checks: bool
+    optimizer: Optimizer,
+    sums: Mapping[State, State],
+    counter: State,
+    taken: Iterable[str],
+    *,
+    checks: bool,
 ) -> tuple[Function, Update]:
     """Return what gives the weights new values by their *sums* of gradients and empties these."""
-    builder = Builder("apply", taken=(state.name for state in (*sums, *sums.values())))
-    update = emit_update(builder, optimizer, sums, checks=checks)
+    own = {state.name for state in (*sums, *sums.values())}
+    builder = Builder("apply", own.union(taken))
+    update = emit_update(builder, optimizer, sums, counter, checks=checks)
     save_all(builder, update.changes, update.guards)
     for state in sums.values():
         builder.update(state, (Term(builder, state) * 0.0).value)

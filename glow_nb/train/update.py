@@ -20,7 +20,6 @@ from glow_nb.hlir.ops.shape import Concat, Reshape
 from glow_nb.hlir.terms import Term
 from glow_nb.train.numbers import computed_kind
 from glow_nb.train.optimizers import Optimizer, clip_to_norm, squares_of
-from glow_nb.train.states import STEPS
 from glow_nb.train.sums import beside, total
 from glow_nb.types import ElementKind, TensorType
 
@@ -63,9 +62,17 @@ class Update:
 
 
 def emit_update(
-    builder: Builder, optimizer: Optimizer, gradients: Mapping[State, Value], *, checks: bool
+    builder: Builder,
+    optimizer: Optimizer,
+    gradients: Mapping[State, Value],
+    counter: State,
+    *,
+    checks: bool,
 ) -> Update:
-    """Emit what *optimizer* makes of *gradients*, which must be finite if it *checks* them."""
+    """Emit what *optimizer* makes of *gradients*, which must be finite if it *checks* them.
+
+    The *counter* of steps becomes one more.
+    """
     number = TensorType(number_kind(gradients), ())
     inputs = {name: builder.input(name, number) for name in optimizer.numbers(0)}
     terms = {weight: _computed(builder, g) for weight, g in gradients.items()}
@@ -81,7 +88,8 @@ def emit_update(
         sums = [total(term * 0.0) for term in terms.values()]
         check, numbers = _emit_check(builder, gradients, sums, is_length=False)
         guards.append(is_finite(builder, total(numbers).value))
-    changes: dict[State, Value] = {STEPS: builder.emit(Add(STEPS, _one(builder)))}
+    one = builder.constant("one", np.ones((), counter.type.kind.dtype), is_weight=False)
+    changes: dict[State, Value] = {counter: builder.emit(Add(counter, one))}
     for weight, gradient in terms.items():
         changes |= _emit_change(builder, optimizer, weight, gradient, inputs)
     return Update(changes, guards, {name: i.name for name, i in inputs.items()}, check)
@@ -115,10 +123,6 @@ def _emit_check(
     saved = builder.save(joined, builder.unique_name("gradients"))
     names = tuple(weight.name for weight in weights)
     return GradientCheck(saved.name, names, is_length), Term(builder, joined)
-
-
-def _one(builder: Builder) -> Value:
-    return builder.constant("one", np.ones((), STEPS.type.kind.dtype), is_weight=False)
 
 
 def number_kind(weights: Iterable[State]) -> ElementKind:
