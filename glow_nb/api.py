@@ -100,17 +100,23 @@ def load(
 
 
 def load_open(
-    graph: Graph, *, shapes: Shapes | None = None, constants: Constants | None = None
+    graph: Graph,
+    *,
+    shapes: Shapes | None = None,
+    constants: Constants | None = None,
+    for_training: bool = False,
 ) -> Function | Program | SymbolicModel:
     """Do what :func:`load` does, but leave open what a model leaves open.
 
-    That is sizes, and inputs that may be fed or left at a default.
+    That is sizes, and inputs that may be fed or left at a default. If it is imported
+    *for_training*, the dropouts of an ONNX model are there, which are nothing in inference.
     """
     source, bound, fixed = _source(graph), as_shapes(shapes) or {}, as_constants(constants)
     if isinstance(source, Function | Module | Program):
         return load(source, shapes=shapes, constants=constants)
     from glow_nb.importers.onnx import SymbolicModel, defaults_of
 
+    source = replace(source, for_training=for_training)
     if defaults_of(source, bound, fixed):
         return SymbolicModel(source, bound, fixed)
     loaded = _imported(source, bound, fixed)

@@ -55,11 +55,18 @@ class Source(Protocol):
         ...
 
 
-def as_source(trained: Trained) -> Source:
-    """Return where the graphs of *trained* come from; raise GlowError as ``glow_nb.load``."""
+def as_source(trained: Trained, *, for_training: bool = False) -> Source:
+    """Return where the graphs of *trained* come from; raise GlowError as ``glow_nb.load``.
+
+    A model that is read here *for_training* has its dropouts.
+    """
     if callable(trained):
         return _BuiltSource(trained)
-    loaded = trained if isinstance(trained, SizedModel) else load_open(trained)
+    loaded = (
+        trained
+        if isinstance(trained, SizedModel)
+        else load_open(trained, for_training=for_training)
+    )
     if isinstance(loaded, SizedModel):
         return _OpenSource(loaded)
     if isinstance(loaded, Program):

@@ -42,11 +42,18 @@ def load_with_open_sizes(model: Path, bindings: Bindings) -> Function | Program 
     return loaded.function({})
 
 
-def open_model(model: Path, bindings: Bindings) -> Function | Program | SymbolicModel:
+def open_model(
+    model: Path, bindings: Bindings, *, for_training: bool = False
+) -> Function | Program | SymbolicModel:
     """Return the file *model* with what *bindings* bind; sizes and defaults are left open."""
     _check_bindings_apply(model, bindings)
     with _hints(model):
-        return load_open(str(model), shapes=bindings.shapes, constants=bindings.constants(model))
+        return load_open(
+            str(model),
+            shapes=bindings.shapes,
+            constants=bindings.constants(model),
+            for_training=for_training,
+        )
 
 
 def compile_model(

@@ -193,7 +193,7 @@ def train(
     """
     _check_output(model, output)
     trainer = Trainer(
-        open_model(model, bindings),
+        open_model(model, bindings, for_training=True),
         loss=LOSSES[loss](),
         optimizer=_optimizer(optimizer, numbers),
         threads=threads,

@@ -9,10 +9,18 @@ import numpy as np
 from glow_nb.hlir.batch_statistics import normalize_by_batch
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, State, Value
-from glow_nb.hlir.ops import Add, BatchNormalization, BatchNormTraining, ConvertTo, Reshape
+from glow_nb.hlir.ops import (
+    Add,
+    BatchNormalization,
+    BatchNormTraining,
+    Broadcast,
+    ConvertTo,
+    Reshape,
+)
 from glow_nb.hlir.ops.batch_norm_training import in_inference_form
 from glow_nb.hlir.ops.elementwise import as_kind
-from glow_nb.hlir.ops.random import Drawn, Dropout
+from glow_nb.hlir.ops.families import splat
+from glow_nb.hlir.ops.random import Bernoulli, Drawn, Dropout
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
 from glow_nb.types import Array
 
@@ -42,8 +50,17 @@ def _stored(value: Value) -> Value:
 
 
 def inference_form(function: Function) -> Function:
-    """Return *function* as it is used: nothing is dropped."""
-    return rewrite(function, lambda node, _: node.input if isinstance(node, Dropout) else None)
+    """Return *function* as it is used: nothing is dropped, and the masks of dropouts are true."""
+    dropouts = {(n.generator, n.stream) for n in function if isinstance(n, Dropout)}
+
+    def rule(node: Drawn, rewriter: Rewriter) -> Replacement:
+        if isinstance(node, Dropout):
+            return node.input
+        if not isinstance(node, Bernoulli) or (node.generator, node.stream) not in dropouts:
+            return None
+        return rewriter.emit(Broadcast(splat(rewriter, node.type, True, "kept"), node.type.shape))
+
+    return rewrite(function, rule, Dropout, Bernoulli)
 
 
 def seed_numbers(seed: int) -> Array:

@@ -131,7 +131,7 @@ class Trainer:
         self._place = Place(FitState(begin=0))
         self._goes_on_at: int | None = None  # the steps of a checkpoint within a fit
         self._engine = Engine(
-            as_source(function),
+            as_source(function, for_training=True),
             loss,
             optimizer,
             trained=None if trained is None else _as_patterns("trained", trained),

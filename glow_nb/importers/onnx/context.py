@@ -72,14 +72,16 @@ class Context:
         place: What errors call the node being imported.
         trace: What the rule emits, if that is followed.
         producer: What wrote the model, as far as it says; empty if it does not.
+        for_training: Whether operators that tell training from inference are in training.
         unrolling: Counts the steps of loops.
         streams: Gives each node that draws random numbers a stream of its own.
     """
 
-    def __init__(self, builder: Builder, producer: str = "") -> None:
+    def __init__(self, builder: Builder, producer: str = "", *, for_training: bool = False) -> None:
         """Build with *builder* what *producer* wrote."""
         self.builder = builder
         self.producer = producer
+        self.for_training = for_training
         self.unrolling = Unrolling()
         self.streams = count()
         self.stem = "value"

@@ -62,7 +62,8 @@ class GraphImporter(Context):
 
     def __init__(self, model: Model) -> None:
         """Import graphs of *model*."""
-        super().__init__(Builder("main"), model.proto.producer_name)
+        name = model.proto.producer_name
+        super().__init__(Builder("main"), name, for_training=model.for_training)
         self.model = model
         self.complaints = Complaints()
         self._functions = local_functions(model)

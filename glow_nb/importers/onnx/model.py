@@ -31,6 +31,8 @@ class Model:
         place: What errors call the model: its path, or ``<model>``.
         storage: Where weights may lie outside of the message.
         is_borrowed: True if the message belongs to somebody else, who may change it.
+        for_training: True if it is imported to be trained: what it drops at random in training,
+            it drops.
         opsets: Version of each imported operator set, the default domain as ``""``.
     """
 
@@ -38,6 +40,7 @@ class Model:
     place: str
     storage: Storage = field(default_factory=Storage)
     is_borrowed: bool = False
+    for_training: bool = False
     _numbers: dict[int, tuple[object, Numbers]] = field(default_factory=dict, repr=False)
 
     def numbers_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 import onnx
@@ -182,6 +183,7 @@ def snapshot(model: Model) -> Model:
     if not model.is_borrowed:
         return model
     try:
-        return load_model(model.proto.SerializeToString())
+        copy = load_model(model.proto.SerializeToString())
+        return dataclasses.replace(copy, for_training=model.for_training)
     except (EncodeError, ValueError):  # larger than any message: all sizes read the owner's
         return model

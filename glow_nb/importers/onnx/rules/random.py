@@ -20,6 +20,8 @@ from glow_nb.types import ElementKind, TensorType
 
 FLOAT32, FLOAT64 = ElementKind.FLOAT32, ElementKind.FLOAT64
 
+MODE = "training_mode"
+
 
 @onnx_op("RandomUniform", "RandomUniformLike", stepwise=True)
 def random_uniform(ctx: Context, node: OnnxNode) -> Value:
@@ -90,27 +92,43 @@ def multinomial(ctx: Context, node: OnnxNode) -> Value:
 
 @onnx_op("Dropout")
 def dropout_by_attribute(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ...]:
-    """Inference form, up to opset 11: the input itself; the mask is all true."""
-    return _without_dropout(ctx, node, ElementKind.BOOL if node.opset >= 10 else None)
+    """Up to opset 11 it is the input itself, unless it is imported for a trainer."""
+    mask = ElementKind.BOOL if node.opset >= 10 else node.operand(0).type.kind
+    share = node.number("ratio", 0.5) if ctx.for_training else 0.0
+    return _with_dropout(ctx, node, share, seed=0, mask=mask)
 
 
 @onnx_op("Dropout", since=12)
 def dropout(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ...]:
-    """In training mode elements are dropped at random; else it is the input itself."""
-    training, ratio = node.optional(2), node.optional(1)
-    if training is None or not _known_number(ctx, training, "training_mode"):
-        return _without_dropout(ctx, node, ElementKind.BOOL)
-    share = 0.5 if ratio is None else _known_number(ctx, ratio, "ratio")
+    """In training mode elements are dropped at random; else it is the input itself.
+
+    A trainer decides itself on its mode, and imports all dropouts as they are in training.
+    """
+    mode, ratio = node.optional(2), node.optional(1)
+    training = mode is not None and not ctx.for_training and _known_number(ctx, mode, MODE)
+    share = 0.0
+    if training or ctx.for_training:
+        share = 0.5 if ratio is None else _known_number(ctx, ratio, "ratio")
+    seed = node.integer("seed", 0)
+    return _with_dropout(ctx, node, share, seed=seed, mask=ElementKind.BOOL)
+
+
+def _with_dropout(
+    ctx: Context, node: OnnxNode, share: float, *, seed: int, mask: ElementKind
+) -> Value | tuple[Value, ...]:
+    """Drop this *share* of the input; return the mask of what is kept, too, if it is wanted."""
+    x = node.operand(0)
     if not 0 <= share < 1:
         raise ctx.wrong(f"ratio must be at least 0 and less than 1, it is {share}")
     if share == 0:
-        return _without_dropout(ctx, node, ElementKind.BOOL)
-    x, (generator, stream) = node.operand(0), _source(ctx, node.integer("seed", 0))
+        ones = np.broadcast_to(np.ones((), mask.dtype), x.type.shape)
+        return (x, ctx.constant(ones)) if node.wants(1) else x
+    generator, stream = _source(ctx, seed)
     dropped = ctx.emit(ops.Dropout(x, generator, share, stream))
     if not node.wants(1):
         return dropped
     kept = ctx.broadcast(ctx.constant(np.array(1 - share, np.float32)), x.type.shape)
-    return dropped, ctx.emit(ops.Bernoulli(kept, generator, stream))
+    return dropped, ctx.convert(ctx.emit(ops.Bernoulli(kept, generator, stream)), mask)
 
 
 def _known_number(ctx: Context, value: Value, what: str) -> float:
@@ -118,16 +136,6 @@ def _known_number(ctx: Context, value: Value, what: str) -> float:
     if numbers.size != 1:
         raise ctx.wrong(f"{what} must be one number, it is {value.type}")
     return float(numbers.item())
-
-
-def _without_dropout(
-    ctx: Context, node: OnnxNode, mask: ElementKind | None
-) -> Value | tuple[Value, ...]:
-    x = node.operand(0)
-    if not node.wants(1):
-        return x
-    kind = mask or x.type.kind
-    return x, ctx.constant(np.broadcast_to(np.ones((), kind.dtype), x.type.shape))
 
 
 def _source(ctx: Context, seed: float) -> tuple[Value, int]:
