@@ -331,7 +331,7 @@ class TestDropout:
             nodes,
             [value("x", (rows, 200))],
             outputs=["y", "mask"][: len(outputs)],
-            weights=[from_array(array, name) for name, array in weights.items()],
+            weights=[from_array(np.asarray(array), name) for name, array in weights.items()],
             opset=opset,
         )
         ones = np.ones((300, 200), np.float32)
