@@ -29,7 +29,7 @@ from glow_nb.errors import DefinitionError, GlowError, GlowWarning
 from glow_nb.types import ElementKind
 
 _ATTRIBUTE_TYPES = (int, float, bool, str, ElementKind)
-_COMMON_FIELDS = ("name", "predicate", "body", "origins")
+_COMMON_FIELDS = ("name", "predicate", "body", "origins", "plan")
 
 
 R = TypeVar("R")

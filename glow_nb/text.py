@@ -17,11 +17,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from typing_extensions import override
 
 from glow_nb.errors import GlowError, ParseError
+from glow_nb.plan import Plan
 from glow_nb.table import html_text
 from glow_nb.types import ElementKind, TensorType
 
@@ -297,6 +298,18 @@ class TokenReader:
                 self.expect(",")
         return attributes
 
+    def read_plan(self) -> Plan | None:
+        """Read ``plan <algorithm> {setting = value, ...}``; nothing there means no plan."""
+        if not self.accept("plan"):
+            return None
+        algorithm = self.expect_kind("word", "an algorithm")
+        settings: dict[str, Any] = self.read_attributes()
+        for name, value in settings.items():
+            items = value if isinstance(value, tuple) else (value,)
+            if not all(isinstance(item, bool | int | str) for item in items):
+                raise self.error(f"'{name}' of a plan must be whole numbers or words", algorithm)
+        return Plan(algorithm.text, tuple(settings.items()))
+
     def _unquote(self, token: Token, text: str) -> str:
         if not text.startswith('"'):
             return text
@@ -322,6 +335,11 @@ def format_literal(value: object) -> str:
     if isinstance(value, ElementKind):
         return value.value
     return repr(value)
+
+
+def format_plan(plan: Plan | None) -> str:
+    """Return `` plan <algorithm> {setting = value, ...}``, or nothing when there is none."""
+    return "" if plan is None else f" plan {plan.algorithm}{format_attributes(dict(plan.settings))}"
 
 
 def format_attributes(attributes: dict[str, object]) -> str:

@@ -23,6 +23,7 @@ from glow_nb.costs import Cost
 from glow_nb.counted import Counted
 from glow_nb.errors import GlowError, UnsupportedError, VerifyError
 from glow_nb.payload import HasPayload, Payload
+from glow_nb.plan import Plan
 from glow_nb.schema import (
     Registry,
     as_dataclass,
@@ -127,6 +128,7 @@ class Node(Value):
         predicate: A bool vector of the batch's length; where it is false the results for that
             sample are arbitrary (paper 3.3).
         name: Unique in the function.
+        plan: How a kernel computes it; None if no pass has chosen that.
         result_types: The types of the results, inferred.
         type: The type of the first result; of the stored value for a node without results.
         type_transparent: It moves or selects elements: of operands with a quantized type it makes
@@ -141,6 +143,7 @@ class Node(Value):
     _: KW_ONLY
     predicate: Value | None = None
     name: str = ""
+    plan: Plan | None = None
     type: TensorType = field(init=False)
     result_types: tuple[TensorType, ...] = field(init=False)
 

@@ -195,6 +195,7 @@ class _Parser(TokenReader):
         attributes = self._parse_attributes(node_class, opcode)
         if self.accept("if"):
             attributes["predicate"] = self._parse_operand()
+        attributes["plan"] = self.read_plan()
         node = self.guarded(opcode, lambda: node_class(**operands, **attributes, name=name))
         self._check_types(node)
         self._nodes[name] = node

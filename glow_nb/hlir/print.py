@@ -27,7 +27,7 @@ from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Result, St
 from glow_nb.hlir.module import Module
 from glow_nb.payload import HasPayload, Payload, array_or_none
 from glow_nb.schema import attributes_of, operand_specs
-from glow_nb.text import format_attributes, format_literal, format_name, text_of
+from glow_nb.text import format_attributes, format_literal, format_name, format_plan, text_of
 from glow_nb.types import Array
 
 INLINE_ELEMENTS = 8
@@ -116,7 +116,8 @@ def print_node(node: Node) -> str:
     types = f" : {', '.join(map(str, node.result_types))}" if node.result_types else ""
     attributes = format_attributes(attributes_of(node))
     return (
-        f"%{format_name(node.shown_name)} = {node.opcode}({operands}){attributes}{predicate}{types}"
+        f"%{format_name(node.shown_name)} = {node.opcode}({operands})"
+        f"{attributes}{predicate}{format_plan(node.plan)}{types}"
     )
 
 

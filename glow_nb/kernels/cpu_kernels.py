@@ -31,7 +31,7 @@ from glow_nb.kernels.reductions import (
     reduction,
     softmax,
 )
-from glow_nb.kernels.registry import CPU_KERNELS
+from glow_nb.kernels.registry import CPU_KERNELS, planned
 from glow_nb.kernels.selection import selection, top_k
 from glow_nb.kernels.stacks import generate_stack
 from glow_nb.kernels.strassen import matmul as strassen
@@ -67,6 +67,7 @@ __all__ = [
     "merge",
     "pad",
     "paired_convolution",
+    "planned",
     "pooling",
     "random_bits",
     "recurrence",

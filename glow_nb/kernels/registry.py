@@ -1,24 +1,31 @@
-"""The table of the cpu's kernels: which function writes the kernel of an instruction."""
+"""The table of the cpu's kernels: which functions plan and write the kernel of an instruction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
 
-from glow_nb.errors import DefinitionError
+from glow_nb.errors import DefinitionError, UnsupportedError
 from glow_nb.kernels.stacks.elementwise import elementwise_source
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.kernel_table import KernelTable
 from glow_nb.llir.program import Instruction
+from glow_nb.llir.stack import StackInst
 from glow_nb.llir.traits import PLAIN, KernelTraits
+from glow_nb.plan import Plan
+from glow_nb.schema import RuleTable
 
 KernelGenerator = Callable[[Any, Target], KernelSource]
 """Writes the kernel of an instruction of one class, or a few."""
 HeadGenerator = Callable[[Any, Target, Fusion], KernelSource]
 """Writes the kernel of an instruction and of the stack around it, of which it is the head."""
+
+Planner = Callable[[Any, Target, Fusion], Plan]
+"""Chooses the loops of the kernel of an instruction, which its writer then writes."""
 
 G = TypeVar("G", bound=KernelGenerator)
 H = TypeVar("H", bound=HeadGenerator)
@@ -26,13 +33,18 @@ H = TypeVar("H", bound=HeadGenerator)
 CPU_KERNELS = KernelTable("cpu", scalar=elementwise_source)
 """Complete once :mod:`glow_nb.kernels.cpu_kernels` is imported."""
 
+PLANNERS: RuleTable[type[Instruction], Planner] = RuleTable("planner of")
+"""The planners of instructions whose kernels leave a choice."""
+
 
 def kernel_for(
-    *instruction_classes: type[Instruction], traits: KernelTraits = PLAIN
+    *instruction_classes: type[Instruction],
+    traits: KernelTraits = PLAIN,
+    planner: Planner | None = None,
 ) -> Callable[[G], G]:
     """Register a function ``(instruction, target) -> KernelSource`` for some instructions.
 
-    *traits* may say which operands may have gaps.
+    *traits* may say which operands may have gaps. *planner* is as in :func:`head_kernel_for`.
 
     Raises:
         DefinitionError: They say that the kernel fuses: :func:`head_kernel_for` registers it then.
@@ -43,25 +55,63 @@ def kernel_for(
             f"cpu kernel of {names}: a kernel that fuses takes a Fusion as well; register it with "
             "@head_kernel_for"
         )
-    return CPU_KERNELS.kernel_for(*instruction_classes, traits=traits)
+    if planner is None:
+        return CPU_KERNELS.kernel_for(*instruction_classes, traits=traits)
+    PLANNERS.register(*instruction_classes)(planner)
+
+    def register(generator: G) -> G:
+        @wraps(generator)
+        def with_plan(instruction: Instruction, target: Target) -> KernelSource:
+            return generator(planned(instruction, target), target)
+
+        CPU_KERNELS.kernel_for(*instruction_classes, traits=traits)(with_plan)
+        return generator
+
+    return register
 
 
 def head_kernel_for(
-    *instruction_classes: type[Instruction], traits: KernelTraits
+    *instruction_classes: type[Instruction], traits: KernelTraits, planner: Planner | None = None
 ) -> Callable[[H], H]:
     """Register a function ``(head, target, fusion) -> KernelSource`` for some instructions.
 
     The fusion is what stands around the head: nothing, if the instruction is not in a stack.
-    *traits* say what may stand there.
+    *traits* say what may stand there. Where a kernel leaves a choice, *planner* makes it: the
+    function decides nothing and writes what ``head.plan`` says.
     """
+    if planner is not None:
+        PLANNERS.register(*instruction_classes)(planner)
 
     def register(generator: H) -> H:
         @wraps(generator)
         def with_fusion(instruction: Instruction, target: Target) -> KernelSource:
-            fusion = Fusion.of(instruction)  # of a stack, or of a head that is alone
+            fusion = Fusion.of(planned(instruction, target))  # of a stack, or a head alone
             return generator(fusion.head, target, fusion)
 
         CPU_KERNELS.kernel_for(*instruction_classes, traits=traits)(with_fusion)
         return generator
 
     return register
+
+
+def planned(instruction: Instruction, target: Target) -> Instruction:
+    """Return *instruction*, or a stack, with the plan of its loops; itself if it has one.
+
+    A plan without settings names the algorithm alone: its loops are planned here.
+    """
+    head = instruction.head if isinstance(instruction, StackInst) else instruction
+    planner = PLANNERS.get(type(head)) if head is not None else None
+    if head is None or planner is None or (head.plan is not None and head.plan.settings):
+        return instruction
+    fusion = Fusion.of(instruction)
+    made = replace(head, plan=planner(head, target, fusion))
+    if not isinstance(instruction, StackInst):
+        return made
+    return StackInst.of(made if one is head else one for one in instruction.body)
+
+
+def plan_of(instruction: Instruction) -> Plan:
+    """Return the plan of *instruction*; UnsupportedError if it has none."""
+    if instruction.plan is None:
+        raise UnsupportedError(f"{instruction!r}: it has no plan; run the pass plan_loops")
+    return instruction.plan

@@ -13,8 +13,9 @@ Form = tuple[object, ...]
 def form_of(instruction: Instruction) -> Form:
     """Return the form of *instruction*: all that a kernel generator may look at.
 
-    That is classes, attributes, types, and which operands lie where in one region; neither names
-    nor contents. Attributes compare as they are printed, so that ``-0.0`` differs from ``0.0``.
+    That is classes, attributes, plans, types, and which operands lie where in one region; neither
+    names nor contents. Attributes compare as they are printed, so that ``-0.0`` differs from
+    ``0.0``.
     """
     numbers: dict[Buffer, int] = {}
 
@@ -33,6 +34,6 @@ def form_of(instruction: Instruction) -> Form:
             operands.append(tuple(map(place, value)) if spec.is_variadic else place(value))
         attributes = tuple(repr(value) for value in attributes_of(item).values())
         body = tuple(map(form, item.body)) if isinstance(item, StackInst) else ()
-        return type(item), tuple(operands), attributes, body
+        return type(item), tuple(operands), attributes, item.plan, body
 
     return form(instruction)

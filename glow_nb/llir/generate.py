@@ -227,7 +227,7 @@ class Generator:
     def emit_node(self, instruction_class: type[Instruction], **changed: Any) -> None:
         """Append the current node as one instruction with equal fields, but for those *changed*."""
         node = self.node
-        fields = self.common_fields()
+        fields = {**self.common_fields(), "plan": node.plan}
         results = iter(node.results)
         for spec in fields_of(instruction_class):
             if spec.qualifier and spec.qualifier.name == "out":

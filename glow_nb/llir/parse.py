@@ -205,6 +205,7 @@ class _Parser(TokenReader):
         fields.update(attributes)
         if self.accept("if"):
             fields["predicate"] = self._read_buffer()
+        fields["plan"] = self.read_plan()
         if self.accept("from"):
             fields["name"] = self.read_name()
             if self.accept("of"):

@@ -43,7 +43,7 @@ from glow_nb.llir.program import (
 )
 from glow_nb.llir.stack import StackInst
 from glow_nb.schema import FieldSpec, attributes_of, operand_specs
-from glow_nb.text import format_attributes, format_name, text_of
+from glow_nb.text import format_attributes, format_name, format_plan, text_of
 from glow_nb.types import Array
 
 
@@ -95,7 +95,8 @@ def print_instruction(instruction: Instruction, arena: Arena | None = None) -> s
     if instruction.name and instruction.imported_names != (instruction.name,):
         origin += f" of {format_names(instruction.imported_names)}"
     attributes = format_attributes(attributes_of(instruction))
-    return f"{instruction.opcode} {operands}{attributes}{predicate}{origin}"
+    plan = format_plan(instruction.plan)
+    return f"{instruction.opcode} {operands}{attributes}{predicate}{plan}{origin}"
 
 
 def _print_body(stack: StackInst) -> list[str]:

@@ -22,6 +22,7 @@ from glow_nb.counted import Counted
 from glow_nb.errors import VerifyError
 from glow_nb.llir.strides import contiguous_strides
 from glow_nb.payload import HasPayload, Payload
+from glow_nb.plan import Plan
 from glow_nb.schema import (
     Qualifier,
     Registry,
@@ -180,6 +181,7 @@ class Instruction:
         predicate: A bool vector of the batch's length; results of false samples are arbitrary.
         name: The high-level node it was made from; for people, not unique.
         origins: The imported nodes that this node stands for, if not for itself alone.
+        plan: How its kernel computes; None if that is not chosen yet, or leaves no choice.
     """
 
     opcode: ClassVar[str]
@@ -190,6 +192,7 @@ class Instruction:
     predicate: Buffer | None = None
     name: str = ""
     origins: tuple[str, ...] = ()
+    plan: Plan | None = None
 
     def __post_init__(self) -> None:
         check_attributes(self)

@@ -16,6 +16,7 @@ from glow_nb.backends.cpu.options import CpuOptions
 from glow_nb.backends.cpu.pack_dequantizing_products import pack_dequantizing_products
 from glow_nb.backends.cpu.pack_recurrences import pack_recurrences
 from glow_nb.backends.cpu.placed_calls import Places
+from glow_nb.backends.cpu.plan_kernels import plan_kernels
 from glow_nb.backends.cpu.planned_calls import Kernels, plan_calls, used_weights
 from glow_nb.backends.cpu.products import PRODUCTS
 from glow_nb.backends.cpu.select_gradient_kernels import select_gradient_kernels
@@ -110,6 +111,12 @@ class CpuBackend(Backend):
             "eliminate_common_nodes",  # an operand that two products pack alike is packed once
             "eliminate_dead_nodes",  # nodes that packing has replaced are dropped
         )
+
+    @property
+    @override
+    def program_pipeline(self) -> Entries:
+        """Those of any backend, then the plans of the kernels."""
+        return (*super().program_pipeline, Step(plan_kernels.__name__, {"target": self.target}))
 
     def _tuner(self) -> Tuner | None:
         """Return who measures how products are computed fastest, if that is asked for."""

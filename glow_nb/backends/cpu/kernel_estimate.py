@@ -25,7 +25,7 @@ from glow_nb.kernels.operators import (
 )
 from glow_nb.kernels.operators.pairings import fewest_steps
 from glow_nb.kernels.products.channel_wise_cost import channel_wise_cycles
-from glow_nb.kernels.products.channel_wise_plan import ChannelWisePlan
+from glow_nb.kernels.products.channel_wise_plan import ChannelWisePlan, plan_channel_wise
 from glow_nb.kernels.products.convolution_cost import (
     direct_candidate,
     product_candidate,
@@ -83,7 +83,8 @@ def _product_cycles(node: Node, target: Target) -> float | None:
             fewest = max(1, fewest_steps(node.depth, block, *node.runs))
             return cycles * node.filter.type.shape[0] / fewest
         case ChannelWiseConvolution():
-            return channel_wise_cycles(ChannelWisePlan(node, target))
+            plan = node.plan or plan_channel_wise(node, target)
+            return channel_wise_cycles(ChannelWisePlan.of(node, plan, target))
         case WinogradConvolution(block=block, tile=tile):
             kind, filter_kind = node.input.type.kind, node.filter.type.kind
             nest = WinogradNest(_shape_of(node), tile, kind, block, taps_kind=filter_kind)

@@ -38,7 +38,7 @@ class ChannelsFirst(Node):
     @property
     def channels_last(self) -> Node:
         """The operator of the graph, on placeholders."""
-        operands: dict[str, Value | None] = {}
+        operands: dict[str, Any] = {}
         for spec in operand_specs(type(self)):
             value = getattr(self, spec.name)
             operands[spec.name] = value and Placeholder(value.name, self._last(spec.name, value))

@@ -17,11 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from glow_nb.kernels.products.blocking import Columns, Cut, lanes_of, most_rows
+from glow_nb.kernels.products.blocking import Columns, Cut, lanes_for, lanes_of, most_rows
 from glow_nb.kernels.products.caches import level_2_bytes, longest_dot
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.dot_form import DotForm, dot_form_of
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
+from glow_nb.plan import Plan
 from glow_nb.types import ElementKind
 
 PAD_BYTES = 64
@@ -126,8 +128,12 @@ class BilinearNest(Protocol):
         """Return the most tiles of a block, None for as many as the caches hold."""
         ...
 
-    def kinds(self, target: Target) -> ProductKinds:
-        """Return the kinds of the products of transformed elements, and how they are multiplied."""
+    def form(self, target: Target) -> DotForm:
+        """Return how *target* multiplies transformed elements."""
+        ...
+
+    def kinds_with(self, form: DotForm) -> ProductKinds:
+        """Return the kinds of the products of transformed elements that *form* multiplies."""
         ...
 
 
@@ -161,6 +167,43 @@ class BilinearPlan:
     fetches_pixels: bool
     fetches_factors: bool = False
 
+    def as_plan(self, algorithm: str) -> Plan:
+        """Return the plan that :meth:`from_plan` makes this of."""
+        return Plan.of(
+            algorithm,
+            dot=self.kinds.form.name,
+            rows=self.cut.rows,
+            inner=self.dot,
+            units=self.block_units,
+            panels_first=self.panels_first or None,
+            fetch_pixels=self.fetches_pixels or None,
+            fetch_factors=self.fetches_factors or None,
+        )
+
+    @classmethod
+    def from_plan(cls, plan: Plan, nest: BilinearNest, lanes: int) -> BilinearPlan:
+        """Return the loops of *nest* with the settings of *plan*.
+
+        Args:
+            plan: The settings.
+            nest: What to compute.
+            lanes: ``float32`` elements in a vector.
+        """
+        kinds = nest.kinds_with(dot_form_of(plan))
+        lanes = lanes_for(kinds.total, lanes)
+        return cls(
+            kinds=kinds,
+            lanes=lanes,
+            columns=Columns(nest.shape.depth_per_group, nest.block, lanes),
+            cut=Cut.balanced(max(1, nest.tiles), plan.number("rows")),
+            groups=-(-nest.shape.channels_per_group // kinds.factors),
+            dot=plan.number("inner"),
+            block_units=plan.number("units"),
+            panels_first=plan.is_set("panels_first"),
+            fetches_pixels=plan.is_set("fetch_pixels"),
+            fetches_factors=plan.is_set("fetch_factors"),
+        )
+
     @property
     def block_tiles(self) -> int:
         """The most tiles that are transformed in a block."""
@@ -174,7 +217,7 @@ class BilinearPlan:
 
 def plan_bilinear(nest: BilinearNest, target: Target, block_tiles: int = 0) -> BilinearPlan:
     """Cut up *nest* for *target*, in blocks of at most *block_tiles*, by default what fits."""
-    shape, kinds = nest.shape, nest.kinds(target)
+    shape, kinds = nest.shape, nest.kinds_with(nest.form(target))
     lanes, factors = lanes_of(kinds.total, target), kinds.factors
     columns = Columns(shape.depth_per_group, nest.block, lanes)
     cut = Cut.balanced(max(1, nest.tiles), _most_rows(nest, columns, target))
@@ -200,7 +243,7 @@ def plan_bilinear(nest: BilinearNest, target: Target, block_tiles: int = 0) -> B
 
 def _most_rows(nest: BilinearNest, columns: Columns, target: Target) -> int:
     """Return the most rows of a register tile: of so many tiles, a block takes no more than L2."""
-    kinds = nest.kinds(target)
+    kinds = nest.kinds_with(nest.form(target))
     fitting = level_2_bytes(target) // block_bytes(nest, kinds, 1)
     return max(1, min(fitting, most_rows(columns.vectors, target, kinds.form)))
 

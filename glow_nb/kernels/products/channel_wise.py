@@ -10,14 +10,18 @@ everywhere in the image.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.operators.channel_wise import ChannelWiseConvolutionInst
 from glow_nb.kernels.operators.tap_groups import WIDEST
-from glow_nb.kernels.products.channel_wise_plan import ChannelWisePlan, suits_steps
+from glow_nb.kernels.products.channel_wise_plan import (
+    ChannelWisePlan,
+    plan_channel_wise,
+    shape_of,
+    suits_steps,
+)
 from glow_nb.kernels.products.register_tiles import TileStore
-from glow_nb.kernels.registry import head_kernel_for
+from glow_nb.kernels.registry import head_kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
@@ -25,28 +29,39 @@ from glow_nb.kernels.writing.loops import write_shares
 from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.traits import KernelTraits
+from glow_nb.plan import Plan
+
+
+def plan_source(
+    instruction: ChannelWiseConvolutionInst,
+    target: Target,
+    fusion: Fusion,
+) -> Plan:
+    """Plan a channel-wise convolution.
+
+    Raises:
+        UnsupportedError: There are no kernels for such elements, or groups, or so many dimensions.
+    """
+    shape, left = shape_of(instruction), instruction.input.type.kind
+    if not suits_steps(shape, left, instruction.factors, target):
+        raise UnsupportedError(
+            f"{shape.description(left)}: no kernel in groups of {instruction.factors} factors; "
+            "take a depthwise_convolution or a grouped_convolution"
+        )
+    return plan_channel_wise(instruction, target)
 
 
 @head_kernel_for(
     ChannelWiseConvolutionInst,
     traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "input")),
+    planner=plan_source,
 )
 def channel_wise_source(
     instruction: ChannelWiseConvolutionInst, target: Target, fusion: Fusion
 ) -> KernelSource:
-    """Return the kernel ``(dest, input, filter, bias)`` of a convolution and its epilogue.
-
-    Raises:
-        UnsupportedError: There are no kernels for such elements, or groups, or so many dimensions.
-    """
-    writer = ChannelWiseWriter(instruction, target, fusion.named_by_field())
-    left = instruction.input.type.kind
-    if not suits_steps(writer.plan.shape, left, instruction.factors, target):
-        raise UnsupportedError(
-            f"{writer.plan.shape.description(left)}: no kernel in groups of {instruction.factors} "
-            "factors; take a depthwise_convolution or a grouped_convolution"
-        )
-    return writer.source()
+    """Return the kernel ``(dest, input, filter, bias)`` of a convolution and its epilogue."""
+    loops = ChannelWisePlan.of(instruction, plan_of(instruction), target)
+    return ChannelWiseWriter(instruction, loops, fusion.named_by_field()).source()
 
 
 @dataclass(frozen=True)
@@ -55,18 +70,13 @@ class ChannelWiseWriter:
 
     Attributes:
         instruction: The convolution.
-        target: The processor.
+        plan: How the convolution is cut up.
         fusion: The pointers and the epilogue.
     """
 
     instruction: ChannelWiseConvolutionInst
-    target: Target
+    plan: ChannelWisePlan
     fusion: Fusion
-
-    @cached_property
-    def plan(self) -> ChannelWisePlan:
-        """How the convolution is cut up."""
-        return ChannelWisePlan(self.instruction, self.target)
 
     def source(self) -> KernelSource:
         """Return the kernel."""

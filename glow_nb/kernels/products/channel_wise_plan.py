@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from glow_nb.kernels.operators.channel_wise import (
@@ -13,9 +13,10 @@ from glow_nb.kernels.operators.channel_wise import (
 from glow_nb.kernels.operators.tap_groups import TapGroups
 from glow_nb.kernels.products.blocking import registers_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import dot_form
+from glow_nb.kernels.products.dot_form import dot_form, dot_form_of
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
+from glow_nb.plan import Plan
 from glow_nb.types import ElementKind
 
 LINE_BYTES = 64
@@ -40,39 +41,94 @@ def copied_at_once(group_bytes: int, target: Target) -> int:
     return max(1, 4 * min(target.lanes, target.native_lanes) // group_bytes)
 
 
+CHANNEL_WISE = "channel_wise"
+"""The algorithm whose lanes are channels, of which groups of factors are multiplied at once."""
+
+ChannelWise = ChannelWiseConvolution | ChannelWiseConvolutionInst
+
+
+def plan_channel_wise(node: ChannelWise, target: Target) -> Plan:
+    """Plan a channel-wise convolution: its tiles, and the channels that are in scratch together."""
+    form = dot_form(*_kinds_of(node), node.factors, target)
+    vectors = 2 if shape_of(node).depth > target.lanes else 1
+    plan = Plan.of(CHANNEL_WISE, dot=form.name, vectors=vectors)
+    loops = ChannelWisePlan.of(node, plan, target)
+    plan = plan.updated(rows=_rows(loops, registers_of(target, form)))
+    loops = replace(loops, plan=plan)
+    return plan.updated(channels=_channels(loops, target.machine.l1_bytes // 2))
+
+
+def _rows(loops: ChannelWisePlan, registers: int) -> int:
+    """Return the pixels of a tile: whole phases, as many sums as half of the registers hold."""
+    limit = max(registers // 2 // loops.vectors, 4)
+    width, phases = loops.shape.output[-1], loops.groups.phases
+    tiles = -(-width // limit)
+    rows = -(-width // max(1, tiles))
+    return -(-rows // phases) * phases
+
+
+def _channels(loops: ChannelWisePlan, cache_bytes: int) -> int:
+    """Return the channels whose lines fit *cache_bytes* of scratch together.
+
+    At least those are that lie in one line of the cache.
+    """
+    depth, whole = loops.shape.depth, max(loops.vectors * loops.lanes, loops.copied)
+    one = loops.ring * loops.steps * loops.groups.parts * loops.group_bytes
+    fitting = cache_bytes // max(1, one)
+    wanted = max(fitting, LINE_BYTES // loops.kinds.left.size_bytes)
+    return -(-min(wanted, depth) // whole) * whole
+
+
+def shape_of(node: ChannelWise) -> ConvolutionShape:
+    """Return the sizes of *node* over lines of pixels."""
+    shape = ConvolutionShape.of(
+        node.input.type.shape,
+        node.bias.type.size,
+        node.kernel,
+        node.pads,
+        stride=node.stride,
+        dilation=node.dilation,
+        group=node.input.type.shape[-1] // node.size,
+    )
+    return shape if shape.rank > 1 else shape.as_lines()
+
+
+def _kinds_of(node: ChannelWise) -> tuple[ElementKind, ElementKind]:
+    return node.input.type.kind, node.filter.type.kind
+
+
 @dataclass(frozen=True)
 class ChannelWisePlan:
     """The numbers that the loops of a kernel are made of.
 
     Attributes:
         node: The convolution, of either level.
-        target: The processor.
+        plan: The settings.
+        lanes: Channels of a vector of sums.
+        copied: Channels that are copied at once.
     """
 
-    node: ChannelWiseConvolution | ChannelWiseConvolutionInst
-    target: Target
+    node: ChannelWise
+    plan: Plan
+    lanes: int
+    copied: int
+
+    @classmethod
+    def of(cls, node: ChannelWise, plan: Plan, target: Target) -> ChannelWisePlan:
+        """Return the loops of *node* in vectors of *target*, with the settings of *plan*."""
+        left = node.input.type.kind
+        copied = copied_at_once(node.factors * left.size_bytes, target)
+        return cls(node, plan, target.lanes, copied)
 
     @cached_property
     def shape(self) -> ConvolutionShape:
         """The convolution over lines of pixels; of one line, the outer dimension has one."""
-        node = self.node
-        shape = ConvolutionShape.of(
-            node.input.type.shape,
-            node.bias.type.size,
-            node.kernel,
-            node.pads,
-            stride=node.stride,
-            dilation=node.dilation,
-            group=node.input.type.shape[-1] // node.size,
-        )
-        return shape if shape.rank > 1 else shape.as_lines()
+        return shape_of(self.node)
 
     @cached_property
     def kinds(self) -> ProductKinds:
         """The kinds of the operands, and how they are multiplied."""
-        node = self.node
-        kinds = (node.input.type.kind, node.filter.type.kind)
-        return ProductKinds.of(*kinds, dot_form(*kinds, node.factors, self.target))
+        return ProductKinds.of(*_kinds_of(self.node), dot_form_of(self.plan))
 
     @cached_property
     def groups(self) -> TapGroups:
@@ -83,29 +139,19 @@ class ChannelWisePlan:
         return found
 
     @property
-    def lanes(self) -> int:
-        """Channels of a vector of sums."""
-        return self.target.lanes
-
-    @cached_property
     def vectors(self) -> int:
         """Vectors of a tile."""
-        return 2 if self.shape.depth > self.lanes else 1
-
-    @cached_property
-    def rows(self) -> int:
-        """Pixels of a tile: whole phases, and as many sums as half of the registers hold."""
-        registers = registers_of(self.target, self.kinds.form)
-        limit = max(registers // 2 // self.vectors, 4)
-        width, phases = self.shape.output[-1], self.groups.phases
-        tiles = -(-width // limit)
-        rows = -(-width // max(1, tiles))
-        return -(-rows // phases) * phases
+        return self.plan.number("vectors")
 
     @property
-    def copied(self) -> int:
-        """Channels that are copied at once."""
-        return copied_at_once(self.group_bytes, self.target)
+    def rows(self) -> int:
+        """Pixels of a tile, whole phases."""
+        return self.plan.number("rows")
+
+    @property
+    def chunk(self) -> int:
+        """Channels whose lines are in scratch together."""
+        return self.plan.number("channels")
 
     @property
     def group_bytes(self) -> int:
@@ -122,18 +168,6 @@ class ChannelWisePlan:
         """Steps of a line."""
         tiles = -(-self.shape.output[-1] // self.rows)
         return self.groups.steps(tiles * self.rows)
-
-    @cached_property
-    def chunk(self) -> int:
-        """Channels whose lines are in scratch together: as many as fit half of L1.
-
-        At least those are that lie in one line of the cache.
-        """
-        depth, whole = self.shape.depth, max(self.vectors * self.lanes, self.copied)
-        one = self.ring * self.steps * self.groups.parts * self.group_bytes
-        fitting = self.target.machine.l1_bytes // 2 // max(1, one)
-        wanted = max(fitting, LINE_BYTES // self.kinds.left.size_bytes)
-        return -(-min(wanted, depth) // whole) * whole
 
     @property
     def step_elements(self) -> int:

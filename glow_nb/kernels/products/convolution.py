@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from glow_nb.kernels.operators.packed_instructions import PackedConvolutionInst
 from glow_nb.kernels.operators.paired import PairedConvolutionInst
+from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import dot_form
-from glow_nb.kernels.products.product_loops import ProductWriter, generate_product
+from glow_nb.kernels.products.dot_form import DotForm, dot_form, dot_form_of
+from glow_nb.kernels.products.loops import Loops
+from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest, run_of
-from glow_nb.kernels.registry import head_kernel_for
+from glow_nb.kernels.products.product_plan import plan_nest
+from glow_nb.kernels.registry import head_kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
+from glow_nb.plan import Plan
+
+
+def plan_convolution(instruction: PackedConvolutionInst, target: Target, fusion: Fusion) -> Plan:
+    """Plan a convolution of a filter in panels, and its epilogue."""
+    operands = (instruction.input.type.kind, instruction.filter.type.kind)
+    form = dot_form(*operands, instruction.factors, target)
+    return plan_nest(_nest_of(instruction, form, fusion), target, fusion)
 
 
 @head_kernel_for(
     PackedConvolutionInst,
     traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "input")),
+    planner=plan_convolution,
 )
 def packed_convolution_source(
     instruction: PackedConvolutionInst, target: Target, fusion: Fusion
@@ -28,9 +40,16 @@ def packed_convolution_source(
     Raises:
         UnsupportedError: There are no kernels for this kind of elements.
     """
-    operands = (instruction.input.type.kind, instruction.filter.type.kind)
-    kinds = ProductKinds.of(*operands, dot_form(*operands, instruction.factors, target))
-    shape = ConvolutionShape.of(
+    plan = plan_of(instruction)
+    nest = _nest_of(instruction, dot_form_of(plan), fusion)
+    loops = Loops.from_plan(nest, plan, lanes_of(nest.kinds.total, target))
+    title = shape_of(instruction).description(nest.kinds.left)
+    return generate_product(nest, loops, fusion, family="convolution", title=title)
+
+
+def shape_of(instruction: PackedConvolutionInst) -> ConvolutionShape:
+    """Return the sizes of *instruction*."""
+    return ConvolutionShape.of(
         instruction.input.type.shape,
         instruction.depth,
         instruction.kernel,
@@ -39,23 +58,22 @@ def packed_convolution_source(
         dilation=instruction.dilation,
         group=instruction.group,
     )
-    return generate_convolution(instruction, shape, kinds, target, fusion)
 
 
-def generate_convolution(
+def _nest_of(instruction: PackedConvolutionInst, form: DotForm, fusion: Fusion) -> ProductNest:
+    kinds = ProductKinds.of(instruction.input.type.kind, instruction.filter.type.kind, form)
+    return convolution_nest(instruction, shape_of(instruction), kinds, fusion)
+
+
+def convolution_nest(
     instruction: PackedConvolutionInst | PairedConvolutionInst,
     shape: ConvolutionShape,
     kinds: ProductKinds,
-    target: Target,
     fusion: Fusion,
-    *,
-    writes: type[ProductWriter] | None = None,
-) -> KernelSource:
-    """Return the kernel of *instruction*, of that *shape*, with loops as *writes* writes them."""
-    title, run = shape.description(kinds.left), run_of(shape, kinds.factors)
-    shape = shape.simplified()
+) -> ProductNest:
+    """Return the nest of *instruction*, of that *shape*."""
+    run, shape = run_of(shape, kinds.factors), shape.simplified()
     left = LeftLayout.by_pixels(shape, elements_between_pixels(fusion.input))
-    nest = ProductNest.packed(
+    return ProductNest.packed(
         shape, kinds, instruction.block, left=left, run=run, outside=instruction.outside
     )
-    return generate_product(nest, target, fusion, family="convolution", title=title, writes=writes)

@@ -30,6 +30,7 @@ from glow_nb.kernels.products.blocking import (
 from glow_nb.kernels.products.caches import longest_dot
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import SINGLE, DotForm
+from glow_nb.kernels.products.loops import staged_elements, units_of
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_cost import (
     Candidate,
@@ -39,7 +40,7 @@ from glow_nb.kernels.products.product_cost import (
     weight_fetch_cycles,
 )
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest, run_of
-from glow_nb.kernels.products.product_plan import plan_product, staged_elements, units_of
+from glow_nb.kernels.products.product_plan import plan_loops
 from glow_nb.kernels.strassen.cost import LEAST_GAIN as STRASSEN_GAIN
 from glow_nb.kernels.strassen.cost import LEAST_ROWS, strassen_candidate, suits_strassen
 from glow_nb.kernels.strassen.nest import StrassenNest
@@ -124,7 +125,7 @@ def convolution_candidates(
         tiles = [tile for tile in _tiles(shape) if suits_winograd(shape, tile, whole=is_whole)]
         for tile in tiles:
             nest = WinogradNest(shape, tile, kind, target.lanes)
-            kinds = nest.kinds(target)
+            kinds = nest.kinds_with(nest.form(target))
             widths = rank_blocks(
                 shape.depth_per_group,
                 target,
@@ -311,18 +312,18 @@ def direct_candidate(
     """Return a convolution that sums up its products with a filter in panels of *block* columns."""
     simple, kind, form = shape.simplified(), kinds.left, kinds.form
     nest = ProductNest.packed(simple, kinds, block, run=run_of(shape, form.factors))
-    plan = plan_product(nest, target)
+    loops = plan_loops(nest, target)
     lines = simple.batch * simple.group * prod(simple.output[:-1])
     pixels = simple.output[-1]
-    cycles = lines * product_cycles(plan.columns, pixels, simple.steps, target, form)
-    cycles += lines * waiting_cycles(plan.columns, pixels, plan.sum.blocks, target)
-    cycles += lines * pixels * plan.columns.panels * fetch_cycles(simple.new_inputs, kind, target)
-    blocks = simple.batch * -(-units_of(simple, plan.cut) // max(1, plan.block_units))
-    staged = blocks * staged_elements(nest, plan) * kinds.staged.size_bytes
+    cycles = lines * product_cycles(loops.columns, pixels, simple.steps, target, form)
+    cycles += lines * waiting_cycles(loops.columns, pixels, loops.sum.blocks, target)
+    cycles += lines * pixels * loops.columns.panels * fetch_cycles(simple.new_inputs, kind, target)
+    blocks = simple.batch * -(-units_of(simple, loops.cut) // max(1, loops.block_units))
+    staged = blocks * staged_elements(nest, loops) * kinds.staged.size_bytes
     cycles = target.machine.direct_factor * cycles + target.machine.staged_byte_cycles * staged
-    units = simple.batch * units_of(simple, plan.cut)
+    units = simple.batch * units_of(simple, loops.cut)
     unit_part, panel_part = largest_share(
-        units, plan.columns.panels * simple.group, threads, panels_first=plan.panels_first
+        units, loops.columns.panels * simple.group, threads, panels_first=loops.panels_first
     )
     weight_bytes = shape.steps * shape.depth * kind.size_bytes
     cycles = (

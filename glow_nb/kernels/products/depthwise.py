@@ -23,7 +23,7 @@ from glow_nb.kernels.products.blocking import Cut, lanes_for, lanes_of, register
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.register_tiles import TileStore
-from glow_nb.kernels.registry import head_kernel_for
+from glow_nb.kernels.registry import head_kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
@@ -31,6 +31,7 @@ from glow_nb.kernels.writing.loops import write_shares
 from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.traits import KernelTraits
+from glow_nb.plan import Plan
 from glow_nb.types import ElementKind
 
 MIN_PIXELS, MAX_PIXELS, MIN_SUMS = 4, 12, 6
@@ -44,37 +45,61 @@ MIN_CHUNK = 4
 """Panels that are worth taking apart from the others."""
 
 
+DEPTHWISE = "depthwise"
+"""The algorithm whose lanes are channels: each is convolved by itself, or with few others."""
+
+DepthwiseInst = DepthwiseConvolutionInst | GroupedConvolutionInst
+
+
+def plan_depthwise(instruction: DepthwiseInst, target: Target, fusion: Fusion) -> Plan:
+    """Plan the tiles of a convolution, and how many panels of channels are taken at once."""
+    shape, kinds = _shape_of(instruction).simplified(keeps_lines=True), _kinds_of(instruction)
+    lanes = lanes_of(kinds.total, target)
+    vectors, pixels = tile_size(shape, lanes, registers_of(target))
+    plan = Plan.of(DEPTHWISE, vectors=vectors, rows=pixels)
+    writer = DepthwiseWriter(shape, kinds, plan, lanes, fusion.named_by_field())
+    return plan.updated(rows=writer.cut.rows, panels=writer.chunk_in(target.machine.l1_bytes // 2))
+
+
 @head_kernel_for(
     DepthwiseConvolutionInst,
     GroupedConvolutionInst,
     traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "input")),
+    planner=plan_depthwise,
 )
 def depthwise_convolution_source(
-    instruction: DepthwiseConvolutionInst | GroupedConvolutionInst, target: Target, fusion: Fusion
+    instruction: DepthwiseInst, target: Target, fusion: Fusion
 ) -> KernelSource:
     """Return the kernel ``(dest, input, filter, bias)`` of a convolution and its epilogue.
 
     Raises:
         UnsupportedError: There are no kernels for this kind of elements.
     """
+    family = "grouped" if isinstance(instruction, GroupedConvolutionInst) else "depthwise"
+    shape, kinds, plan = _shape_of(instruction), _kinds_of(instruction), plan_of(instruction)
+    fusion, lanes = fusion.named_by_field(), lanes_of(kinds.total, target)
+    writer = DepthwiseWriter(shape.simplified(keeps_lines=True), kinds, plan, lanes, fusion)
+    text = writer.write(f"{family} {shape.description(kinds.left)}")
+    scratch_bytes = writer.scratch_elements * kinds.left.size_bytes
+    return KernelSource(family, text, fusion.kinds, scratch_bytes)
+
+
+def _shape_of(instruction: DepthwiseInst) -> ConvolutionShape:
     is_grouped = isinstance(instruction, GroupedConvolutionInst)
     size = instruction.filter.type.shape[-2] if is_grouped else 1
-    kind, channels = instruction.input.type.kind, instruction.input.type.shape[-1]
-    shape = ConvolutionShape.of(
+    return ConvolutionShape.of(
         instruction.input.type.shape,
         instruction.bias.type.size,
         instruction.kernel,
         instruction.pads,
         stride=instruction.stride,
         dilation=instruction.dilation,
-        group=channels // size,
+        group=instruction.input.type.shape[-1] // size,
     )
-    family = "grouped" if is_grouped else "depthwise"
-    fusion = fusion.named_by_field()
-    kinds = ProductKinds.of(kind, instruction.filter.type.kind)
-    writer = DepthwiseWriter(shape.simplified(keeps_lines=True), kinds, target, fusion)
-    text = writer.write(f"{family} {shape.description(kind)}")
-    return KernelSource(family, text, fusion.kinds, writer.scratch_elements * kind.size_bytes)
+
+
+def _kinds_of(instruction: DepthwiseInst) -> ProductKinds:
+    return ProductKinds.of(instruction.input.type.kind, instruction.filter.type.kind)
 
 
 def suits_lanes(shape: ConvolutionShape, kind: ElementKind, lanes: int) -> bool:
@@ -110,16 +135,16 @@ class DepthwiseWriter:
         self,
         shape: ConvolutionShape,
         kinds: ProductKinds,
-        target: Target,
+        plan: Plan,
+        lanes: int,
         fusion: Fusion,
     ) -> None:
-        self.shape, self.kind, self.fusion, self.target = shape, kinds.left, fusion, target
-        self.lanes = lanes_of(kinds.total, target)
+        self.shape, self.kind, self.fusion, self.plan = shape, kinds.left, fusion, plan
+        self.lanes, self.vectors = lanes, plan.number("vectors")
         self.tiles = TileStore(fusion, self.lanes)
         self.step = elements_between_pixels(fusion.input)
-        self.vectors, limit = tile_size(shape, self.lanes, registers_of(target))
         self.block = self.vectors * self.lanes
-        self.cut = Cut.balanced(max(1, shape.output[-1]), limit)
+        self.cut = Cut.balanced(max(1, shape.output[-1]), plan.number("rows"))
         self.is_expanded = shape.depth != shape.channels
         self.begin, self.pixels = shape.begins[-1], shape.input[-1]
         self.is_padded = shape.rank == 1 and self._end_tiles() * shape.kernel[0] > MOST_WRITTEN_OUT
@@ -153,22 +178,22 @@ class DepthwiseWriter:
             if self.is_staged:
                 out.line(f"rows = as_{self.kind.value}(scratch)")
             out.line("panels_end = panel_end")
-            with out.block(f"for panel_begin in range(panel_begin, panels_end, {self.chunk}):"):
-                out.line(f"panel_end = min(panel_begin + {self.chunk}, panels_end)")
+            chunk = self.plan.number("panels")
+            with out.block(f"for panel_begin in range(panel_begin, panels_end, {chunk}):"):
+                out.line(f"panel_end = min(panel_begin + {chunk}, panels_end)")
                 with out.block("for line in range(unit, unit_end):"):
                     self._write_line()
         return out.text
 
-    @property
-    def chunk(self) -> int:
-        """Panels taken through all lines at once: as many as leave a window of lines in L1.
+    def chunk_in(self, cache_bytes: int) -> int:
+        """Return the panels to take through all lines at once, whose lines take *cache_bytes*.
 
         Each input line is then read once and not once for each line of the kernel. If few panels
         fit, the short pieces of memory cost more than that gains: all panels are taken together.
         """
         shape, panels = self.shape, -(-self.shape.depth // self.block)
         window = prod(shape.kernel[:-1]) * shape.input[-1] * self.block * self.kind.size_bytes
-        fitting = self.target.machine.l1_bytes // 2 // max(1, window)
+        fitting = cache_bytes // max(1, window)
         return panels if self.is_staged or fitting < MIN_CHUNK else min(fitting, panels)
 
     def _write_line(self) -> None:

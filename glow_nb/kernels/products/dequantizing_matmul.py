@@ -11,6 +11,7 @@ from glow_nb.kernels.products.blocking import Columns
 from glow_nb.kernels.products.coded_weights import CodedWeights, decoding_form, in_registers
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import SINGLE
+from glow_nb.kernels.products.loops import Loops, tile_steps
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_loops import ProductWriter
 from glow_nb.kernels.products.product_nest import (
@@ -19,66 +20,89 @@ from glow_nb.kernels.products.product_nest import (
     ProductNest,
     RightLayout,
 )
-from glow_nb.kernels.products.product_plan import tile_steps
+from glow_nb.kernels.products.product_plan import plan_nest
 from glow_nb.kernels.products.written_panels import WrittenPanels
-from glow_nb.kernels.registry import head_kernel_for
+from glow_nb.kernels.registry import head_kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
+from glow_nb.plan import Plan
 from glow_nb.types import ElementKind
 
 FLOAT32 = ElementKind.FLOAT32
+
+IN_REGISTERS, IN_SCRATCH = "decode_in_registers", "decode_in_scratch"
+"""The algorithms: where the codes become floats."""
+
+
+def plan_dequantizing(
+    instruction: PackedDequantizingMatMulInst, target: Target, fusion: Fusion
+) -> Plan:
+    """Plan a product with codes, and its epilogue: where they become floats, and the loops."""
+    shape = _shape_of(instruction)
+    vectors = Columns(shape.depth, instruction.block, target.lanes).vectors
+    decodes = in_registers(shape.rows, vectors, target)
+    nest = _nest_of(instruction, fusion, target.lanes, in_registers=decodes)
+    return plan_nest(nest, target, fusion, algorithm=IN_REGISTERS if decodes else IN_SCRATCH)
 
 
 @head_kernel_for(
     PackedDequantizingMatMulInst,
     traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "lhs")),
+    planner=plan_dequantizing,
 )
 def packed_dequantizing_mat_mul_source(
     instruction: PackedDequantizingMatMulInst, target: Target, fusion: Fusion
 ) -> KernelSource:
     """Return the kernel ``(dest, lhs, rhs, scale[, offset])`` of a product and its epilogue."""
-    lhs, block = instruction.lhs.type, instruction.block
-    shape = MatMulShape.of(lhs.shape, instruction.depth, is_batched=False)
-    vectors = Columns(shape.depth, block, target.lanes).vectors
-    codes = CodedWeights(
-        shape.inner,
-        instruction.bits,
-        instruction.size,
-        in_registers(shape.rows, vectors, target),
-    )
-    line = ConvolutionShape.of((1, shape.rows, shape.inner), shape.depth, (1,), (0, 0))
-    panel = shape.inner // codes.together * block if codes.in_registers else 0
-    form = decoding_form(vectors) if codes.in_registers else SINGLE
-    nest = ProductNest(
-        line,
-        ProductKinds(lhs.kind, FLOAT32, FLOAT32, form),
-        block,
-        LeftLayout.by_pixels(line, elements_between_pixels(fusion.input)),
-        RightLayout(row=block, panel=panel),
-        run=shape.inner,
-        codes=codes,
-    )
-    writes = CodesInRegisters if codes.in_registers else CodesInScratch
-    writer = writes(nest, codes, target, fusion.named_by_field())
+    plan, shape = plan_of(instruction), _shape_of(instruction)
+    decodes = plan.algorithm == IN_REGISTERS
+    nest = _nest_of(instruction, fusion, target.lanes, in_registers=decodes)
+    codes = nest.codes
+    assert codes is not None
+    writes = CodesInRegisters if decodes else CodesInScratch
+    loops = Loops.from_plan(nest, plan, target.lanes)
+    writer = writes(nest, codes, loops, fusion.named_by_field())
     title = (
-        f"product of {lhs.kind.value}<{shape.rows} x {shape.inner}> and {shape.depth} columns of "
-        f"{codes.bits} bits, {codes.size} with one scale"
+        f"product of {nest.kinds.left.value}<{shape.rows} x {shape.inner}> and {shape.depth} "
+        f"columns of {codes.bits} bits, {codes.size} with one scale"
     )
     text = writer.write(title)
     return KernelSource("dequantizing_mat_mul", text, fusion.kinds, writer.scratch_bytes)
+
+
+def _shape_of(instruction: PackedDequantizingMatMulInst) -> MatMulShape:
+    return MatMulShape.of(instruction.lhs.type.shape, instruction.depth, is_batched=False)
+
+
+def _nest_of(
+    instruction: PackedDequantizingMatMulInst, fusion: Fusion, lanes: int, *, in_registers: bool
+) -> ProductNest:
+    shape, block = _shape_of(instruction), instruction.block
+    codes = CodedWeights(shape.inner, instruction.bits, instruction.size, in_registers)
+    line = ConvolutionShape.of((1, shape.rows, shape.inner), shape.depth, (1,), (0, 0))
+    form = decoding_form(Columns(shape.depth, block, lanes).vectors) if in_registers else SINGLE
+    return ProductNest(
+        line,
+        ProductKinds(instruction.lhs.type.kind, FLOAT32, FLOAT32, form),
+        block,
+        LeftLayout.by_pixels(line, elements_between_pixels(fusion.input)),
+        RightLayout(row=block, panel=shape.inner // codes.together * block if in_registers else 0),
+        run=shape.inner,
+        codes=codes,
+    )
 
 
 class _CodedProduct(ProductWriter):
     """Writes a product whose right operand are codes with scales and offsets."""
 
     def __init__(
-        self, nest: ProductNest, codes: CodedWeights, target: Target, fusion: Fusion
+        self, nest: ProductNest, codes: CodedWeights, loops: Loops, fusion: Fusion
     ) -> None:
-        super().__init__(nest, target, fusion)
+        super().__init__(nest, loops, fusion)
         self.codes, self.bias = codes, []
         head = fusion.head
         assert isinstance(head, PackedDequantizingMatMulInst)
@@ -103,9 +127,9 @@ class CodesInRegisters(_CodedProduct):
     """Writes a product in which each code is read once, by the only tile."""
 
     def __init__(
-        self, nest: ProductNest, codes: CodedWeights, target: Target, fusion: Fusion
+        self, nest: ProductNest, codes: CodedWeights, loops: Loops, fusion: Fusion
     ) -> None:
-        super().__init__(nest, codes, target, fusion)
+        super().__init__(nest, codes, loops, fusion)
         self.filter = "codes"
 
     @property
@@ -115,14 +139,14 @@ class CodesInRegisters(_CodedProduct):
 
     @override
     def _write_dot(self, name: str, x: str, w: str, columns: int) -> None:
-        plan, codes, piece = self.plan, self.codes, f"j_{name}"
-        unit, block = plan.sum.dot, self.nest.block
+        loops, codes, piece = self.loops, self.codes, f"j_{name}"
+        unit, block = loops.sum.dot, self.nest.block
         first = "0" if codes.blocks == 1 else _quotient(piece, codes.size // unit)
         at = plus(self._scales_of_panel, times(first, block))
         rows = str(unit)
         if codes.inner % unit:
             rows = f"min({unit}, {codes.inner} - {times(piece, unit)})"
-        stride, _ = tile_steps(self.nest, plan)
+        stride, _ = tile_steps(self.nest, loops)
         self.out.line(
             f"t_{name} = tile_dot_codes(t_{name}, {self.source}, {x}, {stride}, codes, {w}, "
             f"{block}, {codes.bits}, ({rows}) // {codes.together}, {self.scale}, {self.offset}, "
@@ -141,15 +165,15 @@ class CodesInScratch(_CodedProduct, WrittenPanels):
     def _write_floats(self) -> None:
         """Write the floats of the panel's part of an inner block to scratch."""
         out, codes, block = self.out, self.codes, self.nest.block
-        row, length = "row" if self.plan.is_cut else "0", self._dot_length()
+        row, length = "row" if self.loops.is_cut else "0", self._dot_length()
         panel_words = codes.inner // codes.together * block
         panel = times("panel", panel_words)
-        part_words = self.plan.sum.dot // codes.together * block
-        ahead = panel_words if self.plan.panels_inside else part_words
+        part_words = self.loops.sum.dot // codes.together * block
+        ahead = panel_words if self.loops.panels_inside else part_words
         out.line(f"codes_at = {plus(panel, times(_quotient(row, codes.together), block))}")
         first = "0" if codes.blocks == 1 else _quotient(row, codes.size)
         out.line(f"scales_at = {plus(self._scales_of_panel, times(first, block))}")
-        has_several = codes.blocks > 1 and self.plan.sum.dot > codes.size
+        has_several = codes.blocks > 1 and self.loops.sum.dot > codes.size
         blocks = f"for near in range({length} // {codes.size}):" if has_several else ""
         with out.block(blocks) if blocks else nullcontext():
             rows = str(codes.size) if has_several else length
@@ -160,7 +184,7 @@ class CodesInScratch(_CodedProduct, WrittenPanels):
             out.line(
                 f"dequantize_codes(near_panel, {to}, codes, {at}, {block}, {codes.bits}, "
                 f"({rows}) // {codes.together}, {self.scale}, {self.offset}, {scales_at}, "
-                f"{self.plan.lanes}, {ahead})"
+                f"{self.loops.lanes}, {ahead})"
             )
 
 

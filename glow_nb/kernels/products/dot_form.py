@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.operators.pairings import STEP_INPUTS, WINDOW
 from glow_nb.kernels.target import Target
+from glow_nb.plan import Plan
 from glow_nb.types import ElementKind
 
 INT8, UINT8, INT16 = ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16
@@ -79,6 +81,26 @@ PAIRED_BYTES = DotForm(
 """Unsigned bytes and pairs of signed ones that do not saturate."""
 
 
+VPDPBUSD = DotForm("tile_dot_vpdpbusd", 4)
+VPDPWSSD = DotForm("tile_dot_vpdpwssd", 2)
+VPMADDWD = DotForm("tile_dot_vpmaddwd", 2, temporaries=1)
+FOURS, PAIRS = DotForm("tile_dot_fours", 4), DotForm("tile_dot_pairs", 2)
+"""Groups that the processor has no instruction for: they are multiplied one after the other."""
+
+DOT_FORMS = {
+    form.name: form for form in (SINGLE, PAIRED_BYTES, VPDPBUSD, VPDPWSSD, VPMADDWD, FOURS, PAIRS)
+}
+"""All forms by name."""
+
+
+def dot_form_of(plan: Plan) -> DotForm:
+    """Return the form that *plan* names; UnsupportedError if there is none of that name."""
+    name = plan.word("dot")
+    if name not in DOT_FORMS:
+        raise UnsupportedError(f"plan {plan}: no dot instruction is called {name!r:.40}")
+    return DOT_FORMS[name]
+
+
 def best_factors(left: ElementKind, right: ElementKind, target: Target) -> int:
     """Return how many neighbouring factors of such kinds *target* multiplies at once."""
     if (left, right) == (UINT8, INT8) and _has_vnni(target):
@@ -95,12 +117,12 @@ def dot_form(left: ElementKind, right: ElementKind, factors: int, target: Target
         return SINGLE
     if factors == 4:
         is_known = (left, right) == (UINT8, INT8) and _has_vnni(target)
-        return DotForm("tile_dot_vpdpbusd" if is_known else "tile_dot_fours", 4)
+        return VPDPBUSD if is_known else FOURS
     if not ({left, right} <= FITS_16_BITS and _has_pairs(target)):
-        return DotForm("tile_dot_pairs", 2)
+        return PAIRS
     if _has_vnni(target):
-        return DotForm("tile_dot_vpdpwssd", 2)
-    return DotForm("tile_dot_vpmaddwd", 2, temporaries=1)
+        return VPDPWSSD
+    return VPMADDWD
 
 
 def pays_to_pair(target: Target) -> bool:

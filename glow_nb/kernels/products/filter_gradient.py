@@ -16,24 +16,64 @@ from glow_nb.kernels.products.filter_gradient_plan import (
     FilterGradientPlan,
     can_turn,
 )
-from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.registry import kernel_for, plan_of
+from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.loops import write_shares
 from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.traits import KernelTraits
+from glow_nb.plan import Plan
 
 
-@kernel_for(FilterGradientPartsInst, traits=KernelTraits(strided=("input", "gradient")))
+def plan_filter_gradient(
+    instruction: FilterGradientPartsInst,
+    target: Target,
+    fusion: Fusion,
+) -> Plan:
+    """Plan the gradient of a filter.
+
+    Raises:
+        UnsupportedError: The taps of a line cannot be the rows.
+    """
+    shape = _shape_of(instruction)
+    if instruction.is_turned and not can_turn(shape):
+        raise UnsupportedError(
+            f"{instruction!r}: no kernel for the gradient of {shape.kernel[-1]} taps and dilation "
+            f"{shape.dilation[-1]} along the last dimension turned over; leave it as it is"
+        )
+    nest = _nest_of(instruction, target)
+    plan = FilterGradientPlan.of(nest, target).as_plan()
+    dest_bytes = nest.taps * nest.columns * nest.depth * nest.group * nest.kind.size_bytes
+    return plan.updated(fetch_results=dest_bytes > level_2_bytes(target) or None)
+
+
+@kernel_for(
+    FilterGradientPartsInst,
+    traits=KernelTraits(strided=("input", "gradient")),
+    planner=plan_filter_gradient,
+)
 def filter_gradient_source(instruction: FilterGradientPartsInst, target: Target) -> KernelSource:
     """Return the kernel ``(dest, input, gradient)`` of the gradient of a filter.
 
     Raises:
         UnsupportedError: The pixels of an operand do not lie at equal distances.
     """
-    kind = instruction.dest.type.kind
-    shape = ConvolutionShape.of(
+    nest, plan = _nest_of(instruction, target), plan_of(instruction)
+    pixels = (
+        elements_between_pixels(instruction.input),
+        elements_between_pixels(instruction.gradient),
+    )
+    loops = FilterGradientPlan.from_plan(plan, nest, target)
+    writer = FilterGradientWriter(nest, pixels, loops, is_far=plan.is_set("fetch_results"))
+    title = f"gradient of the filter of a {_shape_of(instruction).description(nest.kind)}"
+    text = writer.write(title)
+    return KernelSource("filter_gradient", text, (nest.kind,) * 3, writer.scratch_bytes)
+
+
+def _shape_of(instruction: FilterGradientPartsInst) -> ConvolutionShape:
+    return ConvolutionShape.of(
         instruction.input.type.shape,
         instruction.gradient.type.shape[-1],
         instruction.kernel,
@@ -42,27 +82,29 @@ def filter_gradient_source(instruction: FilterGradientPartsInst, target: Target)
         dilation=instruction.dilation,
         group=instruction.group,
     )
-    turned = instruction.is_turned
-    if turned and not can_turn(shape):
-        raise UnsupportedError(
-            f"{instruction!r}: no kernel for the gradient of {shape.kernel[-1]} taps and dilation "
-            f"{shape.dilation[-1]} along the last dimension turned over; leave it as it is"
-        )
-    nest = FilterGradientNest.of(shape, instruction.parts, kind, target, is_turned=turned)
-    pixels = (
-        elements_between_pixels(instruction.input),
-        elements_between_pixels(instruction.gradient),
+
+
+def _nest_of(instruction: FilterGradientPartsInst, target: Target) -> FilterGradientNest:
+    shape, kind, is_turned = (
+        _shape_of(instruction),
+        instruction.dest.type.kind,
+        instruction.is_turned,
     )
-    writer = FilterGradientWriter(nest, pixels, target)
-    text = writer.write(f"gradient of the filter of a {shape.description(kind)}")
-    return KernelSource("filter_gradient", text, (kind,) * 3, writer.scratch_bytes)
+    return FilterGradientNest.of(shape, instruction.parts, kind, target, is_turned=is_turned)
 
 
 class FilterGradientWriter:
     """Writes one kernel; every method appends one part of the nest, from the outside in."""
 
-    def __init__(self, nest: FilterGradientNest, pixels: tuple[int, int], target: Target) -> None:
-        self.nest, self.plan = nest, FilterGradientPlan.of(nest, target)
+    def __init__(
+        self,
+        nest: FilterGradientNest,
+        pixels: tuple[int, int],
+        plan: FilterGradientPlan,
+        *,
+        is_far: bool,
+    ) -> None:
+        self.nest, self.plan, self.is_far = nest, plan, is_far
         self.input_pixel, self.gradient_pixel = pixels
         self.out = SourceWriter()
         self.chunks = ChunkWriter(self.out, nest.axes, self.plan.chunk_lines, self.plan.pieces)
@@ -74,8 +116,6 @@ class FilterGradientWriter:
         self.slab_at = -(-strips // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
         slab = self.chunks.slab_lines * self.slab_line + plan.columns.block  # vectors reach beyond
         self.scratch_bytes = self.slab_at + slab * size
-        dest = nest.taps * nest.columns * nest.depth * nest.group * size
-        self.is_far = dest > level_2_bytes(target)
 
     @property
     def row_elements(self) -> int:

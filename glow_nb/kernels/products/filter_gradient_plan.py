@@ -30,6 +30,7 @@ from glow_nb.kernels.products.blocking import (
 from glow_nb.kernels.products.caches import LONGEST_CHAIN, level_2_bytes, longest_dot
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.target import Target
+from glow_nb.plan import Plan
 from glow_nb.types import ElementKind
 
 VOLUME = 3
@@ -165,6 +166,10 @@ class FilterGradientNest:
         return all(axis.is_plain for axis in self.axes)
 
 
+FILTER_GRADIENT = "filter_gradient"
+"""The algorithm that sums up products of pixels, chunk by chunk."""
+
+
 @dataclass(frozen=True)
 class FilterGradientPlan:
     """The numbers that the loops of a kernel are made of.
@@ -206,6 +211,33 @@ class FilterGradientPlan:
         block_strips = balanced(cut.tiles, strips)
         cycles = _step_cycles(columns, cut, target)
         return cls(lanes, columns, cut, block_strips, lines, pieces, cycles)
+
+    def as_plan(self) -> Plan:
+        """Return the plan that :meth:`from_plan` makes this of."""
+        return Plan.of(
+            FILTER_GRADIENT,
+            block=self.columns.block,
+            rows=self.cut.rows,
+            strips=self.block_strips,
+            lines=self.chunk_lines,
+            pieces=self.pieces,
+        )
+
+    @classmethod
+    def from_plan(cls, plan: Plan, nest: FilterGradientNest, target: Target) -> FilterGradientPlan:
+        """Return the loops of *nest* in vectors of *target*, with the settings of *plan*."""
+        lanes = lanes_of(nest.kind, target)
+        columns = Columns(nest.columns, plan.number("block"), lanes)
+        cut = Cut.balanced(max(1, nest.rows), plan.number("rows"))
+        return cls(
+            lanes,
+            columns,
+            cut,
+            plan.number("strips"),
+            plan.number("lines"),
+            plan.number("pieces"),
+            _step_cycles(columns, cut, target),
+        )
 
     def chunk_pixels(self, nest: FilterGradientNest) -> int:
         """Return the most pixels of a chunk."""

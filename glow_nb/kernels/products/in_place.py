@@ -31,13 +31,23 @@ from glow_nb.types import ElementKind
 
 def in_place_nest(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> ProductNest:
     """Return the nest of *product*, whose right matrices have columns or rows of neighbours."""
+    block = in_place_block(product.shape, kinds.total, target)
+    scattered = scattered_cycles(product, block, kinds, target)
+    is_scattered = scattered > target.machine.copied_byte_cycles
+    return nest_in_place(product, kinds, block, is_copied=is_transposed(product) or is_scattered)
+
+
+def is_transposed(product: UnpackedProduct) -> bool:
+    """Return whether columns of the right matrix are no neighbours: rows are then."""
+    return product.right.column != 1 and product.shape.depth > 1
+
+
+def nest_in_place(
+    product: UnpackedProduct, kinds: ProductKinds, block: int, *, is_copied: bool
+) -> ProductNest:
+    """Return the nest of *product* in tiles of *block* columns, whose panels may be copied."""
     shape, left, right = product.shape, product.left, product.right
-    is_turned = right.column != 1 and shape.depth > 1
-    block = in_place_block(shape, kinds.total, target)
-    column = right.column if is_turned else 1
-    is_scattered = (
-        scattered_cycles(product, block, kinds, target) > target.machine.copied_byte_cycles
-    )
+    column = right.column if is_transposed(product) else 1
     return ProductNest(
         ConvolutionShape.of((shape.batch, shape.rows, shape.inner), shape.depth, (1,), (0, 0)),
         kinds,
@@ -49,7 +59,7 @@ def in_place_nest(product: UnpackedProduct, kinds: ProductKinds, target: Target)
             image=right.distance,
             is_padded=False,
             column=column,
-            is_copied=is_turned or is_scattered,
+            is_copied=is_copied,
         ),
         run=shape.inner,
     )

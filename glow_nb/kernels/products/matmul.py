@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from math import prod
 
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
+from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import dot_form
+from glow_nb.kernels.products.dot_form import DotForm, dot_form, dot_form_of
+from glow_nb.kernels.products.loops import Loops
 from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest
-from glow_nb.kernels.registry import head_kernel_for
+from glow_nb.kernels.products.product_plan import plan_nest
+from glow_nb.kernels.registry import head_kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
+from glow_nb.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,17 @@ class MatMulShape:
         return cls(count, rows, inner, depth) if is_batched else cls(1, count * rows, inner, depth)
 
 
+def plan_mat_mul(instruction: PackedMatMulInst, target: Target, fusion: Fusion) -> Plan:
+    """Plan a product with a matrix in panels, and its epilogue."""
+    operands = (instruction.lhs.type.kind, instruction.rhs.type.kind)
+    form = dot_form(*operands, instruction.factors, target)
+    return plan_nest(_nest_of(instruction, form, fusion), target, fusion)
+
+
 @head_kernel_for(
     PackedMatMulInst,
     traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "lhs")),
+    planner=plan_mat_mul,
 )
 def packed_mat_mul_source(
     instruction: PackedMatMulInst, target: Target, fusion: Fusion
@@ -61,10 +73,21 @@ def packed_mat_mul_source(
     Raises:
         UnsupportedError: There are no kernels for this kind of elements.
     """
+    plan, shape = plan_of(instruction), _shape_of(instruction)
+    nest = _nest_of(instruction, dot_form_of(plan), fusion)
+    loops = Loops.from_plan(nest, plan, lanes_of(nest.kinds.total, target))
+    sizes = f"{shape.batch} x {shape.rows} x {shape.inner}"
+    title = f"product of {nest.kinds.left.value}<{sizes}> and {shape.depth} columns"
+    return generate_product(nest, loops, fusion, family="mat_mul", title=title)
+
+
+def _shape_of(instruction: PackedMatMulInst) -> MatMulShape:
     is_batched = len(instruction.rhs.type.shape) > len(("panels", "inner", "block"))
-    shape = MatMulShape.of(instruction.lhs.type.shape, instruction.depth, is_batched=is_batched)
-    operands = (instruction.lhs.type.kind, instruction.rhs.type.kind)
-    kinds = ProductKinds.of(*operands, dot_form(*operands, instruction.factors, target))
+    return MatMulShape.of(instruction.lhs.type.shape, instruction.depth, is_batched=is_batched)
+
+
+def _nest_of(instruction: PackedMatMulInst, form: DotForm, fusion: Fusion) -> ProductNest:
+    shape = _shape_of(instruction)
     line = ConvolutionShape(
         batch=shape.batch,
         channels=shape.inner,
@@ -75,18 +98,10 @@ def packed_mat_mul_source(
         pads=(0, 0),
         dilation=(1,),
     )
-    nest = ProductNest.packed(
+    return ProductNest.packed(
         line,
-        kinds,
+        ProductKinds.of(instruction.lhs.type.kind, instruction.rhs.type.kind, form),
         instruction.block,
         filter_per_image=shape.batch > 1,
         left=LeftLayout.by_pixels(line, elements_between_pixels(fusion.input)),
-    )
-    sizes = f"{shape.batch} x {shape.rows} x {shape.inner}"
-    return generate_product(
-        nest,
-        target,
-        fusion,
-        family="mat_mul",
-        title=f"product of {kinds.left.value}<{sizes}> and {shape.depth} columns",
     )

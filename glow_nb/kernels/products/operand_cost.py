@@ -24,7 +24,7 @@ from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.product_plan import (
     copying_cycles,
     outruns_memory,
-    plan_product,
+    plan_loops,
     result_bytes,
 )
 from glow_nb.kernels.products.row_products import reads_left_once, tile_of
@@ -99,12 +99,12 @@ def _nest_cycles(product: UnpackedProduct, kinds: ProductKinds, target: Target) 
             * product_candidate(shape, kinds.left, target, SINGLE, block).cycles
         )
     nest = in_place_nest(product, kinds, target)
-    plan = plan_product(nest, target)
+    loops = plan_loops(nest, target)
     cycles = product_candidate(shape, kinds.left, target, SINGLE, nest.block).cycles
     if nest.right.is_copied:
-        if outruns_memory(nest, plan, target):
+        if outruns_memory(nest, loops, target):
             cycles += target.machine.copied_dram_result_byte_cycles * result_bytes(nest)
-        return cycles + copying_cycles(nest, plan, target)
+        return cycles + copying_cycles(nest, loops, target)
     return cycles + nest.right_bytes * scattered_cycles(product, nest.block, kinds, target)
 
 

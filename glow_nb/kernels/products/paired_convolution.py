@@ -9,29 +9,26 @@ from typing_extensions import override
 from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.operators.paired import PairedConvolution, PairedConvolutionInst
 from glow_nb.kernels.operators.pairings import STEP_INPUTS, WINDOW, most_steps
-from glow_nb.kernels.products.convolution import generate_convolution
+from glow_nb.kernels.products.blocking import lanes_of
+from glow_nb.kernels.products.convolution import convolution_nest
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import PAIRED_BYTES
-from glow_nb.kernels.products.product_loops import ProductWriter
+from glow_nb.kernels.products.loops import Loops, tile_steps
+from glow_nb.kernels.products.product_loops import ProductWriter, generate_product
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
-from glow_nb.kernels.products.product_plan import tile_steps
+from glow_nb.kernels.products.product_plan import plan_nest
 from glow_nb.kernels.products.reduction import SumLoop
-from glow_nb.kernels.registry import head_kernel_for
+from glow_nb.kernels.registry import head_kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import times
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
+from glow_nb.plan import Plan
 
 
-@head_kernel_for(
-    PairedConvolutionInst,
-    traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "input")),
-)
-def paired_convolution_source(
-    instruction: PairedConvolutionInst, target: Target, fusion: Fusion
-) -> KernelSource:
-    """Return the kernel ``(dest, input, filter, bias, order)`` of a convolution and its epilogue.
+def plan_paired(instruction: PairedConvolutionInst, target: Target, fusion: Fusion) -> Plan:
+    """Plan a convolution of bytes in pairs, and its epilogue.
 
     Raises:
         UnsupportedError: There are no channels to sum up.
@@ -41,9 +38,29 @@ def paired_convolution_source(
             f"{instruction!r}: the input {instruction.input.type} has no channels, and there is no "
             "kernel for it; choose packed_convolution"
         )
+    return plan_nest(_nest_of(instruction, fusion), target, fusion)
+
+
+def _nest_of(instruction: PairedConvolutionInst, fusion: Fusion) -> ProductNest:
     kinds = ProductKinds.of(instruction.input.type.kind, instruction.filter.type.kind, PAIRED_BYTES)
-    shape = paired_shape(instruction)
-    return generate_convolution(instruction, shape, kinds, target, fusion, writes=PairedWriter)
+    return convolution_nest(instruction, paired_shape(instruction), kinds, fusion)
+
+
+@head_kernel_for(
+    PairedConvolutionInst,
+    traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "input")),
+    planner=plan_paired,
+)
+def paired_convolution_source(
+    instruction: PairedConvolutionInst, target: Target, fusion: Fusion
+) -> KernelSource:
+    """Return the kernel ``(dest, input, filter, bias, order)`` of a convolution and epilogue."""
+    nest = _nest_of(instruction, fusion)
+    loops = Loops.from_plan(nest, plan_of(instruction), lanes_of(nest.kinds.total, target))
+    title = paired_shape(instruction).description(nest.kinds.left)
+    return generate_product(
+        nest, loops, fusion, family="convolution", title=title, writes=PairedWriter
+    )
 
 
 def paired_shape(what: PairedConvolution | PairedConvolutionInst) -> ConvolutionShape:
@@ -63,14 +80,14 @@ class PairedWriter(ProductWriter):
     counted over all panels, and find in the order where its steps begin.
     """
 
-    def __init__(self, nest: ProductNest, target: Target, fusion: Fusion) -> None:
-        super().__init__(nest, target, fusion)
+    def __init__(self, nest: ProductNest, loops: Loops, fusion: Fusion) -> None:
+        super().__init__(nest, loops, fusion)
         head = fusion.head
         assert isinstance(head, PairedConvolutionInst)
         self.bias, self.order = [fusion.names[head.bias]], fusion.names[head.order]
-        self.runs = prod(loop.count for loop in self.plan.sum.inner)
+        self.runs = prod(loop.count for loop in self.loops.sum.inner)
         self.places_at, self.scratch_bytes = self.scratch_bytes, self._with_places(nest)
-        is_whole = not self.plan.is_cut and self.runs * nest.run == nest.shape.steps
+        is_whole = not self.loops.is_cut and self.runs * nest.run == nest.shape.steps
         assert is_whole, f"{nest} has runs that are cut or joined"
 
     def _with_places(self, nest: ProductNest) -> int:
@@ -78,7 +95,7 @@ class PairedWriter(ProductWriter):
 
         Vectors of them are written whole.
         """
-        steps = self.runs * most_steps(-(-nest.run // WINDOW)) + self.plan.lanes
+        steps = self.runs * most_steps(-(-nest.run // WINDOW)) + self.loops.lanes
         return self.scratch_bytes + steps * STEP_INPUTS
 
     @override
@@ -94,7 +111,7 @@ class PairedWriter(ProductWriter):
 
         If a step begins the next window, bit 4 of its first byte is set.
         """
-        out, lanes, order = self.out, self.plan.lanes, self.order
+        out, lanes, order = self.out, self.loops.lanes, self.order
 
         def spread(shift: int, mask: int) -> str:
             moved = f"shift_left(v, splat_int32({shift}, {lanes}))"
@@ -118,12 +135,12 @@ class PairedWriter(ProductWriter):
 
     @override
     def _right_distance(self, loop: SumLoop) -> int:
-        return loop.right // self.plan.sum.dot
+        return loop.right // self.loops.sum.dot
 
     @override
     def _write_dot(self, name: str, x: str, w: str, columns: int) -> None:
         form, order, row = self.nest.kinds.form, self.order, self.nest.right.row
-        stride, _ = tile_steps(self.nest, self.plan)
+        stride, _ = tile_steps(self.nest, self.loops)
         first, end = f"get({order}, {w})", f"get({order}, {w} + 1)"
         self.out.line(f"step_{name} = {first}\nsteps_{name} = {end} - step_{name}")
         self.out.line(

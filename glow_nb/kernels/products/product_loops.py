@@ -1,4 +1,4 @@
-"""Source text of the loops of a convolution or matrix product (see :mod:`.product_plan`)."""
+"""Source text of the loops of a convolution or matrix product (see :mod:`.loops`)."""
 
 from __future__ import annotations
 
@@ -6,25 +6,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 from glow_nb.alignment import CACHE_LINE_BYTES
-from glow_nb.kernels.products.caches import level_2_bytes
 from glow_nb.kernels.products.inner_blocks import input_distances
-from glow_nb.kernels.products.product_nest import ProductNest
-from glow_nb.kernels.products.product_plan import (
+from glow_nb.kernels.products.loops import (
+    Loops,
     block_pixels,
     packed_elements,
     panels_ahead,
-    plan_product,
     staged_elements,
     tile_steps,
-    tiles_ahead,
     units_of,
     waiting_elements,
 )
+from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.products.staging import write_packing, write_staging
 from glow_nb.kernels.products.tile_sums import TileSums
 from glow_nb.kernels.stacks.fusion import Fusion
-from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.loops import write_shares
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
@@ -33,7 +30,7 @@ from glow_nb.llir.program import kernel_operands
 
 def generate_product(
     nest: ProductNest,
-    target: Target,
+    loops: Loops,
     fusion: Fusion,
     *,
     family: str,
@@ -44,41 +41,39 @@ def generate_product(
 
     Args:
         nest: What to compute.
-        target: For which processor.
+        loops: In which loops.
         fusion: The product, and what to do with its results before they are stored.
         family: Family of the kernel.
         title: Comment at the top of the text.
         writes: Writes the loops, by default for operands that tiles read where they lie.
     """
     fusion = fusion.named_by_field()
-    writer = (writes or ProductWriter)(nest, target, fusion)
+    writer = (writes or ProductWriter)(nest, loops, fusion)
     return KernelSource(family, writer.write(title), fusion.kinds, writer.scratch_bytes)
 
 
 class ProductWriter(TileSums):
     """Writes one kernel; every method appends one part of the nest, from the outside in."""
 
-    def __init__(self, nest: ProductNest, target: Target, fusion: Fusion) -> None:
+    def __init__(self, nest: ProductNest, loops: Loops, fusion: Fusion) -> None:
         self.nest, self.shape, self.fusion = nest, nest.shape, fusion
-        self.plan = plan = plan_product(nest, target)
-        self.tiles = TileStore(fusion, plan.lanes)
-        # what tiles write and epilogues read takes more than our share of the second-level cache
-        self.is_far = self.tiles.touched_bytes > level_2_bytes(target)
-        tiles = tiles_ahead(nest, plan, target, self.tiles.touched_bytes)
-        self.rows_ahead = plan.cut.rows * tiles
-        self.panels_ahead = panels_ahead(nest, plan, tiles)
+        self.loops = loops
+        self.tiles = TileStore(fusion, loops.lanes)
+        tiles = loops.tiles_ahead or 0
+        self.rows_ahead = loops.cut.rows * tiles
+        self.panels_ahead = panels_ahead(nest, loops, tiles)
         _, *operands = kernel_operands(fusion.head)
         self.input, self.filter, *self.bias = (fusion.names[buffer] for buffer in operands)
         self.row = nest.right.row  # from row to row of what the tiles read
         self.out = SourceWriter()
-        self.units = units_of(self.shape, plan.cut)
-        self.panels = plan.columns.panels * self.shape.group
-        self.source = "rows" if plan.is_staged else self.input
+        self.units = units_of(self.shape, loops.cut)
+        self.panels = loops.columns.panels * self.shape.group
+        self.source = "rows" if loops.is_staged else self.input
         staged, packed = (
             -(-elements * nest.kinds.staged.size_bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
-            for elements in (staged_elements(nest, plan), packed_elements(nest, plan))
+            for elements in (staged_elements(nest, loops), packed_elements(nest, loops))
         )
-        waiting = waiting_elements(nest, plan) * nest.kinds.total.size_bytes
+        waiting = waiting_elements(nest, loops) * nest.kinds.total.size_bytes
         self.packed_at, self.sums_at = staged, staged + packed
         self.scratch_bytes = staged + packed + waiting
 
@@ -91,7 +86,7 @@ class ProductWriter(TileSums):
                 out.line("return")
             else:
                 units = self.shape.batch * self.units
-                write_shares(out, units, self.panels, panels_first=self.plan.panels_first)
+                write_shares(out, units, self.panels, panels_first=self.loops.panels_first)
                 self._write_pointers()
                 self._write_blocks()
         return out.text
@@ -99,27 +94,32 @@ class ProductWriter(TileSums):
     def _write_pointers(self) -> None:
         """Write the pointers to the parts of the scratch."""
         out, kinds = self.out, self.nest.kinds
-        if self.plan.is_staged:
+        if self.loops.is_staged:
             out.line(f"rows = as_{kinds.staged.value}(scratch)")
-        if self.plan.panels_inside:
+        if self.loops.panels_inside:
             out.line(f"packed = as_{kinds.staged.value}(at(scratch, {self.packed_at}))")
         out.line(f"sums = as_{kinds.total.value}(at(scratch, {self.sums_at}))")
 
     def _describe(self) -> str:
-        cut, columns, sum = self.plan.cut, self.plan.columns, self.plan.sum
+        cut, columns, sum, lanes = (
+            self.loops.cut,
+            self.loops.columns,
+            self.loops.sum,
+            self.loops.lanes,
+        )
         rows = " and ".join(str(rows) for _, _, rows in cut.runs)
         unit = "tiles" if self.shape.rank == 1 else "lines"
-        staged = ", copied to scratch" if self.plan.is_staged else ""
+        staged = ", copied to scratch" if self.loops.is_staged else ""
         if self.shape.is_padded:
             staged = ", padded in scratch"
-        shared = "panels" if self.plan.panels_first else unit
+        shared = "panels" if self.loops.panels_first else unit
         if sum.streams > 1:
             staged += f", weights from {sum.streams} places"
-        order = "panels of inner blocks" if self.plan.panels_inside else "inner blocks of panels"
+        order = "panels of inner blocks" if self.loops.panels_inside else "inner blocks of panels"
         return (
-            f"tiles of {rows} rows x {columns.vectors} vectors of {self.plan.lanes}, {self.panels} "
-            f"panels, sums in {sum.blocks} blocks of {sum.block_products}, {order}; "
-            f"blocks of {self.plan.block_units} {unit}{staged}, threads share {shared}"
+            f"tiles of {rows} rows x {columns.vectors} vectors of {lanes}, {self.panels} panels, "
+            f"sums in {sum.blocks} blocks of {sum.block_products}, {order}; "
+            f"blocks of {self.loops.block_units} {unit}{staged}, threads share {shared}"
         )
 
     def _write_blocks(self) -> None:
@@ -128,12 +128,12 @@ class ProductWriter(TileSums):
             out.line(f"image = unit // {self.units}")
             out.line(f"first = unit % {self.units}")
             out.line(f"count = min(unit_end - unit, {self.units} - first)")
-            if self.plan.block_units < self.units:
-                out.line(f"count = min(count, {self.plan.block_units})")
-            if self.shape.rank == 1 and (self.plan.is_staged or self.plan.is_cut):
-                out.line(f"pixel = {self.plan.cut.start('first')}")
-            if self.plan.is_staged:
-                write_staging(out, self.nest, self.plan, self.input)
+            if self.loops.block_units < self.units:
+                out.line(f"count = min(count, {self.loops.block_units})")
+            if self.shape.rank == 1 and (self.loops.is_staged or self.loops.is_cut):
+                out.line(f"pixel = {self.loops.cut.start('first')}")
+            if self.loops.is_staged:
+                write_staging(out, self.nest, self.loops, self.input)
             with self._passes():
                 self._write_pass()
             out.line("unit += count")
@@ -142,7 +142,7 @@ class ProductWriter(TileSums):
     def _passes(self) -> Iterator[None]:
         """Loop over panels and over inner blocks of the sum, in the order of the plan."""
         outside, inside = self._panels, self._inner_blocks
-        if self.plan.panels_inside:
+        if self.loops.panels_inside:
             outside, inside = inside, outside
         with outside(), inside():
             yield
@@ -150,7 +150,7 @@ class ProductWriter(TileSums):
     @contextmanager
     def _panels(self) -> Iterator[None]:
         """Loop over the panels of the thread; find ``channel`` and ``panel_start``."""
-        out, columns = self.out, self.plan.columns
+        out, columns = self.out, self.loops.columns
         with out.block("for panel in range(panel_begin, panel_end):"):
             if self.shape.group == 1:
                 out.line(f"channel = panel * {self.nest.block}")
@@ -169,7 +169,7 @@ class ProductWriter(TileSums):
         They lie ``later`` pixels behind those of the tile: after the last panel of the thread comes
         the first one, in the next block.
         """
-        out, pixels = self.out, block_pixels(self.shape, self.plan)
+        out, pixels = self.out, block_pixels(self.shape, self.loops)
         out.line("panel_count = panel_end - panel_begin")
         out.line(f"panel_ahead = panel - panel_begin + {self.panels_ahead}")
         out.line(f"later = {times('panel_ahead // panel_count', pixels)}")
@@ -187,10 +187,10 @@ class ProductWriter(TileSums):
 
         ``shift`` counts elements of the left operand, ``row`` rows of the right one.
         """
-        if not self.plan.is_cut:
+        if not self.loops.is_cut:
             yield
             return
-        out, sum = self.out, self.plan.sum
+        out, sum = self.out, self.loops.sum
         with out.block(f"for part in range({sum.blocks}):"):
             shift, row, inside = ["0"], ["0"], 1
             for number in reversed(range(len(sum.outer))):
@@ -201,17 +201,17 @@ class ProductWriter(TileSums):
                 row.append(times(f"step{number}", loop.right))
                 inside *= loop.count
             out.line(f"shift = {plus(*shift)}\nrow = {plus(*row)}")
-            if self.plan.panels_inside:
-                write_packing(out, self.nest, self.plan, self.source, self._dot_length())
+            if self.loops.panels_inside:
+                write_packing(out, self.nest, self.loops, self.source, self._dot_length())
             yield
 
     def _write_pass(self) -> None:
         """Compute all tiles of the block for one panel and inner block."""
-        out, columns = self.out, self.plan.columns
+        out, columns = self.out, self.loops.columns
         out.line(f"weights = {self._first_weight()}")
-        if self.plan.is_cut:
-            waiting = block_pixels(self.shape, self.plan) * columns.width
-            panel = times("(panel - panel_begin)", waiting) if self.plan.panels_inside else "0"
+        if self.loops.is_cut:
+            waiting = block_pixels(self.shape, self.loops) * columns.width
+            panel = times("(panel - panel_begin)", waiting) if self.loops.panels_inside else "0"
             out.line(f"waiting = {panel}")
         if not columns.tail:
             self._write_lines("a", columns.block)
@@ -225,12 +225,12 @@ class ProductWriter(TileSums):
 
     def _first_weight(self) -> str:
         """Return where the weights of a pass begin."""
-        return plus("panel_start", times("row", self.nest.right.row) if self.plan.is_cut else "0")
+        return plus("panel_start", times("row", self.nest.right.row) if self.loops.is_cut else "0")
 
     def _write_lines(self, tag: str, columns: int) -> None:
         """Run over the lines of the block; the last *columns* of the panel are not in use."""
         out, shape = self.out, self.shape
-        image = "0" if self.plan.is_staged else times("image", self.nest.left.image)
+        image = "0" if self.loops.is_staged else times("image", self.nest.left.image)
         if shape.rank == 1:
             self._write_tiles(tag, columns, image, "image", "0")
             return
@@ -238,7 +238,7 @@ class ProductWriter(TileSums):
         with out.block(f"for line_{tag} in range(count):"):
             if self.skips_padding:
                 self._write_taps_inside(tag)
-            row = f"line_{tag}" if self.plan.is_staged else f"(first + line_{tag})"
+            row = f"line_{tag}" if self.loops.is_staged else f"(first + line_{tag})"
             place = f"image * {shape.output[0]} + first + line_{tag}"
             out.line(f"origin_{tag} = {plus(image, times(row, shape.stride[0] * distances[0]))}")
             if shape.rank == 2:
@@ -265,7 +265,7 @@ class ProductWriter(TileSums):
             low, high = f"({low}) // {step}", f"({high}) // {step}"
         out.line(f"begin_{tag} = min(max(0, {low}), {taps - 1})")
         out.line(f"end_{tag} = max(min({taps}, {high}), begin_{tag} + 1)")
-        if self.plan.is_cut:
+        if self.loops.is_cut:
             with out.block(f"if not begin_{tag} <= step0 < end_{tag}:"):
                 out.line("continue")
 
@@ -279,7 +279,7 @@ class ProductWriter(TileSums):
             place: Number of the line in the result.
             line: Number of the line in the block.
         """
-        out, cut = self.out, self.plan.cut
+        out, cut = self.out, self.loops.cut
         for number, (begin, end, rows) in enumerate(cut.runs):
             name = f"{tag}{number}"
             # Tiles of a run have equal sizes: the start is linear in the tile's number.
@@ -297,7 +297,7 @@ class ProductWriter(TileSums):
 
     def _tile_range(self, name: str, begin: int, end: int) -> str:
         """Return the loop over those tiles of the block that are in the run *begin* to *end*."""
-        if self.plan.cut.small == 0:
+        if self.loops.cut.small == 0:
             return f"for tile_{name} in range(first, first + count):"
         if begin == 0:
             return f"for tile_{name} in range(first, min(first + count, {end})):"
@@ -307,31 +307,31 @@ class ProductWriter(TileSums):
         self, name: str, rows: int, columns: int, origin: str, place: str, line: str
     ) -> None:
         """Sum up one tile, from pixel ``at_<name>`` on, and store it or let it wait."""
-        out, shape, plan, width = self.out, self.shape, self.plan, self.plan.columns.width
-        pixel_step, step = tile_steps(self.nest, self.plan)
+        out, shape, loops, width = self.out, self.shape, self.loops, self.loops.columns.width
+        pixel_step, step = tile_steps(self.nest, self.loops)
         pixel = f"at_{name}"
-        if shape.rank == 1 and (plan.is_staged or self.plan.is_cut):
+        if shape.rank == 1 and (loops.is_staged or self.loops.is_cut):
             pixel = f"(at_{name} - pixel)"
-        if self.plan.is_cut:
+        if self.loops.is_cut:
             out.line(f"near_{name} = {plus(times(line, shape.output[-1]), pixel)}")
-        if plan.panels_inside:
+        if loops.panels_inside:
             out.line(f"x_{name} = {times(f'near_{name}', pixel_step)}")
         else:
-            pixel = pixel if plan.is_staged else f"at_{name}"
+            pixel = pixel if loops.is_staged else f"at_{name}"
             channels = shape.channels_per_group * step // self.nest.kinds.factors
             group = times("group", channels) if shape.group > 1 else "0"
-            shift = "shift" if self.plan.is_cut else "0"
+            shift = "shift" if self.loops.is_cut else "0"
             out.line(f"x_{name} = {plus(origin, times(pixel, pixel_step), group, shift)}")
-        size = f"{rows}, {-(-columns // plan.lanes)}, {plan.lanes}"
+        size = f"{rows}, {-(-columns // loops.lanes)}, {loops.lanes}"
         begin, end = self._part_range(name[0])
         line_begin = f"{place} * {shape.output[-1]}"
         where = f"({line_begin} + at_{name})"
-        if self.is_far:
-            with out.block(f"if part == {end} - 1:") if plan.is_cut else nullcontext():
+        if loops.tiles_ahead is not None:
+            with out.block(f"if part == {end} - 1:") if loops.is_cut else nullcontext():
                 self._write_prefetch(rows, columns, plus(line_begin, f"at_{name}"))
         out.line(f"t_{name} = tile_fill(sums, 0, {size})")
         self._write_sum(name, columns, size)
-        if not self.plan.is_cut:
+        if not self.loops.is_cut:
             self._write_store(name, rows, columns, where)
             return
         out.line(f"wait_{name} = {plus('waiting', times(f'near_{name}', width))}")
@@ -354,8 +354,8 @@ class ProductWriter(TileSums):
     def _part_range(self, tag: str) -> tuple[str, str]:
         """Return the first inner block of a tile's sums and the end of them."""
         if not self.skips_padding:
-            return "0", str(self.plan.sum.blocks)
-        row = self.plan.sum.blocks_per_tap_row
+            return "0", str(self.loops.sum.blocks)
+        row = self.loops.sum.blocks_per_tap_row
         return times(f"begin_{tag}", row), times(f"end_{tag}", row)
 
     def _write_store(self, name: str, rows: int, columns: int, pixel: str) -> None:
@@ -365,7 +365,7 @@ class ProductWriter(TileSums):
         """
         if self.bias:
             end = "" if self.reads_whole else f", {columns}"
-            size = f"{rows}, {-(-columns // self.plan.lanes)}, {self.plan.lanes}{end}"
+            size = f"{rows}, {-(-columns // self.loops.lanes)}, {self.loops.lanes}{end}"
             form = "tile_bias_masked" if end else "tile_bias"
             bias = f"{form}({self.bias[0]}, panel * {self.nest.block}, {size})"
             self.out.line(f"t_{name} = add(t_{name}, {bias})")

@@ -23,16 +23,28 @@ from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.loops import write_shares
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.program import kernel_operands
+from glow_nb.plan import Plan
+
+ROWS = "rows"
+"""The algorithm whose vectors run along the sums: rows of both matrices, or columns, meet."""
+
+
+def plan_row_products(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> Plan:
+    """Return the tiles of *product*, of operands whose rows or columns are vectors."""
+    lanes, shape = lanes_of(kinds.total, target), product.shape
+    if shape.rows == 1:
+        lanes = min(lanes, target.machine.unaligned_vector_bytes // kinds.total.size_bytes)
+    cut, columns = tile_of(shape.rows, target)
+    columns = min(columns, lanes)
+    left_once = reads_left_once(shape, cut, columns, target)
+    return Plan.of(ROWS, rows=cut.rows, columns=columns, lanes=lanes, left_once=left_once or None)
 
 
 def generate_row_products(
-    product: UnpackedProduct, kinds: ProductKinds, target: Target, fusion: Fusion
+    product: UnpackedProduct, kinds: ProductKinds, plan: Plan, fusion: Fusion
 ) -> KernelSource:
     """Return the kernel of *product*, of operands of *kinds* whose rows or columns are vectors."""
-    lanes = lanes_of(kinds.total, target)
-    if product.shape.rows == 1:
-        lanes = min(lanes, target.machine.unaligned_vector_bytes // kinds.total.size_bytes)
-    writer = RowProductWriter(product, kinds, lanes, target, fusion)
+    writer = RowProductWriter(product, kinds, plan, fusion)
     return KernelSource("row_products", writer.write(), fusion.kinds)
 
 
@@ -86,18 +98,12 @@ class RowProductWriter:
     """Writes one kernel; every method appends one part of the nest, from the outside in."""
 
     def __init__(
-        self,
-        product: UnpackedProduct,
-        kinds: ProductKinds,
-        lanes: int,
-        target: Target,
-        fusion: Fusion,
+        self, product: UnpackedProduct, kinds: ProductKinds, plan: Plan, fusion: Fusion
     ) -> None:
-        self.product, self.kinds, self.lanes = product, kinds, lanes
-        self.fusion = fusion.named_by_field()
-        self.cut, self.columns = tile_of(product.shape.rows, target)
-        self.columns = min(self.columns, lanes)
-        self.left_once = reads_left_once(product.shape, self.cut, self.columns, target)
+        self.product, self.kinds, self.lanes = product, kinds, plan.number("lanes")
+        self.fusion, self.columns = fusion.named_by_field(), plan.number("columns")
+        self.cut = Cut.balanced(max(1, product.shape.rows), plan.number("rows"))
+        self.left_once = plan.is_set("left_once")
         _, *operands = kernel_operands(self.fusion.head)
         self.lhs, self.rhs, *self.bias = (self.fusion.names[buffer] for buffer in operands)
         self.out = SourceWriter()

@@ -11,23 +11,23 @@ from contextlib import ExitStack
 from math import prod
 
 from glow_nb.kernels.products.inner_blocks import input_distances
+from glow_nb.kernels.products.loops import Loops, block_pixels
 from glow_nb.kernels.products.product_nest import ProductNest
-from glow_nb.kernels.products.product_plan import Plan, block_pixels
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.source import SourceWriter
 
 
-def write_staging(out: SourceWriter, nest: ProductNest, plan: Plan, input: str) -> None:
+def write_staging(out: SourceWriter, nest: ProductNest, loops: Loops, input: str) -> None:
     """Copy what ``count`` units of image ``image`` read, from unit ``first`` on, to ``rows``.
 
     Args:
         out: Receives the lines.
         nest: The convolution.
-        plan: How it is cut up.
+        loops: How it is cut up.
         input: Name of the pointer to the input.
     """
     if nest.shape.rank == 1:
-        _write_line(out, nest, plan, input)
+        _write_line(out, nest, loops, input)
         return
     shape = nest.shape
     low, size = shape.begins[0], shape.input[0]
@@ -68,11 +68,11 @@ def _write_row(
         _write_outside(out, nest, "to", str(width * channels))
 
 
-def _write_line(out: SourceWriter, nest: ProductNest, plan: Plan, input: str) -> None:
+def _write_line(out: SourceWriter, nest: ProductNest, loops: Loops, input: str) -> None:
     """Copy a part of the only line, whose ends may lie outside of it."""
     shape = nest.shape
     size, channels, stride = shape.input[0], shape.channels, shape.stride[0]
-    out.line(f"pixel_end = {plan.cut.start('(first + count)')}")
+    out.line(f"pixel_end = {loops.cut.start('(first + count)')}")
     out.line(f"y = {plus(times('pixel', stride), -shape.begins[0])}")
     out.line(f"length = {plus(times('(pixel_end - pixel - 1)', stride), shape.reach[0])}")
     out.line("left = min(max(-y, 0), length)")
@@ -110,30 +110,30 @@ def _write_copy(
 
 
 def write_packing(
-    out: SourceWriter, nest: ProductNest, plan: Plan, source: str, length: str
+    out: SourceWriter, nest: ProductNest, loops: Loops, source: str, length: str
 ) -> None:
     """Copy what ``count`` units read in the inner block that begins at ``shift`` to ``packed``.
 
     Args:
         out: Receives the lines.
         nest: The product.
-        plan: How it is cut up.
+        loops: How it is cut up.
         source: Name of the pointer to the left operand or its padded copy.
         length: Expression of the steps of a dot.
     """
-    shape, step = nest.shape, 1 if plan.is_staged else nest.left.step
+    shape, step = nest.shape, 1 if loops.is_staged else nest.left.step
     factors = nest.kinds.factors
     distances = [s * d for s, d in zip(shape.stride, input_distances(nest), strict=True)]
-    image = "0" if plan.is_staged else times("image", nest.left.image)
-    first = "0" if plan.is_staged else "pixel" if shape.rank == 1 else "first"
+    image = "0" if loops.is_staged else times("image", nest.left.image)
+    first = "0" if loops.is_staged else "pixel" if shape.rank == 1 else "first"
     if shape.rank == 1:
-        out.line(f"pixels = {plan.cut.start('(first + count)')} - pixel")
+        out.line(f"pixels = {loops.cut.start('(first + count)')} - pixel")
     else:
         out.line(f"pixels = count * {prod(shape.output[1:])}")
     if step > 1:  # neighbours in memory are pixels: so they are in the copy
         x = plus(image, times(first, distances[0]), "shift", times("near", step))
         with out.block(f"for near in range({length}):"):
-            to = times("near", block_pixels(shape, plan))
+            to = times("near", block_pixels(shape, loops))
             out.line(f"copy(packed, {to}, {source}, {x}, pixels)")
         return
     with out.block("for near in range(pixels):"):
@@ -144,11 +144,11 @@ def write_packing(
             number += f" % {shape.output[axis]}" if axis else ""
             terms.append(times(f"({number})", distance))
         out.line(f"x = {plus(*terms)}")
-        out.line(f"to = near * {plan.sum.block_products * factors}")
+        out.line(f"to = near * {loops.sum.block_products * factors}")
         x, to = "x", "to"
-        with ExitStack() as loops:
-            for depth, loop in enumerate(plan.sum.inner):
+        with ExitStack() as stack:
+            for depth, loop in enumerate(loops.sum.inner):
                 tap = f"tap{depth}"
-                loops.enter_context(out.block(f"for {tap} in range({loop.count}):"))
+                stack.enter_context(out.block(f"for {tap} in range({loop.count}):"))
                 x, to = plus(x, times(tap, loop.left)), plus(to, times(tap, loop.right * factors))
             out.line(f"copy(packed, {to}, {source}, {x}, {times(length, factors)})")

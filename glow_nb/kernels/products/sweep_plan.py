@@ -15,7 +15,11 @@ from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
+from glow_nb.plan import Plan
 from glow_nb.types import ElementKind
+
+SWEEP = "sweep"
+"""The algorithm that multiplies a few right rows from end to end, then the next ones."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,17 @@ class SweepPlan:
         is_read_again = cut.tiles > 1 and not rows_conflict(product, kinds.right, target)
         steps = 2 * target.machine.swept_rows if is_read_again else target.machine.swept_rows
         return cls(lanes, vectors, cut, steps, product.right.row % lanes == 0)
+
+    def as_plan(self) -> Plan:
+        """Return the plan that :meth:`from_plan` makes this of."""
+        return Plan.of(SWEEP, rows=self.cut.rows, block=self.block, steps=self.steps)
+
+    @classmethod
+    def from_plan(cls, plan: Plan, product: UnpackedProduct, lanes: int) -> SweepPlan:
+        """Return the loops of *product* in vectors of *lanes*, with the settings of *plan*."""
+        cut = Cut.balanced(max(1, product.shape.rows), plan.number("rows"))
+        vectors, is_aligned = plan.number("block") // lanes, product.right.row % lanes == 0
+        return cls(lanes, vectors, cut, plan.number("steps"), is_aligned)
 
     @property
     def block(self) -> int:

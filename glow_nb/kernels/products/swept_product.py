@@ -22,7 +22,6 @@ from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.products.sweep_plan import SweepPlan
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.stacks.fusion import Fusion
-from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.loops import write_shares
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
@@ -30,10 +29,9 @@ from glow_nb.llir.program import kernel_operands
 
 
 def generate_swept_product(
-    product: UnpackedProduct, kinds: ProductKinds, target: Target, fusion: Fusion
+    product: UnpackedProduct, kinds: ProductKinds, plan: SweepPlan, fusion: Fusion
 ) -> KernelSource:
     """Return the kernel of *product*, whose right matrices have columns that are neighbours."""
-    plan = SweepPlan.of(product, kinds, target)
     writer = SweptProductWriter(product, kinds, plan, fusion)
     return KernelSource("swept_product", writer.write(), fusion.kinds, writer.scratch_bytes)
 

@@ -8,8 +8,8 @@ from math import prod
 
 from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.loops import Loops, tile_steps
 from glow_nb.kernels.products.product_nest import ProductNest
-from glow_nb.kernels.products.product_plan import Plan, tile_steps
 from glow_nb.kernels.products.reduction import SumLoop
 from glow_nb.kernels.writing.index_text import times
 from glow_nb.kernels.writing.source import SourceWriter
@@ -21,7 +21,7 @@ class TileSums:
     Attributes:
         nest: The product.
         shape: Its sizes.
-        plan: How it is cut up.
+        loops: How it is cut up.
         out: Receives the lines.
         source: Name of the pointer to the left operand or its padded copy.
         filter: Name of the pointer to what the tiles read of the right operand.
@@ -30,7 +30,7 @@ class TileSums:
 
     nest: ProductNest
     shape: ConvolutionShape
-    plan: Plan
+    loops: Loops
     out: SourceWriter
     source: str
     filter: str
@@ -40,12 +40,12 @@ class TileSums:
     def skips_padding(self) -> bool:
         """True if the taps of a line that lie above or below the image are left out."""
         is_zero = self.shape.is_padded and not self.nest.outside
-        return is_zero and self.shape.rank > 1 and self.plan.sum.has_tap_rows
+        return is_zero and self.shape.rank > 1 and self.loops.sum.has_tap_rows
 
     @property
     def reads_whole(self) -> bool:
         """True if whole vectors of each panel may be read."""
-        return self.nest.right.is_padded and self.nest.block == self.plan.columns.width
+        return self.nest.right.is_padded and self.nest.block == self.loops.columns.width
 
     @property
     def reads_whole_rows(self) -> bool:
@@ -62,16 +62,16 @@ class TileSums:
             loop = loops[0]
             tap = f"{'kij'[-len(loops)]}_{name}"
             ends = str(loop.count)
-            if self.skips_padding and not self.plan.is_cut and loops is self.plan.sum.inner:
+            if self.skips_padding and not self.loops.is_cut and loops is self.loops.sum.inner:
                 ends = f"begin_{name[0]}, end_{name[0]}"
-            is_chained = self.plan.sum.chain is not None and loops is self.plan.sum.inner
+            is_chained = self.loops.sum.chain is not None and loops is self.loops.sum.inner
             chains = self._chains(name, loop.count, ends, size) if is_chained else nullcontext(ends)
             with chains as ends, self.out.block(f"for {tap} in range({ends}):"):
                 self.out.line(f"x_{tap} = {x} + {times(tap, loop.left)}")
                 self.out.line(f"w_{tap} = {w} + {times(tap, self._right_distance(loop))}")
                 write_loops(loops[1:], f"x_{tap}", f"w_{tap}")
 
-        loops = () if self.plan.panels_inside else self.plan.sum.inner
+        loops = () if self.loops.panels_inside else self.loops.sum.inner
         write_loops(loops, f"x_{name}", "weights")
 
     def _right_distance(self, loop: SumLoop) -> int:
@@ -84,7 +84,7 @@ class TileSums:
 
         Yields the part of the range *ends*, of at most *count* steps, that is in a chain.
         """
-        out, steps = self.out, self.plan.sum.chain
+        out, steps = self.out, self.loops.sum.chain
         assert steps is not None  # there are chains
         begin, _, end = ends.rpartition(", ")
         out.line(f"whole_{name} = t_{name}")
@@ -97,28 +97,28 @@ class TileSums:
 
     def _dot_length(self) -> str:
         """Return the steps of a dot; the last piece of a longer one may have less."""
-        sum = self.plan.sum
+        sum = self.loops.sum
         if sum.whole_dot == sum.dot or sum.whole_dot % sum.dot == 0:
             return str(sum.dot)
         last = f"step{len(sum.outer) - 1}"
         return f"min({sum.dot}, {sum.whole_dot} - {times(last, sum.dot)})"
 
     def _write_dot(self, name: str, x: str, w: str, columns: int) -> None:
-        sum = self.plan.sum
-        is_packed = sum.inner and self.plan.panels_inside
+        sum = self.loops.sum
+        is_packed = sum.inner and self.loops.panels_inside
         count = str(sum.block_products) if is_packed else self._dot_length()
         self._write_steps(name, x, w, columns, count)
 
     def _write_steps(self, name: str, x: str, w: str, columns: int, count: str) -> None:
         """Add so many products, whose factors begin at *x* and at *w*, to each sum of a tile."""
-        plan, used = self.plan, columns
-        source = "packed" if plan.panels_inside else self.source
-        stride, step = tile_steps(self.nest, self.plan)
+        loops, used = self.loops, columns
+        source = "packed" if loops.panels_inside else self.source
+        stride, step = tile_steps(self.nest, self.loops)
         if self.reads_whole_rows:
-            used = -(-columns // self.plan.lanes) * self.plan.lanes
+            used = -(-columns // self.loops.lanes) * self.loops.lanes
         elif self.nest.right.is_padded:  # so that the first vector of a narrow panel is whole
-            used = max(columns, min(self.plan.lanes, self.nest.block))
-        form, sum = self.nest.kinds.form.name, plan.sum
+            used = max(columns, min(self.loops.lanes, self.nest.block))
+        form, sum = self.nest.kinds.form.name, loops.sum
 
         def write(form: str, x: str, w: str, *numbers: object) -> None:
             ends = ", ".join(map(str, numbers))
@@ -134,7 +134,7 @@ class TileSums:
         if sum.rest:
             last = sum.blocks - 1
             behind = sum.streams * sum.whole_dot - last * sum.dot
-            with self.out.block(f"if part == {last}:") if plan.is_cut else nullcontext():
+            with self.out.block(f"if part == {last}:") if loops.is_cut else nullcontext():
                 write(form, f"{x} + {behind * step}", f"{w} + {behind * self.row}", sum.rest, 0, 0)
 
     def _fetch_next_weights(self, name: str) -> tuple[str, int]:
@@ -146,7 +146,7 @@ class TileSums:
         share = self.fetched_share
         if not share:
             return "0", 0
-        products, rows = self.plan.sum.block_products, self.plan.cut.rows
+        products, rows = self.loops.sum.block_products, self.loops.cut.rows
         tile = f"(near_{name} + {rows - 1}) // {rows}"
         first = f"weights + {self._next_pass} + {tile} * {share}"
         if self._tiles_of_block <= self._panel_width:
@@ -161,10 +161,10 @@ class TileSums:
 
         The tiles of a block do it together, if the filter does not stay in the cache anyway.
         """
-        sum, right, plan = self.plan.sum, self.nest.right, self.plan
+        sum, right, loops = self.loops.sum, self.nest.right, self.loops
         tiles, width = self._tiles_of_block, self._panel_width
-        is_dense = right.row == width and (plan.panels_inside or not sum.inner)
-        if not (tiles > 1 and plan.is_right_far and is_dense and plan.is_cut):
+        is_dense = right.row == width and (loops.panels_inside or not sum.inner)
+        if not (tiles > 1 and loops.is_right_far and is_dense and loops.is_cut):
             return 0
         if tiles <= width:
             return sum.block_products * -(-width // tiles)
@@ -173,8 +173,8 @@ class TileSums:
 
     @property
     def _tiles_of_block(self) -> int:
-        lines = prod(self.shape.output[1:-1]) * self.plan.cut.tiles if self.shape.rank > 1 else 1
-        return self.plan.block_units * lines
+        lines = prod(self.shape.output[1:-1]) * self.loops.cut.tiles if self.shape.rank > 1 else 1
+        return self.loops.block_units * lines
 
     @property
     def _panel_width(self) -> int:
@@ -185,4 +185,4 @@ class TileSums:
     def _next_pass(self) -> int:
         """Elements from the weights of a pass to those of the next one."""
         right = self.nest.right
-        return right.panel if self.plan.panels_inside else self.plan.sum.dot * right.row
+        return right.panel if self.loops.panels_inside else self.loops.sum.dot * right.row

@@ -4,39 +4,39 @@ from __future__ import annotations
 
 from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
-from glow_nb.kernels.products.in_place import in_place_nest
+from glow_nb.kernels.products.blocking import lanes_of
+from glow_nb.kernels.products.in_place import in_place_nest, nest_in_place
+from glow_nb.kernels.products.loops import Loops
 from glow_nb.kernels.products.operand_cost import multiplies_rows
 from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import ProductKinds
-from glow_nb.kernels.products.row_products import generate_row_products
-from glow_nb.kernels.products.sweep_plan import suits_sweep
+from glow_nb.kernels.products.product_plan import plan_nest
+from glow_nb.kernels.products.row_products import ROWS, generate_row_products, plan_row_products
+from glow_nb.kernels.products.sweep_plan import SWEEP, SweepPlan, suits_sweep
 from glow_nb.kernels.products.swept_product import generate_swept_product
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.products.written_panels import CopiedPanels
-from glow_nb.kernels.registry import head_kernel_for
+from glow_nb.kernels.registry import head_kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
+from glow_nb.plan import Plan
+
+IN_PLACE, COPIED = "in_place", "copied_panels"
+"""The algorithms of the nest of loops: tiles read the right matrix where it lies, or copies."""
 
 
-@head_kernel_for(
-    UnpackedMatMulInst,
-    traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "lhs", "rhs")),
-)
-def unpacked_mat_mul_source(
-    instruction: UnpackedMatMulInst, target: Target, fusion: Fusion
-) -> KernelSource:
-    """Return the kernel ``(dest, lhs, rhs[, bias])`` of a matrix product and its epilogue.
+def plan_unpacked(instruction: UnpackedMatMulInst, target: Target, fusion: Fusion) -> Plan:
+    """Choose how to read the right matrix of a product, and plan the loops and the epilogue.
 
     Raises:
         UnsupportedError: There is no kernel for these kinds or orders.
     """
-    product = UnpackedProduct.of(instruction)
-    kinds = ProductKinds.of(instruction.lhs.type.kind, instruction.rhs.type.kind)
+    product, kinds = _product_of(instruction)
     shape, right = product.shape, product.right
     if multiplies_rows(product, kinds, target):
-        return generate_row_products(product, kinds, target, fusion)
+        return plan_row_products(product, kinds, target)
     # the distance along an axis of one element, in a window, is any number
     is_dense = min(shape.depth, shape.inner) < 2 or 1 in {right.row, right.column}
     if not (is_dense and product.left.is_even and right.is_even):
@@ -46,15 +46,42 @@ def unpacked_mat_mul_source(
             "transpose them before"
         )
     if suits_sweep(product, kinds, target):
-        return generate_swept_product(product, kinds, target, fusion)
+        return SweepPlan.of(product, kinds, target).as_plan()
     nest = in_place_nest(product, kinds, target)
-    how = "copied panel by panel" if nest.right.is_copied else "as they lie"
+    algorithm = COPIED if nest.right.is_copied else IN_PLACE
+    return plan_nest(nest, target, fusion, algorithm=algorithm).updated(block=nest.block)
+
+
+@head_kernel_for(
+    UnpackedMatMulInst,
+    traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "lhs", "rhs")),
+    planner=plan_unpacked,
+)
+def unpacked_mat_mul_source(
+    instruction: UnpackedMatMulInst, target: Target, fusion: Fusion
+) -> KernelSource:
+    """Return the kernel ``(dest, lhs, rhs[, bias])`` of a matrix product and its epilogue."""
+    (product, kinds), plan = _product_of(instruction), plan_of(instruction)
+    lanes = lanes_of(kinds.total, target)
+    if plan.algorithm == ROWS:
+        return generate_row_products(product, kinds, plan, fusion)
+    if plan.algorithm == SWEEP:
+        sweep = SweepPlan.from_plan(plan, product, lanes)
+        return generate_swept_product(product, kinds, sweep, fusion)
+    is_copied, shape = plan.algorithm == COPIED, product.shape
+    nest = nest_in_place(product, kinds, plan.number("block"), is_copied=is_copied)
+    how = "copied panel by panel" if is_copied else "as they lie"
     return generate_product(
         nest,
-        target,
+        Loops.from_plan(nest, plan, lanes),
         fusion,
         family="mat_mul",
         title=f"product of {kinds.left.value}<{shape.batch} x {shape.rows} x {shape.inner}> and "
         f"{shape.depth} columns {how}",
-        writes=CopiedPanels if nest.right.is_copied else None,
+        writes=CopiedPanels if is_copied else None,
     )
+
+
+def _product_of(instruction: UnpackedMatMulInst) -> tuple[UnpackedProduct, ProductKinds]:
+    kinds = ProductKinds.of(instruction.lhs.type.kind, instruction.rhs.type.kind)
+    return UnpackedProduct.of(instruction), kinds

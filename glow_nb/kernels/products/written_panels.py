@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing_extensions import override
 
 from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.kernels.products.loops import Loops, tile_steps
 from glow_nb.kernels.products.product_loops import ProductWriter
 from glow_nb.kernels.products.product_nest import ProductNest
-from glow_nb.kernels.products.product_plan import tile_steps
 from glow_nb.kernels.stacks.fusion import Fusion
-from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
 
 LINES_AT_ONCE = 16
@@ -25,12 +24,12 @@ more. With 8 or 32, products of 12 to 128 rows took 1.02 and 1.03 times as long 
 class WrittenPanels(ProductWriter):
     """Writes a product whose tiles read ``near_panel``, which a subclass fills for each pass."""
 
-    def __init__(self, nest: ProductNest, target: Target, fusion: Fusion) -> None:
-        super().__init__(nest, target, fusion)
+    def __init__(self, nest: ProductNest, loops: Loops, fusion: Fusion) -> None:
+        super().__init__(nest, loops, fusion)
         self.stored, self.filter = self.filter, "near_panel"
         self.row = nest.block * nest.kinds.factors
         self.near_at = -(-self.scratch_bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
-        elements = self.plan.sum.block_products * self.row
+        elements = self.loops.sum.block_products * self.row
         self.scratch_bytes = self.near_at + elements * nest.kinds.right.size_bytes
 
     @override
@@ -42,7 +41,7 @@ class WrittenPanels(ProductWriter):
     @property
     @override
     def reads_whole_rows(self) -> bool:
-        return self.nest.block == self.plan.columns.width  # what is behind the last column is ours
+        return self.nest.block == self.loops.columns.width  # what is behind the last column is ours
 
     @override
     def _first_weight(self) -> str:
@@ -59,7 +58,7 @@ class CopiedPanels(WrittenPanels):
 
     @override
     def _write_lines(self, tag: str, columns: int) -> None:
-        row = times("row", self.nest.right.row) if self.plan.is_cut else "0"
+        row = times("row", self.nest.right.row) if self.loops.is_cut else "0"
         first = plus("panel_start", row)
         if self.nest.right.column == 1:
             self._write_copy(first, columns)
@@ -72,13 +71,13 @@ class CopiedPanels(WrittenPanels):
     @property
     def fetches_ahead(self) -> bool:
         """True if tiles fetch what the next pass copies: it lies far away, in many places."""
-        return self.plan.is_right_far and self.plan.is_cut
+        return self.loops.is_right_far and self.loops.is_cut
 
     def _write_ahead(self) -> None:
         """Find where the part of the matrix begins that the next pass copies."""
-        sum, right = self.plan.sum, self.nest.right
+        sum, right = self.loops.sum, self.nest.right
         row, panel = times("row", right.row), plus("panel_start", right.panel)
-        if self.plan.panels_inside:
+        if self.loops.panels_inside:
             self.out.line(f"ahead = {plus(panel, row)}")
             return
         below = plus("panel_start", row, sum.dot * right.row)
@@ -90,14 +89,14 @@ class CopiedPanels(WrittenPanels):
         if not self.fetches_ahead:
             super()._write_dot(name, x, w, columns)
             return
-        out, steps = self.out, self.plan.sum.dot
-        share = -(-self._places // self.plan.block_units)
+        out, steps = self.out, self.loops.sum.dot
+        share = -(-self._places // self.loops.block_units)
         pieces = -(-share // max(1, LINES_AT_ONCE // len(self._lines)))
         if pieces == 1:
             self._write_fetch(f"(tile_{name} - first)", share)
             super()._write_dot(name, x, w, columns)
             return
-        length, (_, step) = -(-steps // pieces), tile_steps(self.nest, self.plan)
+        length, (_, step) = -(-steps // pieces), tile_steps(self.nest, self.loops)
         with out.block(f"for piece_{name} in range({pieces}):"):
             piece = f"((tile_{name} - first) * {pieces} + piece_{name})"
             self._write_fetch(piece, -(-share // pieces))
@@ -109,12 +108,12 @@ class CopiedPanels(WrittenPanels):
     @property
     def _places(self) -> int:
         """Places from which a pass copies neighbours: rows, or columns that are turned over."""
-        return self.plan.sum.dot if self.nest.right.column == 1 else self.nest.block
+        return self.loops.sum.dot if self.nest.right.column == 1 else self.nest.block
 
     @property
     def _lines(self) -> range:
         """Where the cache lines of a place begin, if one begins with it."""
-        length = self.nest.block if self.nest.right.column == 1 else self.plan.sum.dot
+        length = self.nest.block if self.nest.right.column == 1 else self.loops.sum.dot
         return range(0, length, CACHE_LINE_BYTES // self.nest.kinds.right.size_bytes)
 
     def _write_fetch(self, piece: str, places: int) -> None:
@@ -133,7 +132,7 @@ class CopiedPanels(WrittenPanels):
 
     def _write_turned(self, first: str, columns: int) -> None:
         """Turn over squares of a part, whose rows are neighbours in memory; then what is left."""
-        out, lanes, length, sum = self.out, self.plan.lanes, self._dot_length(), self.plan.sum
+        out, lanes, length, sum = self.out, self.loops.lanes, self._dot_length(), self.loops.sum
         column, end = self.nest.right.column, f"({length}) // {lanes} * {lanes}"
         for begin in range(0, columns, lanes):
             rows = min(lanes, columns - begin)

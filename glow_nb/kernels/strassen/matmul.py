@@ -5,38 +5,59 @@ from __future__ import annotations
 from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.bilinear.plan import BilinearPlan, plan_bilinear
 from glow_nb.kernels.operators.strassen_instructions import StrassenMatMulInst
-from glow_nb.kernels.registry import head_kernel_for
+from glow_nb.kernels.registry import head_kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.strassen.nest import StrassenNest
 from glow_nb.kernels.strassen.writer import StrassenWriter
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
+from glow_nb.plan import Plan
 from glow_nb.strassen import side_of
 
+STRASSEN = "strassen"
+"""The algorithm that multiplies sums of blocks: seven products in place of eight."""
 
-@head_kernel_for(
-    StrassenMatMulInst,
-    traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "lhs")),
-)
-def strassen_mat_mul_source(
-    instruction: StrassenMatMulInst, target: Target, fusion: Fusion
-) -> KernelSource:
-    """Return the kernel ``(dest, lhs, rhs, scales[, bias])`` of a product and its epilogue.
+
+def plan_strassen(
+    instruction: StrassenMatMulInst,
+    target: Target,
+    fusion: Fusion,
+) -> Plan:
+    """Plan a product by Strassen's algorithm.
 
     Raises:
         UnsupportedError: Sums of a block are shorter than a vector.
     """
-    lhs = instruction.lhs.type
-    inner, least = lhs.shape[-1], side_of(instruction.levels) * target.lanes
+    inner = instruction.lhs.type.shape[-1]
+    least = side_of(instruction.levels) * target.lanes
     if inner < least:
         raise UnsupportedError(
             f"{instruction!r}: the sums of {inner} products are too short for Strassen's form, "
             f"which takes {least} or more; choose packed_mat_mul"
         )
-    rows, depth = lhs.size // inner, instruction.depth
-    nest = StrassenNest(rows, inner, depth, lhs.kind, instruction.block, instruction.levels)
-    return generate_strassen(nest, plan_bilinear(nest, target), fusion)
+    return plan_bilinear(_nest_of(instruction), target).as_plan(STRASSEN)
+
+
+@head_kernel_for(
+    StrassenMatMulInst,
+    traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "lhs")),
+    planner=plan_strassen,
+)
+def strassen_mat_mul_source(
+    instruction: StrassenMatMulInst, target: Target, fusion: Fusion
+) -> KernelSource:
+    """Return the kernel ``(dest, lhs, rhs, scales[, bias])`` of a product and its epilogue."""
+    nest = _nest_of(instruction)
+    plan = BilinearPlan.from_plan(plan_of(instruction), nest, target.lanes)
+    return generate_strassen(nest, plan, fusion)
+
+
+def _nest_of(instruction: StrassenMatMulInst) -> StrassenNest:
+    lhs = instruction.lhs.type
+    inner, depth = lhs.shape[-1], instruction.depth
+    rows = lhs.size // max(1, inner)
+    return StrassenNest(rows, inner, depth, lhs.kind, instruction.block, instruction.levels)
 
 
 def generate_strassen(nest: StrassenNest, plan: BilinearPlan, fusion: Fusion) -> KernelSource:

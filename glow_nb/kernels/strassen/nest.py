@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
 from glow_nb.strassen import blocks_in, products_of, side_of
@@ -87,9 +88,13 @@ class StrassenNest:
         """Products of blocks."""
         return self.elements
 
-    def kinds(self, target: Target) -> ProductKinds:  # noqa: ARG002
-        """Return the kinds of the products of sums of blocks, on any target."""
-        return ProductKinds.of(self.kind)
+    def form(self, target: Target) -> DotForm:  # noqa: ARG002
+        """Return how sums of blocks are multiplied on any target."""
+        return SINGLE
+
+    def kinds_with(self, form: DotForm) -> ProductKinds:
+        """Return the kinds of the products of sums of blocks."""
+        return ProductKinds.of(self.kind, form=form)
 
     @cached_property
     def shape(self) -> ConvolutionShape:

@@ -6,7 +6,7 @@ from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.bilinear.plan import BilinearPlan
 from glow_nb.kernels.operators.winograd_instructions import WinogradConvolutionInst
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.registry import head_kernel_for
+from glow_nb.kernels.registry import head_kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.guard import GuardedWriter
@@ -14,20 +14,53 @@ from glow_nb.kernels.winograd.nest import WinogradNest, is_flat, plan_winograd
 from glow_nb.kernels.winograd.writer import WinogradWriter
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
+from glow_nb.plan import Plan
+
+WINOGRAD = "winograd"
+"""The algorithm of tiles whose inputs and results are transformed."""
 
 
-@head_kernel_for(
-    WinogradConvolutionInst, traits=KernelTraits(fuses_epilogue=True, strided=("dest", "input"))
-)
-def winograd_convolution_source(
-    instruction: WinogradConvolutionInst, target: Target, fusion: Fusion
-) -> KernelSource:
-    """Return the kernel ``(dest, input, filter, bias)`` of a convolution and its epilogue.
+def plan_winograd_kernel(
+    instruction: WinogradConvolutionInst,
+    target: Target,
+    fusion: Fusion,
+) -> Plan:
+    """Plan a convolution by Winograd's algorithm.
 
     Raises:
         UnsupportedError: Tiles have several outputs in too many dimensions, the first of three
             dimensions is dilated, or there are no channels to sum up.
     """
+    nest = _nest_of(instruction)
+    if not is_flat(nest.shape, instruction.tile):
+        raise UnsupportedError(
+            f"{instruction!r}: there is no kernel for tiles of {list(instruction.tile)} outputs of "
+            f"{list(instruction.kernel)} taps with dilation {list(instruction.dilation)}; choose "
+            "one output and a dilation of 1 along the first dimension"
+        )
+    if nest.shape.channels == 0:
+        raise UnsupportedError(
+            f"{instruction!r}: the input {instruction.input.type} has no channels, and there is no "
+            "kernel for it in Winograd's form; choose packed_convolution"
+        )
+    return plan_winograd(nest, target).as_plan(WINOGRAD)
+
+
+@head_kernel_for(
+    WinogradConvolutionInst,
+    traits=KernelTraits(fuses_epilogue=True, strided=("dest", "input")),
+    planner=plan_winograd_kernel,
+)
+def winograd_convolution_source(
+    instruction: WinogradConvolutionInst, target: Target, fusion: Fusion
+) -> KernelSource:
+    """Return the kernel ``(dest, input, filter, bias)`` of a convolution and its epilogue."""
+    nest = _nest_of(instruction)
+    plan = BilinearPlan.from_plan(plan_of(instruction), nest.volume, target.lanes)
+    return generate_winograd(nest, plan, fusion)
+
+
+def _nest_of(instruction: WinogradConvolutionInst) -> WinogradNest:
     shape = ConvolutionShape.of(
         instruction.input.type.shape,
         instruction.depth,
@@ -37,18 +70,7 @@ def winograd_convolution_source(
         dilation=instruction.dilation,
         group=instruction.group,
     )
-    if not is_flat(shape, instruction.tile):
-        raise UnsupportedError(
-            f"{instruction!r}: there is no kernel for tiles of {list(instruction.tile)} outputs of "
-            f"{list(instruction.kernel)} taps with dilation {list(instruction.dilation)}; choose "
-            "one output and a dilation of 1 along the first dimension"
-        )
-    if shape.channels == 0:
-        raise UnsupportedError(
-            f"{instruction!r}: the input {instruction.input.type} has no channels, and there is no "
-            "kernel for it in Winograd's form; choose packed_convolution"
-        )
-    nest = WinogradNest(
+    return WinogradNest(
         shape,
         instruction.tile,
         instruction.input.type.kind,
@@ -57,7 +79,6 @@ def winograd_convolution_source(
         instruction.outside,
         instruction.filter.type.kind,
     )
-    return generate_winograd(nest, plan_winograd(nest, target), fusion)
 
 
 def generate_winograd(nest: WinogradNest, plan: BilinearPlan, fusion: Fusion) -> KernelSource:

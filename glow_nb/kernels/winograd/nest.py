@@ -15,7 +15,7 @@ from glow_nb.cook_toom import inputs_of, is_known, row_pairs
 from glow_nb.kernels.bilinear.plan import BilinearPlan, plan_bilinear
 from glow_nb.kernels.operators.winograd import WHOLE_FACTORS, tiles_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import dot_form
+from glow_nb.kernels.products.dot_form import SINGLE, DotForm, dot_form
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
@@ -52,12 +52,13 @@ class WinogradNest:
         """Return None: how many tiles a block has, the caches tell."""
         return None
 
-    def kinds(self, target: Target) -> ProductKinds:
-        """Return the kinds of the products of transformed elements, and how they are multiplied."""
-        if self.kind.is_float:
-            return ProductKinds.of(self.kind)
-        form = dot_form(WHOLE_FACTORS, WHOLE_FACTORS, 2, target)
-        return ProductKinds.of(WHOLE_FACTORS, form=form)
+    def form(self, target: Target) -> DotForm:
+        """Return how *target* multiplies transformed elements."""
+        return SINGLE if self.kind.is_float else dot_form(WHOLE_FACTORS, WHOLE_FACTORS, 2, target)
+
+    def kinds_with(self, form: DotForm) -> ProductKinds:
+        """Return the kinds of the products of transformed elements that *form* multiplies."""
+        return ProductKinds.of(self.kind if self.kind.is_float else WHOLE_FACTORS, form=form)
 
     @cached_property
     def volume(self) -> WinogradNest:

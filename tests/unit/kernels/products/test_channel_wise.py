@@ -23,7 +23,11 @@ from glow_nb.kernels.operators.channel_wise import (
     whole_vectors,
 )
 from glow_nb.kernels.operators.tap_groups import TapGroups
-from glow_nb.kernels.products.channel_wise_plan import ChannelWisePlan, suits_steps
+from glow_nb.kernels.products.channel_wise_plan import (
+    ChannelWisePlan,
+    plan_channel_wise,
+    suits_steps,
+)
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Buffer, View
@@ -237,7 +241,8 @@ def test_many_channels_are_taken_in_chunks_that_fit_the_cache(lanes: int) -> Non
     """The slow run also has wide vectors."""
     shape = conv(1, 200, 200, (6, 40), (3, 3), pads=1, group=200)
     target = replace(Target.host(lanes), l1_bytes=32 * 1024)
-    plan = ChannelWisePlan(convolution_of(shape, (UINT8, INT8), 4, 0), target)
+    node = convolution_of(shape, (UINT8, INT8), 4, 0)
+    plan = ChannelWisePlan.of(node, plan_channel_wise(node, target), target)
     assert 64 <= plan.chunk < 200
     check_shape(shape, target, (UINT8, INT8), 4)
 

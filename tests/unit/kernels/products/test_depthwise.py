@@ -11,8 +11,7 @@ from glow_nb.kernels.operators.packed_instructions import (
     GroupedConvolutionInst,
 )
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.depthwise import DepthwiseWriter, suits_lanes, tile_size
-from glow_nb.kernels.products.product_nest import ProductKinds
+from glow_nb.kernels.products.depthwise import plan_depthwise, suits_lanes, tile_size
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Buffer
@@ -172,8 +171,8 @@ def test_many_channels_are_taken_in_chunks_that_leave_their_lines_in_the_cache(
 ) -> None:
     target = replace(Target.host(8), l1_bytes=12 * 1024)
     shape = conv(2, 200, 200, (5, 6), (3, 3), pads=1, group=200)
-    fusion = Fusion.of(convolution_of(shape))
-    assert DepthwiseWriter(shape, ProductKinds.of(FLOAT32), target, fusion).chunk == 5
+    instruction = convolution_of(shape)
+    assert plan_depthwise(instruction, target, Fusion.of(instruction)).number("panels") == 5
     check(shape, target, threads)
 
 

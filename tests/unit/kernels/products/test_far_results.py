@@ -13,9 +13,10 @@ from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products import product_plan
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import SINGLE
+from glow_nb.kernels.products.loops import Loops, block_pixels
 from glow_nb.kernels.products.operand_cost import suits_in_place
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
-from glow_nb.kernels.products.product_plan import Plan, block_pixels, plan_product, tiles_ahead
+from glow_nb.kernels.products.product_plan import plan_loops, tiles_ahead
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind, TensorType
@@ -36,12 +37,12 @@ NO_CACHE = replace(Target.host(), l2_bytes=1 << 12, l3_bytes=1 << 10)
 
 def planned(
     rows: int, inner: int, columns: int, *, is_copied: bool = False
-) -> tuple[int, int, Plan]:
+) -> tuple[int, int, Loops]:
     """Return the rows of a block, by how many tiles its results are asked for ahead, the plan."""
     shape = ConvolutionShape(1, inner, columns, (rows,), (1,), (1,), (0, 0), (1,))
     nest = ProductNest.packed(shape, ProductKinds.of(FLOAT32), BLOCK)
     nest = replace(nest, right=replace(nest.right, is_copied=is_copied))
-    plan = plan_product(nest, SMALL_CORE)
+    plan = plan_loops(nest, SMALL_CORE)
     return block_pixels(shape, plan), tiles_ahead(nest, plan, SMALL_CORE, 4 * rows * columns), plan
 
 
@@ -66,7 +67,7 @@ def test_rows_of_pixels_that_are_far_apart_are_not_copied_again_and_again() -> N
     shape = ConvolutionShape(1, 8, 64, (48000,), (2,), (1,), (512, 0), (512,))
     nest = ProductNest.packed(shape, ProductKinds.of(FLOAT32), BLOCK)
     target = replace(SMALL_CORE, l2_bytes=1 << 24, l3_bytes=1 << 10)
-    pixels = block_pixels(shape, plan_product(nest, target))
+    pixels = block_pixels(shape, plan_loops(nest, target))
     assert 4 * 512 * 8 / 64 <= pixels < 300  # a block copies 512 pixels of the one before
 
 
@@ -74,7 +75,7 @@ def test_sums_of_integers_are_in_blocks_of_any_size() -> None:
     shape = ConvolutionShape(1, 4, 1024, (4096,), (1,), (1,), (0, 0), (1,))
     kinds = ProductKinds(ElementKind.INT16, ElementKind.INT16, ElementKind.INT32, SINGLE)
     nest = ProductNest.packed(shape, kinds, BLOCK)
-    assert block_pixels(shape, plan_product(nest, SMALL_CORE)) > COPIED_NEAR_ROWS
+    assert block_pixels(shape, plan_loops(nest, SMALL_CORE)) > COPIED_NEAR_ROWS
 
 
 @pytest.mark.parametrize(("rows", "is_copied_before"), [(40, False), (787, True)])

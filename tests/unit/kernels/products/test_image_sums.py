@@ -11,7 +11,7 @@ from glow_nb.kernels.products import product_plan
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.inner_blocks import IMAGE_CHAIN
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
-from glow_nb.kernels.products.product_plan import plan_product
+from glow_nb.kernels.products.product_plan import plan_loops
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.types import ElementKind
 from tests.unit.kernels.products.test_convolution import check, conv, convolution_of
@@ -49,7 +49,7 @@ def test_sums_in_chains_are_the_same(number: int, name: str) -> None:
 def sums_of(shape: ConvolutionShape) -> tuple[int, int | None]:
     """Return the inner blocks of the sum of *shape*, and how many rows of taps are in a chain."""
     nest = ProductNest.packed(shape, ProductKinds.of(FLOAT32), 16)
-    sum = plan_product(nest, Target.host(8)).sum
+    sum = plan_loops(nest, Target.host(8)).sum
     return sum.blocks, sum.chain
 
 
@@ -59,7 +59,7 @@ def test_chains_are_as_many_rows_of_taps_as_may_be() -> None:
     assert sums_of(conv(1, 3, 64, (224, 224), (3, 3), pads=1)) == (1, None), "short sums"
     assert sums_of(conv(1, 8, 64, (56, 56), (5, 5), pads=2)) == (1, None), "no image"
     integers = ProductNest.packed(LAYERS["7 x 7"], ProductKinds.of(ElementKind.INT32), 16)
-    assert plan_product(integers, Target.host(8)).sum.chain is None, "exact in any order"
+    assert plan_loops(integers, Target.host(8)).sum.chain is None, "exact in any order"
 
 
 @pytest.mark.parametrize("panels_inside", [False, True])
@@ -79,7 +79,7 @@ def test_no_chain_is_too_long(
     monkeypatch.setattr(product_plan, "traffic_cycles", order_of(panels_inside))
     nest = ProductNest.packed(shape, ProductKinds.of(FLOAT32), 16)
     for target in (Target.host(8), small_caches(8, 2048, 8192)):
-        plan = plan_product(nest, target)
+        plan = plan_loops(nest, target)
         if plan.sum.chain is None:
             assert plan.sum.block_products <= IMAGE_CHAIN
         else:

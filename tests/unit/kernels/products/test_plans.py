@@ -16,7 +16,7 @@ from glow_nb.kernels.products.caches import (
 )
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
-from glow_nb.kernels.products.product_plan import block_bytes, plan_product
+from glow_nb.kernels.products.product_plan import block_bytes, plan_loops
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.winograd.nest import WinogradNest, plan_winograd, suits_winograd
 from glow_nb.types import ElementKind
@@ -93,7 +93,7 @@ def test_inner_blocks_stay_in_their_caches(
         shape.depth, target, pixels=shape.output[-1], steps=shape.steps, kind=FLOAT32
     )[:3]:
         nest = ProductNest.packed(shape, ProductKinds.of(FLOAT32), block)
-        plan = plan_product(nest, target)
+        plan = plan_loops(nest, target)
         assert plan.sum.block_products * block * 4 <= level_1_bytes(target)
         is_least = plan.block_units == 1 and (shape.rank > 1 or plan.columns.panels == 1)
         assert is_least or block_bytes(nest, plan) <= level_2_bytes(target)
@@ -127,7 +127,7 @@ def test_few_rows_read_a_large_panel_in_streams(inner: int, lanes: int) -> None:
     """Streams are no multiple of 4096 bytes apart, and cover the sum together with the rest."""
     nest = ProductNest.packed(product(1, inner, 4096), ProductKinds.of(FLOAT32), 64)
     target = Target.host(lanes)
-    plan, set_bytes = plan_product(nest, target), target.machine.l1_set_bytes
+    plan, set_bytes = plan_loops(nest, target), target.machine.l1_set_bytes
     assert plan.sum.streams == target.machine.panel_streams
     for number in range(1, plan.sum.streams):
         apart = number * plan.sum.whole_dot * nest.right.row * 4 % set_bytes
@@ -157,5 +157,5 @@ def test_each_row_of_a_tile_keeps_its_line(distance: int, target: Target) -> Non
 @pytest.mark.parametrize("inner", [1024, 2048, 1000])
 def test_tiles_of_few_columns_keep_their_rows_in_the_first_level(inner: int) -> None:
     nest = ProductNest.packed(product(1024, inner, 16), ProductKinds.of(FLOAT32), 16)
-    rows = plan_product(nest, WIDE).cut.rows
+    rows = plan_loops(nest, WIDE).cut.rows
     assert rows == 8 if inner % 1024 == 0 else rows > 16

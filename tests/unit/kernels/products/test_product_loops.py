@@ -20,7 +20,7 @@ from glow_nb.kernels.products.product_nest import (
     ProductNest,
     RightLayout,
 )
-from glow_nb.kernels.products.product_plan import plan_product
+from glow_nb.kernels.products.product_plan import plan_loops
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Buffer
@@ -71,7 +71,7 @@ def test_both_orders_are_planned() -> None:
     kib = 1024
     features = "+avx,+avx2,+fma,+avx512f,+avx512vl"
     tight, roomy = (
-        plan_product(nest, replace(small_caches(8, 32 * kib, l2_bytes), features=features))
+        plan_loops(nest, replace(small_caches(8, 32 * kib, l2_bytes), features=features))
         for l2_bytes in (128 * kib, 1024 * kib)
     )
     assert tight.panels_inside
@@ -131,7 +131,7 @@ def product_of(
         block=block,
     )
     source = generate_product(
-        nest, target, Fusion.of(instruction), family="mat_mul", title="product"
+        nest, plan_loops(nest, target), Fusion.of(instruction), family="mat_mul", title="product"
     )
     dest, whole = guarded((batch, rows, depth), kinds.total)
     RunningKernel(source, target)(dest, *operands, threads=threads)

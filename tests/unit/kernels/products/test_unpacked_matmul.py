@@ -20,7 +20,7 @@ from glow_nb.kernels.products.in_place import in_place_nest
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
 from glow_nb.kernels.products.product_nest import ProductKinds
-from glow_nb.kernels.products.product_plan import plan_product
+from glow_nb.kernels.products.product_plan import plan_loops
 from glow_nb.kernels.products.row_products import reads_left_once, tile_of
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import LANE_COUNTS, Target
@@ -187,7 +187,7 @@ def test_many_rows_copy_panels_of_a_large_matrix() -> None:
     product = UnpackedProduct(MatMulShape(1, 100, 2048, 2048), layout, layout)
     nest = in_place_nest(product, ProductKinds.of(FLOAT32), target)
     assert nest.right.is_copied
-    plan = plan_product(nest, target)
+    plan = plan_loops(nest, target)
     assert (
         plan.sum.block_products * nest.block * 4
         <= target.machine.l1_written_share * target.l1_bytes
@@ -206,7 +206,7 @@ def test_squares_of_a_transposed_matrix_are_turned_over_whole(
     layouts = (MatrixLayout((), inner, 1), MatrixLayout((), 1, inner))
     product = UnpackedProduct(MatMulShape(1, rows, inner, depth), *layouts)
     nest = in_place_nest(product, ProductKinds.of(FLOAT32), target)
-    plan = plan_product(nest, target)
+    plan = plan_loops(nest, target)
     assert nest.right.is_copied
     assert not plan.is_cut or plan.sum.dot % lanes == 0
     assert plan.sum.block_products <= LONGEST_CHAIN

@@ -74,7 +74,11 @@ def operands(nest: WinogradNest) -> tuple[list[Array], Array]:
 
 def convolution_of(nest: WinogradNest, dest: Buffer | None = None) -> WinogradConvolutionInst:
     """Return the instruction of *nest*, which writes *dest*."""
-    shape, panels, kinds = nest.shape, nest.panels // nest.shape.group, nest.kinds(Target.host())
+    shape, panels, kinds = (
+        nest.shape,
+        nest.panels // nest.shape.group,
+        nest.kinds_with(nest.form(Target.host())),
+    )
     factors, groups = kinds.factors, -(-shape.channels_per_group // kinds.factors)
 
     def buffer(name: str, kind: ElementKind, *sizes: int) -> Buffer:

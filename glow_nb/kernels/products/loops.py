@@ -1,0 +1,174 @@
+"""The loops of a product's kernel, as its plan says.
+
+``units`` are output lines, or tiles where there is only one line. They are taken in blocks, so that
+what a block reads of the left operand stays in the second-level cache; a panel's part of an inner
+block of the sum stays in the first-level cache from tile to tile. Around the tiles of a block run
+two loops, in either order:
+
+- *whole sums*: for each panel all inner blocks. The sums of one panel wait in scratch. The left
+  rows of a block are read again for each panel, so whole rows must fit.
+- *panels inside*: for each inner block all panels. The sums of all panels wait in scratch. Only an
+  inner block's part of the left rows must fit, so blocks have more rows, and the right operand,
+  which is read again for each block, passes less often. That part is packed into scratch first: at
+  their old places, far apart, its pieces would drive each other out of a cache with few ways.
+
+Where a sum is one inner block, both are the same, and nothing waits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from glow_nb.kernels.products.blocking import Columns, Cut
+from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.dot_form import DotForm
+from glow_nb.kernels.products.inner_blocks import reduction_of
+from glow_nb.kernels.products.product_nest import ProductNest
+from glow_nb.kernels.products.reduction import Reduction
+from glow_nb.plan import Plan
+
+
+@dataclass(frozen=True)
+class Loops:
+    """The numbers that the loops of a kernel are made of.
+
+    Attributes:
+        lanes: Elements of a vector.
+        columns: Output channels of one group in panels.
+        cut: Pixels of one line in tiles.
+        sum: The loops of a sum.
+        panels_inside: True if panels are the loop inside that over inner blocks.
+        is_staged: True if the input is copied to scratch, padded.
+        block_units: Units of one block.
+        panels_first: True if threads share panels before they share units.
+        is_right_far: True if the right operand is too large for the second-level cache: what the
+            next inner block reads of it is prefetched.
+        tiles_ahead: By how many tiles results are prefetched; None if they are not.
+    """
+
+    lanes: int
+    columns: Columns
+    cut: Cut
+    sum: Reduction
+    panels_inside: bool
+    is_staged: bool
+    block_units: int
+    panels_first: bool
+    is_right_far: bool
+    tiles_ahead: int | None = None
+
+    def as_plan(self, algorithm: str, form: DotForm) -> Plan:
+        """Return the plan that :meth:`from_plan` makes these loops of."""
+        is_in_streams = self.sum.streams > 1
+        return Plan.of(
+            algorithm,
+            dot=form.name,
+            rows=self.cut.rows,
+            inner=max(1, self.sum.block_products),
+            units=self.block_units,
+            streams=self.sum.streams if is_in_streams else None,
+            stream_steps=self.sum.whole_dot if is_in_streams else None,
+            panels_inside=self.panels_inside or None,
+            panels_first=self.panels_first or None,
+            fetch_weights=self.is_right_far or None,
+            ahead=self.tiles_ahead,
+        )
+
+    @classmethod
+    def from_plan(cls, nest: ProductNest, plan: Plan, lanes: int) -> Loops:
+        """Return the loops of *nest* in vectors of *lanes*, with the settings of *plan*."""
+        shape, inner = nest.shape, plan.number("inner")
+        sum = reduction_of(nest, inner, lanes)
+        if plan.has("streams"):
+            streams, steps = plan.number("streams"), plan.number("stream_steps")
+            sum = sum.in_streams(streams, steps, stream_left(nest), inner)
+        return cls(
+            lanes=lanes,
+            columns=columns_of(nest, lanes),
+            cut=Cut.balanced(max(1, shape.output[-1]), plan.number("rows")),
+            sum=sum,
+            panels_inside=plan.is_set("panels_inside"),
+            is_staged=nest.is_staged,
+            block_units=plan.number("units"),
+            panels_first=plan.is_set("panels_first"),
+            is_right_far=plan.is_set("fetch_weights"),
+            tiles_ahead=plan.number("ahead") if plan.has("ahead") else None,
+        )
+
+    @property
+    def is_cut(self) -> bool:
+        """True if sums wait between inner blocks."""
+        return self.sum.blocks > 1
+
+
+def columns_of(nest: ProductNest, lanes: int) -> Columns:
+    """Return the output channels of one group in panels."""
+    return Columns(nest.shape.depth_per_group, nest.block, lanes, nest.kinds.form.is_dense)
+
+
+def stream_left(nest: ProductNest) -> int:
+    """Return the elements of the left operand from step to step of a stream."""
+    return (1 if nest.is_staged else nest.left.step) * nest.kinds.factors
+
+
+def units_of(shape: ConvolutionShape, cut: Cut) -> int:
+    """Return the number of units of one image: lines, or tiles of its only line."""
+    return cut.tiles if shape.rank == 1 else shape.output[0]
+
+
+def tile_steps(nest: ProductNest, loops: Loops) -> tuple[int, int]:
+    """Return the elements from pixel to pixel and from step to step of what the tiles read."""
+    shape, left, factors = nest.shape, nest.left, nest.kinds.factors
+    if loops.panels_inside and left.step > 1 and not loops.is_staged:
+        return 1, block_pixels(shape, loops)
+    if loops.panels_inside:
+        return loops.sum.block_products * factors, factors
+    if loops.is_staged:
+        return shape.stride[-1] * shape.channels, factors
+    return shape.stride[-1] * left.pixel, left.step * factors
+
+
+def staged_elements(nest: ProductNest, loops: Loops) -> int:
+    """Return the elements of the padded copy of one block, 0 if there is none."""
+    if not loops.is_staged:
+        return 0
+    return input_elements(nest.shape, loops.cut, loops.block_units) + nest.kinds.form.width - 1
+
+
+def packed_elements(nest: ProductNest, loops: Loops) -> int:
+    """Return the elements of an inner block's part of the left rows, 0 if it is not packed."""
+    if not loops.panels_inside:
+        return 0
+    return block_pixels(nest.shape, loops) * loops.sum.block_products * nest.kinds.factors
+
+
+def waiting_elements(nest: ProductNest, loops: Loops) -> int:
+    """Return the sums of one block that wait in scratch between inner blocks."""
+    if not loops.is_cut:
+        return 0
+    panels = loops.columns.panels * nest.shape.group if loops.panels_inside else 1
+    return panels * block_pixels(nest.shape, loops) * loops.columns.width
+
+
+def block_pixels(shape: ConvolutionShape, loops: Loops) -> int:
+    """Return the most pixels of a block."""
+    return loops.block_units * (loops.cut.rows if shape.rank == 1 else prod(shape.output[1:]))
+
+
+def panels_ahead(nest: ProductNest, loops: Loops, tiles: int) -> int:
+    """Return by how many panels the results of so many *tiles* later lie further on.
+
+    The tiles of a block follow each other along the rows, and then come those of the next panel.
+    Groups of channels, which have panels of their own, are not told from each other: 0.
+    """
+    if nest.shape.group > 1 or not tiles:
+        return 0
+    return tiles // -(-block_pixels(nest.shape, loops) // loops.cut.rows)
+
+
+def input_elements(shape: ConvolutionShape, cut: Cut, units: int) -> int:
+    """Return the input elements that *units* neighbouring units read."""
+    pixels = units * cut.rows if shape.rank == 1 else units
+    line = prod(shape.needed[1:]) * shape.channels
+    return ((pixels - 1) * shape.stride[0] + shape.reach[0]) * line
