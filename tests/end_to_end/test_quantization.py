@@ -23,7 +23,7 @@ from glow_nb.llir.program import Program
 from glow_nb.quant.ranges import profiled_values
 from glow_nb.quant.schemas import KINDS
 from glow_nb.quant.structure import structural_keys
-from glow_nb.types import Array
+from glow_nb.types import Array, ElementKind
 from tests.exact_sessions import exact_session
 from tests.in_turn import in_turn
 from tests.unit.quant.networks import branching, convolutional, dense, random, residual
@@ -48,7 +48,7 @@ def decibels(wanted: Array, found: Array) -> float:
 
 @pytest.mark.parametrize(("network", "kind"), in_turn(NETWORKS, KINDS, slow=[branching]))
 def test_islands_compute_what_the_graph_of_integers_means(
-    network: Callable[[], Function], kind: glow_nb.types.ElementKind
+    network: Callable[[], Function], kind: ElementKind
 ) -> None:
     """The slow run also has a branching network, which is compared with ONNX Runtime above."""
     function = network()

@@ -15,7 +15,7 @@ from glow_nb.hlir.ops import Add, Mul
 from glow_nb.runtime.deploy import compile_part
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.partitioning import Part, Partitioning
-from glow_nb.types import Array, TensorType
+from glow_nb.types import Array, ElementKind, TensorType
 
 DEVICE = DeviceDescription("any", "simulated", "interpreter")
 
@@ -56,7 +56,7 @@ def planned(functions: Sequence[Function], devices: Sequence[str]) -> Partitioni
         network = compile_part(function, DEVICE)
         sizes = (network.constant_bytes, network.run_bytes)
         parts.append(Part(function.name, program, device, *sizes, 0.001))
-    type = TensorType(glow_nb.types.ElementKind.FLOAT32, (1, 2))
+    type = TensorType(ElementKind.FLOAT32, (1, 2))
     names = {device: DeviceDescription(device) for device in devices}
     return Partitioning(
         "plan", (("x", type),), (("y", type),), tuple(parts), names, "latency", 1.0, 1.0
