@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from glow_nb.arguments import as_path
+from glow_nb.backends import register_operators
 from glow_nb.errors import GlowError, ModelError, OptionError, reason_of
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
@@ -113,10 +114,7 @@ def parse_all_text(
 
 
 def _is_program(text: str) -> bool:
-    import glow_nb.hlir.ops
-    import glow_nb.kernels.operators
-    import glow_nb.llir.instructions  # noqa: F401 - all register words of the language
-
+    register_operators()
     first = re.search(r"^\s*(\w+)", re.sub(r"//[^\n]*", "", text))
     return first is not None and first.group(1) == "declare"
 

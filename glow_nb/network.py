@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Never, NoReturn
 from typing_extensions import override
 
 from glow_nb.arguments import Shapes, as_path, as_shapes
-from glow_nb.backends.backend import DirectExecutable, StatefulExecutable
+from glow_nb.backends.backend import DirectExecutable, LimitedExecutable, StatefulExecutable
 from glow_nb.counted import cut, visible_types
 from glow_nb.defaults import Defaults
 from glow_nb.errors import GlowError, OptionError, UnsupportedError
@@ -392,8 +392,8 @@ class CompiledNetwork(Network):
         Args:
             inputs: As :meth:`run` takes them.
             runs: How often to run, after one run that is not counted.
-            limits: Compare with what the machine can do at best; measured in under a second the
-                first time, and kept in the cache folder.
+            limits: Compare with what the machine can do at best, if the backend knows it; measured
+                in under a second the first time, and kept in the cache folder.
 
         Raises:
             FeedError: As :meth:`run`.
@@ -411,14 +411,13 @@ class CompiledNetwork(Network):
         name = self.program.name
         profiled = partial(profile_executable, name, self._executable, arrays, runs=runs)
         with within_memory(f"network {name!r}"):
-            if not limits:
+            known = self._executable if limits else None
+            if not isinstance(known, LimitedExecutable):
                 return profiled(limits=None)
-            from glow_nb.codegen.measure_limits import limits_that_were_beaten, machine_limits
-
-            profile = profiled(limits=machine_limits(self.threads))
+            profile = profiled(limits=known.limits())
             if not profile.beats_limits:
                 return profile
-            return profile.with_limits(limits_that_were_beaten(self.threads))
+            return profile.with_limits(known.limits(were_beaten=True))
 
     @override
     def _title(self) -> str:

@@ -33,6 +33,13 @@ BACKENDS.add("interpreter", _interpreter)
 _OPTIONS: tuple[type[BackendOptions], ...] = (Cpu,)
 
 
+def register_operators() -> None:
+    """Import all operators and instructions, those of backends too: the words of IR text."""
+    import glow_nb.hlir.ops
+    import glow_nb.kernels.operators
+    import glow_nb.llir.instructions  # noqa: F401
+
+
 def option_names() -> tuple[str, ...]:
     """Return the names of the options of all backends that come with glow_nb."""
     return tuple(field.name for kind in _OPTIONS for field in fields(kind))
@@ -100,4 +107,5 @@ __all__ = [
     "VariantBackend",
     "backend_named",
     "option_names",
+    "register_operators",
 ]

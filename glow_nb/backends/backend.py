@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from glow_nb.codegen.machine_limits import MachineLimits
 from glow_nb.hlir.graph import Node
 from glow_nb.hlir.lower import lower
 from glow_nb.kernel_report import KernelReport
 from glow_nb.llir.kernel_table import KernelTable
-from glow_nb.llir.program import Program
+from glow_nb.llir.program import Instruction, Program
 from glow_nb.llir.traits import Traits
 from glow_nb.passes import Entries, Step
 from glow_nb.pipelines import INSTRUCTIONS
@@ -131,6 +132,28 @@ class TimedExecutable(Protocol):
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
         """Run *runs* times with time stamps, and as often without, on contiguous *inputs*."""
+        ...
+
+
+@runtime_checkable
+class LimitedExecutable(Protocol):
+    """An executable that knows what the machine that it runs on can do at best."""
+
+    def limits(self, *, were_beaten: bool = False) -> MachineLimits:
+        """Return the machine's rates, measured if need be.
+
+        If they *were_beaten* by a kernel, something else ran while they were measured, and they are
+        measured again.
+        """
+        ...
+
+
+@runtime_checkable
+class Estimator(Protocol):
+    """A backend that knows about how long its kernels take, before they are made."""
+
+    def estimated_ns(self, instruction: Instruction) -> float:
+        """Return about how long one thread takes for *instruction*, in nanoseconds."""
         ...
 
 

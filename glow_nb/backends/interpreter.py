@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from glow_nb.backends.backend import Backend, Timings
 from glow_nb.backends.scalar_numpy import evaluate_scalar
+from glow_nb.codegen.machine_limits import MachineLimits
 from glow_nb.errors import FeedError, GlowError, UnsupportedError, VerifyError
 from glow_nb.foreign import foreign
 from glow_nb.hlir.graph import Node
@@ -179,6 +180,12 @@ class InterpretedProgram:
     def run_on(self, state: StateStore, inputs: Sequence[Array]) -> list[Array]:
         """Run on *inputs*, and on *state* as :meth:`run` does."""
         return self.run(inputs, state=state)
+
+    def limits(self, *, were_beaten: bool = False) -> MachineLimits:
+        """Return what one core of this machine can do at best, which NumPy runs on as well."""
+        from glow_nb.codegen.measure_limits import limits_that_were_beaten, machine_limits
+
+        return limits_that_were_beaten(1) if were_beaten else machine_limits(1)
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
         """Run *runs* times with the time taken around each instruction, and as often without."""

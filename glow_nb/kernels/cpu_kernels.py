@@ -28,6 +28,7 @@ from glow_nb.kernels.reductions import (
     determinant,
     layer_normalization,
     local_response_normalization,
+    profile,
     reduction,
     softmax,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "paired_convolution",
     "planned",
     "pooling",
+    "profile",
     "random_bits",
     "recurrence",
     "recurrence_gradient",

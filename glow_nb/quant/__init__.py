@@ -11,13 +11,13 @@
     print(quant.drift("digits.onnx", quantized, images))
 """
 
+from glow_nb.hlir.histogram import Histogram
 from glow_nb.quant.bias_correction import BiasCorrection, correct_biases
 from glow_nb.quant.calibration import calibrate
 from glow_nb.quant.comparison import Drift, drift
 from glow_nb.quant.conversion import Conversion, convert, quantize
 from glow_nb.quant.equalization import Equalization, equalize
 from glow_nb.quant.gain import Gains, LayerGain, Times
-from glow_nb.quant.histogram import Histogram
 from glow_nb.quant.methods import Percentile
 from glow_nb.quant.placement import Kept
 from glow_nb.quant.ranges import Ranges

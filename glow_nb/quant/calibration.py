@@ -14,8 +14,9 @@ from glow_nb.compiler import optimize
 from glow_nb.errors import GlowWarning
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, State, Value
+from glow_nb.hlir.histogram import Histogram
+from glow_nb.hlir.ops.profile import Profile
 from glow_nb.progress import report, shown
-from glow_nb.quant.histogram import Histogram
 from glow_nb.quant.ranges import Ranges, profiled_values
 from glow_nb.quant.samples import Samples, batches_of, samples_in
 from glow_nb.quant.structure import structural_keys
@@ -47,7 +48,7 @@ def calibrate(
         samples: Feeds, one after the other. Or arrays of many samples along the first axis, one
             for each input: these are cut into batches of the size that *model* takes (1 if that
             is open), the last one filled up with samples from the beginning.
-        bins: How many bins each histogram has; see :mod:`glow_nb.quant.histogram`.
+        bins: How many bins each histogram has; see :mod:`glow_nb.hlir.histogram`.
         backend: What runs the network.
         threads: Cores that share the work of a run; all that are available by default.
 
@@ -84,8 +85,6 @@ def calibrate(
 
 def with_profiles(function: Function, bins: int) -> tuple[Function, Profiles]:
     """Return *function* with a node behind each value that counts its numbers in a state."""
-    from glow_nb.quant.profile_node import Profile  # with its kernel, and so all of code generation
-
     builder = Builder.continuing(function)
     profiles: Profiles = {}
     nothing = np.array([np.inf, -np.inf], np.float32)

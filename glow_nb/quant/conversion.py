@@ -8,17 +8,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typing_extensions import override
 
 from glow_nb.arguments import truth
+from glow_nb.backends import BackendLike
 from glow_nb.compiler import optimize
 from glow_nb.errors import CalibrationError, OptionError
 from glow_nb.hlir.graph import Function, Value
+from glow_nb.hlir.histogram import Histogram
 from glow_nb.quant.emission import Emission
 from glow_nb.quant.gain import Gains, Predictor
-from glow_nb.quant.histogram import Histogram
 from glow_nb.quant.methods import Method, MethodName, chosen, method_named
 from glow_nb.quant.placement import Kept, Placement, kept_by_name, place
 from glow_nb.quant.ranges import Ranges
@@ -37,9 +38,6 @@ from glow_nb.quant.schemas import (
 from glow_nb.quant.value_range import ValueRange
 from glow_nb.source import Trained, as_source
 from glow_nb.types import ElementKind
-
-if TYPE_CHECKING:
-    from glow_nb.kernels.target import Target
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ def quantize(
     per_channel: bool = True,
     keep: Iterable[str] = (),
     least_gain: float = 1.0,
-    target: Target | None = None,
+    backend: BackendLike = "cpu",
 ) -> Function:
     """Return *model* with integers in the place of floats where operators have forms for them.
 
@@ -107,8 +105,8 @@ def quantize(
         per_channel: Weights have a scale for each channel of the result, not one for all.
         keep: Names, or globs, of nodes that stay float.
         least_gain: An island of integers, with the conversions at its shores, stays float if the
-            cpu backend predicts that floats take less than so many times as long; 0 keeps none.
-        target: The processor that this is predicted for, by default this one.
+            backend predicts that floats take less than so many times as long; 0 keeps none.
+        backend: What this is predicted for: as for ``glow_nb.compile``, if it estimates kernels.
 
     Raises:
         CalibrationError: The ranges are those of another network: says what differs.
@@ -125,7 +123,7 @@ def quantize(
         per_channel=per_channel,
         keep=keep,
         least_gain=least_gain,
-        target=target,
+        backend=backend,
     ).function
 
 
@@ -140,7 +138,7 @@ def convert(
     per_channel: bool = True,
     keep: Iterable[str] = (),
     least_gain: float = 1.0,
-    target: Target | None = None,
+    backend: BackendLike = "cpu",
 ) -> Conversion:
     """Do what :func:`quantize` does, and tell what stays float, and why."""
     least_gain, per_channel = _as_gain(least_gain), truth("per_channel", per_channel)
@@ -150,7 +148,7 @@ def convert(
     function = _calibrated_function(model, ranges)
     known = ranges.of_values(function)
     weight_schema = power_of_two if chosen_schema is power_of_two else symmetric
-    kept, predictor = kept_by_name(function, keep), Predictor(function, target)
+    kept, predictor = kept_by_name(function, keep), Predictor(function, backend)
     while True:
         placement = place(function, kept, lambda value: value in known and known[value].is_known)
         encodings = _encodings(placement, known, kind, chosen_schema, chosen_method)

@@ -1,18 +1,20 @@
 """What integers gain: how much longer floats take, as it is predicted and as it is measured.
 
-Predicted are the kernels of both networks by the estimates that the cpu backend has of them
-(:mod:`glow_nb.backends.cpu.kernel_estimate`), for one thread.
+Predicted are the kernels of both networks by the estimates that the backend has of them, for one
+thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from glow_nb import compiler
+from glow_nb.arguments import described
+from glow_nb.backends import BackendLike, backend_named
+from glow_nb.backends.backend import Estimator
 from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
@@ -20,9 +22,6 @@ from glow_nb.network import Network
 from glow_nb.quant.layers import Layer, Names, byte_links, match
 from glow_nb.table import Table
 from glow_nb.types import Array
-
-if TYPE_CHECKING:
-    from glow_nb.kernels.target import Target
 
 MICROSECONDS = 1e-3
 """Of a nanosecond."""
@@ -119,13 +118,19 @@ def _cells(times: Times | None) -> tuple[str, ...]:
 class Predictor:
     """Predicts what networks of integers gain that are made of one of floats."""
 
-    def __init__(self, function: Function, target: Target | None = None) -> None:
-        """Predict for networks made of *function* on *target*, by default this processor."""
-        from glow_nb.kernels.target import Target  # it loads LLVM
+    def __init__(self, function: Function, backend: BackendLike = "cpu") -> None:
+        """Predict for networks made of *function*, compiled for *backend*.
 
-        if target is not None and not isinstance(target, Target):
-            raise OptionError(f"target={target!r:.80}: give a glow_nb.kernels.target.Target")
-        self._target = target or Target.host()
+        Raises:
+            OptionError: The backend does not estimate its kernels.
+        """
+        chosen = backend_named(backend)
+        if not isinstance(chosen, Estimator):
+            raise OptionError(
+                f"backend={described(backend)}: it does not estimate how long its kernels take; "
+                "give one that has a method estimated_ns"
+            )
+        self._estimator, self._backend = chosen, chosen
         self._floats = self._program(function)
         self._float_times = self._times(self._floats)
 
@@ -151,16 +156,11 @@ class Predictor:
         )
 
     def _program(self, function: Function) -> Program:
-        # It has all of code generation.
-        from glow_nb.backends.cpu.backend import CpuBackend
-
-        backend = CpuBackend(self._target)
-        return compiler.build_program(compiler.lower_for(function, backend), backend)
+        lowered = compiler.lower_for(function, self._backend)
+        return compiler.build_program(lowered, self._backend)
 
     def _times(self, program: Program) -> list[float]:
-        from glow_nb.backends.cpu.kernel_estimate import estimated_ns
-
-        return [estimated_ns(instruction, self._target) for instruction in program.work]
+        return [self._estimator.estimated_ns(instruction) for instruction in program.work]
 
     def _match(self, program: Program, links: Sequence[Sequence[int]]) -> list[Layer]:
         floats, integers = (

@@ -16,7 +16,7 @@ import numpy as np
 
 from glow_nb.errors import OptionError
 from glow_nb.foreign import foreign, name_of
-from glow_nb.quant.histogram import Histogram
+from glow_nb.hlir.histogram import Histogram
 from glow_nb.quant.schemas import Encoding, Schema
 from glow_nb.schema import closest
 from glow_nb.types import Array, ElementKind

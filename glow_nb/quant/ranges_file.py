@@ -10,7 +10,7 @@ import numpy as np
 import yaml
 
 from glow_nb.errors import CalibrationError, reason_of
-from glow_nb.quant.histogram import Histogram
+from glow_nb.hlir.histogram import Histogram
 from glow_nb.quant.value_range import ValueRange
 from glow_nb.regular_files import read_text
 from glow_nb.replaced_files import replace_file

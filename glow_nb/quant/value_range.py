@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from glow_nb.quant.histogram import Histogram
+from glow_nb.hlir.histogram import Histogram
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from typing_extensions import override
 
 import glow_nb
 import glow_nb.kernels.operators  # registers operators
-import glow_nb.quant.profile_node  # registers one more
 from glow_nb import compiler
 from glow_nb.backends import backend_named
 from glow_nb.distance import distance

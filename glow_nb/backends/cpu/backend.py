@@ -11,6 +11,7 @@ from glow_nb.alignment import aligned_bytes
 from glow_nb.backends.backend import Backend, PlannedMemory
 from glow_nb.backends.cpu.columns_to_rows import columns_to_rows
 from glow_nb.backends.cpu.executable import CpuExecutable
+from glow_nb.backends.cpu.kernel_estimate import estimated_ns
 from glow_nb.backends.cpu.multiply_by_reciprocals import multiply_by_reciprocals
 from glow_nb.backends.cpu.options import CpuOptions
 from glow_nb.backends.cpu.pack_dequantizing_products import pack_dequantizing_products
@@ -32,7 +33,7 @@ from glow_nb.codegen.workers import keep_workers
 from glow_nb.hlir.ops import ConvolutionFilterGradient, DequantizingMatMul
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.kernels.target import Target
-from glow_nb.llir.program import Buffer, Program
+from glow_nb.llir.program import Buffer, Instruction, Program
 from glow_nb.passes import Entries, Step
 
 
@@ -125,6 +126,10 @@ class CpuBackend(Backend):
         from glow_nb.backends.cpu.tune import MeasuringTuner
 
         return MeasuringTuner(self.target, self.threads)
+
+    def estimated_ns(self, instruction: Instruction) -> float:
+        """Return about how long one thread of the target takes for *instruction*."""
+        return estimated_ns(instruction, self.target)
 
     @property
     @override

@@ -19,6 +19,7 @@ from glow_nb.backends.cpu.planned_calls import Kernels, plan_calls, used_weights
 from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.loaded_program import DirectRun, load
+from glow_nb.codegen.machine_limits import MachineLimits
 from glow_nb.codegen.make_native_program import make_native_program
 from glow_nb.codegen.native_program import Binding, InitialState, OutputBinding
 from glow_nb.codegen.stopwatch import Stopwatch
@@ -53,7 +54,7 @@ class CpuExecutable:
 
         Weights that are among the *shared* ones are read there; others join them.
         """
-        stopwatch = Stopwatch()
+        stopwatch, self._threads = Stopwatch(), threads
         constants = ConstantBlock(used_weights(program), shared)
         # Not the block itself: it knows the weights as the model has them, which are to be freed.
         self._held, self.constant_bytes = constants.held, constants.size_bytes
@@ -126,6 +127,13 @@ class CpuExecutable:
     def direct_run(self, inputs: Sequence[str], outputs: Sequence[str]) -> DirectRun | None:
         """Return the short way of a run from a dict of arrays, if there is one."""
         return self._loaded.direct_run(inputs, outputs)
+
+    def limits(self, *, were_beaten: bool = False) -> MachineLimits:
+        """Return what this machine can do at best with as many threads as were asked for."""
+        from glow_nb.codegen.measure_limits import limits_that_were_beaten, machine_limits
+
+        measure = limits_that_were_beaten if were_beaten else machine_limits
+        return measure(self._threads)
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
         """Run in turn an entry with time stamps and the ordinary one, *runs* times each.

@@ -81,6 +81,7 @@ from glow_nb.hlir.ops.normalization import (
 )
 from glow_nb.hlir.ops.pooling import AvgPool, MaxPool, MaxPoolWithArgmax
 from glow_nb.hlir.ops.pooling_gradients import AvgPoolGradient, MaxPoolGradient
+from glow_nb.hlir.ops.profile import Profile
 from glow_nb.hlir.ops.quantization import (
     AsQuantized,
     Dequantize,

@@ -11,6 +11,7 @@ import pytest
 
 import glow_nb
 from glow_nb import quant
+from glow_nb.backends.cpu.backend import CpuBackend
 from glow_nb.errors import CalibrationError, GlowWarning, OptionError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function
@@ -180,17 +181,17 @@ AVX512 = Target(
 @pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
 def test_an_island_that_saves_less_than_its_conversions_cost_stays_float(target: Target) -> None:
     function = islands()
-    found = converted(function, least_gain=1.0, target=target)
+    found = converted(function, least_gain=1.0, backend=CpuBackend(target))
     reasons = {kept.name: kept.reason for kept in found.kept}
     assert found.quantized == {"convolution": 1}
     assert list(scales(found.function)) == ["before"]
     assert reasons["tiny"].startswith("predicted gain 0.")
     assert reasons["tiny"].endswith(" < 1")
     assert found.gains.predicted.gain > 1
-    every = converted(function, target=target)
+    every = converted(function, backend=CpuBackend(target))
     assert every.quantized == {"convolution": 1, "fully_connected": 1}
     assert every.gains.predicted.gain < found.gains.predicted.gain
-    none = converted(function, least_gain=1e6, target=target)
+    none = converted(function, least_gain=1e6, backend=CpuBackend(target))
     assert none.quantized == {}
     assert none.gains.predicted.gain == 1
     assert decibels(function, none.function) == np.inf
@@ -255,7 +256,7 @@ def test_what_float64_computes_stays_float_for_its_kind() -> None:
         ({"least_gain": True}, "least_gain=True: give a number of at least 0"),
         ({"per_channel": "no"}, "per_channel='no': give True or False"),
         ({"least_gain": 10**400}, "least_gain=1000.*: give a number of at least 0"),
-        ({"target": "avx2"}, "target='avx2': give a glow_nb.kernels.target.Target"),
+        ({"backend": "interpreter"}, "backend='interpreter': it does not estimate how long"),
         ({"keep": ["frist"]}, "keep: 'frist' fits no node of 'dense'; did you mean 'first'"),
     ],
 )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glow_nb.errors import OptionError
-from glow_nb.quant.histogram import Histogram
+from glow_nb.hlir.histogram import Histogram
 from glow_nb.quant.methods import METHODS, Percentile, chosen, entropy, method_named, minmax, mse
 from glow_nb.quant.schemas import SCHEMAS, Encoding, asymmetric, symmetric
 from glow_nb.types import Array, ElementKind

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import glow_nb
 from glow_nb import quant
 from glow_nb.errors import CalibrationError
+from glow_nb.hlir.histogram import Histogram
 from glow_nb.hlir.ops import Log
-from glow_nb.quant.histogram import Histogram
 from glow_nb.quant.ranges import Ranges
 from glow_nb.quant.value_range import ValueRange
 from tests.unit.quant.networks import dense, random

@@ -13,12 +13,11 @@ from glow_nb.hlir.graph import NODES, Node
 from glow_nb.hlir.rules import GRADIENTS, LOWERINGS, WITHOUT_GRADIENT
 from glow_nb.hlir.save import Save
 from glow_nb.kernels import operators
-from glow_nb.quant.profile_node import Profile
 from glow_nb.schema import fields_of
 from tests.unit.hlir.ops.applying import apply, floats
 
 EXPORTED = [getattr(package, name) for package in (ops, operators) for name in package.__all__]
-OPERATORS: list[type[Node]] = [found for found in EXPORTED if isinstance(found, type)] + [Profile]
+OPERATORS: list[type[Node]] = [found for found in EXPORTED if isinstance(found, type)]
 
 
 def test_all_operators_are_exported() -> None:

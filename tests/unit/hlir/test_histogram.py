@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glow_nb.errors import OptionError
-from glow_nb.quant.histogram import Histogram
+from glow_nb.hlir.histogram import Histogram
 from glow_nb.types import Array
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)

@@ -9,10 +9,11 @@ import pytest
 
 import glow_nb
 from glow_nb.errors import VerifyError
+from glow_nb.hlir.histogram import Histogram
+from glow_nb.hlir.ops.profile import Profile
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
-from glow_nb.quant.histogram import Histogram
-from glow_nb.quant.profile_node import Profile, ProfileInst
+from glow_nb.llir.instructions.profile import ProfileInst
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import check, instruction_of
 

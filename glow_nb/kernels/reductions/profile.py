@@ -1,81 +1,19 @@
-"""The node that counts the numbers of a tensor while a network runs (paper 4.2), and its kernel."""
+"""The kernel that counts the numbers of a tensor (paper 4.2)."""
 
 from __future__ import annotations
 
 import math
 
-from typing_extensions import override
-
-from glow_nb.costs import Cost
 from glow_nb.fuse.vector_code import number_text
-from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.rules import no_gradient
+from glow_nb.hlir.histogram import LEAST_WIDTH, MOST_BINS
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.llir.instructions.node_instruction import NodeInstruction
-from glow_nb.llir.program import In, Out, define_instruction
+from glow_nb.llir.instructions.profile import ProfileInst
 from glow_nb.llir.traits import SERIAL
-from glow_nb.quant.histogram import LEAST_WIDTH, MOST_BINS, updated
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.types import ElementKind
 
 FLOAT32, INT64 = ElementKind.FLOAT32, ElementKind.INT64
-
-
-@define_node("profile")
-class Profile(Node):
-    """The histogram of earlier runs with the numbers of *input* counted, too.
-
-    How wide the bins are, and how they widen: :mod:`glow_nb.quant.histogram`.
-
-    Operands:
-        input: float32, of any shape.
-        counts: int64 ``[bins]``.
-        bounds: float32 ``[2]``, the least and the greatest number so far: infinite and minus
-            infinite before the first, NaN once a number was not finite.
-
-    Results: the new counts and bounds.
-    """
-
-    input: Value
-    counts: Value
-    bounds: Value
-
-    @override
-    def infer_types(self) -> tuple[TensorType, ...]:
-        input, counts, bounds = self.input.type, self.counts.type, self.bounds.type
-        wanted = TensorType(FLOAT32, input.shape)
-        self.require(input == wanted, f"'input' is {input}, but must be {wanted}")
-        pair = TensorType(FLOAT32, (2,))
-        self.require(bounds == pair, f"'bounds' is {bounds}, but must be {pair}")
-        size = counts.size if counts.rank == 1 else 2
-        vector = TensorType(INT64, (size,))
-        self.require(counts == vector, f"'counts' is {counts}, but must be a vector of int64")
-        self.require(size >= 2, f"'counts' is {counts}; make at least 2 bins")
-        return vector, pair
-
-    @override
-    def evaluate(self, input: Array, counts: Array, bounds: Array) -> tuple[Array, ...]:
-        return updated(input, counts, bounds)
-
-    @override
-    def cost(self) -> Cost:
-        """Count the comparisons with both bounds, and what finds the bin."""
-        return Cost(others=4 * self.input.type.size)
-
-
-no_gradient("its results are numbers of occurrences", Profile)
-
-
-@define_instruction("profile", node=Profile)
-class ProfileInst(NodeInstruction):
-    """The histogram of earlier runs with the numbers of one more tensor counted, too."""
-
-    counted: Out
-    limits: Out
-    input: In
-    counts: In
-    bounds: In
 
 
 @kernel_for(ProfileInst, traits=SERIAL)
