@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto
 
+import glow_nb
 from glow_nb.errors import GlowError, ModelError, UnsupportedError
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.ops import RecurrentLayer
@@ -146,8 +148,33 @@ def test_batch_may_come_first() -> None:
 
 
 def test_known_lengths_that_end_nothing_are_dropped() -> None:
-    assert node_of(layer(lengths=[STEPS, STEPS + 1])).lengths is None
+    assert node_of(layer(lengths=[STEPS, STEPS])).lengths is None
     assert node_of(layer(lengths=[STEPS, STEPS - 1])).lengths is not None
+
+
+@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize("wrong", [-1, STEPS + 1])
+def test_known_lengths_outside_of_the_steps_are_refused(op: str, wrong: int) -> None:
+    with pytest.raises(ModelError, match=rf"the length {wrong}, and the sequences have {STEPS} st"):
+        import_onnx(layer(op, lengths=[STEPS, wrong]))
+
+
+@pytest.mark.parametrize("backend", ["evaluate", "interpreter"])
+@pytest.mark.parametrize("op", GATES)
+def test_fed_lengths_outside_of_the_steps_count_as_the_nearest(op: str, backend: str) -> None:
+    proto = layer(op, lengths=[STEPS, STEPS])
+    del proto.graph.initializer[-1]
+    proto.graph.input.append(value("n", (ROWS,), TensorProto.INT32))
+    function = import_onnx(proto)
+
+    def states(lengths: list[int]) -> list[Array]:
+        feeds = {"x": X, "n": np.array(lengths, np.int32)}
+        if backend == "evaluate":
+            return list(evaluate(function, feeds).values())
+        return list(glow_nb.compile(function, backend="interpreter").run(feeds).values())
+
+    for found, wanted in zip(states([-5, STEPS + 9]), states([0, STEPS]), strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_any_number_of_steps_is_one_node() -> None:

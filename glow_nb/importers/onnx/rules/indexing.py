@@ -11,6 +11,7 @@ from glow_nb.hlir.graph import Constant, Value
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
+from glow_nb.importers.onnx.sequences import check_lengths
 from glow_nb.types import Array, ElementKind, TensorType
 
 
@@ -211,7 +212,11 @@ def reversed_sequences(
     steps, count = x.type.shape[time], x.type.shape[batch]
     across = tuple(count if axis == batch else 1 for axis in (0, 1))
     along = tuple(steps if axis == time else 1 for axis in (0, 1))
+    check_lengths(ctx, lengths, steps)
     length = ctx.reshape(ctx.convert(lengths, ElementKind.INT64), across)
+    if not isinstance(length, Constant):
+        most = ctx.scalar(length.type, steps)
+        length = ctx.emit(ops.Minimum(length, most))
     place = ctx.constant(np.arange(steps, dtype=np.int64).reshape(along))
     last = ctx.emit(ops.Sub(length, ctx.scalar(TensorType(ElementKind.INT64, (1, 1)), 1)))
     mirrored = ctx.emit(ops.Sub(last, place))

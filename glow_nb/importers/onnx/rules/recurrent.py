@@ -16,6 +16,7 @@ from glow_nb.hlir.recurrence.cells import DEFAULTS, GATES
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
+from glow_nb.importers.onnx.sequences import check_lengths
 
 DIRECTIONS = ("forward", "reverse", "bidirectional")
 _NAMES = {name.replace("_", ""): name for name in ACTIVATIONS}
@@ -37,7 +38,7 @@ def recurrent(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
     if is_batch_first:
         x = ctx.transpose(x, (1, 0, 2))
         hidden, memory = (_turned(ctx, state) for state in (hidden, memory))
-    lengths = _lengths(node.optional(4), x.type.shape[0])
+    lengths = _lengths(ctx, node.optional(4), x.type.shape[0])
     operands = (x, weights, matrix, node.optional(3), lengths, hidden, memory, node.optional(7))
     layer = partial(ops.RecurrentLayer, cell=cell, clip=_clip(ctx, node), flag=_flag(node))
     functions = _functions(ctx, node, len(directions_of(direction)))
@@ -68,11 +69,13 @@ def _turned(ctx: Context, state: Value | None) -> Value | None:
     return ctx.transpose(state, (1, 0, 2))
 
 
-def _lengths(lengths: Value | None, steps: int) -> Value | None:
+def _lengths(ctx: Context, lengths: Value | None, steps: int) -> Value | None:
     """Return *lengths*; None if it is known that no sample ends before the last step."""
-    if isinstance(lengths, Constant) and bool(np.all(lengths.array >= steps)):
+    if lengths is None:
         return None
-    return lengths
+    check_lengths(ctx, lengths, steps)
+    ends_nowhere = isinstance(lengths, Constant) and bool(np.all(lengths.array == steps))
+    return None if ends_nowhere else lengths
 
 
 def _clip(ctx: Context, node: OnnxNode) -> float:
