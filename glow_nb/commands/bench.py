@@ -173,11 +173,13 @@ def _prepare(
 ) -> tuple[Path, Arrays]:
     """Return the path of *model* with all sizes bound, and random inputs for it.
 
-    The path is that of a copy in *folder* if something had to be bound.
+    The path is that of a copy in *folder* if something had to be bound, or if numbers lie in other
+    files: these may be links, which other engines do not follow.
     """
     import onnx  # takes a while, which the other commands need not wait for
 
     from glow_nb.duel.feeds import bind, random_feeds
+    from glow_nb.importers.onnx.locations import external_locations
     from glow_nb.importers.onnx.model import load_model
     from glow_nb.importers.onnx.whole import whole_model
 
@@ -188,7 +190,8 @@ def _prepare(
     before = light.SerializeToString(deterministic=True)
     bind(light, bindings.shapes, constants, batch)
     feeds = random_feeds(light, seed)
-    if light.SerializeToString(deterministic=True) == before:
+    is_one_file = not external_locations(light)
+    if is_one_file and light.SerializeToString(deterministic=True) == before:
         return model.absolute(), feeds
     path = folder / "model.onnx"
     whole = whole_model(str(model))

@@ -11,10 +11,11 @@ import io
 import os
 import threading
 import weakref
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from typing_extensions import override
@@ -32,10 +33,17 @@ LEAST_BYTES = 1 << 16
 """Smaller weights are read at once: passes look at their numbers."""
 
 
+MOST_SUMMED_BYTES = 1 << 28
+"""Of a file: of so many bytes of its weights the checksums are known before they are needed."""
+
+_CHUNK_BYTES = 1 << 20
+
+
 class WeightFile:
     """A file of weights, which must not change as long as something reads it.
 
-    A file of the same name that takes its place does no harm to one that stays open.
+    A file of the same name that takes its place does no harm to one that stays open, nor does a new
+    time of the file with the old content: the checksums of weights that are known tell that.
 
     Attributes:
         stays: Whether it stays open, so that weights in it need not be read at once.
@@ -46,6 +54,8 @@ class WeightFile:
         self._path = path
         self._lock = threading.Lock()
         self._stream: BinaryIO | None = None
+        self._sums: dict[range, int] = {}
+        self._summed_bytes = 0
         with contextlib.ExitStack() as files:
             stream = files.enter_context(open_regular(path))
             self._stamp = _stamp_of(stream)
@@ -59,7 +69,7 @@ class WeightFile:
     @property
     def size_bytes(self) -> int:
         """Its size when it was opened."""
-        return self._stamp[0]
+        return self._stamp.size_bytes
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[BinaryIO]:
@@ -69,6 +79,23 @@ class WeightFile:
             return
         with open_regular(self._path) as stream:
             yield stream
+
+    def will_read(self, part: range) -> None:
+        """Take the checksum of *part*, if not too much of the file was read for that."""
+        if part in self._sums or self._summed_bytes + len(part) > MOST_SUMMED_BYTES:
+            return
+        self._summed_bytes += len(part)
+        total, chunk = 0, np.empty(min(len(part), _CHUNK_BYTES), np.uint8)
+        try:
+            with self.opened() as stream:
+                for begin in range(part.start, part.stop, _CHUNK_BYTES):
+                    place = chunk.data[: part.stop - begin]
+                    count = self._read_into(stream, place, begin)
+                    total = zlib.crc32(place[:count], total)
+                if _stamp_of(stream) == self._stamp:
+                    self._sums[part] = total
+        except OSError:  # which whoever reads it is told
+            return
 
     def read(self, part: range) -> Array:
         """Return the bytes of *part*.
@@ -80,15 +107,24 @@ class WeightFile:
         try:
             with self.opened() as stream:
                 count = self._read_into(stream, content.data, part.start)
-                changed = _stamp_of(stream) != self._stamp
+                has_changed = self._has_changed(stream, part, content)
         except OSError as error:
             raise ModelError(f"{name}: cannot be read: {error.strerror}") from error
-        if changed or count != len(part):
+        if has_changed or count != len(part):
             raise ModelError(
                 f"{name}: the file has changed since the model was loaded, so that its "
                 "weights are lost; load the model again, and replace files by renaming a new one"
             )
         return content
+
+    def _has_changed(self, stream: BinaryIO, part: range, content: Array) -> bool:
+        """Return whether *content*, just read, is not what *part* was when the file was opened."""
+        stamp = _stamp_of(stream)
+        if stamp == self._stamp:
+            self._sums.setdefault(part, zlib.crc32(content.data))
+            return False
+        is_other = stamp._replace(changed_at=0) != self._stamp._replace(changed_at=0)
+        return is_other or self._sums.get(part) != zlib.crc32(content.data)
 
     def _read_into(self, stream: BinaryIO, place: memoryview, begin: int) -> int:
         """Fill *place* with what begins at *begin*; return how many bytes there were."""
@@ -109,10 +145,18 @@ _OPEN: weakref.WeakSet[WeightFile] = weakref.WeakSet()
 """The files that stay open."""
 
 
-def _stamp_of(stream: BinaryIO) -> tuple[int, ...]:
-    """Return the size of a file, and what shows that it is another one, or has changed."""
+class _Stamp(NamedTuple):
+    """What shows that a file is another one, or may have changed."""
+
+    size_bytes: int
+    device: int
+    inode: int
+    changed_at: int
+
+
+def _stamp_of(stream: BinaryIO) -> _Stamp:
     status = os.fstat(stream.fileno())
-    return status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino
+    return _Stamp(status.st_size, status.st_dev, status.st_ino, status.st_mtime_ns)
 
 
 class WeightBytes:
@@ -133,6 +177,9 @@ class WeightBytes:
     def opened(self) -> Iterator[BinaryIO]:
         """Yield the content as a file."""
         yield io.BytesIO(self._content.data)
+
+    def will_read(self, part: range) -> None:
+        """Do nothing: the bytes stay what they are."""
 
     def read(self, part: range) -> Array:
         """Return the bytes of *part*, aligned for any numbers."""
@@ -165,6 +212,7 @@ class StoredNumbers(Recipe):
     def __init__(self, stored: StoredBytes, type: TensorType) -> None:
         """Take the bytes of a weight of *type*, which has as many."""
         self._stored, self.type = stored, type
+        stored.file.will_read(stored.part)
         self._array: weakref.ref[Array] | None = None
 
     @override

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 
 from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
@@ -65,6 +67,32 @@ def test_json_of_several_engines(
     assert report["engines"][1]["median_seconds"] == 1.5
     text = call("bench", *(model if a == "MODEL" else a for a in arguments)).stdout
     assert "openvino is left out: it stopped" in text
+
+
+def test_other_engines_get_a_model_that_needs_no_other_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Model and data are links into a folder of blobs, as in the cache of a model hub."""
+    found: list[object] = []
+
+    def duel(path: str, feeds: dict[str, object], **_: object) -> object:
+        session = onnxruntime.InferenceSession(path)
+        found.append(session.run(None, feeds)[0])
+        return {engine: Measurement(times=[1.0]) for engine in ("glow_nb", "onnxruntime")}
+
+    monkeypatch.setattr(bench, "duel", duel)
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshot"
+    blobs.mkdir()
+    snapshot.mkdir()
+    model = onnx.load(write_dense(tmp_path))
+    onnx.save(model, snapshot / "m.onnx", save_as_external_data=True, location="m.bin",
+              size_threshold=0)  # fmt: skip
+    for name in ("m.onnx", "m.bin"):
+        (snapshot / name).rename(blobs / name.encode().hex())
+        (snapshot / name).symlink_to(Path("..") / "blobs" / name.encode().hex())
+    result = call("bench", snapshot / "m.onnx", "--against", "onnxruntime")
+    assert result.exit_code == 0, result.output
+    assert len(found) == 1
 
 
 def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,6 +148,40 @@ def test_a_file_that_was_written_over_is_refused(length: int | None, tmp_path: P
         glow_nb.compile(function, backend="interpreter")
 
 
+@pytest.mark.parametrize("most", [0, 1 << 28])
+def test_a_file_with_another_time_and_the_same_content_is_read(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a weight that was read before, or of which the checksum was taken in time."""
+    monkeypatch.setattr(weight_files, "MOST_SUMMED_BYTES", most)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(product(0).SerializeToString())
+    function = import_onnx(path)
+    if not most:
+        check(function)
+    path.write_bytes(product(0).SerializeToString())
+    os.utime(path, ns=(0, 0))
+    check(function)
+    content = bytearray(product(0).SerializeToString())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(ModelError, match="the file has changed"):
+        check(function)
+
+
+def test_a_weight_that_nobody_has_read_in_time_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weight_files, "MOST_SUMMED_BYTES", 0)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(product(0).SerializeToString())
+    function = import_onnx(path)
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(ModelError, match="the file has changed"):
+        check(function)
+
+
 def test_a_copy_has_numbers_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(product().SerializeToString())
