@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import numpy as np
 from typing_extensions import override
@@ -69,7 +69,7 @@ class WeightFile:
     @property
     def size_bytes(self) -> int:
         """Its size when it was opened."""
-        return self._stamp.size_bytes
+        return self._stamp[0]
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[BinaryIO]:
@@ -119,12 +119,14 @@ class WeightFile:
 
     def _has_changed(self, stream: BinaryIO, part: range, content: Array) -> bool:
         """Return whether *content*, just read, is not what *part* was when the file was opened."""
-        stamp = _stamp_of(stream)
-        if stamp == self._stamp:
+        *identity, time = _stamp_of(stream)
+        *identity_before, time_before = self._stamp
+        if identity != identity_before:
+            return True
+        if time == time_before:
             self._sums.setdefault(part, zlib.crc32(content.data))
             return False
-        is_other = stamp._replace(changed_at=0) != self._stamp._replace(changed_at=0)
-        return is_other or self._sums.get(part) != zlib.crc32(content.data)
+        return self._sums.get(part) != zlib.crc32(content.data)
 
     def _read_into(self, stream: BinaryIO, place: memoryview, begin: int) -> int:
         """Fill *place* with what begins at *begin*; return how many bytes there were."""
@@ -145,18 +147,10 @@ _OPEN: weakref.WeakSet[WeightFile] = weakref.WeakSet()
 """The files that stay open."""
 
 
-class _Stamp(NamedTuple):
-    """What shows that a file is another one, or may have changed."""
-
-    size_bytes: int
-    device: int
-    inode: int
-    changed_at: int
-
-
-def _stamp_of(stream: BinaryIO) -> _Stamp:
+def _stamp_of(stream: BinaryIO) -> tuple[int, ...]:
+    """Return the size of a file and what it is known by, and last the time of its content."""
     status = os.fstat(stream.fileno())
-    return _Stamp(status.st_size, status.st_dev, status.st_ino, status.st_mtime_ns)
+    return status.st_size, status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 class WeightBytes:

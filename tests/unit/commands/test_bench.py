@@ -72,7 +72,7 @@ def test_json_of_several_engines(
 def test_other_engines_get_a_model_that_needs_no_other_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Model and data are links into a folder of blobs, as in the cache of a model hub."""
+    """The model is a link, and its data lie beside what it links to."""
     found: list[object] = []
 
     def duel(path: str, feeds: dict[str, object], **_: object) -> object:
@@ -81,16 +81,13 @@ def test_other_engines_get_a_model_that_needs_no_other_file(
         return {engine: Measurement(times=[1.0]) for engine in ("glow_nb", "onnxruntime")}
 
     monkeypatch.setattr(bench, "duel", duel)
-    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshot"
-    blobs.mkdir()
-    snapshot.mkdir()
-    model = onnx.load(write_dense(tmp_path))
-    onnx.save(model, snapshot / "m.onnx", save_as_external_data=True, location="m.bin",
-              size_threshold=0)  # fmt: skip
-    for name in ("m.onnx", "m.bin"):
-        (snapshot / name).rename(blobs / name.encode().hex())
-        (snapshot / name).symlink_to(Path("..") / "blobs" / name.encode().hex())
-    result = call("bench", snapshot / "m.onnx", "--against", "onnxruntime")
+    folder, model = tmp_path / "models", onnx.load(write_dense(tmp_path))
+    folder.mkdir()
+    place = folder / "m.onnx"
+    onnx.save(model, place, save_as_external_data=True, location="m.bin", size_threshold=0)
+    link = tmp_path / "link.onnx"
+    link.symlink_to(place)
+    result = call("bench", link, "--against", "onnxruntime")
     assert result.exit_code == 0, result.output
     assert len(found) == 1
 
