@@ -28,8 +28,9 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops.elementwise import UnaryElementwise
 from glow_nb.hlir.rules import lowers
-from glow_nb.llir.instructions.node_instruction import UnaryInstruction
-from glow_nb.llir.program import define_instruction
+from glow_nb.llir.instructions.node_instruction import NodeInstruction
+from glow_nb.llir.instructions.derived import derive_instruction
+from glow_nb.llir.program import In, Out, define_instruction
 
 X = np.linspace(-2, 2, 24, dtype=np.float32).reshape(4, 6)
 BACKENDS = ("interpreter", "cpu")
@@ -60,7 +61,9 @@ class Shrink(UnaryElementwise):
         return x * np.float32(self.by)
 
 @define_instruction("shrink", scalar="input * by", node=Shrink)
-class ShrinkInst(UnaryInstruction):
+class ShrinkInst(NodeInstruction):
+    dest: Out
+    input: In
     by: float
 """
 
@@ -101,11 +104,7 @@ class Mirror(Node):
     def evaluate(self, input):
         return input[:, ::-1]
 
-@define_instruction("mirror", node=Mirror)
-class MirrorInst(UnaryInstruction):
-    pass
-
-@kernel_for(MirrorInst, traits=KernelTraits())
+@kernel_for(derive_instruction(Mirror), traits=KernelTraits())
 def mirror_source(instruction, target):
     rows, columns = instruction.dest.type.shape
     text = f'''def kernel(dest, src, scratch, thread, threads):

@@ -23,8 +23,7 @@ from glow_nb.hlir.ops.gather import Gather
 from glow_nb.hlir.ops.shape import Pad, Reshape, Transpose
 from glow_nb.hlir.ops.windows import check_window, pad_spatial
 from glow_nb.kernels.operators.tap_groups import WIDEST, Entry, TapGroups
-from glow_nb.llir.instructions.node_instruction import NodeInstruction
-from glow_nb.llir.program import In, Out, define_instruction
+from glow_nb.llir.instructions.derived import derive_instruction
 from glow_nb.types import Array, TensorType
 
 
@@ -153,25 +152,7 @@ class ChannelWiseConvolution(Node):
         return Cost(self.type.size * prod(self.kernel) * self.size, self.type.size)
 
 
-@define_instruction("channel_wise_convolution", node=ChannelWiseConvolution)
-class ChannelWiseConvolutionInst(NodeInstruction):
-    """Convolve channels by themselves, or in groups of *size*, by groups of *factors*.
-
-    Input ``[N, *spatial, C]``, filter ``[*outer, rows, channels * factors]``, bias ``[K]``, dest
-    ``[N, *out, K]``; the filter's channels are filled up with zeros to a multiple of 16.
-    """
-
-    dest: Out
-    input: In
-    filter: In
-    bias: In
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
-    size: int
-    factors: int
-    outside: int
+ChannelWiseConvolutionInst = derive_instruction(ChannelWiseConvolution)
 
 
 def tap_groups(

@@ -27,8 +27,7 @@ from glow_nb.hlir.ops import (
 from glow_nb.hlir.ops.families import fitted, number_beside, require_kind, widest
 from glow_nb.hlir.ops.matrix import matrix_product_cost
 from glow_nb.kernels.operators.panels import check_block, pack_matrix, panels_of, unpacked_matrix
-from glow_nb.llir.instructions.node_instruction import NodeInstruction
-from glow_nb.llir.program import In, OptionalIn, Out, define_instruction
+from glow_nb.llir.instructions.derived import derive_instruction
 from glow_nb.types import Array, ElementKind, TensorType
 
 INT8, UINT8 = ElementKind.INT8, ElementKind.UINT8
@@ -124,24 +123,7 @@ class PackedDequantizingMatMul(Node):
         return matrix_product_cost(self, self.lhs.type.shape[-1], has_bias=False)
 
 
-@define_instruction("packed_dequantizing_mat_mul", node=PackedDequantizingMatMul)
-class PackedDequantizingMatMulInst(NodeInstruction):
-    """Multiply floats by weights of few bits, cut into panels of *block* columns.
-
-    Lhs ``[..., M, K]``, rhs ``[ceil(depth / block), K, block]`` of bytes, or of words with *bits*
-    for each of several rows, scale ``[ceil(depth / block), K / size, block]``, offset likewise or
-    absent, dest ``[..., M, depth]``.
-    """
-
-    dest: Out
-    lhs: In
-    rhs: In
-    scale: In
-    offset: OptionalIn
-    depth: int
-    block: int
-    bits: int
-    size: int
+PackedDequantizingMatMulInst = derive_instruction(PackedDequantizingMatMul)
 
 
 def pack_codes(builder: Builder, codes: Value, block: int, bits: int) -> Value:

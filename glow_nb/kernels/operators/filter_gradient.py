@@ -12,8 +12,7 @@ from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import fitted, require_kind, widest
 from glow_nb.hlir.ops.windows import check_window, pad_spatial, taps
-from glow_nb.llir.instructions.node_instruction import NodeInstruction
-from glow_nb.llir.program import In, Out, define_instruction
+from glow_nb.llir.instructions.derived import derive_instruction
 from glow_nb.types import Array, ElementKind, TensorType
 
 KINDS = frozenset({ElementKind.FLOAT32, ElementKind.FLOAT64})
@@ -172,38 +171,5 @@ def lines_of(values: Array) -> Array:
     return lines
 
 
-@define_instruction("filter_gradient_parts", node=FilterGradientParts)
-class FilterGradientPartsInst(NodeInstruction):
-    """``dest[p, k, t, c] = sum over part p of gradient[n, o, k] * input[n, o * s + t * d - b, c]``.
-
-    Input ``[N, *in, C]``, gradient ``[N, *out, K]``, dest ``[parts, K, *kernel, C / group]``,
-    or, if *is_turned*, ``[parts, *kernel, C / group, K]``.
-    """
-
-    dest: Out
-    input: In
-    gradient: In
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
-    group: int
-    parts: int
-    is_turned: bool
-
-
-@define_instruction("depthwise_filter_gradient", node=DepthwiseFilterGradient)
-class DepthwiseFilterGradientInst(NodeInstruction):
-    """``dest[p, t, c] = sum over part p of gradient[n, o, c] * input[n, o * s + t * d - b, c]``.
-
-    Input ``[N, *in, C]``, gradient ``[N, *out, C]``, dest ``[parts, *kernel, C]``.
-    """
-
-    dest: Out
-    input: In
-    gradient: In
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
-    parts: int
+FilterGradientPartsInst = derive_instruction(FilterGradientParts)
+DepthwiseFilterGradientInst = derive_instruction(DepthwiseFilterGradient)

@@ -11,8 +11,7 @@ from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import NUMBERS, fitted, product_kind, require_kind, widest
 from glow_nb.hlir.ops.matrix import matrix_product_cost
-from glow_nb.llir.instructions.node_instruction import NodeInstruction
-from glow_nb.llir.program import In, OptionalIn, Out, define_instruction
+from glow_nb.llir.instructions.derived import derive_instruction
 from glow_nb.types import Array, TensorType
 
 
@@ -75,17 +74,4 @@ class UnpackedMatMul(Node):
         return matrix_product_cost(self, self._turned("lhs").shape[-1], has_bias=has_bias)
 
 
-@define_instruction("unpacked_mat_mul", node=UnpackedMatMul)
-class UnpackedMatMulInst(NodeInstruction):
-    """Multiply matrices that lie as they came, transposing the operands, and add a bias.
-
-    Lhs ``[..., M, K]`` and rhs ``[..., K, N]`` or ``[K, N]`` once their axes are in the orders
-    given, bias ``[N]`` or absent, dest ``[..., M, N]``.
-    """
-
-    dest: Out
-    lhs: In
-    rhs: In
-    bias: OptionalIn
-    lhs_order: tuple[int, ...]
-    rhs_order: tuple[int, ...]
+UnpackedMatMulInst = derive_instruction(UnpackedMatMul)

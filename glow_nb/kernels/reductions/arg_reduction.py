@@ -13,7 +13,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.lines import Lines
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import UNROLL, computed_kind, floor_power_of_two, native_lanes
-from glow_nb.llir.instructions.reduction import ArgInstruction, ArgMaxInst, ArgMinInst
+from glow_nb.llir.instructions.reduction import ArgMaxInst, ArgMinInst
 from glow_nb.types import ElementKind
 
 INT32, INT64 = ElementKind.INT32, ElementKind.INT64
@@ -52,7 +52,7 @@ class _Search:
     is_last: bool
 
     @classmethod
-    def of(cls, instruction: ArgInstruction, lines: Lines, target: Target) -> _Search:
+    def of(cls, instruction: ArgMaxInst | ArgMinInst, lines: Lines, target: Target) -> _Search:
         kind = computed_kind(instruction.input.type.kind)
         place = INT64 if kind.size_bytes == INT64.size_bytes or lines.count >= 2**31 else INT32
         widest = UNROLL * native_lanes(target, kind, place)

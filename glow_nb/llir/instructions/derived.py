@@ -2,12 +2,13 @@
 
 An operator with a formula (``scalar`` of its definition) has such an instruction by itself, made
 when it is asked for: when the operator was defined does not matter. :func:`derive_instruction`
-defines one for an operator without a formula. A class is written out only where code reads its
-fields, as a kernel does.
+defines one for an operator without a formula. A class is written out only for an instruction that
+is more than its operator, such as one that verifies more.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from glow_nb.errors import DefinitionError, UnsupportedError
@@ -26,19 +27,33 @@ from glow_nb.llir.program import (
 from glow_nb.llir.scalar import table_names
 from glow_nb.schema import FieldSpec, as_dataclass, fields_of, operand_specs, per_class
 
+_ONE = ("dest",)
+"""The name of an only result."""
 
-def derive_instruction(node_class: type[Node]) -> type[Any]:
-    """Define the instruction with the fields of *node_class*, which has one result; return it.
 
-    It has the operator's opcode. Its fields are known only when the program runs, so that its
-    static type is Any.
+def derive_instruction(
+    node_class: type[Node],
+    *,
+    results: tuple[str, ...] = _ONE,
+    inplace: tuple[tuple[str, str], ...] = (),
+) -> type[Any]:
+    """Define the instruction with the fields of *node_class*, and return it.
+
+    It has the operator's opcode and attributes, and a buffer for each operand. To mypy, with the
+    plugin ``tests/mypy_plugin.py``, it is a class with these fields; otherwise its static type is
+    Any.
+
+    Args:
+        node_class: The operator.
+        results: A name for each of its results.
+        inplace: Pairs of a result and an operand that may share memory exactly.
 
     Raises:
-        DefinitionError: The operator may have several results.
+        DefinitionError: The operator has several results, and they are not named.
     """
-    fields = _fields_like(node_class)
+    fields = _fields_like(node_class, results)
     made: type[NodeInstruction] = type(f"{node_class.__name__}Inst", (NodeInstruction,), fields)
-    return define_instruction(node_class.opcode, node=node_class)(made)
+    return define_instruction(node_class.opcode, inplace=inplace, node=node_class)(made)
 
 
 def instruction_for(node_class: type[Node]) -> type[Any]:
@@ -91,7 +106,7 @@ def _of_formula(node_class: type[Node]) -> type[Instruction]:
             f"operator {node_class.opcode!r}: an instruction of no operator is called like that; "
             "choose another name"
         )
-    fields = _fields_like(node_class)
+    fields = _fields_like(node_class, _ONE)
     fields |= {"opcode": node_class.opcode, "scalar": node_class.scalar, "node_class": node_class}
     # each element of an operand is read before that of the result is written, but for tables
     names = [spec.name for spec in operand_specs(node_class)]
@@ -100,16 +115,18 @@ def _of_formula(node_class: type[Node]) -> type[Instruction]:
     return as_dataclass(type(f"{node_class.__name__}Inst", (NodeInstruction,), fields))
 
 
-def _fields_like(node_class: type[Node]) -> dict[str, Any]:
-    """Return the body of a class with the fields of *node_class* after that of the result."""
-    if node_class.infer_types is not Node.infer_types:
+def _fields_like(node_class: type[Node], results: tuple[str, ...]) -> dict[str, Any]:
+    """Return the body of a class with the fields of *node_class* after those of the results."""
+    if node_class.infer_types is not Node.infer_types and results == _ONE:
         raise DefinitionError(
             f"operator {node_class.opcode!r} says how many results it has by infer_types(), and an "
-            "instruction of one result is derived; write the instruction's class"
+            "instruction of one result is derived; name them all, as results=('values', 'indices')"
         )
     operands = {spec.name: _annotation(spec) for spec in fields_of(node_class)}
+    defaults = {f.name: f.default for f in dataclasses.fields(node_class) if f.name in operands}
     return {
-        "__annotations__": {"dest": Out, **operands},
+        **{name: value for name, value in defaults.items() if value is not dataclasses.MISSING},
+        "__annotations__": {**dict.fromkeys(results, Out), **operands},
         "__doc__": node_class.__doc__,
         "__module__": node_class.__module__,
     }

@@ -14,7 +14,7 @@ from typing import Any, Self
 from typing_extensions import override
 
 from glow_nb.hlir.graph import Node, Placeholder
-from glow_nb.llir.program import Buffer, In, Instruction, Out, mutated
+from glow_nb.llir.program import Buffer, Instruction, mutated
 from glow_nb.schema import FieldSpec, changed_operands, fields_of, per_item
 
 
@@ -67,14 +67,6 @@ class NodeInstruction(Instruction):
         return type(self).verify is NodeInstruction.verify and all(
             _types_of(getattr(self, name)) == _types_of(new) for name, new in changes.items()
         )
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class UnaryInstruction(NodeInstruction):
-    """``dest[i] = f(input[i])``."""
-
-    dest: Out
-    input: In
 
 
 def _specs(instruction: NodeInstruction) -> tuple[FieldSpec, ...]:

@@ -3,16 +3,6 @@
 from __future__ import annotations
 
 from glow_nb.hlir.ops import profile as nodes
-from glow_nb.llir.instructions.node_instruction import NodeInstruction
-from glow_nb.llir.program import In, Out, define_instruction
+from glow_nb.llir.instructions.derived import derive_instruction
 
-
-@define_instruction("profile", node=nodes.Profile)
-class ProfileInst(NodeInstruction):
-    """The histogram of earlier runs with the numbers of one more tensor counted, too."""
-
-    counted: Out
-    limits: Out
-    input: In
-    counts: In
-    bounds: In
+ProfileInst = derive_instruction(nodes.Profile, results=("counted", "limits"))

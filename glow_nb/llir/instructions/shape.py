@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing_extensions import override
 
 from glow_nb.hlir.ops import shape as nodes
-from glow_nb.llir.instructions.node_instruction import UnaryInstruction
+from glow_nb.llir.instructions.derived import derive_instruction
 from glow_nb.llir.program import In, Instruction, Out, define_instruction
 
 
@@ -31,24 +31,6 @@ class CopyInst(Instruction):
         )
 
 
-@define_instruction("transpose", node=nodes.Transpose)
-class TransposeInst(UnaryInstruction):
-    """Dimension ``d`` of *dest* is dimension ``permutation[d]`` of *input*."""
-
-    permutation: tuple[int, ...]
-
-
-@define_instruction("pad", node=nodes.Pad)
-class PadInst(UnaryInstruction):
-    """Surround *input* by ``pads = (begins..., ends...)`` elements; negative ones crop."""
-
-    pads: tuple[int, ...]
-    mode: str
-    value: float
-
-
-@define_instruction("tile", node=nodes.Tile)
-class TileInst(UnaryInstruction):
-    """``dest[i] = input[i mod input.shape]``, *repeats* times along each dimension."""
-
-    repeats: tuple[int, ...]
+TransposeInst = derive_instruction(nodes.Transpose)
+PadInst = derive_instruction(nodes.Pad)
+TileInst = derive_instruction(nodes.Tile)

@@ -9,7 +9,7 @@ import pytest
 from typing_extensions import override
 
 from glow_nb.backends.interpreter import Interpreter
-from glow_nb.errors import DefinitionError, UnsupportedError
+from glow_nb.errors import DefinitionError, UnsupportedError, VerifyError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import NODES, Node, Value, define_node
@@ -26,7 +26,7 @@ from glow_nb.llir.instructions.derived import (
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import print_program
-from glow_nb.llir.program import INSTRUCTIONS, Buffer, In, Out, define_instruction
+from glow_nb.llir.program import INSTRUCTIONS, Activation, Buffer, In, Out, define_instruction
 from glow_nb.schema import fields_of
 from glow_nb.types import ElementKind, TensorType
 
@@ -63,8 +63,7 @@ def test_it_has_the_fields_of_its_operator_after_the_result() -> None:
     assert (own.__name__, own.opcode, own.scalar) == ("OwnInst", "own", "input * by")
     assert own.__doc__ == "Shrink."
     assert own(PLACE, PLACE, by=1).by == 1.0
-    with pytest.raises(TypeError, match="'by'"):  # a default belongs to the operator
-        own(PLACE, PLACE)
+    assert own(PLACE, PLACE).by == 0.5  # the operator's default
 
 
 def test_it_may_be_computed_in_place_of_each_operand() -> None:
@@ -131,9 +130,23 @@ def test_optional_and_variadic_operands_stay_so() -> None:
     assert specs == {"dest": (False, False), "inputs": (False, True), "bias": (True, False)}
 
 
-def test_an_operator_of_several_results_needs_a_class() -> None:
-    with pytest.raises(DefinitionError, match=r"'top_k' says how many results .* write the instr"):
-        derive_instruction(ops.TopK)
+def test_several_results_have_names() -> None:
+    @define_node("own")
+    class Own(Node):
+        input: Value
+
+        @override
+        def infer_types(self) -> tuple[TensorType, ...]:
+            return self.input.type, self.input.type
+
+    with pytest.raises(DefinitionError, match=r"'own' says how many results .* name them all"):
+        derive_instruction(Own)
+    made = derive_instruction(Own, results=("high", "low"), inplace=(("low", "input"),))
+    assert [spec.name for spec in fields_of(made)] == ["high", "low", "input"]
+    assert made.inplace == (("low", "input"),)
+    made(PLACE, PLACE, PLACE)
+    with pytest.raises(VerifyError, match=r"is float32<5>, the result is float32<4>"):
+        made(PLACE, Activation("odd", TensorType(ElementKind.FLOAT32, (5,))), PLACE)
 
 
 def test_an_opcode_of_an_instruction_without_operator_is_taken(
