@@ -1,6 +1,5 @@
 """What every test shares: hypothesis profiles and a cache folder that is not the user's."""
 
-import functools
 import gc
 import os
 import signal
@@ -11,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from glow_nb.codegen import pool, sharing
-from glow_nb.kernels import target
-from tests.targets import CORES
+from glow_nb.kernels.machine.rows import ROWS
+from glow_nb.kernels.target import CACHES_VARIABLE
 
 # The default run repeats the same examples, so that a failure is the fault of the change at hand;
 # the slow profile looks for new ones. Compiling takes longer than hypothesis's deadline allows.
@@ -35,20 +34,19 @@ settings.load_profile("default")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the tests be run with the caches of several processors."""
     text = "the processor whose caches the tests see in place of this one's"
-    parser.addoption("--core", choices=list(CORES), default="zen3", help=text)
+    parser.addoption("--core", choices=list(ROWS), default="zen3", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep compiled kernels beside pytest's own cache: reruns are fast, the user's stays clean.
 
-    The caches that kernels are written for are those of one processor on every machine.
+    The caches that kernels are written for are those of one processor on every machine, also in
+    the processes that tests start.
 
     A script that runs the tests in the background makes them, and every program they start, deaf to
     SIGINT; some tests send it.
     """
-    caches = CORES[config.getoption("--core")]
-    # Before tests are collected, which ask for the target.
-    target._host_caches = functools.cache(lambda: caches)
+    os.environ[CACHES_VARIABLE] = config.getoption("--core")  # before tests ask for the target
     gc.set_threshold(50_000, 20, 20)  # collecting the tests makes 300,000 objects that stay
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

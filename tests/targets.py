@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from glow_nb.kernels import target
-from glow_nb.kernels.machine.rows import ROWS
 from glow_nb.kernels.target import Target
 
 SMALL_CORE = replace(
@@ -17,12 +15,3 @@ SMALL_CORE = replace(
     l3_bytes=32 << 20,
 )
 """One with AVX2, sixteen vector registers, and small caches."""
-
-HOST_CACHES = target._host_caches
-"""What asks this machine for its caches."""
-
-CORES = {row.name: (row.l1_bytes, row.l2_bytes, row.l3_bytes) for row in ROWS.values()}
-"""Bytes of the three data caches of processors, by the names of their rows.
-
-Tests see those of one, whatever the processor is that runs them: ``pytest --core NAME``.
-"""

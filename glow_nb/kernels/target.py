@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from typing import Any
@@ -12,9 +13,14 @@ from glow_nb.errors import OptionError
 from glow_nb.kernels.host_caches import available_processors, caches_of
 from glow_nb.kernels.machine.choose import ChosenRow, choose_row
 from glow_nb.kernels.machine.machine import Machine
+from glow_nb.kernels.machine.rows import ROWS
+from glow_nb.schema import listed
 
 LANE_COUNTS = (4, 8, 16)
 FLOAT_BYTES = 4
+CACHES_VARIABLE = "GLOW_NB_CACHES_OF"
+"""The environment variable that names the machine whose caches kernels are planned for."""
+
 CACHES = ("l1_bytes", "l2_bytes", "l3_bytes")
 """Sizes of a target that stand in place of those of its row."""
 
@@ -164,8 +170,20 @@ def _host_processor() -> tuple[str, str, str, int]:
 def _host_caches() -> tuple[int, int, int]:
     """Return the sizes of this machine's data caches in bytes, 0 for one that is not known.
 
-    A machine of two levels has its last cache in the second one.
+    They are those of the row that the environment names, if it names one. A machine of two levels
+    has its last cache in the second one.
+
+    Raises:
+        OptionError: There is no such row.
     """
+    chosen = os.environ.get(CACHES_VARIABLE)
+    if chosen:
+        if chosen not in ROWS:
+            raise OptionError(
+                f"{CACHES_VARIABLE}={chosen!r:.40}: no machine; give one of {listed(ROWS)}"
+            )
+        row = ROWS[chosen]
+        return row.l1_bytes, row.l2_bytes, row.l3_bytes
     found = {cache.level: cache.size_bytes for cache in caches_of(available_processors()[0])}
     l2_bytes = found.get(2, 0)
     return found.get(1, 0), l2_bytes, found.get(3, l2_bytes)

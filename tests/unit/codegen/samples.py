@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -17,6 +18,7 @@ from glow_nb.codegen.loaded_program import LoadedProgram, load
 from glow_nb.codegen.make_native_program import make_native_program
 from glow_nb.codegen.native_program import Binding, NativeProgram, OutputBinding
 from glow_nb.codegen.program_memory import ProgramMemory
+from glow_nb.kernels.target import CACHES_VARIABLE
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.types import ElementKind, TensorType
 
@@ -85,7 +87,12 @@ def run_python(script: str, folder: Path, *arguments: str) -> str:
         text=True,
         timeout=120,
         cwd=folder,
-        env={CACHE_VARIABLE: str(folder / "cache"), "PATH": "/usr/bin:/bin", "HOME": str(folder)},
+        env={
+            CACHE_VARIABLE: str(folder / "cache"),
+            CACHES_VARIABLE: os.environ[CACHES_VARIABLE],
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(folder),
+        },
         check=False,
     )
     assert result.returncode == 0, f"status {result.returncode}\n{result.stderr}"

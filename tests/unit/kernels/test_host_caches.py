@@ -17,7 +17,6 @@ from glow_nb.kernels.host_caches import (
     cores_of,
 )
 from glow_nb.kernels.target import Target
-from tests.targets import HOST_CACHES
 
 KIB = 1024
 LEVELS = {"index0": (1, "Data"), "index1": (1, "Instruction"), "index2": (2, "Unified")}
@@ -51,10 +50,10 @@ def four_cores(tmp_path: Path) -> Path:
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """Let a test describe another machine, which is forgotten after it."""
-    monkeypatch.setattr(target, "_host_caches", HOST_CACHES)
-    HOST_CACHES.cache_clear()
+    monkeypatch.delenv(target.CACHES_VARIABLE)
+    target._host_caches.cache_clear()
     yield monkeypatch
-    HOST_CACHES.cache_clear()
+    target._host_caches.cache_clear()
 
 
 def run_on(host: pytest.MonkeyPatch, folder: Path, processors: tuple[int, ...]) -> None:

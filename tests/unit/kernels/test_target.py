@@ -1,11 +1,17 @@
 """Processors."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from glow_nb.errors import OptionError
-from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.kernels import target
+from glow_nb.kernels.machine.rows import ROWS
+from glow_nb.kernels.target import CACHES_VARIABLE, LANE_COUNTS, Target
 
 
 def test_host_has_sane_sizes() -> None:
@@ -58,3 +64,31 @@ def test_long_vectors_take_as_many_passes_as_the_units_need(
     cpu: str, features: str, lanes: int, passes: int
 ) -> None:
     assert Target("x86_64-unknown-linux-gnu", cpu, features, lanes).passes == passes
+
+
+CHILD = """
+from glow_nb.kernels.target import Target
+host = Target.host()
+print(host.l1_bytes, host.l2_bytes, host.l3_bytes)
+"""
+
+
+def test_processes_plan_for_the_caches_that_the_environment_names() -> None:
+    row = ROWS["sapphire_rapids"]
+    root = str(Path(__file__).parents[3])
+    child = subprocess.run(
+        [sys.executable, "-c", CHILD],
+        env=os.environ | {CACHES_VARIABLE: row.name, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert child.stdout.split() == [str(n) for n in (row.l1_bytes, row.l2_bytes, row.l3_bytes)]
+
+
+def test_a_machine_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    target._host_caches.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setenv(CACHES_VARIABLE, "abacus")
+        with pytest.raises(OptionError, match="_OF='abacus': no machine; give one of .*'zen3'"):
+            Target.host()
