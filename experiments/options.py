@@ -6,7 +6,6 @@ and with it, measured in turn, the largest difference from the results in ``floa
 largest output, and what the constants take::
 
     python -m experiments.options strassen --only bert_128 audio_encoder --threads 1
-    python -m experiments.options float28 --only gpt_step bvlc_alexnet
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from glow_nb.distance import largest_distance
 from glow_nb.duel.feeds import random_feeds
 
 MEBIBYTE = 2**20
-OPTIONS = ("winograd", "strassen", "float28")
+OPTIONS = ("winograd", "strassen")
 
 
 def times_in_turn(runs: Sequence[Callable[[], object]], rounds: int) -> list[list[float]]:

@@ -69,7 +69,6 @@ _SHAPING = (
     "codegen/translate.py",
     "codegen/translate_bytecode.py",
     "cook_toom.py",
-    "float28.py",
     "philox.py",
     "strassen.py",
     "thread_grid.py",

@@ -43,8 +43,6 @@ products of channels by themselves in such groups
     ``spread(v, size, factors, part)``
 weights of few bits
     ``tile_dot_codes dequantize_codes``
-weights in floats of 28 bits
-    ``tile_dot_float28 unpack_float28``
 parts of convolutions
     ``copy_patch winograd_taps winograd_weights``
 sums of blocks
@@ -72,7 +70,6 @@ from glow_nb.simd import (
     copies,
     dot,
     elementary,
-    float28,
     look_up,
     memory,
     outer_product,
@@ -195,7 +192,6 @@ _INTRINSICS: dict[ModuleType, str] = {
     " tile_is_finite",
     outer_product: "tile_fma",
     codes: "tile_dot_codes dequantize_codes",
-    float28: "tile_dot_float28 unpack_float28",
     paired_dot: "tile_dot_paired",
     rows: "tile_multiply_rows tile_sum_lanes",
     taps: "interleave spread",

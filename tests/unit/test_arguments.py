@@ -128,7 +128,7 @@ def test_a_backend_without_options_ignores_those_of_others() -> None:
     for backend in ("interpreter", glow_nb.Interpreter()):
         net = glow_nb.compile(relu(), backend=backend, winograd="off", tune=True)
         assert net.run(-np.ones((2, 3), np.float32))["y"].max() == 0
-    chosen = "winograd='auto', strassen='auto', float28='auto', tune=True"
+    chosen = "winograd='auto', strassen='auto', tune=True"
     assert repr(glow_nb.Cpu(tune=True)) == f"Cpu({chosen})"
 
 

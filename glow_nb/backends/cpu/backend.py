@@ -85,7 +85,6 @@ class CpuBackend(Backend):
                     "target": self.target,
                     "winograd": self.options.winograd,
                     "strassen": self.options.strassen,
-                    "float28": self.options.float28,
                     "tuner": self._tuner(),
                     "threads": self.threads,
                 },

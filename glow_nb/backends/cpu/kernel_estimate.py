@@ -16,7 +16,6 @@ from glow_nb.hlir.graph import Node
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.kernels.operators import (
     ChannelWiseConvolution,
-    Float28MatMul,
     PackedConvolution,
     PackedMatMul,
     PairedConvolution,
@@ -34,7 +33,6 @@ from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import PAIRED_BYTES, DotForm, dot_form
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.paired_convolution import paired_shape
-from glow_nb.kernels.products.product_cost import filter_cycles
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.strassen.cost import strassen_candidate
 from glow_nb.kernels.strassen.nest import StrassenNest
@@ -94,8 +92,6 @@ def _product_cycles(node: Node, target: Target) -> float | None:
             rows = lhs.type.size // max(1, inner)
             product = StrassenNest(rows, inner, depth, lhs.type.kind, block, levels)
             return strassen_candidate(product, target, 1).cycles
-        case Float28MatMul(rhs=rhs):
-            return filter_cycles(rhs.type.size_bytes, 1.0, target)
         case PackedMatMul(lhs=lhs, rhs=rhs, block=block):
             kind, form = _factors(node, lhs.type.kind, rhs.type.kind, target)
             shape = MatMulShape.of(lhs.type.shape, node.depth, is_batched=rhs.type.rank > 3)

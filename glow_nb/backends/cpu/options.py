@@ -42,16 +42,8 @@ class CpuOptions(CheckedOptions):
             rows at a time, which takes several times as long. Weights take 7/4 or 49/16 of their
             memory, at most 1 GiB more for each set of sizes that a network is compiled for. "off"
             sums up everything directly.
-        float28: "auto" packs matrices that one or two rows multiply into floats of 28 bits, where
-            the weights of a network do not fit into the last-level cache, so that they come from
-            memory in each run: an exponent takes 4 bits, as its distance from the least of sixteen.
-            No weight loses a digit; the few with other exponents are kept beside as they are. A
-            step of a decoder is 1.2 to 1.4 times as fast on one core, and these weights take 7/8 of
-            their memory. A network with open sizes holds them once more for runs of three rows and
-            more. "off" leaves them as they are.
         tune: Measure on this machine which of the ways to compute each convolution and matrix
-            product is the fastest, in place of estimating it, but for those in floats of 28 bits.
-            This takes a while, the longer the
+            product is the fastest, in place of estimating it. This takes a while, the longer the
             more different ones there are; measurements are kept in the cache folder, and the next
             compilation makes the same choices from them at once.
     """
@@ -69,12 +61,6 @@ class CpuOptions(CheckedOptions):
         choices=get_args(Switch),
         help="Whether products with constant matrices may be done by Strassen's algorithm, which "
         "is faster, rounds a little more, and takes 7/4 or 49/16 of the memory for their weights.",
-    )
-    float28: Switch = option(
-        "auto",
-        choices=get_args(Switch),
-        help="Whether weights of large networks that one or two rows multiply are packed into 28 "
-        "bits each, without loss, to be read from memory in less time.",
     )
     tune: bool = option(
         False,

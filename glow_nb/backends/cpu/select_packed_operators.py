@@ -11,7 +11,6 @@ from glow_nb.backends.cpu.channel_wise_convolutions import (
     is_channel_wise,
 )
 from glow_nb.backends.cpu.emit_candidates import emit_candidate
-from glow_nb.backends.cpu.far_weights import FarWeights
 from glow_nb.backends.cpu.integer_products import (
     factor_kinds,
     widened,
@@ -52,12 +51,9 @@ class Tuner(Protocol):
     """Somebody who knows which way to compute a product is the fastest."""
 
     def choose(
-        self, nodes: Sequence[Product], winograd: str, strassen: str, *, beside: Sequence[Product]
+        self, nodes: Sequence[Product], winograd: str, strassen: str
     ) -> Mapping[str, Candidate]:
-        """Return the choice for *nodes* by their :func:`product_key`; it may leave some out.
-
-        The network has the products *beside*, too, for which nothing is to choose.
-        """
+        """Return the choice for *nodes* by their :func:`product_key`; it may leave some out."""
         ...
 
 
@@ -73,7 +69,6 @@ def select_packed_operators(
     target: Target | None = None,
     winograd: str = "auto",
     strassen: str = "auto",
-    float28: str = "auto",
     tuner: Tuner | None = None,
     threads: int = 1,
 ) -> Function:
@@ -83,14 +78,12 @@ def select_packed_operators(
     *threads*, unless *winograd* is "off"; if it is "guarded", constant filters alone are
     transformed, and what is not finite is summed up directly. A product with a constant matrix, and
     a convolution of single pixels with many channels, is done by Strassen's algorithm where that is
-    estimated to be faster, unless *strassen* is "off". Of a network whose weights do not fit into
-    the last-level cache, constant matrices that one or two rows multiply are packed into floats of
-    28 bits, unless *float28* is "off". *target* is the processor, by default this one. With a
-    *tuner*, measurements decide in place of estimates. Weights of 8 and 16 bits are laid out in
-    groups of neighbours that the processor multiplies at once, if it can. Other integers of 8 and
-    16 bits are converted to int32 before, but for right matrices and convolutions of single
-    channels. Constant weights of 8 bits lie in pairs that do not saturate where that is faster, and
-    enough of them can be pairs.
+    estimated to be faster, unless *strassen* is "off". *target* is the processor, by default this
+    one. With a *tuner*, measurements decide in place of estimates. Weights of 8 and 16 bits are
+    laid out in groups of neighbours that the processor multiplies at once, if it can. Other
+    integers of 8 and 16 bits are converted to int32 before, but for right matrices and convolutions
+    of single channels. Constant weights of 8 bits lie in pairs that do not saturate where that is
+    faster, and enough of them can be pairs.
 
     ::
 
@@ -111,26 +104,15 @@ def select_packed_operators(
         %y = mat_mul(%rows : <2 x 64>, %t)
         ->
         %y = unpacked_mat_mul(%rows, %keys, none) {lhs_order = [0, 1], rhs_order = [1, 0]}
-
-    Weights that come from memory for one or two rows::
-
-        %y = mat_mul(%row : <1 x 768>, %w : <768 x 3072>)
-        ->
-        %w_words = float28_words(%w) {block = 16, least = 107}     // <192 x 672 x 16>
-        %y = float28_mat_mul(%row, %w_words, %w_least, %w_places, %w_outliers, none) {...}
     """
     chosen = target or Target.host()
     products = [node for node in function if isinstance(node, PRODUCTS)]
-    far = FarWeights(products if float28 == "auto" else (), chosen)
     packed = [
         node
         for node in products
-        if far.outliers(node) is None
-        and not is_channel_wise(node, chosen)
-        and not is_read_in_place(node, chosen)
+        if not is_channel_wise(node, chosen) and not is_read_in_place(node, chosen)
     ]
-    beside = [node for node in products if far.outliers(node) is not None]
-    picks = tuner.choose(packed, winograd, strassen, beside=beside) if tuner else {}
+    picks = tuner.choose(packed, winograd, strassen) if tuner else {}
     pairing = lru_cache(maxsize=4)(paired_weights)  # asked for to choose a width, and to emit it
 
     def estimated(node: Product) -> Sequence[Candidate]:
@@ -152,9 +134,6 @@ def select_packed_operators(
             wide = widened(node, rewriter)
             assert not isinstance(wide, Convolution)
             return _emit_unpacked(wide, rewriter)
-        outliers = far.outliers(node)
-        if outliers is not None:
-            return far.emit(node, rewriter, outliers)
         pick = picks.get(product_key(node))
         most = levels.get(node.factors[1], 0)
         if pick is None or pick.levels > most or _for_weights(node, pick, pairing) is None:

@@ -67,15 +67,10 @@ class MeasuringTuner:
         nodes: Sequence[Product],
         winograd: str,
         strassen: str = "auto",
-        *,
-        beside: Sequence[Product] = (),
     ) -> Mapping[str, Candidate]:
-        """Return the fastest way for each of *nodes* by its key, measuring what is not known.
-
-        The network has the products *beside*, too.
-        """
+        """Return the fastest way for each of *nodes* by its key, measuring what is not known."""
         picks: dict[str, Candidate] = {}
-        for key, times in self.measure(nodes, winograd, strassen, beside=beside).items():
+        for key, times in self.measure(nodes, winograd, strassen).items():
             picks[key] = min(times, key=lambda candidate: times[candidate])
         return picks
 
@@ -84,14 +79,12 @@ class MeasuringTuner:
         nodes: Sequence[Product],
         winograd: str = "auto",
         strassen: str = "auto",
-        *,
-        beside: Sequence[Product] = (),
     ) -> dict[str, dict[Candidate, float]]:
         """Return the seconds of each way to compute each of *nodes*, by the key of the node.
 
         Nodes of other kinds than float32, and those with only one way, are left out.
         """
-        far_bytes = self._far_bytes([*nodes, *beside])
+        far_bytes = self._far_bytes(nodes)
         known: dict[str, dict[Candidate, float]] = {}
         unknown: dict[str, tuple[Product, list[Candidate]]] = {}
         for node in nodes:
@@ -108,7 +101,7 @@ class MeasuringTuner:
                 known[key] = times
         self._compile([(node, ways) for node, ways in unknown.values()], far_bytes)
         for key, (node, ways) in unknown.items():
-            known[key] = self.measure_anew(node, ways, beside=[*nodes, *beside])
+            known[key] = self.measure_anew(node, ways, beside=nodes)
             self._store(key, far_bytes, known[key])
         return known
 

@@ -19,7 +19,6 @@ from glow_nb.kernels.operators.filter_gradient import (
     DepthwiseFilterGradient,
     FilterGradientParts,
 )
-from glow_nb.kernels.operators.float28 import Float28MatMul, Float28Words
 from glow_nb.kernels.operators.packed import (
     DepthwiseConvolution,
     GroupedConvolution,
@@ -39,8 +38,6 @@ __all__ = [
     "DepthwiseConvolution",
     "DepthwiseFilterGradient",
     "FilterGradientParts",
-    "Float28MatMul",
-    "Float28Words",
     "GroupedConvolution",
     "MergeAttentionParts",
     "PackedConvolution",
@@ -67,8 +64,6 @@ no_gradient(
     DepthwiseConvolution,
     DepthwiseFilterGradient,
     FilterGradientParts,
-    Float28MatMul,
-    Float28Words,
     GroupedConvolution,
     MergeAttentionParts,
     PackedConvolution,

@@ -112,12 +112,7 @@ def test_a_measurement_does_not_transform_weights_that_are_not_finite(asked: lis
         """Chooses Winograd's algorithm for everything."""
 
         def choose(
-            self,
-            nodes: Sequence[Product],
-            winograd: str,
-            strassen: str,
-            *,
-            beside: Sequence[Product],
+            self, nodes: Sequence[Product], winograd: str, strassen: str
         ) -> dict[str, Candidate]:
             return {product_key(node): Candidate((4, 4), 16, 1.0) for node in nodes[:1]}
 

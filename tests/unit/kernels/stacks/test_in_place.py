@@ -15,7 +15,6 @@ from glow_nb.kernels.operators.channel_wise import (
     whole_vectors,
 )
 from glow_nb.kernels.operators.dequantizing import PackedDequantizingMatMulInst
-from glow_nb.kernels.operators.float28 import Float28MatMulInst
 from glow_nb.kernels.operators.packed_instructions import (
     DepthwiseConvolutionInst,
     GroupedConvolutionInst,
@@ -132,21 +131,6 @@ def strassen(rows: int, depth: int, block: int = 16) -> StrassenMatMulInst:
     )
 
 
-def product_of_floats28(rows: int, depth: int, block: int = 16) -> Float28MatMulInst:
-    panels = -(-depth // block // 4) * 4
-    return Float28MatMulInst(
-        Buffer("made", float32(rows, depth)),
-        Buffer("lhs", float32(rows, 43)),
-        Buffer("rhs", TensorType(ElementKind.UINT32, (panels, 5 * 7 + 3, block))),
-        Buffer("least", TensorType(ElementKind.INT32, (1,))),
-        Buffer("places", TensorType(ElementKind.INT32, (panels, 2))),
-        Buffer("outliers", float32(panels, 2)),
-        Buffer("bias", float32(panels * block)),
-        depth=depth,
-        block=block,
-    )
-
-
 def product_in_place(rows: int, depth: int, *, is_transposed: bool) -> UnpackedMatMulInst:
     return UnpackedMatMulInst(
         Buffer("made", float32(rows, depth)),
@@ -229,8 +213,6 @@ HEADS: tuple[Instruction, ...] = (
     product(1, 21),
     strassen(16, 96),
     strassen(5, 42),
-    product_of_floats28(2, 48),
-    product_of_floats28(1, 21),
     product_in_place(5, 21, is_transposed=False),
     product_in_place(3, 13, is_transposed=True),
     product_of_codes(3, 21),
