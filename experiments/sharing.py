@@ -24,7 +24,6 @@ from glow_nb.codegen.loaded_program import LoadedProgram, load
 from glow_nb.codegen.make_native_program import make_native_program
 from glow_nb.codegen.native_program import Binding, OutputBinding
 from glow_nb.codegen.program_memory import ProgramMemory
-from glow_nb.codegen.sharing import BARRIER_NS, BARRIER_THREAD_NS
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.types import ElementKind, TensorType
@@ -99,7 +98,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--threads", type=int, default=2, help="that share")
     threads = parser.parse_args().threads
-    barrier = BARRIER_NS + BARRIER_THREAD_NS * threads
+    machine = Target.host().machine
+    barrier = machine.barrier_ns + machine.barrier_thread_ns * threads
     print(f"a barrier of {threads} threads is planned with as {barrier:.0f} ns")
     for crosses in (False, True):
         print(f"shares read what {'another' if crosses else 'the same'} thread has written:")

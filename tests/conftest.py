@@ -1,15 +1,18 @@
 """What every test shares: hypothesis profiles and a cache folder that is not the user's."""
 
+import dataclasses
 import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from glow_nb.codegen import pool, sharing
+from glow_nb.codegen.sharing import Sharing
+from glow_nb.kernels.machine.machine import Machine
 from glow_nb.kernels.machine.rows import ROWS
 from glow_nb.kernels.target import CACHES_VARIABLE
 
@@ -82,7 +85,15 @@ def compiles_in_this_process() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def sharing_is_free() -> Iterator[None]:
     """Let threads share every kernel that has work: those of small graphs, too."""
+    from glow_nb.backends.cpu import planned_calls
+
     with pytest.MonkeyPatch.context() as patch:
-        for price in ("START_NS", "BARRIER_NS", "BARRIER_THREAD_NS"):
-            patch.setattr(sharing, price, 0.0)
+
+        def plan_sharing(
+            work_ns: Sequence[float], waits: Sequence[bool], threads: int, machine: Machine
+        ) -> Sharing:
+            free = dataclasses.replace(machine, start_ns=0, barrier_ns=0, barrier_thread_ns=0)
+            return sharing.plan_sharing(work_ns, waits, threads, free)
+
+        patch.setattr(planned_calls, "plan_sharing", plan_sharing)
         yield

@@ -5,9 +5,8 @@ from the caches of other cores. A call that one thread makes alone, after others
 thread made alone, waits for nothing. So a short call is shared only if that saves more than it
 costs, and a program that is short as a whole is run by one thread.
 
-The prices are nanoseconds, measured on AMD Zen 5 cores; ``experiments/sharing.py`` measures those
-of sharing on the machine at hand. Of the kernels of 24 networks that take 0.1 to 20 us, four of
-five take 0.75 to 1.7 times what is estimated.
+The prices are nanoseconds of :class:`glow_nb.kernels.machine.threads.Threads`;
+``experiments/sharing.py`` measures those of sharing on the machine at hand.
 """
 
 from __future__ import annotations
@@ -16,22 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from glow_nb.costs import InstructionCost
-
-CALL_NS = 50.0
-"""Of any call: what does not become less if threads share it."""
-
-MULTIPLY_ADD_NS, OTHER_NS = 0.14, 0.32
-"""Of a vector of multiply-adds, and of one of any other operations, functions among them."""
-
-BYTE_NS = 0.0045
-"""Of a byte that is read or written, from the caches of one core as a rule."""
-
-BARRIER_NS, BARRIER_THREAD_NS = 100.0, 50.0
-"""Of a barrier, and more for each thread. The barrier itself takes half of it for two threads, the
-way of the data from core to core the rest."""
-
-START_NS = 1500.0
-"""Of the threads' start: to wake one that sleeps takes the system as long."""
+from glow_nb.kernels.machine.machine import Machine
 
 
 @dataclass(frozen=True)
@@ -47,28 +31,36 @@ class Sharing:
     alone: tuple[bool, ...]
 
 
-def estimate_ns(cost: InstructionCost, lanes: int, passes: int = 1) -> float:
-    """Return about how long one thread takes for a kernel of *cost*, beside :data:`CALL_NS`.
+def estimate_ns(cost: InstructionCost, machine: Machine, lanes: int, passes: int = 1) -> float:
+    """Return about how long one thread takes for a kernel of *cost*, beside ``call_ns``.
 
     Its vectors have so many *lanes*, one if it works on one element after the other, and go
     *passes* times through the units that multiply and add.
     """
-    multiply_add_ns = passes * MULTIPLY_ADD_NS
-    vectors = multiply_add_ns * cost.executed.multiply_adds + OTHER_NS * cost.executed.others
-    return vectors / lanes + BYTE_NS * cost.bytes
+    multiply_add_ns = passes * machine.multiply_add_ns
+    vectors = (
+        multiply_add_ns * cost.executed.multiply_adds + machine.other_ns * cost.executed.others
+    )
+    return vectors / lanes + machine.byte_ns * cost.bytes
 
 
-def plan_sharing(work_ns: Sequence[float], waits: Sequence[bool], threads: int) -> Sharing:
+def plan_sharing(
+    work_ns: Sequence[float], waits: Sequence[bool], threads: int, machine: Machine
+) -> Sharing:
     """Return who makes the calls of a program, of at most so many *threads*.
 
     Args:
         work_ns: For each call, how long one thread takes for what threads can share.
         waits: For each call, whether a barrier stands before it if all are shared.
         threads: How many threads there may be; half of them, a quarter and so on are tried, too.
+        machine: What calls and barriers cost.
     """
-    best, least = Sharing(1, (True,) * len(work_ns)), sum(work_ns) + CALL_NS * len(work_ns)
+    best, least = (
+        Sharing(1, (True,) * len(work_ns)),
+        sum(work_ns) + machine.call_ns * len(work_ns),
+    )
     while threads > 1:
-        sharing, total = _plan_for(work_ns, waits, threads)
+        sharing, total = _plan_for(work_ns, waits, threads, machine)
         if total < least:
             best, least = sharing, total
         threads //= 2
@@ -76,22 +68,22 @@ def plan_sharing(work_ns: Sequence[float], waits: Sequence[bool], threads: int) 
 
 
 def _plan_for(
-    work_ns: Sequence[float], waits: Sequence[bool], threads: int
+    work_ns: Sequence[float], waits: Sequence[bool], threads: int, machine: Machine
 ) -> tuple[Sharing, float]:
     """Return the fastest way for a number of *threads*, and its estimated time.
 
     The times up to each call are known for both ways to make it; each follows the faster of the
     two ways to make the call before. A barrier is paid for where one of the two is shared.
     """
-    barrier = BARRIER_NS + BARRIER_THREAD_NS * threads
-    lone, shared = START_NS, START_NS
+    barrier = machine.barrier_ns + machine.barrier_thread_ns * threads
+    lone, shared = machine.start_ns, machine.start_ns
     came_from: list[tuple[bool, bool]] = []  # whether the call before is alone, for each way
     for work, must_wait in zip(work_ns, waits, strict=True):
         wait = barrier if must_wait else 0.0
         came_from.append((lone <= shared + wait, lone + barrier <= shared + wait))
         lone, shared = (
-            min(lone, shared + wait) + CALL_NS + work,
-            min(lone + barrier, shared + wait) + CALL_NS + work / threads,
+            min(lone, shared + wait) + machine.call_ns + work,
+            min(lone + barrier, shared + wait) + machine.call_ns + work / threads,
         )
     alone, is_alone = [], lone <= shared
     for if_alone, if_shared in reversed(came_from):

@@ -100,7 +100,7 @@ class CpuBackend(Backend):
                 {"target": self.target},
                 needed="kernels of recurrent layers read their weights in panels",
             ),
-            Step(split_attention.__name__, {"threads": self.threads}),
+            Step(split_attention.__name__, {"target": self.target, "threads": self.threads}),
             Step(multiply_by_reciprocals.__name__, {"target": self.target}),
             "sink_transposes",  # transposes that pack a computed operand become one
             "sink_reshapes",  # those of kernels with fewer dimensions move behind what is fused

@@ -20,29 +20,6 @@ from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
 
 FLOATS = frozenset({ElementKind.FLOAT32, ElementKind.FLOAT64})
-MOST_OF_VECTOR = 0.5
-"""The part of a vector that the columns fill at most. On a Zen 4 core, 4,000 rows of 1,024
-times eight columns take 0.70 of the time turned over with 16 lanes, and 1.24 with 8."""
-
-MOST_COLUMNS = 32
-"""The most columns if the matrix was transposed for the product, which then reads it as it was. On
-a Zen 3 core, 256 rows of 4,096 times 8 columns take 0.5 of the time turned over, times 32 columns
-0.8; beyond, less is gained: 2,000 rows of 300 times 48 columns take 0.9."""
-
-TRANSPOSED_CYCLES = 0.2
-"""What it takes to transpose such a matrix, of each byte. It is 0.3 where the matrix comes from the
-last-level cache, and less where a nearer cache holds it."""
-
-TURNING_CYCLES = 1.0
-"""Of each result that is brought to its place again, if there are several columns."""
-
-LEAST_CYCLES = 4000
-"""What each thread saves at least: about the time of one more kernel and of waiting for the other
-threads at its end, as a bias is added by itself then."""
-
-LEAST_PART, LEAST_PART_ACROSS = 0.35, 0.2
-"""The part of the time that is saved at least; the second for a matrix that was transposed. Behind
-the product, whatever is added to the result may have to be transposed as well."""
 
 
 @register_pass
@@ -76,13 +53,15 @@ def columns_to_rows(
         rows = prod(outer[len(batch) :])
         shape = MatMulShape(prod(batch), rows, inner, node.type.shape[-1])
         turned = _already_turned(input, len(batch))
+        machine = chosen.machine
         if turned is None:
-            part, (before, after) = LEAST_PART, _cycles_along_rows(shape, node.type.kind, chosen)
+            before, after = _cycles_along_rows(shape, node.type.kind, chosen)
+            part = machine.narrow_min_gain
         else:
             saved = input.type.size_bytes if rewriter.use_count(input) == 1 else 0
             before, after = _cycles_across_rows(shape, node.type.kind, chosen, saved)
-            part = LEAST_PART_ACROSS
-        if before - after < max(LEAST_CYCLES * threads, part * before):
+            part = machine.narrow_min_gain_transposed
+        if before - after < max(machine.narrow_min_cycles * threads, part * before):
             return None
         if turned is None:
             turned = _turned(rewriter.emit(Reshape(input, (*batch, rows, inner))), rewriter)
@@ -124,11 +103,12 @@ def _cycles_along_rows(
     shape: MatMulShape, kind: ElementKind, target: Target
 ) -> tuple[float, float]:
     """Estimate a product of *shape* as it is and turned over: alike if it cannot be."""
-    if _is_empty(shape) or shape.depth > MOST_OF_VECTOR * lanes_of(kind, target):
+    most = target.machine.narrow_part_of_vector * lanes_of(kind, target)
+    if _is_empty(shape) or shape.depth > most:
         return 0.0, 0.0
     over = MatMulShape(shape.batch, shape.depth, shape.inner, shape.rows)
     before = product_candidates(shape, kind, target)[0].cycles
-    return before, row_product_cycles(over, kind, target) + _turning_cycles(shape)
+    return before, row_product_cycles(over, kind, target) + _turning_cycles(shape, target)
 
 
 def _cycles_across_rows(
@@ -138,20 +118,24 @@ def _cycles_across_rows(
 
     Turned over, it needs no transposition, which saves a copy of *saved_bytes*.
     """
-    if _is_empty(shape) or shape.depth > MOST_COLUMNS:
+    if _is_empty(shape) or shape.depth > target.machine.narrow_columns:
         return 0.0, 0.0
     over = MatMulShape(shape.batch, shape.depth, shape.inner, shape.rows)
     before, after = (product_candidates(each, kind, target)[0].cycles for each in (shape, over))
-    return before + TRANSPOSED_CYCLES * saved_bytes, after + _turning_cycles(shape)
+    return (
+        before + target.machine.narrow_transposed_byte_cycles * saved_bytes,
+        after + _turning_cycles(shape, target),
+    )
 
 
 def _is_empty(shape: MatMulShape) -> bool:
     return 0 in (shape.batch, shape.rows, shape.inner, shape.depth)
 
 
-def _turning_cycles(shape: MatMulShape) -> float:
+def _turning_cycles(shape: MatMulShape, target: Target) -> float:
     """Estimate the transposition of the results."""
-    return TURNING_CYCLES * shape.batch * shape.rows * shape.depth * (shape.depth > 1)
+    results = shape.batch * shape.rows * shape.depth
+    return target.machine.narrow_result_cycles * results if shape.depth > 1 else 0.0
 
 
 def _rows(node: Product, rewriter: Rewriter) -> Value:

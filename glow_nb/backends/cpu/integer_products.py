@@ -33,29 +33,24 @@ from glow_nb.kernels.products.dot_form import INT8, UINT8, DotForm, best_factors
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
 
-FEWEST_ROWS = 8
-"""Left rows for which it pays to lay out a right matrix that comes at run time: that takes about
-0.25 cycles a byte, and a row saves 0.03 to 0.04 of them. For 128 rows of 12 matrices of 64 x 128
-bytes the product with it is 2.3 (pairs) to 4.4 times (fours) as fast on one Zen 5 core."""
-
 
 def factor_kinds(node: Product, target: Target) -> tuple[ElementKind, DotForm]:
     """Return the kind that the left elements of *node* are multiplied as, and in which form."""
     left, right = (factor.type.kind for factor in node.factors)
-    factors = best_factors(left, right, target) if _pays_to_group(node) else 1
+    factors = best_factors(left, right, target) if _pays_to_group(node, target) else 1
     if left is INT8 and factors > 1 and has_known_sums(node):
         unsigned = best_factors(UINT8, right, target)
         left, factors = (UINT8, unsigned) if unsigned > factors else (left, factors)
     return (node.type.kind if factors == 1 else left), dot_form(left, right, factors, target)
 
 
-def _pays_to_group(node: Product) -> bool:
+def _pays_to_group(node: Product, target: Target) -> bool:
     """Return whether what *node* saves is more than to lay its weights out takes, if a run does."""
     left, right = node.factors
     if isinstance(node, Convolution) or isinstance(right, Constant):
         return True
     outer = left.type.shape[:-1] if right.type.rank == 2 else left.type.shape[-2:-1]
-    return prod(outer) >= FEWEST_ROWS
+    return prod(outer) >= target.machine.integer_min_rows
 
 
 def has_known_sums(node: Product) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from glow_nb.codegen.sharing import CALL_NS, MULTIPLY_ADD_NS, estimate_ns
+from glow_nb.codegen.sharing import estimate_ns
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
@@ -51,11 +51,12 @@ Convolving = PackedConvolution | WinogradConvolution
 
 def estimated_ns(instruction: Instruction, target: Target) -> float:
     """Return about how long one thread of *target* takes for *instruction*, in nanoseconds."""
+    machine = target.machine
     cost = instruction_cost(instruction)
     parts = instruction.body if isinstance(instruction, StackInst) else (instruction,)
     nodes = [part.as_node() for part in parts if isinstance(part, NodeInstruction)]
     product_ns = 0.0
-    cycle_ns = target.machine.fma_per_cycle * MULTIPLY_ADD_NS  # both estimates mean one processor
+    cycle_ns = machine.fma_per_cycle * machine.multiply_add_ns  # both estimates mean one processor
     for node in nodes:
         cycles = _product_cycles(node, target)
         if cycles is not None:  # the weights are counted in it
@@ -65,7 +66,7 @@ def estimated_ns(instruction: Instruction, target: Target) -> float:
             cost = replace(cost, executed=left, constant_bytes=0)
     is_scalar = traits_of(instruction, CPU_KERNELS.traits).is_scalar
     lanes, passes = (1, 1) if is_scalar else (target.lanes, target.passes)
-    return CALL_NS + product_ns + estimate_ns(cost, lanes, passes)
+    return machine.call_ns + product_ns + estimate_ns(cost, target.machine, lanes, passes)
 
 
 def _product_cycles(node: Node, target: Target) -> float | None:
@@ -82,7 +83,7 @@ def _product_cycles(node: Node, target: Target) -> float | None:
             return cycles * node.filter.type.shape[0] / fewest
         case ChannelWiseConvolution():
             plan = node.plan or plan_channel_wise(node, target)
-            return channel_wise_cycles(ChannelWisePlan.of(node, plan, target))
+            return channel_wise_cycles(ChannelWisePlan.of(node, plan, target), target)
         case WinogradConvolution(block=block, tile=tile):
             kind, filter_kind = node.input.type.kind, node.filter.type.kind
             nest = WinogradNest(_shape_of(node), tile, kind, block, taps_kind=filter_kind)

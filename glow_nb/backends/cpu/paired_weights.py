@@ -31,11 +31,6 @@ MOST_STEPS = 1.12
 some 15 % of the time of two steps of pairs of 16 bits: with more steps little of that is left, and
 the weights take more memory."""
 
-FEWEST_ROWS = 24
-"""Left rows for which it pays: fewer wait for the weights, which take more memory so. On one Zen 3
-core, 4 to 16 rows take 1.01 to 1.05 times as long with 8 MB of weights, 24 to 196 rows 0.87 to
-0.95."""
-
 LARGEST_RANK = 5
 """Of an input with three spatial dimensions."""
 
@@ -50,7 +45,7 @@ def may_pair(node: Product, target: Target) -> bool:
         return False
     if not has_known_sums(node) or (isinstance(node, Convolution) and node.group > 1):
         return False
-    has_many_rows = prod(node.type.shape[:-1]) >= FEWEST_ROWS
+    has_many_rows = prod(node.type.shape[:-1]) >= target.machine.paired_min_rows
     return has_many_rows and right.type.size > 0 and pays_to_pair(target)
 
 

@@ -93,7 +93,9 @@ def _sharing(
         return Sharing(1, (True,) * len(calls))
     work_ns = [_shareable_ns(instruction, target) for instruction in work]
     hazards = plan_hazards(calls, [False] * len(calls))
-    return plan_sharing(work_ns, [hazard is not None for hazard in hazards], threads)
+    return plan_sharing(
+        work_ns, [hazard is not None for hazard in hazards], threads, target.machine
+    )
 
 
 def used_weights(program: Program) -> list[Weight]:
@@ -119,7 +121,7 @@ def _shareable_ns(instruction: Instruction, target: Target) -> float:
     if traits.is_serial:
         return 0.0
     lanes, passes = (1, 1) if traits.is_scalar else (target.lanes, target.passes)
-    return estimate_ns(instruction_cost(instruction), lanes, passes)
+    return estimate_ns(instruction_cost(instruction), target.machine, lanes, passes)
 
 
 def _report(use: Use, call: Call, threads: int) -> KernelReport:

@@ -26,9 +26,6 @@ from glow_nb.kernels.products.filter_gradient_plan import (
 from glow_nb.kernels.target import Target
 from glow_nb.thread_grid import largest_share
 
-PART_CYCLES = 0.2
-"""Of each byte of a part: writing it, and adding it to the others."""
-
 
 @register_pass
 def select_gradient_kernels(
@@ -159,7 +156,11 @@ def parts_of(
 
     def estimate(parts: int) -> float:
         unit_part, panel_part = largest_share(parts * units, panels, threads, panels_first=False)
-        extra = PART_CYCLES * parts * node.type.size_bytes if parts > 1 else 0.0
+        extra = (
+            target.machine.gradient_part_byte_cycles * parts * node.type.size_bytes
+            if parts > 1
+            else 0.0
+        )
         return unit_part * panel_part * cycles + extra / threads
 
     return min({1, max(1, min(threads, nest.lines))}, key=estimate)

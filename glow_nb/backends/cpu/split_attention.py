@@ -9,13 +9,8 @@ from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.kernels.operators import AttentionParts, MergeAttentionParts
 from glow_nb.kernels.operators.attention import KINDS
+from glow_nb.kernels.target import Target
 from glow_nb.schema import attributes_of
-
-MOST_ROWS = 16
-"""Rows of one head of keys that are one tile or two: more are shared by threads themselves."""
-
-FEWEST_KEYS = 512
-"""Keys of a part at least: fewer are read in less time than it takes to put parts together."""
 
 WORTH = 0.9
 """Parts, and more of them, are made if the busiest thread then has less than this share of what it
@@ -26,8 +21,12 @@ STEP = 64
 
 
 @register_pass
-def split_attention(function: Function, *, threads: int = 1) -> Function:
+def split_attention(
+    function: Function, *, target: Target | None = None, threads: int = 1
+) -> Function:
     """Cut the keys of few queries into parts, where *threads* do not share the heads well.
+
+    It is done for *target*, by default this machine.
 
     ::
 
@@ -36,11 +35,12 @@ def split_attention(function: Function, *, threads: int = 1) -> Function:
         %parts = attention_parts(%q, %k, %v) {..., part_keys = 2048}      // for two threads
         %y = merge_attention_parts(%parts)
     """
+    chosen = target or Target.host()
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         if type(node) is not Attention or node.type.kind not in KINDS:
             return None
-        part_keys = part_keys_of(node, threads)
+        part_keys = part_keys_of(node, chosen, threads)
         if part_keys is None:
             return None
         operands = (node.query, node.key, node.value, node.mask)
@@ -55,18 +55,18 @@ def split_attention(function: Function, *, threads: int = 1) -> Function:
     return rewrite(function, rule)
 
 
-def part_keys_of(node: Attention, threads: int) -> int | None:
+def part_keys_of(node: Attention, target: Target, threads: int) -> int | None:
     """Return how many keys a part should have, None if the node should stay as it is."""
     batch, heads, queries, _ = by_heads(node.query.type.shape, node.query_layout)
     _, groups, keys, _ = by_heads(node.key.type.shape, node.key_layout)
     units = batch * groups
-    if not units or queries * (heads // groups) > MOST_ROWS:
+    if not units or queries * (heads // groups) > target.machine.attention_max_parted_rows:
         return None
 
     def largest_share(parts: int) -> float:
         return -(-units * parts // threads) / parts
 
-    counts = range(1, max(1, min(threads, keys // FEWEST_KEYS)) + 1)
+    counts = range(1, max(1, min(threads, keys // target.machine.attention_min_part_keys)) + 1)
     least = min(map(largest_share, counts))
     if least > WORTH * largest_share(1):
         return None

@@ -15,11 +15,6 @@ from glow_nb.kernels.attention.shape import AttentionShape
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.source import SourceWriter
 
-AHEAD_TOKENS = 16
-"""How many tokens ahead a piece is asked for. With it, attention over 1,500 tokens in 8 heads of 64
-takes 0.990 to 0.996 of the time on one Zen 4 core, over 512 tokens in 16 heads 0.989 to 0.993, over
-128 and less 1.003 to 1.005; with 8 and 32 tokens it takes as long as with 16."""
-
 
 @dataclass(frozen=True)
 class Packing:
@@ -42,7 +37,7 @@ class Packing:
     def write_fetch(
         self, out: SourceWriter, pointer: str, at: str, token: int, columns: int, tokens: int = 1
     ) -> None:
-        """Ask for *tokens* pieces of *columns* elements, of :data:`AHEAD_TOKENS` tokens later.
+        """Ask for *tokens* pieces of *columns* elements, of as many tokens later as the plan says.
 
         Nothing is written for pieces that follow one another in memory.
 
@@ -55,7 +50,10 @@ class Packing:
             tokens: How many tokens are read together.
         """
         line = CACHE_LINE_BYTES // self.shape.kind.size_bytes
-        lines, ahead = -(-columns // line), plus(at, AHEAD_TOKENS * token)
+        lines, ahead = (
+            -(-columns // line),
+            plus(at, self.plan.prefetch_tokens * token),
+        )
         if token <= columns:
             return
         if tokens == 1:

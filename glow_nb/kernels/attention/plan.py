@@ -22,30 +22,8 @@ from glow_nb.kernels.products.caches import level_2_bytes
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.vectors import LANE_BYTES, native_lanes
 
-LOAD_CYCLES = 0.04
-"""What a load costs beside its place in the pipeline: among tiles with as many accumulators, those
-with the fewest loads are the fastest."""
-
-LEVEL_1_SHARE = 0.5
-"""The part of the first-level cache that the scores of few rows may fill: their keys and values are
-streams from memory, and the longer these are, the better."""
-
 MOST_CHAINED_KEYS = 512
 """Keys whose values are summed up one after the other at most: their rounding errors add up."""
-
-CHUNK_ROWS = 48
-"""Rows that share each panel which is brought into the first-level cache, at least."""
-
-SOFTMAX_ROWS = (4, 5, 3, 2)
-"""Rows whose exponentials may be computed together, the best number first: what one waits for fills
-the time of the others."""
-
-BLOCK_ROWS = 2048
-"""Rows that share a packed block of keys, at most: packing costs as much as 8 to 40 rows, by the
-cache that keys come from. Less, if what waits of them fills its part of the last-level cache."""
-
-FEWEST_PACKED = 4
-"""From so many rows on keys are transposed: less, and dot products along the depth cost less."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +44,7 @@ class AttentionPlan:
         depth: Elements of a query.
         width: Elements of a value, with what fills up the last tile.
         element_bytes: Size of what is computed with.
+        prefetch_tokens: How many tokens ahead keys and values are prefetched.
     """
 
     lanes: int
@@ -81,6 +60,7 @@ class AttentionPlan:
     depth: int
     width: int
     element_bytes: int
+    prefetch_tokens: int
 
     @property
     def panel_keys(self) -> int:
@@ -137,13 +117,13 @@ def plan_attention(shape: AttentionShape, target: Target) -> AttentionPlan:
     """Cut up *shape*, which has no empty axis but maybe that of the depth, for *target*."""
     machine = target.machine
     kind, lanes = shape.computed, native_lanes(target, shape.computed)
-    packs_keys = shape.rows >= FEWEST_PACKED
+    packs_keys = shape.rows >= target.machine.attention_min_packed_rows
     rows, score_vectors, sum_vectors = _tiles(shape, target, packs_keys=packs_keys)
     width = _rounded_up(shape.width, sum_vectors * lanes)
-    chunk_rows = _rounded_up(min(CHUNK_ROWS, shape.rows), rows)
+    chunk_rows = _rounded_up(min(target.machine.attention_chunk_rows, shape.rows), rows)
     row_bytes = kind.size_bytes * (shape.depth + width + 2 * lanes)
     waiting = int(machine.l3_share * machine.l3_bytes) // row_bytes
-    most_chunks = max(1, min(BLOCK_ROWS, waiting) // chunk_rows)
+    most_chunks = max(1, min(target.machine.attention_block_rows, waiting) // chunk_rows)
     chunks = -(-shape.rows // chunk_rows)
     chunks = -(-chunks // -(-chunks // most_chunks))
     is_whole = shape.kind is kind and shape.width == width
@@ -152,7 +132,9 @@ def plan_attention(shape: AttentionShape, target: Target) -> AttentionPlan:
         elements = level_2_bytes(target) // kind.size_bytes
         most = min(MOST_CHAINED_KEYS, elements // (shape.depth + width + chunk_rows))
     else:
-        most = int(machine.l1_bytes * LEVEL_1_SHARE) // kind.size_bytes // chunk_rows
+        most = (
+            int(machine.l1_bytes * target.machine.l1_scores_share) // kind.size_bytes // chunk_rows
+        )
     panel = score_vectors * lanes
     blocks = -(-shape.part_keys // max(panel, most // panel * panel))
     return AttentionPlan(
@@ -160,7 +142,7 @@ def plan_attention(shape: AttentionShape, target: Target) -> AttentionPlan:
         rows=rows,
         score_vectors=score_vectors,
         sum_vectors=sum_vectors,
-        softmax_rows=next((n for n in SOFTMAX_ROWS if chunk_rows % n == 0), 1),
+        softmax_rows=next((n for n in target.machine.softmax_rows if chunk_rows % n == 0), 1),
         chunk_rows=chunk_rows,
         block_rows=chunks * chunk_rows,
         block_keys=_rounded_up(-(-shape.part_keys // blocks), panel),
@@ -169,6 +151,7 @@ def plan_attention(shape: AttentionShape, target: Target) -> AttentionPlan:
         depth=shape.depth,
         width=width,
         element_bytes=kind.size_bytes,
+        prefetch_tokens=target.machine.attention_prefetch_tokens,
     )
 
 
@@ -181,7 +164,7 @@ def _tiles(shape: AttentionShape, target: Target, *, packs_keys: bool) -> tuple[
     def cycles(rows: int, vectors: int, needed: int, steps: int) -> float:
         panel_bytes = vectors * vector_bytes * steps
         step = step_cycles(rows, vectors, panel_bytes, target)
-        loads = LOAD_CYCLES * target.passes * (rows + vectors)
+        loads = target.machine.tile_load_cycles * target.passes * (rows + vectors)
         return -(-needed // vectors) * (step + loads) * steps
 
     def cost(tile: tuple[int, int, int]) -> float:

@@ -30,26 +30,6 @@ PAD_BYTES = 64
 """Gap between the matrices of scratch, so that the elements of one tile, which are written
 together, do not all fall into the same set of the cache."""
 
-STREAM_CYCLES = 0.02
-"""Of each byte that comes again from the last-level cache in order, ahead of use: of the filter,
-and of factors. Where 0.052 was assumed of filters, picks of 11 layers of 40 x 40 to 80 x 80 took
-1.05 times as long on a Zen 3 core."""
-
-WEIGHTS_SHARE = 0.5
-"""Part of the second-level cache for the weights that a kernel transforms at a time. Other kernels
-need it for the weights that come from memory; of integers, taps come, which are far smaller."""
-
-NEAR_SHARE = 1.5
-"""The weights that are transformed at a time take at most so many times the first-level cache, if
-the sums of a block take no more either. Then most weights are multiplied before they leave that
-cache, and it takes little time to add to the sums of the inner block before. On one Zen 3 core a
-convolution of bytes over 7 x 7 x 512 then takes 0.88 of the time, one over 14 x 14 x 256 takes
-0.98; over 28 x 28 x 128, where sums take more, it would be 1.1."""
-
-TAPS_CYCLES = 0.08
-"""Of each byte of transformed weights that a kernel makes. A Zen 3 core takes 87 to 95 cycles for
-the 36 vectors of 32 bytes that a vector of filters becomes."""
-
 
 class BilinearNest(Protocol):
     """What a bilinear algorithm computes."""
@@ -217,6 +197,7 @@ class BilinearPlan:
 
 def plan_bilinear(nest: BilinearNest, target: Target, block_tiles: int = 0) -> BilinearPlan:
     """Cut up *nest* for *target*, in blocks of at most *block_tiles*, by default what fits."""
+    machine = target.machine
     shape, kinds = nest.shape, nest.kinds_with(nest.form(target))
     lanes, factors = lanes_of(kinds.total, target), kinds.factors
     columns = Columns(shape.depth_per_group, nest.block, lanes)
@@ -232,8 +213,7 @@ def plan_bilinear(nest: BilinearNest, target: Target, block_tiles: int = 0) -> B
         dot=groups,
         block_units=cut.tiles,
         panels_first=filter_elements > nest.input_elements,
-        fetches_pixels=_touched_bytes(nest, kinds)
-        > target.machine.l3_share * target.machine.l3_bytes,
+        fetches_pixels=_touched_bytes(nest, kinds) > machine.l3_share * machine.l3_bytes,
     )
     plan = _in_blocks(plan, block_tiles) if block_tiles else _in_best_blocks(nest, plan, target)
     parts = max(1, -(-groups // _longest_dot(nest, plan, target)))
@@ -250,12 +230,16 @@ def _most_rows(nest: BilinearNest, columns: Columns, target: Target) -> int:
 
 def _longest_dot(nest: BilinearNest, plan: BilinearPlan, target: Target) -> int:
     """Return the most groups of channels of an inner block of the sums."""
+    machine = target.machine
     kinds = plan.kinds
     row_bytes = nest.shape.kernel[0] * nest.block * kinds.factors * kinds.right.size_bytes
     longest = longest_dot(row_bytes, target, is_exact=not kinds.total.is_float)
     if not nest.takes_taps:
         return longest
-    near, far = NEAR_SHARE * target.machine.l1_bytes, WEIGHTS_SHARE * target.machine.l2_bytes
+    near, far = (
+        machine.winograd_weights_l1_share * machine.l1_bytes,
+        machine.winograd_weights_l2_share * machine.l2_bytes,
+    )
     sums_bytes = plan.block_tiles * nest.sums * nest.block * kinds.total.size_bytes
     made_bytes = int(near if sums_bytes <= near else far)
     return min(longest, max(1, made_bytes // (nest.transformed_at_once * row_bytes)))
@@ -280,8 +264,8 @@ def _in_best_blocks(nest: BilinearNest, plan: BilinearPlan, target: Target) -> B
 
     def cycles(plan: BilinearPlan) -> float:
         blocks = -(-plan.cut.tiles // max(1, plan.block_units))
-        again = again_cycles(nest, plan) + _factor_cycles(nest, plan, target)
-        return again + blocks * taps_cycles(nest, plan)
+        again = again_cycles(nest, plan, target) + _factor_cycles(nest, plan, target)
+        return again + blocks * taps_cycles(nest, plan, target)
 
     return min(plans, key=cycles)
 
@@ -303,13 +287,13 @@ def block_bytes(nest: BilinearNest, kinds: ProductKinds, tiles: int) -> int:
     return tiles * (factors + nest.sums * nest.block * kinds.total.size_bytes)
 
 
-def again_cycles(nest: BilinearNest, plan: BilinearPlan) -> float:
+def again_cycles(nest: BilinearNest, plan: BilinearPlan, target: Target) -> float:
     """Estimate the cycles in which the filter comes again, for each block but the first.
 
     We suppose that the last-level cache has kept it; of a larger filter, most.
     """
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
-    return (blocks - 1) * nest.filter_bytes * STREAM_CYCLES
+    return (blocks - 1) * nest.filter_bytes * target.machine.l3_stream_byte_cycles
 
 
 def _factor_cycles(nest: BilinearNest, plan: BilinearPlan, target: Target) -> float:
@@ -324,12 +308,16 @@ def _factor_cycles(nest: BilinearNest, plan: BilinearPlan, target: Target) -> fl
         return 0.0
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
     factors = plan.block_tiles * tile_bytes * nest.shape.channels_per_group
-    return blocks * nest.panels * factors * STREAM_CYCLES
+    return blocks * nest.panels * factors * target.machine.l3_stream_byte_cycles
 
 
-def taps_cycles(nest: BilinearNest, plan: BilinearPlan) -> float:
+def taps_cycles(nest: BilinearNest, plan: BilinearPlan, target: Target) -> float:
     """Estimate the cycles in which a kernel transforms the weights of one block, if it does."""
-    return TAPS_CYCLES * nest.weights * plan.kinds.right.size_bytes if nest.takes_taps else 0.0
+    return (
+        target.machine.winograd_taps_byte_cycles * nest.weights * plan.kinds.right.size_bytes
+        if nest.takes_taps
+        else 0.0
+    )
 
 
 @dataclass(frozen=True)

@@ -83,13 +83,6 @@ class Bilinear:
         "bytes or more.",
         UNRECORDED,
     )
-    winograd_prefetch_bytes: int = fact(
-        128,
-        "bytes",
-        "How far ahead factors are prefetched, which are written in more streams than processors "
-        "look ahead for.",
-        UNRECORDED,
-    )
     strassen_input_cycles: float = fact(
         6.6, "cycles a vector", "Sums of a vector of the left matrix, for each level.", _STRASSEN
     )

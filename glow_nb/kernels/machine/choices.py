@@ -100,12 +100,6 @@ class Choices:
         "Zen 3: 4 to 16 rows take 1.01 to 1.05 times as long with 8 MB of weights, 24 to 196 rows "
         "0.87 to 0.95.",
     )
-    paired_max_steps: float = fact(
-        1.12,
-        "",
-        "Steps of a product of pairs over those if any two weights could be a pair, at most.",
-        "Zen 3: a step saves some 15 % of two steps of pairs of 16 bits.",
-    )
     gradient_part_byte_cycles: float = fact(
         0.2,
         "cycles a byte",

@@ -77,19 +77,6 @@ class Streams:
         "Multiply-adds of a sweep over those of whole sums: sums wait after 8 products, or 16.",
         UNRECORDED,
     )
-    panel_prefetch_lines: int = fact(
-        16,
-        "lines",
-        "Lines of weights that a tile prefetches at a time, between pieces of its dot.",
-        "Zen 3: with 8 or 32, products of 12 to 128 rows take 1.02 and 1.03 times as long. Some "
-        "twenty lines are fetched at the same time.",
-    )
-    winograd_prefetch_lines: int = fact(
-        32,
-        "lines",
-        "Lines of taps that are prefetched for an element of a tile: more would hold a core up.",
-        UNRECORDED,
-    )
     transposed_lines: int = fact(
         32,
         "lines",
@@ -155,12 +142,6 @@ class Streams:
         8,
         "lanes",
         "A tile of a transpose has no fewer columns for what it would lose from the cache.",
-        UNRECORDED,
-    )
-    zipped_rows: tuple[tuple[int, int], ...] = fact(
-        ((1, 8), (2, 4), (4, 3), (8, 2)),
-        "rows",
-        "Bytes of an element, and how many rows or columns of such elements are zipped at most.",
         UNRECORDED,
     )
     reduced_vectors: tuple[int, ...] = fact(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.operators.channel_wise import (
     ChannelWiseConvolution,
     ChannelWiseConvolutionInst,
@@ -18,9 +19,6 @@ from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
 from glow_nb.plan import Plan
 from glow_nb.types import ElementKind
-
-LINE_BYTES = 64
-"""Bytes of a line of the cache, of which at least one is copied of a pixel, if it has so many."""
 
 
 def suits_steps(shape: ConvolutionShape, left: ElementKind, factors: int, target: Target) -> bool:
@@ -75,7 +73,7 @@ def _channels(loops: ChannelWisePlan, cache_bytes: int) -> int:
     depth, whole = loops.shape.depth, max(loops.vectors * loops.lanes, loops.copied)
     one = loops.ring * loops.steps * loops.groups.parts * loops.group_bytes
     fitting = cache_bytes // max(1, one)
-    wanted = max(fitting, LINE_BYTES // loops.kinds.left.size_bytes)
+    wanted = max(fitting, CACHE_LINE_BYTES // loops.kinds.left.size_bytes)
     return -(-min(wanted, depth) // whole) * whole
 
 

@@ -16,11 +16,6 @@ from glow_nb.kernels.products.dot_form import DotForm
 from glow_nb.kernels.products.reduction import Reduction, SumLoop
 from glow_nb.kernels.target import Target
 
-MOST_VECTORS = 4
-"""Vectors of a panel. So many sums hide the latency of an addition beside the operations that
-decode. Where floats are written first, wider panels leave fewer rows for a tile: with 128 rows of
-4096 x 4096, panels of six vectors took 1.05 of the time of four."""
-
 DECODING_REGISTERS = 2
 """Registers that decoding takes beside the loaded words, for a number on its way."""
 
@@ -95,8 +90,8 @@ def decoding_form(vectors: int) -> DotForm:
 def columns_of_panel(rows: int, inner: int, depth: int, target: Target) -> int:
     """Return the columns of a panel of ``[inner, depth]`` codes for so many left *rows*."""
     widths = rank_blocks(depth, target, pixels=rows, steps=inner, fetched=inner)
-    most = max(width for width in widths if width <= MOST_VECTORS * target.lanes)
-    for vectors in (most // target.lanes, MOST_VECTORS // 2):
+    most = max(width for width in widths if width <= target.machine.decoding_vectors * target.lanes)
+    for vectors in (most // target.lanes, target.machine.decoding_vectors // 2):
         if in_registers(rows, vectors, target):
             return min(most, vectors * target.lanes)
     return next(width for width in widths if width <= most)

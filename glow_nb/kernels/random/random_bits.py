@@ -46,7 +46,7 @@ def _walk(instruction: RandomBitsInst, target: Target, fusion: Fusion) -> Walk:
 
     tensors = fusion.tensors(strides_of) | {_ELEMENT: contiguous_strides(shape)}
     code = epilogue.trial() if epilogue else VectorCode(1)
-    vectors = vectors_at_once(code, target.vector_registers)
+    vectors = vectors_at_once(code, target)
     lanes = vectors * native_lanes(target, instruction.dest.type.kind)
     return Walk.over(shape, (), tensors, lanes)
 

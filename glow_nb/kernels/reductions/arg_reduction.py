@@ -12,7 +12,7 @@ from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.lines import Lines
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.vectors import UNROLL, computed_kind, floor_power_of_two, native_lanes
+from glow_nb.kernels.writing.vectors import computed_kind, floor_power_of_two, native_lanes
 from glow_nb.llir.instructions.reduction import ArgMaxInst, ArgMinInst
 from glow_nb.types import ElementKind
 
@@ -55,7 +55,7 @@ class _Search:
     def of(cls, instruction: ArgMaxInst | ArgMinInst, lines: Lines, target: Target) -> _Search:
         kind = computed_kind(instruction.input.type.kind)
         place = INT64 if kind.size_bytes == INT64.size_bytes or lines.count >= 2**31 else INT32
-        widest = UNROLL * native_lanes(target, kind, place)
+        widest = target.machine.unroll_vectors * native_lanes(target, kind, place)
         along = floor_power_of_two(lines.count)
         lanes = min(widest, along) if lines.inner == 1 else lines.lanes(widest)
         is_max = isinstance(instruction, ArgMaxInst)

@@ -6,7 +6,7 @@ from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.lines import Lines
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.vectors import UNROLL, native_lanes
+from glow_nb.kernels.writing.vectors import native_lanes
 from glow_nb.llir.instructions.reduction import CumSumInst
 from glow_nb.types import ElementKind
 
@@ -28,7 +28,7 @@ def _write(out: SourceWriter, instruction: CumSumInst, target: Target) -> None:
     type = instruction.input.type
     lines = Lines.along(type.shape, instruction.axis)
     total = ElementKind.FLOAT64 if type.kind.is_float else type.kind
-    lanes = lines.lanes(UNROLL * native_lanes(target, total))
+    lanes = lines.lanes(target.machine.unroll_vectors * native_lanes(target, total))
     store = f"store(dest, {lines.element('to', 'k')}, convert_{type.kind.value}(total))"
     last = lines.count - 1
     steps = f"range({last}, -1, -1)" if instruction.reverse else f"range({lines.count})"

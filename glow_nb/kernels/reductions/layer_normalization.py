@@ -12,7 +12,7 @@ from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.loops import broadcast_strides
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.vectors import UNROLL, Site, computed_kind, native_lanes
+from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
 from glow_nb.kernels.writing.walks import Walk
 from glow_nb.llir.instructions.normalization import LayerNormalizationInst
 from glow_nb.llir.traits import FUSES_BOTH
@@ -34,7 +34,7 @@ def layer_normalization_source(
             (0,) * axis + buffer.strides if buffer in weights else broadcast_strides(buffer, shape)
         )
     )
-    lanes = UNROLL * native_lanes(target, computed_kind(kind))
+    lanes = target.machine.unroll_vectors * native_lanes(target, computed_kind(kind))
     walk = Walk.over(shape, range(axis, len(shape)), tensors, lanes)
     body = _LayerNormalization(
         fusion, walk, Rows.of(fusion, walk, target), kind, prod(shape[axis:]), instruction

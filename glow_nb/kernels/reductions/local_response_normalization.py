@@ -31,13 +31,6 @@ from glow_nb.types import ElementKind
 MOST_UNROLLED = 16
 """Neighbours whose sum is written out rather than looped over."""
 
-TOGETHER = 2048
-"""Squares that are stored before any is read: a processor waits where it reads, not in whole
-stores, what it has just stored."""
-
-UNROLL_LOGARITHM = 4
-"""Vectors at a time where a power is a long chain of dependent steps."""
-
 _ROOTS = {
     0.25: "sqrt(sqrt(base))",
     0.5: "sqrt(base)",
@@ -77,6 +70,7 @@ class _LocalResponse:
         stored: Kind of the elements in memory.
         kind: Kind that they are computed in.
         lanes: Channels of a vector.
+        together: Squares that stand in scratch together at most.
     """
 
     instruction: LocalResponseNormalizationInst
@@ -84,15 +78,17 @@ class _LocalResponse:
     stored: ElementKind
     kind: ElementKind
     lanes: int
+    together: int
 
     @classmethod
     def of(cls, instruction: LocalResponseNormalizationInst, target: Target) -> _LocalResponse:
         type = instruction.input.type
         channels, kind = type.shape[-1], computed_kind(type.kind)
         is_long = instruction.beta not in _ROOTS or instruction.beta in _INVERSES
-        unroll = UNROLL_LOGARITHM if is_long else 1
+        unroll = target.machine.unroll_vectors if is_long else 1
         lanes = min(unroll * native_lanes(target, kind), ceil_power_of_two(channels))
-        return cls(instruction, channels, type.kind, kind, lanes)
+        together = target.machine.stored_before_read
+        return cls(instruction, channels, type.kind, kind, lanes, together)
 
     @property
     def before(self) -> int:
@@ -107,7 +103,7 @@ class _LocalResponse:
     @property
     def pixels(self) -> int:
         """Pixels whose squares stand in scratch together."""
-        return max(1, TOGETHER // self.squares)
+        return max(1, self.together // self.squares)
 
     def write(self, out: SourceWriter, pixels: int) -> None:
         """Write the loop over *pixels*, for the share of one thread."""

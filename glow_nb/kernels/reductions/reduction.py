@@ -12,7 +12,7 @@ from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.loops import broadcast_strides
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.vectors import UNROLL, Site, computed_kind, native_lanes
+from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
 from glow_nb.kernels.writing.walks import Walk, strides_of
 from glow_nb.llir.instructions.reduction import (
     ReduceMaxInst,
@@ -24,12 +24,6 @@ from glow_nb.llir.instructions.reduction import (
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.traits import FUSES_BOTH
 from glow_nb.types import ElementKind
-
-UNROLL_ACROSS = (16, 8)
-"""Vectors of totals at a time across rows: of each row a longer piece is read than along one, which
-memory is faster at: the longest one that leaves LEAST_PIECES for threads to share, or the last. On
-a Zen 4 core, the largest of 1,024 rows of 1,024 in a network takes 109 to 126 us with 16 vectors,
-and 130 to 361 us with 8."""
 
 LEAST_PIECES = 4
 
@@ -62,11 +56,13 @@ def reduction_source(
     tensors = fusion.tensors(
         lambda b: broadcast_strides(b, shape), lambda b: strides_of(b, shape, axes)
     )
-    lanes = UNROLL * native_lanes(target, wide)
+    lanes = target.machine.unroll_vectors * native_lanes(target, wide)
     walk = Walk.over(shape, axes, tensors, lanes)
     is_far = instruction.input.type.size_bytes > target.machine.l2_bytes
     if is_far and fusion.prologue is None and not walk.is_along:
-        walk = Walk.over(shape, axes, tensors, _lanes_across(instruction.dest.type.size, lanes))
+        walk = Walk.over(
+            shape, axes, tensors, _lanes_across(instruction.dest.type.size, wide, target)
+        )
     mean_of = None
     if isinstance(instruction, ReduceMeanInst):
         mean_of = prod(shape[axis] for axis in axes)
@@ -82,9 +78,10 @@ def reduction_source(
     return KernelSource("reduction", out.text, fusion.kinds)
 
 
-def _lanes_across(results: int, lanes: int) -> int:
-    """Return the elements of a piece of a row; *lanes* is what UNROLL vectors hold."""
-    widths = [lanes // UNROLL * vectors for vectors in UNROLL_ACROSS]
+def _lanes_across(results: int, kind: ElementKind, target: Target) -> int:
+    """Return the elements of a piece of a row, computed in *kind*."""
+    lanes = native_lanes(target, kind)
+    widths = [lanes * vectors for vectors in target.machine.reduced_vectors]
     return next((width for width in widths if results >= LEAST_PIECES * width), widths[-1])
 
 

@@ -10,25 +10,12 @@ from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus
 from glow_nb.kernels.writing.source import SourceWriter
-from glow_nb.kernels.writing.streams import (
-    FEWEST_STREAMED,
-    line_elements,
-    may_stream,
-    write_streamed_copy,
-)
+from glow_nb.kernels.writing.streams import line_elements, may_stream, write_streamed_copy
 from glow_nb.kernels.writing.turns import squares
 from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
 from glow_nb.kernels.writing.walks import Walk
 from glow_nb.llir.program import Buffer
 from glow_nb.types import ElementKind
-
-LONGEST_COPY = 128 * 1024
-"""Bytes of a row of computed inputs that are kept: they should stay in the second-level cache."""
-STAGED_SHARE = 4
-"""Results wait in scratch, to be written past the caches, if they take no more than one part in so
-many of the second-level cache: there it holds the input as well."""
-AHEAD_BYTES = 4096
-"""Operands are asked for so many bytes ahead at least."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +31,7 @@ class Rows:
         native_lanes: Elements of a vector register.
         streams: Results are made in scratch, from where they are written past the caches.
         far: The operands that are asked for ahead: no near cache holds them.
+        ahead_bytes: How far ahead, at least.
     """
 
     fusion: Fusion
@@ -52,6 +40,7 @@ class Rows:
     native_lanes: int
     streams: bool = False
     far: tuple[Buffer, ...] = ()
+    ahead_bytes: int = 0
 
     @classmethod
     def of(cls, fusion: Fusion, walk: Walk, target: Target, *, keeps: bool = False) -> Rows:
@@ -66,8 +55,9 @@ class Rows:
             lanes,
             _may_stream(fusion, walk, target),
             _far(fusion, walk, target),
+            target.machine.row_prefetch_bytes,
         )
-        fits = rows.kept_bytes <= LONGEST_COPY
+        fits = rows.kept_bytes <= target.machine.l2_row_bytes
         return rows if fits else replace(rows, keeps=False)
 
     @property
@@ -136,7 +126,7 @@ class Rows:
         elements = self.walk.place_elements
         for buffer in self.far:
             line = line_elements(buffer.type.kind)
-            ahead = -(-AHEAD_BYTES // (elements * buffer.type.kind.size_bytes)) * elements
+            ahead = -(-self.ahead_bytes // (elements * buffer.type.kind.size_bytes)) * elements
             name = self.fusion.names[buffer]
             for lane in range(0, site.lanes, line):
                 out.line(f"prefetch({name}, {plus(f'{name}_at', site.step, ahead + lane)})")
@@ -177,11 +167,16 @@ def _far(fusion: Fusion, walk: Walk, target: Target) -> tuple[Buffer, ...]:
 
 def _may_stream(fusion: Fusion, walk: Walk, target: Target) -> bool:
     """True if the one result goes past the caches, place by place of neighbouring elements."""
+    machine = target.machine
     if len(fusion.results) != 1 or not walk.in_order:
         return False
     (dest,) = fusion.results
     operands = [buffer for _, buffer in fusion.pointers[1:]]
-    fits = FEWEST_STREAMED <= _staged_bytes(fusion, walk) <= target.machine.l2_bytes // STAGED_SHARE
+    fits = (
+        machine.min_streamed_bytes
+        <= _staged_bytes(fusion, walk)
+        <= machine.l2_bytes // machine.l2_staged_divisor
+    )
     return fits and dest.is_contiguous and may_stream(dest, operands, target)
 
 

@@ -19,9 +19,8 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import ENOUGH_ROWS, Nest, loops, share
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.streams import FEWEST_STREAMED, may_stream
+from glow_nb.kernels.writing.streams import may_stream
 from glow_nb.kernels.writing.vectors import (
-    UNROLL,
     ceil_power_of_two,
     floor_power_of_two,
     native_lanes,
@@ -80,7 +79,7 @@ def _plan(body: LoopBody, target: Target, pointers: dict[Buffer, str]) -> _Loop:
     strides = dict(zip(buffers, nest.strides, strict=True))
     trial = body.trial()
     kinds = {buffer.type.kind for buffer in body.arguments} | {kind for _, kind in trial.calls}
-    unroll = vectors_at_once(trial, target.vector_registers)
+    unroll = vectors_at_once(trial, target)
     lanes = min(native_lanes(target, *kinds) * unroll, floor_power_of_two(nest.sizes[-1]))
     if any(stride[-1] not in (0, 1) for stride in nest.strides):
         lanes = 1
@@ -102,7 +101,7 @@ def _streams(body: LoopBody, nest: Nest, lanes: int, target: Target) -> bool:
     return (
         may_stream(dest, body.inputs, target)
         and lanes * size_bytes % CACHE_LINE_BYTES == 0
-        and nest.sizes[-1] * size_bytes >= FEWEST_STREAMED
+        and nest.sizes[-1] * size_bytes >= target.machine.min_streamed_bytes
         and (reads or len(nest.sizes) == 1)
     )
 
@@ -121,8 +120,8 @@ def _vectorizable(nest: Nest, stored: int) -> Nest:
     return nest.with_innermost(max(fit, key=lambda loop: nest.sizes[loop])) if fit else nest
 
 
-def vectors_at_once(code: VectorCode, registers: int) -> int:
-    """Return how many vectors at a time suit what *code* calls and fit into *registers*."""
+def vectors_at_once(code: VectorCode, target: Target) -> int:
+    """Return how many vectors at a time suit what *code* calls, and the registers of *target*."""
     polynomials = {kind for function, kind in code.calls if function.cost is CostClass.POLYNOMIAL}
     is_long = any(
         function.cost is CostClass.LIBRARY or (function.name == "div" and not kind.is_float)
@@ -130,8 +129,8 @@ def vectors_at_once(code: VectorCode, registers: int) -> int:
     )
     if is_long or polynomials - {ElementKind.FLOAT32}:
         return 1
-    fitting = floor_power_of_two(max(1, registers // (1 + live_vectors(code.lines))))
-    return min(fitting, UNROLL)
+    fitting = floor_power_of_two(max(1, target.vector_registers // (1 + live_vectors(code.lines))))
+    return min(fitting, target.machine.unroll_vectors)
 
 
 def live_vectors(lines: Sequence[str]) -> int:

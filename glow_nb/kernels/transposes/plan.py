@@ -27,42 +27,13 @@ from functools import cached_property
 from math import gcd
 
 from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.kernels.machine.machine import Machine
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.vectors import floor_power_of_two, native_lanes
 from glow_nb.types import ElementKind
 
 PIECE_BYTES = 16
 """Bytes of a row that a tile takes: the processor shuffles freely only within so many bytes."""
-
-SETS, WAYS = 64, 8
-"""The first-level cache: how many sets it has, and how many lines each set holds (its ways)."""
-
-LINES_UNDER_WAY = 32
-"""Cache lines that are read or written at a time: stores of half a line fill a queue of 64."""
-
-STREAMED_SHARE = 3
-"""A result that is larger than one part in so many of the last-level cache is written past it: it
-would evict what other kernels need."""
-
-STREAMED_ROW_LINES, STREAMED_LINES, STREAMED_COLUMNS = 2, (4, 8), 128
-"""The size of a block that is written past the cache: its cache lines along a row of the source;
-the fewest and the most cache lines along a row of the result; and the columns that it has if these
-bounds allow it."""
-
-LONGEST_BLOCK = 512
-"""Steps along rows of the result that are walked before the next ones are begun."""
-
-WIDEST_BLOCK = 64
-"""Steps along rows of the source in one block, measured on Zen 4, as is the next constant."""
-
-FEWEST_COLUMNS = 64
-"""Steps along rows of the result that are walked at least."""
-
-BLOCK_BYTES = 1 << 14
-"""Size of a block of which tiles stay in the cache."""
-
-FEWEST_LANES = 8
-"""A tile has no fewer columns for what it would lose from the cache."""
 
 
 class Way(Enum):
@@ -155,14 +126,15 @@ class Blocks:
     @classmethod
     def of(cls, matrix: Matrix, target: Target, size_bytes: int) -> Blocks:
         """Return the blocks that suit *matrix*, part of a tensor of *size_bytes*."""
+        machine = target.machine
         lanes, piece = _tile(matrix, target)
-        is_far = 4 * size_bytes > target.machine.l2_bytes
-        way, across, along = Way.STREAMED, STREAMED_ROW_LINES * matrix.line_steps, 0
-        step, beyond = _streamed_columns(matrix)
+        is_far = 4 * size_bytes > machine.l2_bytes
+        way, across, along = Way.STREAMED, machine.streamed_row_lines * matrix.line_steps, 0
+        step, beyond = _streamed_columns(matrix, machine)
         if not is_streamed(target, size_bytes) or matrix.columns < step + beyond:
-            way, across, along = _way(matrix, piece, is_far)
+            way, across, along = _way(matrix, piece, machine, is_far=is_far)
         if way not in (Way.LINES, Way.GATHERED):
-            lanes = _narrow(matrix, lanes)
+            lanes = _narrow(matrix, lanes, machine)
             piece = _piece(matrix, lanes)
         rows = _balanced(matrix.rows, across, piece)
         columns = step + beyond
@@ -204,49 +176,53 @@ class Blocks:
         return count * self.stride * self.matrix.kind.size_bytes
 
 
-def _streamed_columns(matrix: Matrix) -> tuple[int, int]:
+def _streamed_columns(matrix: Matrix, machine: Machine) -> tuple[int, int]:
     """Return the columns from a block that streams to the next, and those it has beyond."""
     line = matrix.line_elements
-    fewest, most = (lines * matrix.line_steps for lines in STREAMED_LINES)
+    fewest, most = (lines * matrix.line_steps for lines in machine.streamed_lines)
     whole = line // gcd(line, matrix.run)  # as many steps fill lines
-    step = -(-min(most, max(fewest, STREAMED_COLUMNS)) // whole) * whole
+    step = -(-min(most, max(fewest, machine.streamed_columns)) // whole) * whole
     return step, -(-line // matrix.run)
 
 
-def _way(matrix: Matrix, piece: int, is_far: bool) -> tuple[Way, int, int]:
+def _way(matrix: Matrix, piece: int, machine: Machine, *, is_far: bool) -> tuple[Way, int, int]:
     """Return how to turn over a block, and its steps along rows of the source and of the result."""
     steps, element_bytes = matrix.line_steps, matrix.run * matrix.kind.size_bytes
     source, dest = matrix.src_stride_bytes, matrix.dest_stride_bytes
-    along = max(2, _lines_of_row(dest, 1 / 2), -(-FEWEST_COLUMNS // steps)) * steps
+    fewest = -(-machine.min_transposed_steps // steps)
+    along = max(2, _lines_of_row(dest, 1 / 2, machine), fewest) * steps
     prefers_lines = is_far and matrix.run == 1 and not matrix.has_whole_lines
-    prefers_lines = prefers_lines and _needs(source, along) <= 1 / 2
-    if _needs(dest, steps) <= 1 / 2 and not prefers_lines:
-        across = 2 * steps if _needs(source, steps) > 1 / 2 else steps
-        return Way.ROWS, across, LONGEST_BLOCK
-    if matrix.run > 1 or _needs(dest, piece) > 1 / 2:
+    prefers_lines = prefers_lines and _needs(machine, source, along) <= 1 / 2
+    if _needs(machine, dest, steps) <= 1 / 2 and not prefers_lines:
+        across = 2 * steps if _needs(machine, source, steps) > 1 / 2 else steps
+        return Way.ROWS, across, machine.transposed_steps
+    if matrix.run > 1 or _needs(machine, dest, piece) > 1 / 2:
         return Way.STAGED, 2 * steps, along
-    across = max(steps, min(WIDEST_BLOCK, BLOCK_BYTES // (along * element_bytes)))
-    if _needs(source, along) <= 1 / 2:
+    fitting = machine.l1_block_bytes // (along * element_bytes)
+    across = max(steps, min(machine.transposed_block_steps, fitting))
+    if _needs(machine, source, along) <= 1 / 2:
         whole = 2 * across >= matrix.rows  # rows of the source that lie one after the other
         return Way.LINES, matrix.rows if whole else across, along
-    return Way.GATHERED, max(across, _lines_of_row(source, 1) * steps), along
+    return Way.GATHERED, max(across, _lines_of_row(source, 1, machine) * steps), along
 
 
-def _lines_of_row(stride_bytes: int, most: float) -> int:
+def _lines_of_row(stride_bytes: int, most: float, machine: Machine) -> int:
     """Return how many lines of a row to take at a time, at least.
 
     Then those that are under way, of rows *stride_bytes* apart, need at most the part *most* of the
     places that they share. Lines that are written need twice as much.
     """
-    lines = 1
-    while lines < WAYS and _needs(stride_bytes, LINES_UNDER_WAY // lines, lines) > most:
+    lines, together = 1, machine.transposed_lines
+    while (
+        lines < machine.l1_ways and _needs(machine, stride_bytes, together // lines, lines) > most
+    ):
         lines *= 2
     return lines
 
 
 def is_streamed(target: Target, size_bytes: int) -> bool:
     """True if a result of so many bytes is written past the caches, which its source fills."""
-    return STREAMED_SHARE * size_bytes >= target.machine.l3_bytes
+    return target.machine.l3_streamed_divisor * size_bytes >= target.machine.l3_bytes
 
 
 def _tile(matrix: Matrix, target: Target) -> tuple[int, int]:
@@ -267,24 +243,26 @@ def _piece(matrix: Matrix, lanes: int) -> int:
     return floor_power_of_two(min(lanes, PIECE_BYTES // matrix.kind.size_bytes, matrix.rows))
 
 
-def _narrow(matrix: Matrix, lanes: int) -> int:
+def _narrow(matrix: Matrix, lanes: int, machine: Machine) -> int:
     """Return no more lanes than the cache has places for.
 
     All the rows of the source that a tile reads stay there until the next tile has read them, too.
     """
-    while lanes > FEWEST_LANES and _needs(matrix.src_stride_bytes, lanes) > 1:
+    fewest = machine.min_transposed_lanes
+    while lanes > fewest and _needs(machine, matrix.src_stride_bytes, lanes) > 1:
         lanes //= 2
     return lanes
 
 
-def _needs(stride_bytes: int, rows: int, lines_of_row: int = 1) -> float:
+def _needs(machine: Machine, stride_bytes: int, rows: int, lines_of_row: int = 1) -> float:
     """Return how much of the places that so many lines share they need, 1 being all of them."""
     lines = {
         row * stride_bytes // CACHE_LINE_BYTES + number
         for row in range(rows)
         for number in range(lines_of_row)
     }
-    return len(lines) / (WAYS * len({line % SETS for line in lines}))
+    sets = machine.l1_set_bytes // CACHE_LINE_BYTES
+    return len(lines) / (machine.l1_ways * len({line % sets for line in lines}))
 
 
 def _balanced(size: int, most: int, tile: int, *, spare: bool = False) -> int:

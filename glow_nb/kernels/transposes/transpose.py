@@ -16,7 +16,6 @@ from glow_nb.kernels.transposes.plan import Blocks, Matrix, is_streamed
 from glow_nb.kernels.writing.index_text import index_text
 from glow_nb.kernels.writing.loops import Nest, loops
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.streams import FEWEST_STREAMED
 from glow_nb.kernels.writing.vectors import floor_power_of_two, native_lanes
 from glow_nb.llir.instructions.shape import CopyInst, TransposeInst
 from glow_nb.llir.program import View
@@ -24,7 +23,7 @@ from glow_nb.llir.traits import KernelTraits
 from glow_nb.types import ElementKind
 
 FEW = {1: 8, 2: 4, 4: 3, 8: 2}
-"""By element size in bytes, how many rows are zipped at most."""
+"""By element size in bytes, how many rows are zipped at most: each takes more shuffles."""
 
 LONG_RUN_BYTES = 128
 """Elements that stay together in so many bytes are whole cache lines: a copy moves them as well."""
@@ -70,7 +69,7 @@ def matrix_of(instruction: TransposeInst, target: Target) -> Matrix | None:
     nest, moved = _widened(nest, MOVED_AS.get(dest.type.kind, dest.type.kind))
     longest = LONG_RUN_BYTES
     if is_streamed(target, dest.type.size_bytes):
-        longest = FEWEST_STREAMED
+        longest = target.machine.min_streamed_bytes
     return _matrix_of(nest, moved, longest)
 
 

@@ -22,14 +22,7 @@ from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import loops
 from glow_nb.kernels.writing.pixels import Pixels
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.vectors import (
-    UNROLL,
-    Block,
-    Site,
-    blocks_of,
-    computed_kind,
-    native_lanes,
-)
+from glow_nb.kernels.writing.vectors import Block, Site, blocks_of, computed_kind, native_lanes
 from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst, MaxPoolWithArgmaxInst
 from glow_nb.llir.program import Buffer
 from glow_nb.llir.traits import FUSES_EPILOGUE
@@ -306,7 +299,7 @@ def max_pool_source(instruction: MaxPoolInst, target: Target, fusion: Fusion) ->
         _write_total(out, window, site.block, kind, fold)
         fusion.write(out, site, _narrowed(kind, "total"))
 
-    lanes = UNROLL * native_lanes(target, wide)
+    lanes = target.machine.unroll_vectors * native_lanes(target, wide)
     return _pool_kernel("max_pool", windows, fusion, lanes, body)
 
 
@@ -324,7 +317,7 @@ def avg_pool_source(instruction: AvgPoolInst, target: Target, fusion: Fusion) ->
         mean = f"div(total, splat_{wide.value}({count}, {site.lanes}))"
         fusion.write(out, site, _narrowed(kind, mean))
 
-    lanes = UNROLL * native_lanes(target, wide)
+    lanes = target.machine.unroll_vectors * native_lanes(target, wide)
     return _pool_kernel("avg_pool", windows, fusion, lanes, body)
 
 

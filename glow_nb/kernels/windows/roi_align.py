@@ -15,7 +15,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text
 from glow_nb.kernels.writing.loops import loops
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.vectors import UNROLL, Block, blocks_of, computed_kind, native_lanes
+from glow_nb.kernels.writing.vectors import Block, blocks_of, computed_kind, native_lanes
 from glow_nb.llir.instructions.regions import RoiAlignInst
 from glow_nb.types import ElementKind
 
@@ -155,7 +155,7 @@ class _Regions:
         """Write the samples of one bin, for all channels."""
         kind = self.instruction.input.type.kind
         wide = computed_kind(kind)
-        lanes = UNROLL * native_lanes(self.target, wide)
+        lanes = self.target.machine.unroll_vectors * native_lanes(self.target, wide)
         for block in blocks_of(out, self.instruction.input.type.shape[3], lanes):
             is_mean = self.instruction.mode == "avg"
             zero = f"splat_{wide.value}(0, {block.lanes})"

@@ -18,32 +18,15 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.nest import WinogradNest, plan_winograd
 from glow_nb.thread_grid import largest_share
 
-WINOGRAD_FACTOR = 1.03
-"""Measured over estimated time of the multiply-adds."""
-
-TILE_CYCLES = 72.0
-"""Of a register tile of a Winograd product: storing it, and transforming it back later."""
-
-INPUT_CYCLES = 9.6
-"""Of a transform, for each of the n x n elements of a tile and each vector of channels."""
-
 TRANSFORM_LENGTH = 6
 """The n for which these two hold. Half of them grows with n, as an element of the result is a sum
 of so many; the other half is what loads and stores take. So 23 layers on one Zen 3 core are
 estimated best, where tiles of 4 x 4 and of 6 x 6 outputs are compared."""
 
-FAR_CYCLES = 0.08
-"""Of each byte of a filter for Winograd's algorithm, transformed but for one of integers, that
-comes from memory. With 0.04 to 0.08, picks of 35 layers with far weights take 1.02 times as long as
-the best on a Zen 3 core."""
-
-WHOLE_OUTPUT_CYCLES = 0.19
-"""Of each byte of products of integers, which are stored and transformed back. 28 layers on one
-Zen 5 core, with 8 lanes without VNNI and with 16 lanes."""
-
 
 def winograd_candidate(nest: WinogradNest, target: Target, threads: int) -> Candidate:
     """Return the convolution *nest* by Winograd's algorithm."""
+    machine = target.machine
     shape, block, plan = nest.shape, nest.block, plan_winograd(nest, target)
     inner, kinds = shape.channels_per_group, plan.kinds
     matrices = nest.elements * shape.group
@@ -51,7 +34,7 @@ def winograd_candidate(nest: WinogradNest, target: Target, threads: int) -> Cand
     inner_blocks = -(-plan.groups // max(1, plan.dot))
     sums = nest.sums * shape.group
     cycles += sums * waiting_cycles(plan.columns, nest.tiles, inner_blocks, target)
-    cycles *= WINOGRAD_FACTOR
+    cycles *= machine.winograd_factor
     cycles += nest.elements * nest.panels * nest.tiles * fetch_cycles(inner, kinds.left, target)
     growth = _transform_growth(nest)
     cycles += growth * _output_cycles(nest, plan, target)
@@ -61,10 +44,12 @@ def winograd_candidate(nest: WinogradNest, target: Target, threads: int) -> Cand
     cycles *= unit_part * panel_part
     vectors = -(-shape.channels // plan.factor_lanes)
     transforms = nest.tiles * nest.elements * vectors
-    cycles += unit_part * growth * INPUT_CYCLES * target.passes * transforms
+    cycles += unit_part * growth * machine.winograd_input_cycles * target.passes * transforms
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
-    cycles += panel_part * max(1.0, unit_part * blocks) * taps_cycles(nest, plan)
-    cycles += panel_part * (FAR_CYCLES * nest.filter_bytes + again_cycles(nest, plan))
+    cycles += panel_part * max(1.0, unit_part * blocks) * taps_cycles(nest, plan, target)
+    cycles += panel_part * (
+        machine.winograd_filter_byte_cycles * nest.filter_bytes + again_cycles(nest, plan, target)
+    )
     cycles = max(cycles, filter_cycles(nest.filter_bytes, panel_part, target))
     return Candidate(nest.tile, block, cycles, kinds.factors)
 
@@ -82,6 +67,18 @@ def _transform_growth(nest: WinogradNest) -> float:
 def _output_cycles(nest: WinogradNest, plan: BilinearPlan, target: Target) -> float:
     """Estimate how long it takes to store products and transform them back."""
     if nest.kind.is_float:
-        return TILE_CYCLES * target.passes * nest.sums * nest.panels * plan.cut.tiles
+        return (
+            target.machine.winograd_tile_cycles
+            * target.passes
+            * nest.sums
+            * nest.panels
+            * plan.cut.tiles
+        )
     columns = nest.shape.group * rounded_up(nest.shape.depth_per_group, plan.lanes)
-    return WHOLE_OUTPUT_CYCLES * nest.sums * nest.tiles * columns * plan.kinds.total.size_bytes
+    return (
+        target.machine.winograd_product_byte_cycles
+        * nest.sums
+        * nest.tiles
+        * columns
+        * plan.kinds.total.size_bytes
+    )

@@ -20,9 +20,6 @@ from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import native_lanes
 from glow_nb.types import Array, ElementKind
 
-RUN_VECTORS = 16
-"""Vectors that are transformed before their results are written: pieces of 512 bytes or more."""
-
 
 @kernel_for(WinogradFilterInst)
 def winograd_filter_source(instruction: WinogradFilterInst, target: Target) -> KernelSource:
@@ -36,7 +33,7 @@ def winograd_filter_source(instruction: WinogradFilterInst, target: Target) -> K
         for sizes in zip(instruction.tile, taps, instruction.stride, strict=True)
     ]
     lanes, columns = native_lanes(target, kind), channels * block
-    run = min(RUN_VECTORS * lanes, -(-columns // lanes) * lanes)
+    run = min(target.machine.winograd_run_vectors * lanes, -(-columns // lanes) * lanes)
     out = SourceWriter()
     sizes_text = f"{group * panels} x {list(taps)} x {columns}"
     out.line(f"# transform of the filter of {kind.value}<{sizes_text}>")

@@ -15,10 +15,6 @@ from glow_nb.llir.program import Buffer
 from glow_nb.llir.verify import may_overlap
 from glow_nb.types import ElementKind
 
-FEWEST_STREAMED = 2048
-"""Bytes of a row: of a shorter one, too many lines are shared with the next row. Measured on Zen 5;
-transposes have the same limit."""
-
 
 def may_stream(dest: Buffer, operands: Collection[Buffer], target: Target) -> bool:
     """True if *dest* should go past the caches: it does not fit there anyhow.

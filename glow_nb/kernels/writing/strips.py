@@ -24,12 +24,6 @@ from glow_nb.kernels.writing.vectors import Block, Site, floor_power_of_two
 from glow_nb.kernels.writing.walks import Walk
 from glow_nb.types import ElementKind
 
-LONGEST_PIECE_BYTES, FEWEST_PIECE_BYTES = 4096, 1024
-"""The piece of a row in a strip: processors foresee what lies within a page."""
-
-CACHE_SHARE = 4
-"""A strip takes one part in so many of the second-level cache: the next one is on its way there."""
-
 
 @dataclass(frozen=True)
 class Strips:
@@ -63,16 +57,18 @@ class Strips:
             target: Decides the width of a strip.
             streams: Results may go past the caches, if pieces are long enough.
         """
+        machine = target.machine
         row_bytes = lines.inner * kind.size_bytes
         size_bytes = lines.outer * lines.count * row_bytes
         most = min(
-            LONGEST_PIECE_BYTES, target.machine.l2_bytes // CACHE_SHARE // max(lines.count, 1)
+            machine.max_strip_bytes,
+            machine.l2_bytes // machine.l2_strip_divisor // max(lines.count, 1),
         )
         piece_bytes = floor_power_of_two(max(1, min(most, row_bytes)))
         width = piece_bytes // kind.size_bytes
         if (
-            size_bytes <= target.machine.l2_bytes
-            or piece_bytes < FEWEST_PIECE_BYTES
+            size_bytes <= machine.l2_bytes
+            or piece_bytes < machine.min_strip_bytes
             or width <= lanes
         ):
             return None
@@ -80,7 +76,7 @@ class Strips:
         ahead = (lines.inner, 1)
         tensors: dict[str, tuple[int, ...]] = {"dest": strides, "src": strides, "ahead": ahead}
         walk = Walk.over((lines.count, width), (0,), tensors, lanes)
-        return cls(lines, kind, width, walk, streams and piece_bytes == LONGEST_PIECE_BYTES)
+        return cls(lines, kind, width, walk, streams and piece_bytes == machine.max_strip_bytes)
 
     @property
     def pitch(self) -> int:

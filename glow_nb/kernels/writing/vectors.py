@@ -14,9 +14,6 @@ from glow_nb.types import ElementKind
 LANE_BYTES = 4
 """Lanes of a target are counted in elements of so many bytes."""
 
-UNROLL = 4
-"""Vectors at a time that cover the latency of an operation which waits for the one before it."""
-
 _WIDENED = {
     ElementKind.FLOAT16: ElementKind.FLOAT32,
     ElementKind.BFLOAT16: ElementKind.FLOAT32,

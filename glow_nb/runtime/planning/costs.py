@@ -2,7 +2,7 @@
 
 A kernel takes as long as its arithmetic or its bytes, whichever is longer, and a little time of its
 own. Arithmetic that is no multiply-add takes more of a vector's time, in the ratio that
-:mod:`glow_nb.codegen.sharing` has measured. Where it is known which part of that speed a kernel
+is known of usual processors. Where it is known which part of that speed a kernel
 reaches, it takes as much longer.
 """
 
@@ -13,14 +13,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from glow_nb.arguments import whole_number
-from glow_nb.codegen.sharing import CALL_NS, MULTIPLY_ADD_NS, OTHER_NS
 from glow_nb.costs import InstructionCost
+from glow_nb.kernels.machine.rows import AVX2
 from glow_nb.runtime.devices.device_description import DeviceDescription
 
-KERNEL_SECONDS = CALL_NS * 1e-9
+USUAL = AVX2
+"""What is known of processors that a description does not name."""
+
+KERNEL_SECONDS = USUAL.call_ns * 1e-9
 """Of any kernel, whatever it does."""
 
-OTHER = OTHER_NS / MULTIPLY_ADD_NS
+OTHER = USUAL.other_ns / USUAL.multiply_add_ns
 """Multiply-adds that take as long as another operation."""
 
 

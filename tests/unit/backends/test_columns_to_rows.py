@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import glow_nb
-from glow_nb.backends.cpu import columns_to_rows as module
 from glow_nb.backends.cpu.columns_to_rows import columns_to_rows
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -189,11 +188,11 @@ def test_any_product_means_the_same(
 ) -> None:
     columns = (inner, depth) if shares else (*batch, inner, depth)
     function = function_of((*batch, rows, inner), product(columns, constant=False))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "LEAST_CYCLES", float("-inf"))
-        patch.setattr(module, "LEAST_PART", float("-inf"))
-        patch.setattr(module, "LEAST_PART_ACROSS", float("-inf"))
-        made = columns_to_rows(function, target=WIDE)
+    least = float("-inf")
+    target = WIDE.with_machine(
+        narrow_min_cycles=least, narrow_min_gain=least, narrow_min_gain_transposed=least
+    )
+    made = columns_to_rows(function, target=target)
     assert any(isinstance(each, Transpose) for each in made)
     feeds = operands(function)
     (before,), (after,) = (evaluate(each, feeds).values() for each in (function, made))

@@ -14,7 +14,7 @@ from glow_nb.backends.cpu.backend import CpuBackend
 from glow_nb.backends.cpu.kernel_estimate import estimated_ns
 from glow_nb.backends.cpu.paired_weights import MOST_STEPS
 from glow_nb.backends.cpu.select_packed_operators import candidates_of
-from glow_nb.codegen.sharing import CALL_NS, MULTIPLY_ADD_NS, estimate_ns
+from glow_nb.codegen.sharing import estimate_ns
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Convolution, MatMul, Relu
 from glow_nb.kernels.operators import (
@@ -32,7 +32,8 @@ from glow_nb.llir.program import Instruction
 from glow_nb.llir.stack import StackInst
 
 AVX2 = Target("x86_64-unknown-linux-gnu", "znver3", "+avx,+avx2,+fma,+f16c", lanes=8)
-CYCLE_NS = AVX2.machine.fma_per_cycle * MULTIPLY_ADD_NS
+CALL_NS = AVX2.machine.call_ns
+CYCLE_NS = AVX2.machine.fma_per_cycle * AVX2.machine.multiply_add_ns
 
 
 def constant(b: glow_nb.Builder, kind: str, *shape: int) -> Any:
@@ -168,7 +169,9 @@ def test_an_epilogue_is_added_and_all_else_has_its_arithmetic_and_bytes() -> Non
     b = glow_nb.Builder("relu")
     b.save(b.emit(Relu(b.input("x", "float32<1000>"))), "y")
     (relu,) = kernels(b.function())
-    assert estimated_ns(relu, AVX2) == CALL_NS + estimate_ns(instruction_cost(relu), 8)
+    assert estimated_ns(relu, AVX2) == CALL_NS + estimate_ns(
+        instruction_cost(relu), AVX2.machine, 8
+    )
 
 
 @pytest.mark.jit

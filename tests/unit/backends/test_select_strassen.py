@@ -11,7 +11,6 @@ import glow_nb
 from glow_nb.backends.cpu import strassen_room
 from glow_nb.backends.cpu.kernel_estimate import estimated_ns
 from glow_nb.backends.cpu.select_packed_operators import candidates_of, select_packed_operators
-from glow_nb.codegen.sharing import CALL_NS, MULTIPLY_ADD_NS
 from glow_nb.distance import distance
 from glow_nb.driver import run_to
 from glow_nb.hlir.builder import Builder
@@ -27,7 +26,8 @@ from glow_nb.types import Array, ElementKind
 TARGET = Target(
     "x86_64-unknown-linux-gnu", "znver3", "+avx,+avx2,+fma", 8, l2_bytes=1 << 20, l3_bytes=1 << 25
 )
-CYCLE_NS = TARGET.machine.fma_per_cycle * MULTIPLY_ADD_NS
+CALL_NS = TARGET.machine.call_ns
+CYCLE_NS = TARGET.machine.fma_per_cycle * TARGET.machine.multiply_add_ns
 
 
 def product(

@@ -11,6 +11,8 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
+from glow_nb.kernels.machine.rows import ZEN3
+from glow_nb.kernels.target import Target
 
 
 def step(heads: int, groups: int, keys: int, kind: str = "float32", queries: int = 1) -> Function:
@@ -24,7 +26,7 @@ def step(heads: int, groups: int, keys: int, kind: str = "float32", queries: int
 
 def parts_of(function: Function, threads: int) -> int | None:
     (node,) = (node for node in function.nodes if isinstance(node, ops.Attention))
-    return part_keys_of(node, threads)
+    return part_keys_of(node, Target.of(ZEN3), threads)
 
 
 @pytest.mark.parametrize(

@@ -7,35 +7,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glow_nb.codegen.sharing import (
-    BARRIER_NS,
-    BARRIER_THREAD_NS,
-    CALL_NS,
-    START_NS,
     Sharing,
     estimate_ns,
     plan_sharing,
 )
 from glow_nb.costs import Cost, InstructionCost
+from glow_nb.kernels.machine.rows import ZEN5
 
 LONG, SHORT = 100_000.0, 100.0
 
 
 def plan(work_ns: list[float], threads: int = 2) -> Sharing:
     """Return the plan for calls that depend on each other in a row."""
-    return plan_sharing(work_ns, [number > 0 for number in range(len(work_ns))], threads)
+    return plan_sharing(work_ns, [number > 0 for number in range(len(work_ns))], threads, ZEN5)
 
 
 def price(sharing: Sharing, work_ns: list[float], waits: list[bool]) -> float:
     """Return the time of a program, as the plan counts it."""
     if all(sharing.alone):
-        return sum(work_ns) + CALL_NS * len(work_ns)
-    barrier = BARRIER_NS + BARRIER_THREAD_NS * sharing.threads
-    total, was_alone = START_NS, sharing.alone[0]
+        return sum(work_ns) + ZEN5.call_ns * len(work_ns)
+    barrier = ZEN5.barrier_ns + ZEN5.barrier_thread_ns * sharing.threads
+    total, was_alone = ZEN5.start_ns, sharing.alone[0]
     for work, must_wait, alone in zip(work_ns, waits, sharing.alone, strict=True):
         starts_sharing = was_alone and not alone
         waits_for_shares = must_wait and not (was_alone and alone)
         total += barrier if starts_sharing or waits_for_shares else 0
-        total += CALL_NS + (work if alone else work / sharing.threads)
+        total += ZEN5.call_ns + (work if alone else work / sharing.threads)
         was_alone = alone
     return total
 
@@ -62,12 +59,12 @@ def test_short_calls_between_long_ones_are_made_by_one_thread() -> None:
 
 
 def test_independent_short_calls_are_shared_with_long_ones() -> None:
-    sharing = plan_sharing([LONG, SHORT, LONG], [False, False, False], 2)
+    sharing = plan_sharing([LONG, SHORT, LONG], [False, False, False], 2, ZEN5)
     assert sharing == Sharing(2, (False, False, False))
 
 
 def test_a_program_of_many_short_calls_takes_fewer_threads_than_there_are() -> None:
-    barrier = BARRIER_NS + BARRIER_THREAD_NS * 64
+    barrier = ZEN5.barrier_ns + ZEN5.barrier_thread_ns * 64
     assert plan([barrier] * 200, threads=64).threads in (2, 4, 8, 16, 32)
 
 
@@ -91,13 +88,13 @@ def test_no_other_way_costs_less(calls: list[tuple[float, bool]], threads: int) 
         for alone in itertools.product([True, False], repeat=len(calls))
     ]
     least = min(price(way, work_ns, waits) for way in ways)
-    found = price(plan_sharing(work_ns, waits, threads), work_ns, waits)
+    found = price(plan_sharing(work_ns, waits, threads, ZEN5), work_ns, waits)
     assert found <= least * (1 + 1e-9)
 
 
 def test_work_and_bytes_take_time() -> None:
     product = InstructionCost(executed=Cost(multiply_adds=1 << 20), read_bytes=1 << 10)
     copy = InstructionCost(read_bytes=1 << 20, written_bytes=1 << 20)
-    assert estimate_ns(InstructionCost(), 8) == 0
-    assert estimate_ns(product, 8) > estimate_ns(product, 16) > 1000
-    assert estimate_ns(copy, 8) == estimate_ns(copy, 16) > 1000
+    assert estimate_ns(InstructionCost(), ZEN5, 8) == 0
+    assert estimate_ns(product, ZEN5, 8) > estimate_ns(product, ZEN5, 16) > 1000
+    assert estimate_ns(copy, ZEN5, 8) == estimate_ns(copy, ZEN5, 16) > 1000

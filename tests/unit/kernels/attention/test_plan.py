@@ -7,8 +7,6 @@ from dataclasses import replace
 import pytest
 
 from glow_nb.kernels.attention.plan import (
-    BLOCK_ROWS,
-    LEVEL_1_SHARE,
     MOST_CHAINED_KEYS,
     plan_attention,
 )
@@ -64,7 +62,7 @@ def test_a_block_of_keys_and_a_chunk_of_rows_stay_in_their_share(
     assert plan.block_keys <= MOST_CHAINED_KEYS
     waiting = plan.block_rows * (depth + width + 2 * plan.lanes)
     assert 4 * waiting <= target.machine.l3_share * target.machine.l3_bytes
-    assert plan.block_rows < BLOCK_ROWS + plan.chunk_rows
+    assert plan.block_rows < target.machine.attention_block_rows + plan.chunk_rows
 
 
 def test_rows_wait_in_a_small_last_cache_too_and_blocks_of_them_are_balanced() -> None:
@@ -100,7 +98,7 @@ def test_few_queries_read_keys_and_values_where_they_lie(
     plan = plan_attention(shape_of(*sizes), target)
     assert not plan.packs_keys
     assert not plan.packs_values
-    assert 4 * plan.chunk_rows * plan.block_keys <= LEVEL_1_SHARE * target.l1_bytes
+    assert 4 * plan.chunk_rows * plan.block_keys <= target.machine.l1_scores_share * target.l1_bytes
     assert plan.scratch_bytes < target.l1_bytes
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from glow_nb.kernels.cpu_kernels import generate_kernel
-from glow_nb.kernels.reductions.reduction import LEAST_PIECES, UNROLL_ACROSS
+from glow_nb.kernels.reductions.reduction import LEAST_PIECES
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.reduction import (
     ReduceMaxInst,
@@ -43,7 +43,7 @@ def test_rows_from_far_are_reduced(shape: tuple[int, ...], kind: type[Instructio
 def test_pieces_are_as_long_as_leaves_some_for_threads(
     pieces: int, vectors: int, lanes: int
 ) -> None:
-    columns = pieces * UNROLL_ACROSS[0] * lanes
+    columns = pieces * far(lanes).machine.reduced_vectors[0] * lanes
     type = TensorType(ElementKind.FLOAT32, (7, columns))
     text = generate_kernel(instruction_of(ReduceSumInst, [type], axes=(0,)), far(lanes)).text
-    assert f"splat_float32(0.0, {UNROLL_ACROSS[vectors] * lanes})" in text
+    assert f"splat_float32(0.0, {far(lanes).machine.reduced_vectors[vectors] * lanes})" in text
