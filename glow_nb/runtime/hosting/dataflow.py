@@ -1,96 +1,14 @@
-"""A network on a host: its compiled parts, the values between them, and the copies of each part."""
+"""A network on a host: its compiled parts, and the values between them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
 
 from glow_nb.counted import Counted, visible_types
-from glow_nb.errors import GlowError, PartitionError
-from glow_nb.runtime.deployable import Deployable
-from glow_nb.runtime.hosting.hosted_device import HostedDevice
-from glow_nb.types import Array, TensorType
-
-
-@dataclass(frozen=True, eq=False)
-class Copy:
-    """A part that is loaded on a device.
-
-    Attributes:
-        part: The part.
-        device: The device.
-        key: What the device calls it.
-        network: The name of the network.
-        has_state: Whether runs change the network, so that it is lost with the device.
-    """
-
-    part: HostedPart
-    device: HostedDevice
-    key: str
-    network: str
-    has_state: bool
-
-    def checked(self, outputs: object) -> list[Array]:
-        """Return the *outputs* of a run; a device of a user may give what these cannot be.
-
-        Raises:
-            GlowError: They are no list of arrays as the part makes them.
-        """
-        if isinstance(outputs, list) and self.part.makes(outputs):
-            return outputs
-        wanted = ", ".join(f"{name!r} {type}" for name, type in self.part.deployable.outputs)
-        raise GlowError(
-            f"{self.device.name}: a run of network {self.network!r} gave {outputs!r:.80}, but must "
-            f"give a list of arrays: {wanted}"
-        )
-
-
-@dataclass(eq=False)
-class HostedPart:
-    """A compiled part of a network, with its copies.
-
-    Attributes:
-        deployable: The compiled part.
-        seconds: How long a run takes: what was planned, corrected by each run.
-        copies: Where it is loaded; each run is done by one of them.
-        inputs: The names of the values that it reads, in order.
-        outputs: The names of the values that it makes, in order.
-    """
-
-    deployable: Deployable
-    seconds: float
-    copies: tuple[Copy, ...] = ()
-    inputs: tuple[str, ...] = field(init=False)
-    outputs: tuple[str, ...] = field(init=False)
-    _made: list[tuple[tuple[int, ...], np.dtype[Any]]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.inputs = tuple(name for name, _ in self.deployable.inputs)
-        self.outputs = tuple(name for name, _ in self.deployable.outputs)
-        self._made = [(type.shape, type.kind.dtype) for _, type in self.deployable.outputs]
-
-    def makes(self, values: Sequence[object]) -> bool:
-        """Return whether *values* are arrays of the shapes and dtypes that a run gives."""
-        made = [(v.shape, v.dtype) for v in values if isinstance(v, np.ndarray)]
-        return made == self._made and len(made) == len(values)
-
-    def free_copy(self, avoided: frozenset[str] = frozenset()) -> Copy | None:
-        """Return the copy on the least busy device that takes runs, or None.
-
-        Of devices that are as busy, it is the one that was used least recently.
-        """
-        best: Copy | None = None
-        for copy in self.copies:
-            device = copy.device
-            if not device.is_free or device.name in avoided:
-                continue
-            if best is None or (device.load, device.used) < (best.device.load, best.device.used):
-                best = copy
-        return best
+from glow_nb.errors import PartitionError
+from glow_nb.runtime.hosting.hosted_device import HostedPart
+from glow_nb.types import TensorType
 
 
 class Dataflow:

@@ -13,8 +13,8 @@ from concurrent.futures import Future
 from glow_nb.counted import cut
 from glow_nb.errors import DeviceError
 from glow_nb.runtime.hosting.batching import joined, split
-from glow_nb.runtime.hosting.dataflow import Copy, Dataflow, HostedPart
-from glow_nb.runtime.hosting.hosted_device import HostedDevice
+from glow_nb.runtime.hosting.dataflow import Dataflow
+from glow_nb.runtime.hosting.hosted_device import Copy, HostedDevice, HostedPart
 from glow_nb.runtime.hosting.request import Request
 from glow_nb.runtime.hosting.tracer import TracedRun
 from glow_nb.types import Array

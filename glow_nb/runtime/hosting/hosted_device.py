@@ -1,24 +1,22 @@
-"""A device of a host, with the runs that it has been given and the parts that are on it."""
+"""A device of a host, the copies of parts that are on it, and the runs that it has been given."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+import numpy as np
 from typing_extensions import override
 
 from glow_nb.errors import DeviceError, GlowError, OptionError
 from glow_nb.foreign import foreign
+from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device import Device, Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting.statistics import DeviceStatistics
-
-if TYPE_CHECKING:
-    from glow_nb.runtime.hosting.dataflow import Copy
-    from glow_nb.runtime.hosting.direct_run import DirectRun
-    from glow_nb.runtime.hosting.executor import Run
+from glow_nb.types import Array
 
 DEPTH = 2
 """Runs that a device is given at a time: the next one waits there while one is done, so that the
@@ -36,8 +34,10 @@ class HostedDevice:
         border: Its methods are called in this ``with`` statement: what they raise is an error of
             ours that names it.
         name: Its name.
-        running: The runs that it has been given and has not ended, in order.
-        direct: The run that a user's thread has taken there itself, until that ends.
+        running: The runs (:class:`glow_nb.runtime.hosting.executor.Run`) that it has been given and
+            has not ended, in order.
+        direct: The run (:class:`glow_nb.runtime.hosting.direct_run.DirectRun`) that a user's thread
+            has taken there itself, until that ends.
         is_up: Whether it takes runs; while it is being restarted it does not.
         losses: How often it has been lost.
         lost: Why it does not come back for now; empty while requests wait for it.
@@ -53,8 +53,8 @@ class HostedDevice:
         self.device = device
         self.name = device.description.name
         self.border = foreign(DeviceError, self.name)
-        self.running: dict[Run, None] = {}
-        self.direct: DirectRun | None = None
+        self.running: dict[Hashable, None] = {}
+        self.direct: object | None = None
         self.is_up = True
         self.losses = 0
         self.lost = ""
@@ -116,6 +116,83 @@ class HostedDevice:
     @override
     def __repr__(self) -> str:
         return f"<HostedDevice {self.name}, {'up' if self.is_up else self.lost or 'restarting'}>"
+
+
+@dataclass(frozen=True, eq=False)
+class Copy:
+    """A part that is loaded on a device.
+
+    Attributes:
+        part: The part.
+        device: The device.
+        key: What the device calls it.
+        network: The name of the network.
+        has_state: Whether runs change the network, so that it is lost with the device.
+    """
+
+    part: HostedPart
+    device: HostedDevice
+    key: str
+    network: str
+    has_state: bool
+
+    def checked(self, outputs: object) -> list[Array]:
+        """Return the *outputs* of a run; a device of a user may give what these cannot be.
+
+        Raises:
+            GlowError: They are no list of arrays as the part makes them.
+        """
+        if isinstance(outputs, list) and self.part.makes(outputs):
+            return outputs
+        wanted = ", ".join(f"{name!r} {type}" for name, type in self.part.deployable.outputs)
+        raise GlowError(
+            f"{self.device.name}: a run of network {self.network!r} gave {outputs!r:.80}, but must "
+            f"give a list of arrays: {wanted}"
+        )
+
+
+@dataclass(eq=False)
+class HostedPart:
+    """A compiled part of a network, with its copies.
+
+    Attributes:
+        deployable: The compiled part.
+        seconds: How long a run takes: what was planned, corrected by each run.
+        copies: Where it is loaded; each run is done by one of them.
+        inputs: The names of the values that it reads, in order.
+        outputs: The names of the values that it makes, in order.
+    """
+
+    deployable: Deployable
+    seconds: float
+    copies: tuple[Copy, ...] = ()
+    inputs: tuple[str, ...] = field(init=False)
+    outputs: tuple[str, ...] = field(init=False)
+    _made: list[tuple[tuple[int, ...], np.dtype[Any]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.inputs = tuple(name for name, _ in self.deployable.inputs)
+        self.outputs = tuple(name for name, _ in self.deployable.outputs)
+        self._made = [(type.shape, type.kind.dtype) for _, type in self.deployable.outputs]
+
+    def makes(self, values: Sequence[object]) -> bool:
+        """Return whether *values* are arrays of the shapes and dtypes that a run gives."""
+        made = [(v.shape, v.dtype) for v in values if isinstance(v, np.ndarray)]
+        return made == self._made and len(made) == len(values)
+
+    def free_copy(self, avoided: frozenset[str] = frozenset()) -> Copy | None:
+        """Return the copy on the least busy device that takes runs, or None.
+
+        Of devices that are as busy, it is the one that was used least recently.
+        """
+        best: Copy | None = None
+        for copy in self.copies:
+            device = copy.device
+            if not device.is_free or device.name in avoided:
+                continue
+            if best is None or (device.load, device.used) < (best.device.load, best.device.used):
+                best = copy
+        return best
 
 
 def open_all(devices: Sequence[Device | DeviceDescription]) -> tuple[list[Device], list[Device]]:

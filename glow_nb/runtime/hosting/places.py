@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from glow_nb.errors import GlowError, PartitionError
-from glow_nb.runtime.hosting.dataflow import HostedPart
-from glow_nb.runtime.hosting.hosted_device import HostedDevice
+from glow_nb.runtime.hosting.hosted_device import HostedDevice, HostedPart
 
 
 @dataclass(frozen=True, eq=False)

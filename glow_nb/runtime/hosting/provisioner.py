@@ -15,8 +15,8 @@ from itertools import count
 from glow_nb.errors import CompileError, DeviceError, GlowError, PartitionError, UnsupportedError
 from glow_nb.hlir.graph import Function
 from glow_nb.runtime.deploy import compile_part
-from glow_nb.runtime.hosting.dataflow import Copy, Dataflow, HostedPart
-from glow_nb.runtime.hosting.hosted_device import HostedDevice
+from glow_nb.runtime.hosting.dataflow import Dataflow
+from glow_nb.runtime.hosting.hosted_device import Copy, HostedDevice, HostedPart
 from glow_nb.runtime.hosting.places import (
     Bundle,
     Places,

@@ -8,15 +8,24 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from typing_extensions import override
 
 from glow_nb.runtime.hosting.tracer import TracedRequest
 from glow_nb.types import Array
 
-if TYPE_CHECKING:
-    from glow_nb.runtime.hosting.executor import Execution
+
+class Answering(Protocol):
+    """What computes the answers of requests.
+
+    Attributes:
+        number: It is one of so many of its network.
+        began: When the requests left the queue, by ``time.monotonic``.
+    """
+
+    number: int
+    began: float
 
 
 class Request(Future[dict[str, Array]]):
@@ -53,7 +62,7 @@ class Request(Future[dict[str, Array]]):
         self.submitted = time.monotonic()
         self.deadline = math.inf if seconds is None else self.submitted + seconds
         self.is_open = True
-        self.execution: Execution | None = None
+        self.execution: Answering | None = None
         self._withdraw = withdraw
 
     @override

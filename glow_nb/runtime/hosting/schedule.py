@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError
 
 from glow_nb.errors import DeadlineError, DeviceError, GlowError, MemoryLimitError
-from glow_nb.runtime.hosting.dataflow import Copy
 from glow_nb.runtime.hosting.direct_run import DirectOutcome, DirectRun
 from glow_nb.runtime.hosting.effects import Effects, Outcome
 from glow_nb.runtime.hosting.executor import Execution, Run
-from glow_nb.runtime.hosting.hosted_device import HostedDevice
+from glow_nb.runtime.hosting.hosted_device import Copy, HostedDevice
 from glow_nb.runtime.hosting.request import Asked, Request
 from glow_nb.runtime.hosting.served_network import ServedNetwork
 from glow_nb.runtime.hosting.tracer import Tracer
@@ -192,7 +191,7 @@ class Schedule:
         self._timed.discard(request)
         if self._tracer is not None:
             self._tracer.closed(request.traced())
-        if execution is None:
+        if not isinstance(execution, Execution):
             network.queue.forget(request)
             return
         request.execution = None  # a cycle would keep the arrays until garbage is looked for
@@ -227,12 +226,12 @@ class Schedule:
         """Take all runs from *device*, which is dead, and do them elsewhere."""
         if not device.is_up:
             return
-        if device.direct is not None:
+        if isinstance(device.direct, DirectRun):
             self._make_ordinary(device.direct)
         device.is_up = False
         device.losses += 1
         effects.lost.append(device)
-        lost = list(device.running)
+        lost = _runs_on(device)
         device.running.clear()
         for run in lost:
             del run.execution.running[run]
@@ -289,7 +288,7 @@ class Schedule:
     def fail_network(self, network: ServedNetwork, error: GlowError, effects: Effects) -> None:
         """Answer all requests to *network* with *error*."""
         for device in self.devices:
-            if device.direct is not None and device.direct.network is network:
+            if isinstance(device.direct, DirectRun) and device.direct.network is network:
                 self._make_ordinary(device.direct)
         for execution in list(network.active):
             self._fail_execution(network, execution, error, effects)
@@ -321,17 +320,22 @@ class Schedule:
 
     def overdue(self, now: float, grace: float) -> list[Run]:
         """Return the runs that devices have not ended *grace* seconds after their deadline."""
-        runs = (run for device in self.devices for run in device.running)
+        runs = (run for device in self.devices for run in _runs_on(device))
         return [run for run in runs if run.execution.deadline + grace <= now]
 
     def next_time(self, now: float, grace: float) -> float:
         """Return when the next deadline is, of a request or of a device's run."""
-        runs = (run for device in self.devices for run in device.running)
+        runs = (run for device in self.devices for run in _runs_on(device))
         ends = (run.execution.deadline + grace for run in runs)
         return min(
             min((request.deadline for request in self._timed), default=math.inf),
             min((end for end in ends if end > now), default=math.inf),
         )
+
+
+def _runs_on(device: HostedDevice) -> list[Run]:
+    """Return the runs that *device* has been given and has not ended, in order."""
+    return [run for run in device.running if isinstance(run, Run)]
 
 
 def _late(request: Request) -> DeadlineError:

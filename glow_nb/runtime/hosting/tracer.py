@@ -6,13 +6,10 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from glow_nb.arguments import as_path
 from glow_nb.replaced_files import replace_file
-
-if TYPE_CHECKING:
-    from glow_nb.runtime.hosting.dataflow import Dataflow
+from glow_nb.runtime.hosting.dataflow import Dataflow
 
 MOST_EVENTS = 1_000_000
 """What a tracer keeps: some hundred bytes each. What comes later is dropped."""
