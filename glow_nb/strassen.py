@@ -9,8 +9,7 @@ Mathematik 13, 1969::
     m2 = x00 (w01 - w11)            m6 = (x01 - x11) (w10 + w11)      y10 = m1 + m3
     m3 = x11 (w10 - w00)                                              y11 = m0 - m1 + m2 + m5
 
-The blocks may be multiplied in the same way: with two *levels*, a matrix has 4 x 4 blocks and takes
-49 products, not 64. Blocks are numbered as the levels nest, the upper left quarter first.
+Blocks are numbered in the order of rows and columns: x00 is block 0, x01 block 1.
 
 Rows of x and columns of w meet in sums. So that its rounding errors are those of each row and
 column by itself, rows, and columns, are multiplied before by the powers of two that make their
@@ -24,15 +23,16 @@ normal one of ``float32``, are zero.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
-from math import prod
 
 import numpy as np
 
 from glow_nb.types import Array
 
-QUARTERS, PRODUCTS = 4, 7
-"""Blocks of one level, and their products."""
+SIDE = 2
+"""Blocks in a row or column of a matrix."""
+
+BLOCKS, PRODUCTS = 4, 7
+"""Blocks of a matrix, and products of blocks."""
 
 LEFT = np.array(
     [
@@ -45,7 +45,7 @@ LEFT = np.array(
         [0, 1, 0, -1],
     ]
 )
-"""``[product, block]``: what each product of one level takes of the blocks of x."""
+"""``[product, block]``: what each product takes of the blocks of x."""
 
 RIGHT = np.array(
     [
@@ -58,7 +58,7 @@ RIGHT = np.array(
         [0, 0, 1, 1],
     ]
 )
-"""``[product, block]``: what each product of one level takes of the blocks of w."""
+"""``[product, block]``: what each product takes of the blocks of w."""
 
 SUMS = np.array(
     [
@@ -68,7 +68,7 @@ SUMS = np.array(
         [1, -1, 1, 0, 0, 1, 0],
     ]
 )
-"""``[block, product]``: the blocks of y of one level."""
+"""``[block, product]``: the blocks of y."""
 
 RECOVERY = np.array(
     [
@@ -78,11 +78,11 @@ RECOVERY = np.array(
         [0, 0, 0, 0, 1, 0, 0],
     ]
 )
-"""``[block, product]``: the blocks of w of one level, from what the products take of them."""
+"""``[block, product]``: the blocks of w, from what the products take of them."""
 
 LEAST_RECOVERED = 2.0**-21
 """A weight that is recovered from sums is zero if it is less than this part of these: it may be a
-rounding error. With three levels, errors are up to 2^-21.2 of the largest weight of a sum."""
+rounding error."""
 
 LARGEST_SCALE = 2.0**90
 """Rows are multiplied by no more. One that would need more is summed up directly, and so are those
@@ -97,35 +97,6 @@ EXPONENT_BITS = 0x7F800000
 
 LEAST_SIZE = 2.0**-126
 """The least normal number of ``float32``: rows and columns of smaller ones count as zeros."""
-
-
-def side_of(levels: int) -> int:
-    """Return how many blocks a matrix has in a row or column."""
-    return 1 << levels
-
-
-def blocks_in(levels: int) -> int:
-    """Return how many blocks a matrix has."""
-    return prod([QUARTERS] * levels)
-
-
-def products_of(levels: int) -> int:
-    """Return how many products of blocks there are."""
-    return prod([PRODUCTS] * levels)
-
-
-def nested(form: Array, levels: int) -> Array:
-    """Return the matrix of all levels of which *form* is that of one."""
-    return reduce(np.kron, [form] * levels)
-
-
-def place_of(block: int, levels: int) -> tuple[int, int]:
-    """Return the row and the column of a block among those of its matrix."""
-    row = column = 0
-    for level in reversed(range(levels)):
-        quarter = block // QUARTERS**level % QUARTERS
-        row, column = 2 * row + quarter // 2, 2 * column + quarter % 2
-    return row, column
 
 
 def scales(sizes: Array, largest: float = np.inf) -> tuple[Array, Array]:
@@ -149,35 +120,30 @@ def terms(signs: Iterable[int]) -> list[tuple[int, bool]]:
     return sorted(used, key=lambda term: term[1])
 
 
-def block_views(matrix: Array, levels: int) -> list[Array]:
-    """Return the blocks of a matrix ``[side * r, side * c]``, each ``[r, c]``, without a copy."""
-    side = side_of(levels)
-    rows, columns = (size // side for size in matrix.shape)
-    cut = matrix.reshape(side, rows, side, columns).swapaxes(1, 2)
-    return [cut[place_of(block, levels)] for block in range(blocks_in(levels))]
+def block_views(matrix: Array) -> list[Array]:
+    """Return the blocks of a matrix ``[2 * r, 2 * c]``, each ``[r, c]``, without a copy."""
+    rows, columns = (size // SIDE for size in matrix.shape)
+    cut = matrix.reshape(SIDE, rows, SIDE, columns).swapaxes(1, 2)
+    return [block for row in cut for block in row]
 
 
-def blocks_of(matrix: Array, levels: int) -> Array:
-    """Return the blocks of a matrix ``[side * r, side * c]`` as ``[blocks, r, c]``."""
-    return np.stack(block_views(matrix, levels))
+def blocks_of(matrix: Array) -> Array:
+    """Return the blocks of a matrix ``[2 * r, 2 * c]`` as ``[blocks, r, c]``."""
+    return np.stack(block_views(matrix))
 
 
-def recovered(sums: Array, levels: int) -> Array:
+def recovered(sums: Array) -> Array:
     """Return the blocks of w, from what the products take of them, ``[products, r, c]``.
 
     What is less than :data:`LEAST_RECOVERED` of its sums is zero.
     """
-    form = nested(RECOVERY, levels)
-    blocks = np.tensordot(form, sums, axes=1)
-    least = LEAST_RECOVERED * np.tensordot(np.abs(form), np.abs(sums), axes=1)
+    blocks = np.tensordot(RECOVERY, sums, axes=1)
+    least = LEAST_RECOVERED * np.tensordot(np.abs(RECOVERY), np.abs(sums), axes=1)
     return np.where(np.abs(blocks) < least, 0.0, blocks)
 
 
-def whole_of(blocks: Array, levels: int) -> Array:
-    """Return the matrix ``[side * r, side * c]`` of *blocks* ``[blocks, r, c]``."""
-    side = side_of(levels)
+def whole_of(blocks: Array) -> Array:
+    """Return the matrix ``[2 * r, 2 * c]`` of *blocks* ``[blocks, r, c]``."""
     _, rows, columns = blocks.shape
-    cut = np.empty((side, side, rows, columns), blocks.dtype)
-    for block, each in enumerate(blocks):
-        cut[place_of(block, levels)] = each
-    return cut.swapaxes(1, 2).reshape(side * rows, side * columns)
+    cut = blocks.reshape(SIDE, SIDE, rows, columns).swapaxes(1, 2)
+    return cut.reshape(SIDE * rows, SIDE * columns)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from glow_nb.kernels.strassen.nest import StrassenNest
 from glow_nb.kernels.target import LANE_COUNTS, Target
-from glow_nb.strassen import side_of
+from glow_nb.strassen import SIDE
 from glow_nb.types import Array, ElementKind
 from tests.unit.kernels.strassen.test_matmul import run
 
@@ -32,12 +32,10 @@ def _numbers(data: st.DataObject, rows: int, columns: int) -> Array:
 @given(st.data())
 def test_results_are_as_precise_as_rows_and_columns_are(data: st.DataObject) -> None:
     lanes = data.draw(st.sampled_from(LANE_COUNTS))
-    levels = data.draw(st.integers(1, 2))
-    side = side_of(levels)
-    rows, depth = data.draw(st.integers(1, 20)), side * data.draw(st.integers(1, 30))
-    inner = side * data.draw(st.integers(lanes, 2 * lanes + 3))
+    rows, depth = data.draw(st.integers(1, 20)), SIDE * data.draw(st.integers(1, 30))
+    inner = SIDE * data.draw(st.integers(lanes, 2 * lanes + 3))
     block = lanes * data.draw(st.integers(1, 3))
-    nest = StrassenNest(rows, inner, depth, ElementKind.FLOAT32, block, levels)
+    nest = StrassenNest(rows, inner, depth, ElementKind.FLOAT32, block)
     lhs = _numbers(data, rows, inner)
     plain = np.random.default_rng(1).standard_normal((depth, inner))
     sizes = 10.0 ** np.random.default_rng(2).integers(-4, 5, (depth, 1))
@@ -52,6 +50,6 @@ def test_results_are_as_precise_as_rows_and_columns_are(data: st.DataObject) -> 
     is_finite = np.isfinite(rounded) & (np.abs(rounded) < 1e38)
     assert np.isfinite(found[is_finite]).all()
     errors = np.abs(found[is_finite] - exact[is_finite])
-    assert (errors <= 1e-6 * levels * bounds[is_finite] + 1e-37).all()
+    assert (errors <= 1e-6 * bounds[is_finite] + 1e-37).all()
     is_lost = ~np.isfinite(lhs).all(axis=1)
     np.testing.assert_array_equal(np.isnan(found[is_lost]), np.isnan(rounded[is_lost]))

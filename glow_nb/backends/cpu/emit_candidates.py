@@ -19,7 +19,7 @@ from glow_nb.kernels.operators import (
 )
 from glow_nb.kernels.operators.panels import joins_taps, pack_bias, pack_filter, pack_matrix
 from glow_nb.kernels.products.product_cost import Candidate
-from glow_nb.strassen import side_of
+from glow_nb.strassen import SIDE
 
 
 def emit_candidate(
@@ -124,7 +124,7 @@ def _emit_product(node: MatMul | FullyConnected, rewriter: Rewriter, candidate: 
 
 def _emit_strassen(node: Product, rewriter: Rewriter, candidate: Candidate) -> Value:
     """Emit *node* with sums of blocks of its constant matrix in panels."""
-    block, levels = candidate.block, candidate.levels
+    block = candidate.block
     bias = None if isinstance(node, MatMul) else node.bias
     lhs, matrix = node.factors
     if isinstance(node, Convolution):  # of single pixels
@@ -134,12 +134,11 @@ def _emit_strassen(node: Product, rewriter: Rewriter, candidate: Candidate) -> V
     return rewriter.emit(
         StrassenMatMul(
             lhs,
-            rewriter.emit(StrassenWeights(matrix, block, levels)),
-            rewriter.emit(StrassenScales(matrix, block, levels)),
-            None if bias is None else pack_bias(rewriter, bias, side_of(levels), block),
+            rewriter.emit(StrassenWeights(matrix, block)),
+            rewriter.emit(StrassenScales(matrix, block)),
+            None if bias is None else pack_bias(rewriter, bias, SIDE, block),
             depth=matrix.type.shape[-1],
             block=block,
-            levels=levels,
             predicate=node.predicate,
         )
     )

@@ -88,10 +88,10 @@ def _product_cycles(node: Node, target: Target) -> float | None:
             kind, filter_kind = node.input.type.kind, node.filter.type.kind
             nest = WinogradNest(_shape_of(node), tile, kind, block, taps_kind=filter_kind)
             return winograd_candidate(nest, target, 1).cycles
-        case StrassenMatMul(lhs=lhs, depth=depth, block=block, levels=levels):
+        case StrassenMatMul(lhs=lhs, depth=depth, block=block):
             inner = lhs.type.shape[-1]
             rows = lhs.type.size // max(1, inner)
-            product = StrassenNest(rows, inner, depth, lhs.type.kind, block, levels)
+            product = StrassenNest(rows, inner, depth, lhs.type.kind, block)
             return strassen_candidate(product, target, 1).cycles
         case PackedMatMul(lhs=lhs, rhs=rhs, block=block):
             kind, form = _factors(node, lhs.type.kind, rhs.type.kind, target)

@@ -34,14 +34,13 @@ class CpuOptions(CheckedOptions):
             network's time. "off" sums up everything directly.
         strassen: "auto" lets products with constant matrices, and convolutions of single pixels
             with 256 channels or more, be done by Strassen's algorithm where that is faster: seven
-            products of blocks in place of eight, or, of 256 rows and more, 49 in place of 64, up to
-            1.12 and 1.2 times as fast. Their root mean square error is about 6e-7 and 1.2e-6 of the
-            outputs' (direct sums: 3e-7); it is relative to the row and the column of a result, as
-            with direct sums, and results of rows and columns of numbers below 1.2e-38 are zero.
-            Where NaN, infinity or an overflow comes in, results are summed up directly, two or four
-            rows at a time, which takes several times as long. Weights take 7/4 or 49/16 of their
-            memory, at most 1 GiB more for each set of sizes that a network is compiled for. "off"
-            sums up everything directly.
+            products of blocks in place of eight, up to 1.12 times as fast. Their root mean square
+            error is about 6e-7 of the outputs' (direct sums: 3e-7); it is relative to the row and
+            the column of a result, as with direct sums, and results of rows and columns of numbers
+            below 1.2e-38 are zero. Where NaN, infinity or an overflow comes in, results are summed
+            up directly, two rows at a time, which takes several times as long. Weights take 7/4 of
+            their memory, at most 1 GiB more for each set of sizes that a network is compiled for.
+            "off" sums up everything directly.
         tune: Measure on this machine which of the ways to compute each convolution and matrix
             product is the fastest, in place of estimating it. This takes a while, the longer the
             more different ones there are; measurements are kept in the cache folder, and the next
@@ -60,7 +59,7 @@ class CpuOptions(CheckedOptions):
         "auto",
         choices=get_args(Switch),
         help="Whether products with constant matrices may be done by Strassen's algorithm, which "
-        "is faster, rounds a little more, and takes 7/4 or 49/16 of the memory for their weights.",
+        "is faster, rounds a little more, and takes 7/4 of the memory for their weights.",
     )
     tune: bool = option(
         False,

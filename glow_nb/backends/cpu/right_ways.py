@@ -14,7 +14,7 @@ from glow_nb.kernels.operators.winograd import WHOLE_FACTORS
 from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.kernels.winograd.exactness import exact_tiles
 from glow_nb.payload import Recipe
-from glow_nb.strassen import LARGEST_COLUMN_SCALE, scales, side_of
+from glow_nb.strassen import LARGEST_COLUMN_SCALE, SIDE, scales
 from glow_nb.types import Array
 
 LIMIT = 2.0**64
@@ -28,7 +28,7 @@ def is_right(node: Product, way: Candidate) -> bool:
     be known, so that results are known to be exact.
     """
     if way.is_strassen:
-        return _are_alike(node, side_of(way.levels))
+        return _are_alike(node)
     if way.tile is None:
         return True
     assert isinstance(node, Convolution)
@@ -44,10 +44,10 @@ def is_right(node: Product, way: Candidate) -> bool:
     return way.tile in exact_tiles(taps, node.input.type.kind, {way.tile})
 
 
-def _are_alike(node: Product, side: int) -> bool:
+def _are_alike(node: Product) -> bool:
     """Return whether the columns of the right matrix of *node* are of like size.
 
-    Strassen's algorithm lets *side* of them meet in sums. Those of a matrix that is not supplied
+    Strassen's algorithm lets two of them meet in sums. Those of a matrix that is not supplied
     are alike.
     """
     weights = _numbers(node.factors[1])
@@ -56,7 +56,7 @@ def _are_alike(node: Product, side: int) -> bool:
     if isinstance(node, Convolution):  # of single pixels: a filter has a row for each channel
         weights = weights.reshape(len(weights), -1).T
     sizes = column_sizes(weights)
-    scale, _ = scales(sizes.reshape(side, -1))
+    scale, _ = scales(sizes.reshape(SIDE, -1))
     return bool((scale < LARGEST_COLUMN_SCALE).all() and (sizes < LIMIT).all())
 
 

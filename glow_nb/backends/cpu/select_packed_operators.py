@@ -24,7 +24,7 @@ from glow_nb.backends.cpu.paired_weights import (
 )
 from glow_nb.backends.cpu.products import PRODUCTS, Product, shape_of
 from glow_nb.backends.cpu.right_ways import is_right
-from glow_nb.backends.cpu.strassen_room import levels_with_room
+from glow_nb.backends.cpu.strassen_room import matrices_with_room
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Transpose
 from glow_nb.hlir.passes import register_pass
@@ -118,13 +118,13 @@ def select_packed_operators(
     def estimated(node: Product) -> Sequence[Candidate]:
         return _estimated_ways(node, chosen, winograd, strassen, WIDTHS_TO_TRY, threads)
 
-    wanted: dict[Value, int] = {}
-    for node in packed:
-        _, matrix = node.factors
-        if isinstance(matrix, Constant):
-            best = picks.get(product_key(node)) or estimated(node)[0]
-            wanted[matrix] = max(best.levels, wanted.get(matrix, 0))
-    levels = levels_with_room(wanted)
+    wanted = [
+        node.factors[1]
+        for node in packed
+        if isinstance(node.factors[1], Constant)
+        and (picks.get(product_key(node)) or estimated(node)[0]).is_strassen
+    ]
+    has_room = matrices_with_room(wanted)
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         assert isinstance(node, PRODUCTS)
@@ -135,9 +135,10 @@ def select_packed_operators(
             assert not isinstance(wide, Convolution)
             return _emit_unpacked(wide, rewriter)
         pick = picks.get(product_key(node))
-        most = levels.get(node.factors[1], 0)
-        if pick is None or pick.levels > most or _for_weights(node, pick, pairing) is None:
-            ways = [way for way in estimated(node) if way.levels <= most]
+        may_grow = node.factors[1] in has_room
+        is_too_large = pick is not None and pick.is_strassen and not may_grow
+        if pick is None or is_too_large or _for_weights(node, pick, pairing) is None:
+            ways = [way for way in estimated(node) if may_grow or not way.is_strassen]
             pick = _first_right(node, ways, pairing)
         return emit_candidate(node, rewriter, pick, guarded=winograd == "guarded", pairing=pairing)
 

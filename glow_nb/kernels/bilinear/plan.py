@@ -104,10 +104,6 @@ class BilinearNest(Protocol):
         """Elements of the output."""
         ...
 
-    def most_block_tiles(self, target: Target) -> int | None:
-        """Return the most tiles of a block, None for as many as the caches hold."""
-        ...
-
     def form(self, target: Target) -> DotForm:
         """Return how *target* multiplies transformed elements."""
         ...
@@ -257,9 +253,6 @@ def _in_best_blocks(nest: BilinearNest, plan: BilinearPlan, target: Target) -> B
     near = level_2_bytes(target) // (tile_bytes + nest.sums * nest.block * kinds.total.size_bytes)
     far = level_2_bytes(target) // block_bytes(nest, kinds, 1)
     far = min(far, int(target.machine.l3_share * target.machine.l3_bytes) // max(1, tile_bytes))
-    most = nest.most_block_tiles(target)
-    if most is not None:
-        near, far = min(near, most), min(far, most)
     plans = [_in_blocks(plan, tiles) for tiles in (near, far)]
 
     def cycles(plan: BilinearPlan) -> float:

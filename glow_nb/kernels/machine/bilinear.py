@@ -84,10 +84,10 @@ class Bilinear:
         UNRECORDED,
     )
     strassen_input_cycles: float = fact(
-        6.6, "cycles a vector", "Sums of a vector of the left matrix, for each level.", _STRASSEN
+        6.6, "cycles a vector", "Sums of a vector of the left matrix.", _STRASSEN
     )
     strassen_output_cycles: float = fact(
-        7.4, "cycles a vector", "Sums of a vector of the result, for each level.", _STRASSEN
+        7.4, "cycles a vector", "Sums of a vector of the result.", _STRASSEN
     )
     strassen_weight_byte_cycles: float = fact(
         0.08,

@@ -1,9 +1,7 @@
 """Strassen's form of matrix products, which a backend with SIMD selects: :mod:`glow_nb.strassen`.
 
-With one level, neighbouring rows of the left matrix, 2 i and 2 i + 1, are rows i of its blocks;
-column j of the right one, and of the result, meets column ``j + N / 2``. In general, *side*
-neighbouring rows meet, and columns that are ``N / side`` apart; *side* is 2 to the power of the
-levels.
+Neighbouring rows of the left matrix, 2 i and 2 i + 1, are rows i of its blocks;
+column j of the right one, and of the result, meets column ``j + N / 2``.
 """
 
 from __future__ import annotations
@@ -18,18 +16,16 @@ from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import fitted, require_kind, widest
 from glow_nb.hlir.ops.matrix import matrix_product_cost
 from glow_nb.kernels.operators.panels import panels_of
-from glow_nb.kernels.operators.strassen_weights import COMPUTED_FLOATS, require_levels
+from glow_nb.kernels.operators.strassen_weights import COMPUTED_FLOATS
 from glow_nb.strassen import (
     LARGEST_SCALE,
     LEFT,
+    PRODUCTS,
+    SIDE,
     SUMS,
-    blocks_in,
     blocks_of,
-    nested,
-    products_of,
     recovered,
     scales,
-    side_of,
     whole_of,
 )
 from glow_nb.types import Array, TensorType
@@ -39,8 +35,8 @@ from glow_nb.types import Array, TensorType
 class StrassenMatMul(Node):
     """Multiply rows by a matrix that is prepared for it, and add a bias.
 
-    ``lhs`` is ``[..., K]``, ``rhs`` ``[panels, products, K / side, block]`` from
-    :class:`StrassenWeights`, ``scales`` ``[side * panels * block]`` from :class:`StrassenScales`,
+    ``lhs`` is ``[..., K]``, ``rhs`` ``[panels, 7, K / 2, block]`` from
+    :class:`StrassenWeights`, ``scales`` ``[2 * panels * block]`` from :class:`StrassenScales`,
     and ``bias`` like these, each part of it padded with zeros, or absent. The result is
     ``[..., depth]``. Where rows are missing to meet the last ones, the last one stands for them.
 
@@ -54,7 +50,6 @@ class StrassenMatMul(Node):
     Attributes:
         depth: Columns of the result.
         block: Columns in a panel.
-        levels: How often the algorithm is applied, one in the other.
     """
 
     lhs: Value
@@ -63,34 +58,26 @@ class StrassenMatMul(Node):
     bias: Value | None
     depth: int
     block: int
-    levels: int = 1
-
-    @property
-    def side(self) -> int:
-        """Blocks in a row or column of a matrix."""
-        return side_of(self.levels)
 
     @override
     def infer_type(self) -> TensorType:
         lhs = self.lhs.type
         require_kind(self, "lhs", lhs, COMPUTED_FLOATS)
-        require_levels(self, self.levels)
         self.require(lhs.rank >= 1, f"'lhs' must have rows, got {lhs}")
         self.require(self.block > 0, f"block is {self.block}, but must be positive")
         inner = lhs.shape[-1]
         self.require(self.depth >= 0, f"depth is {self.depth}, but must not be negative")
-        side = self.side
         self.require(
-            inner % side == 0 and self.depth % side == 0,
+            inner % SIDE == 0 and self.depth % SIDE == 0,
             f"'lhs' is {lhs} and depth {self.depth}, but {inner} and {self.depth} must be "
-            f"multiples of {side}",
+            f"multiples of {SIDE}",
         )
-        panels = panels_of(self.depth // side, self.block)
+        panels = panels_of(self.depth // SIDE, self.block)
         size = panels * self.block
         wanted = {
-            "rhs": (panels, products_of(self.levels), inner // side, self.block),
-            "scales": (side * size,),
-            "bias": (side * size,),
+            "rhs": (panels, PRODUCTS, inner // SIDE, self.block),
+            "scales": (SIDE * size,),
+            "bias": (SIDE * size,),
         }
         for name, shape in wanted.items():
             operand = getattr(self, name)
@@ -101,23 +88,23 @@ class StrassenMatMul(Node):
     def _check(self, name: str, found: TensorType, wanted: TensorType) -> None:
         self.require(
             found == wanted,
-            f"'{name}' is {found}, but lhs {self.lhs.type}, depth {self.depth}, block "
-            f"{self.block} and levels {self.levels} need {wanted}",
+            f"'{name}' is {found}, but lhs {self.lhs.type}, depth {self.depth}, and block "
+            f"{self.block} need {wanted}",
         )
 
     @override
     def evaluate(self, lhs: Array, rhs: Array, scales: Array, bias: Array | None) -> Array:
-        depth, inner = self.depth // self.side, lhs.shape[-1]
+        depth, inner = self.depth // SIDE, lhs.shape[-1]
         panels, *sizes, block = rhs.shape
         plain = widest(rhs).transpose(1, 2, 0, 3).reshape(*sizes, panels * block)
         weights = plain[..., :depth]
         columns = self._whole_row(scales)
         left = widest(lhs).reshape(prod(lhs.shape[:-1]), inner)
         with np.errstate(all="ignore"):
-            result = _product(left, weights, self.levels) * columns
+            result = _product(left, weights) * columns
             is_right = np.isfinite(result)
             if not is_right.all():
-                direct = whole_of(recovered(weights, self.levels), self.levels) * columns
+                direct = whole_of(recovered(weights)) * columns
                 result = np.where(is_right, result, left @ direct)
             if bias is not None:
                 result = result + self._whole_row(bias)
@@ -125,8 +112,8 @@ class StrassenMatMul(Node):
 
     def _whole_row(self, padded: Array) -> Array:
         """Return a row of the result of parts that are *padded*."""
-        parts = widest(padded).reshape(self.side, padded.size // self.side)
-        row: Array = parts[:, : self.depth // self.side].reshape(self.depth)
+        parts = widest(padded).reshape(SIDE, padded.size // SIDE)
+        row: Array = parts[:, : self.depth // SIDE].reshape(self.depth)
         return row
 
     @override
@@ -136,35 +123,28 @@ class StrassenMatMul(Node):
 
     @override
     def executed_cost(self) -> Cost:
-        """Count the products of blocks, and for every sign in a matrix of a level one addition.
-
-        The blocks that one level makes are those that the next one adds up.
-        """
-        inner, depth = self.lhs.type.shape[-1] // self.side, self.depth // self.side
-        tiles = -(-prod(self.type.shape[:-1]) // self.side)
-        additions = 0
-        for level in range(self.levels):
-            forms = products_of(level) * blocks_in(self.levels - 1 - level)
-            signs = np.count_nonzero(LEFT) * inner + np.count_nonzero(SUMS) * depth
-            additions += forms * int(signs)
-        products = products_of(self.levels) * tiles * inner * depth
+        """Count the products of blocks, and for every sign of a sum one addition."""
+        inner, depth = self.lhs.type.shape[-1] // SIDE, self.depth // SIDE
+        tiles = -(-prod(self.type.shape[:-1]) // SIDE)
+        additions = int(np.count_nonzero(LEFT) * inner + np.count_nonzero(SUMS) * depth)
+        products = PRODUCTS * tiles * inner * depth
         return Cost(products, tiles * additions + self.type.size)
 
 
-def _product(left: Array, weights: Array, levels: int) -> Array:
-    """Return the product of rows by *weights* ``[products, K / side, N / side]`` in ``float64``."""
-    (rows, inner), side = left.shape, side_of(levels)
-    missing = -rows % side
+def _product(left: Array, weights: Array) -> Array:
+    """Return the product of rows by *weights* ``[7, K / 2, N / 2]`` in ``float64``."""
+    rows, inner = left.shape
+    missing = -rows % SIDE
     last = left[rows - 1 :].repeat(missing, axis=0)
-    tiles = np.concatenate([left, last]).reshape((rows + missing) // side, side, inner)
+    tiles = np.concatenate([left, last]).reshape((rows + missing) // SIDE, SIDE, inner)
     tiles = tiles.swapaxes(0, 1)
     factors, back = scales(np.abs(tiles).max(axis=2, initial=0))
     factors = np.where(factors <= LARGEST_SCALE, factors, np.nan)
     scaled = tiles * factors[..., np.newaxis]
-    blocks = blocks_of(scaled.reshape(rows + missing, inner), levels)
-    products = np.tensordot(nested(LEFT, levels), blocks, axes=1) @ weights
-    made = whole_of(np.tensordot(nested(SUMS, levels), products, axes=1), levels)
+    blocks = blocks_of(scaled.reshape(rows + missing, inner))
+    products = np.tensordot(LEFT, blocks, axes=1) @ weights
+    made = whole_of(np.tensordot(SUMS, products, axes=1))
     depth = made.shape[1]
-    made = made.reshape(side, (rows + missing) // side, depth) * back[..., np.newaxis]
+    made = made.reshape(SIDE, (rows + missing) // SIDE, depth) * back[..., np.newaxis]
     result: Array = made.swapaxes(0, 1).reshape(rows + missing, depth)
     return result[:rows]

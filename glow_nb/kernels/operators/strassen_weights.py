@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import reduce
+from itertools import product
 
 import numpy as np
 from typing_extensions import override
 
 from glow_nb.costs import Cost
-from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops import (
     Abs,
     Add,
@@ -38,14 +39,11 @@ from glow_nb.kernels.operators.panels import pad_end, panels_of
 from glow_nb.strassen import (
     EXPONENT_BITS,
     LARGEST_COLUMN_SCALE,
+    PRODUCTS,
     RIGHT,
+    SIDE,
     block_views,
-    blocks_in,
-    nested,
-    place_of,
-    products_of,
     scales,
-    side_of,
     terms,
 )
 from glow_nb.types import Array, ElementKind, TensorType
@@ -53,38 +51,23 @@ from glow_nb.types import Array, ElementKind, TensorType
 COMPUTED_FLOATS = frozenset({ElementKind.FLOAT32})
 """Kinds that are multiplied so: smaller ones lose too many digits."""
 
-MOST_LEVELS = 3
-"""A matrix has up to 8 x 8 blocks."""
-
-
-def require_levels(node: Node, levels: int) -> None:
-    """Refuse numbers of levels that no kernel has: blocks would be far smaller than matrices."""
-    node.require(1 <= levels <= MOST_LEVELS, f"levels is {levels}, but must be 1 to {MOST_LEVELS}")
-
 
 class StrassenConstant(WeightTransform):
     """Base of what is made of a matrix ``[K, N]`` for :class:`StrassenMatMul`."""
 
     matrix: Value
     block: int
-    levels: int
-
-    @property
-    def side(self) -> int:
-        """Blocks in a row or column of the matrix."""
-        return side_of(self.levels)
 
     def check(self) -> int:
         """Check the matrix, and return the panels of *block* columns of a block of it."""
         matrix = self.matrix.type
         require_kind(self, "matrix", matrix, COMPUTED_FLOATS)
-        require_levels(self, self.levels)
         self.require(
-            matrix.rank == 2 and not any(size % self.side for size in matrix.shape),
-            f"'matrix' is {matrix}, but must have two dimensions, both multiples of {self.side}",
+            matrix.rank == 2 and not any(size % SIDE for size in matrix.shape),
+            f"'matrix' is {matrix}, but must have two dimensions, both multiples of {SIDE}",
         )
         self.require(self.block > 0, f"block is {self.block}, but must be positive")
-        return panels_of(matrix.shape[1] // self.side, self.block)
+        return panels_of(matrix.shape[1] // SIDE, self.block)
 
     @override
     def evaluate(self, matrix: Array) -> Array:
@@ -101,60 +84,55 @@ class StrassenConstant(WeightTransform):
 class StrassenScales(StrassenConstant):
     """Find what the columns of a result are multiplied by at the end.
 
-    The result is ``[side * panels * block]`` with ``panels = ceil(N / side / block)``, each part of
+    The result is ``[2 * panels * block]`` with ``panels = ceil(N / 2 / block)``, each part of
     it padded with ones: powers of two, and zeros for columns of zeros.
     """
 
     matrix: Value
     block: int
-    levels: int = 1
 
     @override
     def infer_type(self) -> TensorType:
         columns = self.check() * self.block
-        return TensorType(self.matrix.type.kind, (self.side * columns,))
+        return TensorType(self.matrix.type.kind, (SIDE * columns,))
 
     @override
     def transform(self, weight: Array, result: Array) -> None:
-        _, back = column_scales(weight, self.side)
+        _, back = column_scales(weight)
         result[...] = 1
-        result.reshape(self.side, result.size // self.side)[:, : back.shape[1]] = back
+        result.reshape(SIDE, result.size // SIDE)[:, : back.shape[1]] = back
 
 
 @define_node("strassen_weights")
 class StrassenWeights(StrassenConstant):
     """Add up the blocks of a matrix for each product, and lay the sums out in panels.
 
-    Columns are scaled before. The result is ``[panels, products, K / side, block]``, where
-    ``panels = ceil(N / side / block)``; the last panel is padded with zeros.
+    Columns are scaled before. The result is ``[panels, 7, K / 2, block]``, where
+    ``panels = ceil(N / 2 / block)``; the last panel is padded with zeros.
 
     Attributes:
         block: Columns in a panel.
-        levels: How often the algorithm is applied, one in the other.
     """
 
     matrix: Value
     block: int
-    levels: int = 1
 
     @override
     def infer_type(self) -> TensorType:
         panels = self.check()
-        inner = self.matrix.type.shape[0] // self.side
-        return TensorType(
-            self.matrix.type.kind, (panels, products_of(self.levels), inner, self.block)
-        )
+        inner = self.matrix.type.shape[0] // SIDE
+        return TensorType(self.matrix.type.kind, (panels, PRODUCTS, inner, self.block))
 
     @override
     def transform(self, weight: Array, result: Array) -> None:
         panels, _, inner, block = result.shape
-        depth = weight.shape[1] // self.side
-        factors, _ = column_scales(weight, self.side)
+        depth = weight.shape[1] // SIDE
+        factors, _ = column_scales(weight)
         with np.errstate(all="ignore"):
             scaled = weight * factors.reshape(-1).astype(weight.dtype)  # powers of two
-            blocks = block_views(scaled, self.levels)
+            blocks = block_views(scaled)
             padded = np.zeros((inner, panels * block), weight.dtype)
-            for number, signs in enumerate(nested(RIGHT, self.levels)):
+            for number, signs in enumerate(RIGHT):
                 (first, _), *others = terms(signs)
                 padded[:, :depth] = blocks[first]
                 for block_number, is_subtracted in others:
@@ -169,9 +147,9 @@ def column_sizes(matrix: Array) -> Array:
     return sizes
 
 
-def column_scales(matrix: Array, side: int) -> tuple[Array, Array]:
-    """Return what the columns of *matrix* are multiplied by, and results, each ``[side, ...]``."""
-    sizes = column_sizes(matrix).reshape(side, matrix.shape[1] // side)
+def column_scales(matrix: Array) -> tuple[Array, Array]:
+    """Return what the columns of *matrix* are multiplied by, and results, each ``[2, ...]``."""
+    sizes = column_sizes(matrix).reshape(SIDE, matrix.shape[1] // SIDE)
     return scales(sizes, LARGEST_COLUMN_SCALE)
 
 
@@ -181,8 +159,8 @@ def lower_strassen_scales(node: StrassenScales, rewriter: Rewriter) -> Value:
     matrix = node.matrix.type
     if not matrix.size:
         return rewriter.constant(node.name, node.evaluate(np.zeros(matrix.shape, np.float32)))
-    _, back = _emit_scales(rewriter, node.matrix, node.side)
-    padding = (node.type.size - matrix.shape[1]) // node.side
+    _, back = _emit_scales(rewriter, node.matrix)
+    padding = (node.type.size - matrix.shape[1]) // SIDE
     padded = [rewriter.emit(Pad(each, (0, 0, 0, padding), value=1.0)) for each in back]
     return rewriter.emit(Reshape(rewriter.emit(Concat(tuple(padded), 1)), node.type.shape))
 
@@ -193,44 +171,43 @@ def lower_strassen_weights(node: StrassenWeights, rewriter: Rewriter) -> Value:
     panels, products, inner, block = node.type.shape
     if not node.type.size:
         return rewriter.constant(node.name, np.zeros(node.type.shape, np.float32))
-    scale, _ = _emit_scales(rewriter, node.matrix, node.side)
+    scale, _ = _emit_scales(rewriter, node.matrix)
     blocks: list[Value] = []
-    for number in range(blocks_in(node.levels)):
-        row, column = place_of(number, node.levels)
-        emitted = _emit_block(rewriter, node.matrix, node.side, row, column)
+    for row, column in product(range(SIDE), repeat=2):
+        emitted = _emit_block(rewriter, node.matrix, row, column)
         blocks.append(rewriter.emit(Mul(emitted, scale[column])))
     made: list[Value] = []
-    for signs in nested(RIGHT, node.levels):
+    for signs in RIGHT:
         (first, _), *others = terms(signs)
         total: Value = blocks[first]
         for number, is_subtracted in others:
             total = rewriter.emit((Sub if is_subtracted else Add)(total, blocks[number]))
         made.append(rewriter.emit(Reshape(total, (1, *total.type.shape))))
-    padding = panels * block - node.matrix.type.shape[1] // node.side
+    padding = panels * block - node.matrix.type.shape[1] // SIDE
     whole = pad_end(rewriter, rewriter.emit(Concat(tuple(made), 0)), 2, padding)
     rows = rewriter.emit(Reshape(whole, (products, inner, panels, block)))
     return rewriter.emit(Transpose(rows, (2, 0, 1, 3)))
 
 
-def _emit_block(rewriter: Rewriter, matrix: Value, side: int, *place: int) -> Value:
+def _emit_block(rewriter: Rewriter, matrix: Value, *place: int) -> Value:
     """Emit the block of *matrix* in this row and column of blocks."""
-    sizes = [size // side for size in matrix.type.shape]
+    sizes = [size // SIDE for size in matrix.type.shape]
     starts = tuple(number * size for number, size in zip(place, sizes, strict=True))
     stops = tuple(start + size for start, size in zip(starts, sizes, strict=True))
     return rewriter.emit(Slice(matrix, starts, stops, (1, 1)))
 
 
-def _emit_scales(rewriter: Rewriter, matrix: Value, side: int) -> tuple[list[Value], list[Value]]:
-    """Emit what :func:`column_scales` computes, in rows ``[1, N / side]``."""
+def _emit_scales(rewriter: Rewriter, matrix: Value) -> tuple[list[Value], list[Value]]:
+    """Emit what :func:`column_scales` computes, in rows ``[1, N / 2]``."""
 
     def number(value: float) -> Value:
         return rewriter.constant("number", np.full((1, 1), value, np.float32))
 
     bits = rewriter.constant("exponent_bits", np.full((1, 1), EXPONENT_BITS, np.int32))
     sizes = rewriter.emit(ReduceMax(rewriter.emit(Abs(matrix)), (0,), True))
-    depth = matrix.type.shape[1] // side
+    depth = matrix.type.shape[1] // SIDE
     powers: list[Value] = []
-    for part in range(side):
+    for part in range(SIDE):
         size = rewriter.emit(Slice(sizes, (0, part * depth), (1, (part + 1) * depth), (1, 1)))
         masked = rewriter.emit(BitwiseAnd(rewriter.emit(BitCast(size, ElementKind.INT32)), bits))
         powers.append(rewriter.emit(BitCast(masked, ElementKind.FLOAT32)))

@@ -42,7 +42,7 @@ from glow_nb.kernels.products.product_cost import (
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest, run_of
 from glow_nb.kernels.products.product_plan import plan_loops
 from glow_nb.kernels.strassen.cost import LEAST_GAIN as STRASSEN_GAIN
-from glow_nb.kernels.strassen.cost import LEAST_ROWS, strassen_candidate, suits_strassen
+from glow_nb.kernels.strassen.cost import strassen_candidate, suits_strassen
 from glow_nb.kernels.strassen.nest import StrassenNest
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.cost import winograd_candidate
@@ -179,7 +179,7 @@ def widths_to_try(widths: tuple[int, ...], form: DotForm, count: int) -> tuple[i
 def _least_gain(way: Candidate, shape: ConvolutionShape) -> float:
     """Return how many times as fast as others *way* must seem to be preferred."""
     if way.tile is None:
-        return STRASSEN_GAIN**way.levels
+        return STRASSEN_GAIN if way.is_strassen else 1.0
     sizes = zip(way.tile, shape.kernel, shape.stride, strict=True)
     return prod(LEAST_GAIN.get(inputs_of(*axis), 1.0) for axis in sizes if axis[0] > 1)
 
@@ -265,25 +265,23 @@ def product_candidates(
     if strassen:
         found = _strassen_candidates(shape, kind, target, blocks, threads)
         candidates += [replace(way, cycles=threads * way.cycles) for way in found]
-    return tuple(sorted(candidates, key=lambda way: way.cycles * STRASSEN_GAIN**way.levels))
+    return tuple(
+        sorted(candidates, key=lambda way: way.cycles * (STRASSEN_GAIN if way.is_strassen else 1))
+    )
 
 
 def _strassen_candidates(
     shape: MatMulShape, kind: ElementKind, target: Target, blocks: int, threads: int
 ) -> list[Candidate]:
     """Return the ways to compute a product by Strassen's algorithm, none if it does not suit it."""
-    sizes, ways = (shape.rows, shape.inner, shape.depth), []
-    for levels in range(1, len(LEAST_ROWS) + 1):
-        if shape.batch > 1 or not suits_strassen(*sizes, kind, target, levels):
-            break
-        nest = StrassenNest(*sizes, kind, target.lanes, levels)
-        inner, depth = nest.block_sizes
-        widths = rank_blocks(
-            depth, target, pixels=nest.tiles, steps=inner, kind=kind, fetched=inner
-        )
-        nests = [replace(nest, block=block) for block in widths[:blocks]]
-        ways += [strassen_candidate(nest, target, threads) for nest in nests]
-    return ways
+    sizes = (shape.rows, shape.inner, shape.depth)
+    if shape.batch > 1 or not suits_strassen(*sizes, kind, target):
+        return []
+    nest = StrassenNest(*sizes, kind, target.lanes)
+    inner, depth = nest.block_sizes
+    widths = rank_blocks(depth, target, pixels=nest.tiles, steps=inner, kind=kind, fetched=inner)
+    nests = [replace(nest, block=block) for block in widths[:blocks]]
+    return [strassen_candidate(nest, target, threads) for nest in nests]
 
 
 def product_candidate(

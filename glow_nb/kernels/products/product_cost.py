@@ -21,7 +21,7 @@ class Candidate:
             work, and of all work of a matrix product.
         factors: Neighbouring factors that are multiplied at once.
         is_paired: Weights lie in pairs that do not saturate.
-        levels: How often Strassen's algorithm is applied, one in the other.
+        is_strassen: The product is done by Strassen's algorithm.
     """
 
     tile: tuple[int, ...] | None
@@ -29,12 +29,7 @@ class Candidate:
     cycles: float
     factors: int = 1
     is_paired: bool = False
-    levels: int = 0
-
-    @property
-    def is_strassen(self) -> bool:
-        """True if the product is done by Strassen's algorithm."""
-        return self.levels > 0
+    is_strassen: bool = False
 
     @property
     def is_direct(self) -> bool:
@@ -44,7 +39,7 @@ class Candidate:
     @property
     def name(self) -> str:
         """What measurements call it."""
-        form = f"strassen {self.levels}" if self.is_strassen else f"tile {self.tile}"
+        form = "strassen" if self.is_strassen else f"tile {self.tile}"
         return f"{form} block {self.block}"
 
 

@@ -12,44 +12,35 @@ from glow_nb.kernels.products.product_cost import (
 )
 from glow_nb.kernels.strassen.nest import FAR_SHARE, StrassenNest
 from glow_nb.kernels.target import Target
-from glow_nb.strassen import side_of
+from glow_nb.strassen import SIDE
 from glow_nb.thread_grid import largest_share
 from glow_nb.types import ElementKind
 
 LEAST_GAIN = 1.03
-"""How many times as fast each level must seem to make it to be preferred: the weights take 7/4 of
-their memory, and rounding errors are twice as large."""
+"""How many times as fast it must seem to be preferred: the weights take 7/4 of their memory, and
+rounding errors are twice as large."""
 
-LEAST_ROWS = (2, 256)
-"""Rows of the left matrix from which one level, and two, are estimated.
-
-Each level takes 7/4 of the weights, which come from memory in each run of a network; with fewer
-rows they do not come in time. On one Zen 4 core, networks of 128 and 197 rows take 0.97 to 1.00 of
-the time with two levels that they take with one, of 256 to 1,500 rows 0.94 to 0.96.
-"""
+LEAST_ROWS = 2
+"""Rows of the left matrix from which the algorithm is estimated."""
 
 INPUT_CYCLES, OUTPUT_CYCLES = 6.6, 7.4
-"""Of a vector of the left matrix, and of the result: what adding up takes, for each level.
+"""Of a vector of the left matrix, and of the result: what adding up takes.
 
 They are fitted to 43 products of 64 to 3,136 rows, 128 to 3,072 factors and 128 to 3,072 columns on
 one Zen 4 core. Estimates over those of direct sums then differ from what is measured by 0.017
-(standard deviation) with one level and 0.052 with two, and with 8 lanes by 0.034 and 0.067.
+(standard deviation), and with 8 lanes by 0.034.
 """
 
-FAR_CYCLES = (0.08, 0.045)
-"""Of each byte of the sums of weights that comes from memory for each block of rows, with one level
-and with more: not all come in time. The first is fitted to the products that ``INPUT_CYCLES`` is,
-the second to ten with two levels, 256 to 1,500 rows and 26 to 206 MB of weights.
+FAR_CYCLES = 0.08
+"""Of each byte of the sums of weights that comes from memory for each block of rows: not all come
+in time. It is fitted to the products that ``INPUT_CYCLES`` is.
 """
 
 
-def suits_strassen(
-    rows: int, inner: int, depth: int, kind: ElementKind, target: Target, levels: int = 1
-) -> bool:
+def suits_strassen(rows: int, inner: int, depth: int, kind: ElementKind, target: Target) -> bool:
     """Return whether there is a kernel for such a product, of so many rows."""
-    side = side_of(levels)
-    is_even = inner % side == 0 and depth % side == 0
-    is_large = inner >= side * target.lanes and depth >= side and rows >= LEAST_ROWS[levels - 1]
+    is_even = inner % SIDE == 0 and depth % SIDE == 0
+    is_large = inner >= SIDE * target.lanes and depth >= SIDE and rows >= LEAST_ROWS
     return kind is ElementKind.FLOAT32 and is_even and is_large
 
 
@@ -64,19 +55,17 @@ def strassen_candidate(nest: StrassenNest, target: Target, threads: int) -> Cand
     cycles += tiles * nest.panels * fetch_cycles(inner, nest.kind, target)
     cycles *= nest.elements * machine.direct_factor
     depth = nest.panels * nest.block
-    vectors = nest.blocks * target.passes / plan.lanes * tiles
+    added = nest.blocks * target.passes / plan.lanes * tiles
     unit_part, panel_part = largest_share(
         plan.cut.tiles, nest.panels, threads, panels_first=plan.panels_first
     )
-    added = nest.levels * vectors
     cycles = unit_part * panel_part * (cycles + OUTPUT_CYCLES * added * depth)
     cycles += unit_part * INPUT_CYCLES * added * inner
     far_bytes = max(0.0, nest.filter_bytes - FAR_SHARE * machine.l3_bytes)
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
     again = max(1.0, unit_part * blocks)
-    far_cycles = FAR_CYCLES[min(nest.levels, len(FAR_CYCLES)) - 1]
     cycles += panel_part * (
-        machine.weight_byte_cycles * nest.filter_bytes + far_cycles * again * far_bytes
+        machine.weight_byte_cycles * nest.filter_bytes + FAR_CYCLES * again * far_bytes
     )
     cycles = max(cycles, filter_cycles(nest.filter_bytes, panel_part, target))
-    return Candidate(None, nest.block, cycles, levels=nest.levels)
+    return Candidate(None, nest.block, cycles, is_strassen=True)

@@ -13,7 +13,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
 from glow_nb.plan import Plan
-from glow_nb.strassen import side_of
+from glow_nb.strassen import SIDE
 
 STRASSEN = "strassen"
 """The algorithm that multiplies sums of blocks: seven products in place of eight."""
@@ -30,7 +30,7 @@ def plan_strassen(
         UnsupportedError: Sums of a block are shorter than a vector.
     """
     inner = instruction.lhs.type.shape[-1]
-    least = side_of(instruction.levels) * target.lanes
+    least = SIDE * target.lanes
     if inner < least:
         raise UnsupportedError(
             f"{instruction!r}: the sums of {inner} products are too short for Strassen's form, "
@@ -57,7 +57,7 @@ def _nest_of(instruction: StrassenMatMulInst) -> StrassenNest:
     lhs = instruction.lhs.type
     inner, depth = lhs.shape[-1], instruction.depth
     rows = lhs.size // max(1, inner)
-    return StrassenNest(rows, inner, depth, lhs.kind, instruction.block, instruction.levels)
+    return StrassenNest(rows, inner, depth, lhs.kind, instruction.block)
 
 
 def generate_strassen(nest: StrassenNest, plan: BilinearPlan, fusion: Fusion) -> KernelSource:

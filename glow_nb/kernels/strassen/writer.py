@@ -54,7 +54,7 @@ class StrassenWriter(BilinearWriter):
 
     @override
     def _write_input(self) -> None:
-        out, levels, plane = self.out, self.nest.levels, self.scratch.plane
+        out, plane = self.out, self.scratch.plane
         self._write_rows()
         self._write_power()
         out.line(f"to = (tile - begin) * {self.scratch.rows}")
@@ -64,7 +64,7 @@ class StrassenWriter(BilinearWriter):
                 out.line(f"{name} = mul({name}, tile_get(row_scale, {row}, 0))")
                 place = plus(f"row_{row}", "c", self.side * self.step)
                 out.line(f"tile_prefetch({self.lhs}, {place}, {self.inner}, {self.side})")
-            out.line(f"strassen_factors(factors, to + c, {plane}, {_joined(blocks)}, {levels})")
+            out.line(f"strassen_factors(factors, to + c, {plane}, {_joined(blocks)})")
 
     def _write_left_blocks(self) -> list[str]:
         """Load a vector of each block of the left matrix; return the tiles, one of each row."""
@@ -168,7 +168,7 @@ class StrassenWriter(BilinearWriter):
     def _write_columns(self, tag: str, count: int) -> None:
         """Add up the products of *count* columns of each block, and store the results."""
         out, lanes, side, panels = self.out, self.plan.lanes, self.side, self.nest.panels
-        sums = f"sums, start + c, {self.scratch.sums_plane}, {self.nest.levels}, {lanes}"
+        sums = f"sums, start + c, {self.scratch.sums_plane}, {lanes}"
         out.line(f"y = strassen_results({sums})")
         out.line(f"place = panel * {self.nest.block} + c")
         apart = panels * self.nest.block
@@ -220,7 +220,7 @@ class StrassenWriter(BilinearWriter):
 
     def _write_direct_sums(self) -> None:
         """Sum up ``y``, a vector of each block, directly, by recovered weights."""
-        out, lanes, side, levels = self.out, self.plan.lanes, self.side, self.nest.levels
+        out, lanes, side = self.out, self.plan.lanes, self.side
         plane = self.inner * self.nest.block
         self._write_rows()
         for row in range(side):
@@ -228,7 +228,7 @@ class StrassenWriter(BilinearWriter):
         with out.block(f"for k in range({self.inner}):"):
             out.line(f"at_k = panel * {self.nest.elements * plane} + k * {self.nest.block} + c")
             for inner in range(side):
-                operands = f"{self.rhs}, at_k, {plane}, {inner}, {levels}, {lanes}"
+                operands = f"{self.rhs}, at_k, {plane}, {inner}, {lanes}"
                 out.line(f"w_{inner} = mul(strassen_recovered({operands}), column_scale)")
             for row in range(side):
                 for inner in range(side):

@@ -48,10 +48,6 @@ class WinogradNest:
     outside: int = 0
     taps_kind: ElementKind = ElementKind.INT8
 
-    def most_block_tiles(self, target: Target) -> int | None:  # noqa: ARG002
-        """Return None: how many tiles a block has, the caches tell."""
-        return None
-
     def form(self, target: Target) -> DotForm:
         """Return how *target* multiplies transformed elements."""
         return SINGLE if self.kind.is_float else dot_form(WHOLE_FACTORS, WHOLE_FACTORS, 2, target)

@@ -9,30 +9,19 @@ from glow_nb.errors import CompileError
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.strassen import (
+    BLOCKS,
     LEFT,
+    PRODUCTS,
     RECOVERY,
     RIGHT,
+    SIDE,
     SUMS,
-    blocks_in,
-    nested,
-    place_of,
-    products_of,
     recovered,
-    side_of,
 )
 from glow_nb.types import Array, ElementKind
 from tests.unit.kernels.running import RunningKernel
 
 FLOAT32 = ElementKind.FLOAT32
-PLACES = [
-    *((levels, lanes) for levels in (1, 2) for lanes in LANE_COUNTS),
-    *(
-        pytest.param(3, lanes, marks=pytest.mark.slow if lanes != 8 else ())
-        for lanes in LANE_COUNTS
-    ),
-]
-"""Levels and widths; in the default run, three levels, which are never chosen, have one width."""
-
 pytestmark = pytest.mark.jit
 
 
@@ -52,52 +41,43 @@ def integers(*shape: int) -> Array:
     return np.random.default_rng(0).integers(-99, 100, shape).astype(np.float32)
 
 
-def by_rows(levels: int) -> list[int]:
-    """Return the number of the block at each place, one row of the matrix after the other."""
-    numbers = {place_of(number, levels): number for number in range(blocks_in(levels))}
-    side = side_of(levels)
-    return [numbers[row, column] for row in range(side) for column in range(side)]
-
-
-@pytest.mark.parametrize(("levels", "lanes"), PLACES)
-def test_each_product_has_its_left_factor(levels: int, lanes: int) -> None:
-    blocks, products, plane = blocks_in(levels), products_of(levels), lanes + 3
-    x = integers(blocks, lanes)
-    tile = f"tile_load(x, 0, {lanes}, {blocks}, 1, {lanes})"
-    line = f"strassen_factors(dest, 2, {plane}, {tile}, {levels})"
-    found = run(line, (products * plane + 2,), x, lanes)
-    made = found[2:].reshape(products, plane)
-    in_order = np.empty_like(x)
-    in_order[by_rows(levels)] = x
-    np.testing.assert_array_equal(made[:, :lanes], nested(LEFT, levels) @ in_order)
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+def test_each_product_has_its_left_factor(lanes: int) -> None:
+    plane = lanes + 3
+    x = integers(BLOCKS, lanes)
+    tile = f"tile_load(x, 0, {lanes}, {BLOCKS}, 1, {lanes})"
+    line = f"strassen_factors(dest, 2, {plane}, {tile})"
+    found = run(line, (PRODUCTS * plane + 2,), x, lanes)
+    made = found[2:].reshape(PRODUCTS, plane)
+    np.testing.assert_array_equal(made[:, :lanes], LEFT @ x)
     assert not found[:2].any()
     assert not made[:, lanes:].any()
 
 
-@pytest.mark.parametrize(("levels", "lanes"), PLACES)
-def test_products_add_up_to_blocks(levels: int, lanes: int) -> None:
-    blocks, products, plane = blocks_in(levels), products_of(levels), lanes + 3
-    x = integers(products, plane)
-    line = f"tile_store(dest, 0, {lanes}, strassen_results(x, 2, {plane}, {levels}, {lanes}))"
-    found = run(line, (blocks, lanes), x, lanes)
-    made = nested(SUMS, levels) @ x[:, 2 : lanes + 2]
-    np.testing.assert_array_equal(found, made[by_rows(levels)])
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+def test_products_add_up_to_blocks(lanes: int) -> None:
+    plane = lanes + 3
+    x = integers(PRODUCTS, plane)
+    line = f"tile_store(dest, 0, {lanes}, strassen_results(x, 2, {plane}, {lanes}))"
+    found = run(line, (BLOCKS, lanes), x, lanes)
+    made = SUMS @ x[:, 2 : lanes + 2]
+    np.testing.assert_array_equal(found, made)
 
 
-@pytest.mark.parametrize(("levels", "lanes"), PLACES)
-def test_rows_of_blocks_are_recovered_without_noise(levels: int, lanes: int) -> None:
-    side, plane = side_of(levels), lanes + 3
-    blocks = np.random.default_rng(0).standard_normal((blocks_in(levels), plane))
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+def test_rows_of_blocks_are_recovered_without_noise(lanes: int) -> None:
+    plane = lanes + 3
+    blocks = np.random.default_rng(0).standard_normal((BLOCKS, plane))
     blocks[1::3] *= 2.0**-24  # what is recovered of these is noise
-    x = (nested(RIGHT, levels) @ blocks).astype(np.float32)
+    x = (RIGHT @ blocks).astype(np.float32)
     used = x[:, 2 : lanes + 2]
-    wanted = recovered(used[:, np.newaxis], levels)[:, 0][by_rows(levels)]
-    plain = (nested(RECOVERY, levels).astype(np.float32) @ used)[by_rows(levels)]
+    wanted = recovered(used[:, np.newaxis])[:, 0]
+    plain = RECOVERY.astype(np.float32) @ used
     assert (plain[wanted == 0] != 0).any()
-    for row in range(side):
-        tile = f"strassen_recovered(x, 2, {plane}, {row}, {levels}, {lanes})"
-        found = run(f"tile_store(dest, 0, {lanes}, {tile})", (side, lanes), x, lanes)
-        expected = wanted[row * side : (row + 1) * side]
+    for row in range(SIDE):
+        tile = f"strassen_recovered(x, 2, {plane}, {row}, {lanes})"
+        found = run(f"tile_store(dest, 0, {lanes}, {tile})", (SIDE, lanes), x, lanes)
+        expected = wanted[row * SIDE : (row + 1) * SIDE]
         np.testing.assert_allclose(found, expected, atol=1e-6)
         np.testing.assert_array_equal(found == 0, expected == 0)
 
@@ -124,12 +104,12 @@ FITTING = {
         "tile_join(t, tile_fill(x, 0, 2, 2, 8))",
         "tile_join(t, tile_fill(x, 0, 2, 1, 4))",
     ],
-    "strassen_recovered(x, 0, 8, 1, 1, 8)": ["strassen_recovered(x, 0, 8, 2, 1, 8)"],
-    "strassen_results(x, 0, 8, 1, 8)": ["strassen_results(as_float64(x), 0, 8, 1, 8)"],
-    "strassen_factors(x, 0, 8, tile_fill(x, 0, 4, 1, 8), 1)": [
-        "strassen_factors(x, 0, 8, t, 1)",
-        "strassen_factors(as_float64(x), 0, 8, tile_fill(x, 0, 4, 1, 8), 1)",
-        "strassen_factors(x, 0, 8, tile_fill(x, 0, 4, 2, 8), 1)",
+    "strassen_recovered(x, 0, 8, 1, 8)": ["strassen_recovered(x, 0, 8, 2, 8)"],
+    "strassen_results(x, 0, 8, 8)": ["strassen_results(as_float64(x), 0, 8, 8)"],
+    "strassen_factors(x, 0, 8, tile_fill(x, 0, 4, 1, 8))": [
+        "strassen_factors(x, 0, 8, t)",
+        "strassen_factors(as_float64(x), 0, 8, tile_fill(x, 0, 4, 1, 8))",
+        "strassen_factors(x, 0, 8, tile_fill(x, 0, 4, 2, 8))",
     ],
 }
 """Calls that compile, and others like them that do not."""

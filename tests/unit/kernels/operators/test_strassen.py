@@ -20,15 +20,15 @@ from glow_nb.types import Array, TensorType
 RANDOM = np.random.default_rng(0)
 
 
-def product(lhs: str, inner: int, depth: int, block: int, levels: int = 1) -> Function:
+def product(lhs: str, inner: int, depth: int, block: int) -> Function:
     b = Builder()
     x, w = b.input("x", f"float32<{lhs}>"), b.input("w", f"float32<{inner} x {depth}>")
-    bias = pack_bias(b, b.input("bias", f"float32<{depth}>"), 2**levels, block)
+    bias = pack_bias(b, b.input("bias", f"float32<{depth}>"), 2, block)
     rhs, scales = (
-        b.emit(StrassenWeights(w, block, levels)),
-        b.emit(StrassenScales(w, block, levels)),
+        b.emit(StrassenWeights(w, block)),
+        b.emit(StrassenScales(w, block)),
     )
-    b.save(b.emit(StrassenMatMul(x, rhs, scales, bias, depth, block, levels)), "y")
+    b.save(b.emit(StrassenMatMul(x, rhs, scales, bias, depth, block)), "y")
     return b.function()
 
 
@@ -37,39 +37,32 @@ def feeds(function: Function) -> dict[str, Array]:
 
 
 @pytest.mark.parametrize(
-    ("lhs", "inner", "depth", "block", "levels"),
+    ("lhs", "inner", "depth", "block"),
     [
-        ("8 x 6", 6, 10, 4, 1),
-        ("2 x 3 x 4", 4, 2, 8, 1),
-        ("5 x 2", 2, 0, 4, 1),
-        ("1 x 8", 8, 12, 3, 1),
-        ("0 x 6", 6, 10, 4, 1),
-        ("2 x 0 x 6", 6, 4, 4, 1),
-        ("5 x 0", 0, 10, 4, 1),
-        ("8", 8, 4, 2, 1),
-        ("8 x 12", 12, 20, 4, 2),
-        ("3 x 3 x 4", 4, 8, 8, 2),
-        ("0 x 4", 4, 8, 8, 2),
-        ("5 x 0", 0, 12, 2, 2),
-        ("9 x 16", 16, 24, 2, 3),
+        ("8 x 6", 6, 10, 4),
+        ("2 x 3 x 4", 4, 2, 8),
+        ("5 x 2", 2, 0, 4),
+        ("1 x 8", 8, 12, 3),
+        ("0 x 6", 6, 10, 4),
+        ("2 x 0 x 6", 6, 4, 4),
+        ("5 x 0", 0, 10, 4),
+        ("8", 8, 4, 2),
     ],
 )
-def test_it_means_a_product(lhs: str, inner: int, depth: int, block: int, levels: int) -> None:
-    function = product(lhs, inner, depth, block, levels)
+def test_it_means_a_product(lhs: str, inner: int, depth: int, block: int) -> None:
+    function = product(lhs, inner, depth, block)
     given = feeds(function)
     exact = given["x"].astype(float) @ given["w"].astype(float) + given["bias"]
     for each in (function, lower(function, lambda node: not isinstance(node, StrassenMatMul))):
         np.testing.assert_allclose(evaluate(each, given)["y"], exact, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("shape", "levels"), [((0, 4), 1), ((4, 0), 1), ((6, 10), 1), ((8, 12), 2), ((0, 4), 2)]
-)
-def test_constants_are_lowered_to_what_they_are(shape: tuple[int, int], levels: int) -> None:
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0), (6, 10)])
+def test_constants_are_lowered_to_what_they_are(shape: tuple[int, int]) -> None:
     b = Builder()
     w = b.input("w", TensorType.of(np.zeros(shape, np.float32)))
-    b.save(b.emit(StrassenWeights(w, 4, levels)), "rhs")
-    b.save(b.emit(StrassenScales(w, 4, levels)), "scales")
+    b.save(b.emit(StrassenWeights(w, 4)), "rhs")
+    b.save(b.emit(StrassenScales(w, 4)), "scales")
     function = b.function()
     plain = lower(function, lambda node: isinstance(node, (StrassenWeights, StrassenScales)))
     assert not any(isinstance(node, (StrassenWeights, StrassenScales)) for node in plain)
@@ -101,14 +94,6 @@ def test_its_cost_is_that_of_seven_products() -> None:
     assert node.executed_cost() == Cost(7 * 5 * 4 * 6, additions + 9 * 12)
 
 
-def test_the_cost_of_two_levels_is_that_of_49_products() -> None:
-    function = product("9 x 8", 8, 12, 4, levels=2)
-    (node,) = (node for node in function if isinstance(node, StrassenMatMul))
-    assert node.cost() == Cost(9 * 8 * 12, 9 * 12)
-    additions = 3 * (4 + 7) * (12 * 2 + 12 * 3)  # one level of 4 blocks, the other of 7 products
-    assert node.executed_cost() == Cost(49 * 3 * 2 * 3, additions + 9 * 12)
-
-
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "odd sums": ({"lhs": "4 x 7"}, "7 and 8 must be multiples of 2"),
     "odd columns": ({"depth": 7}, "6 and 7 must be multiples of 2"),
@@ -117,9 +102,6 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no panels": ({"block": 0}, "block is 0, but must be positive"),
     "other weights": ({"rhs": "1 x 7 x 2 x 4"}, "'rhs' is float32<1 x 7 x 2 x 4>, but lhs"),
     "other scales": ({"scales": "4"}, "'scales' is float32<4>, but lhs"),
-    "no levels": ({"levels": 0}, "levels is 0, but must be 1 to 3"),
-    "many levels": ({"levels": 9}, "levels is 9, but must be 1 to 3"),
-    "sizes for one level": ({"levels": 2}, "6 and 8 must be multiples of 4"),
     "another bias": ({"bias": "9"}, "'bias' is float32<9>, but lhs"),
 }
 
@@ -127,7 +109,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_operands_that_do_not_fit_are_refused(name: str) -> None:
     changes, said = WRONG[name]
-    given: dict[str, Any] = {"depth": 8, "block": 4, "levels": 1, "kind": "float32"}
+    given: dict[str, Any] = {"depth": 8, "block": 4, "kind": "float32"}
     given |= {"lhs": "4 x 6", "rhs": "1 x 7 x 3 x 4", "scales": "8", "bias": "8"} | changes
     b = Builder()
     lhs, rhs, scales, bias = (
@@ -135,9 +117,7 @@ def test_operands_that_do_not_fit_are_refused(name: str) -> None:
         for each in ("lhs", "rhs", "scales", "bias")
     )
     with pytest.raises(VerifyError, match=said):
-        StrassenMatMul(
-            lhs, rhs, scales, bias, *(given[each] for each in ("depth", "block", "levels"))
-        )
+        StrassenMatMul(lhs, rhs, scales, bias, *(given[each] for each in ("depth", "block")))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from glow_nb.backends.cpu.kernel_estimate import estimated_ns
 from glow_nb.distance import distance
 from glow_nb.errors import UnsupportedError
 from glow_nb.hlir import ops
@@ -20,13 +19,13 @@ from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.stacks.generate_stack import generate_stack
 from glow_nb.kernels.strassen.cost import strassen_candidate
 from glow_nb.kernels.strassen.matmul import generate_strassen
-from glow_nb.kernels.strassen.nest import FAR_SHARE, FAR_SUMS_SHARE, SUMS_SHARE, StrassenNest
+from glow_nb.kernels.strassen.nest import StrassenNest
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
-from tests.in_turn import in_turn, one_in
+from tests.in_turn import in_turn
 from tests.unit.kernels.column_windows import ColumnWindows
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -53,7 +52,6 @@ def instruction_of(
         buffer("bias", nest.side * columns) if has_bias else None,
         depth=nest.depth,
         block=nest.block,
-        levels=nest.levels,
     )
 
 
@@ -68,7 +66,7 @@ def random_operands(nest: StrassenNest) -> tuple[Array, Array, Array]:
 def laid_out(nest: StrassenNest, rhs: Array, bias: Array | None) -> list[Array]:
     """Return the right matrix, its scales, and the bias as kernels take them."""
     matrix = Placeholder("rhs", TensorType.of(rhs))
-    nodes = (each(matrix, nest.block, nest.levels) for each in (StrassenWeights, StrassenScales))
+    nodes = (each(matrix, nest.block) for each in (StrassenWeights, StrassenScales))
     made = [node.evaluate(rhs) for node in nodes]
     if bias is not None:
         parts = bias.reshape(nest.side, nest.depth // nest.side)
@@ -104,36 +102,24 @@ def run(
 
 
 SIZES = {
-    "even": (12, 64, 96, 1),
-    "one row": (1, 64, 32, 1),
-    "odd rows": (13, 96, 64, 1),
-    "a tail": (7, 64, 2 * 37, 1),
-    "fewer columns than lanes": (6, 64, 6, 1),
-    "sums of no whole vectors": (5, 70, 64, 1),
-    "several inner blocks": (4, 2000, 32, 1),
-    "many rows": (101, 64, 34, 1),
-    "two levels": (24, 128, 96, 2),
-    "one row, two levels": (1, 64, 64, 2),
-    "a row of a tile of four": (13, 96, 64, 2),
-    "two rows of a tile of four": (34, 64, 40, 2),
-    "three rows of a tile of four, a tail": (7, 68, 4 * 37, 2),
-    "fewer columns than lanes, two levels": (6, 76, 12, 2),
-    "several inner blocks, two levels": (5, 4000, 64, 2),
-    "many rows, two levels": (203, 64, 68, 2),
-    "three levels": (19, 128, 72, 3),
+    "even": (12, 64, 96),
+    "one row": (1, 64, 32),
+    "odd rows": (13, 96, 64),
+    "a tail": (7, 64, 2 * 37),
+    "fewer columns than lanes": (6, 64, 6),
+    "sums of no whole vectors": (5, 70, 64),
+    "several inner blocks": (4, 2000, 32),
+    "many rows": (101, 64, 34),
 }
-ALIKE = ("even", "fewer columns than lanes, two levels", "many rows, two levels", "odd rows",
-         "one row", "several inner blocks, two levels", "three levels", "two levels",
-         "two rows of a tile of four")  # fmt: skip
-"""Sizes for the slow run. Others have one and two levels, tiles with rows that are left over, and
-many rows. Tests below share two levels among threads, and compute three levels exactly."""
+ALIKE = ("even", "one row")
+"""Sizes for the slow run. Others have tiles with a row that is left over, and many rows."""
 
 
 @pytest.mark.jit
 @pytest.mark.parametrize(("name", "lanes"), in_turn(SIZES, LANE_COUNTS, slow=ALIKE))
 def test_products_are_those_of_numpy(name: str, lanes: int) -> None:
-    rows, inner, depth, levels = SIZES[name]
-    nest = StrassenNest(rows, inner, depth, FLOAT32, lanes * (1 + len(name) % 3), levels)
+    rows, inner, depth = SIZES[name]
+    nest = StrassenNest(rows, inner, depth, FLOAT32, lanes * (1 + len(name) % 3))
     lhs, rhs, bias = random_operands(nest)
     threads = 1 + len(name) % 4
     found = run(nest, Target.host(lanes), (lhs, rhs, bias), threads, block_tiles=len(name) % 5)
@@ -142,34 +128,18 @@ def test_products_are_those_of_numpy(name: str, lanes: int) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("levels", one_in(2, [1, 2], first=1))
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
-def test_threads_share_all_of_it(threads: int, levels: int) -> None:
-    """The slow run also has one level; the sizes above are shared by one to four threads."""
-    nest = StrassenNest(67, 64, 132, FLOAT32, 16, levels)
+def test_threads_share_all_of_it(threads: int) -> None:
+    nest = StrassenNest(67, 64, 132, FLOAT32, 16)
     lhs, rhs, _ = random_operands(nest)
     found = run(nest, Target.host(8), (lhs, rhs, None), threads)
     assert distance(lhs.astype(float) @ rhs, found, least=1.0) <= 2e-5
 
 
-@pytest.mark.parametrize("depth", [256, 3072])
-def test_products_of_a_block_of_two_levels_stay_near(depth: int) -> None:
-    target = replace(Target.host(8), l2_bytes=1 << 20, l3_bytes=32 << 20)
-    nest = StrassenNest(1500, 768, depth, FLOAT32, 64, 2)
-    is_far = nest.filter_bytes > FAR_SHARE * target.l3_bytes
-    assert is_far == (depth == 3072)
-    share = FAR_SUMS_SHARE if is_far else SUMS_SHARE
-    plan = plan_bilinear(nest, target)
-    bytes_of_tile = nest.elements * nest.block * FLOAT32.size_bytes
-    assert share / 2 < plan.block_tiles * bytes_of_tile / target.l2_bytes <= share
-
-
 @pytest.mark.jit
-@pytest.mark.parametrize("levels", one_in(2, [1, 2], first=1))
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e30, 3e38])
-def test_numbers_that_are_not_finite_stay_in_their_rows(bad: float, levels: int) -> None:
-    """The slow run also has one level, with which infinities are multiplied below."""
-    nest = StrassenNest(9, 64, 40, FLOAT32, 8, levels)
+def test_numbers_that_are_not_finite_stay_in_their_rows(bad: float) -> None:
+    nest = StrassenNest(9, 64, 40, FLOAT32, 8)
     lhs, rhs, bias = random_operands(nest)
     clean = run(nest, Target.host(8), (lhs, rhs, bias))
     for row in (0, 3, 8):
@@ -186,11 +156,8 @@ def test_numbers_that_are_not_finite_stay_in_their_rows(bad: float, levels: int)
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("levels", [1, 2, 3])
-def test_infinity_times_zero_is_not_a_number_and_other_products_keep_their_signs(
-    levels: int,
-) -> None:
-    nest = StrassenNest(16, 64, 64, FLOAT32, 8, levels)
+def test_infinity_times_zero_is_not_a_number_and_other_products_keep_their_signs() -> None:
+    nest = StrassenNest(16, 64, 64, FLOAT32, 8)
     lhs, rhs, _ = random_operands(nest)
     random = np.random.default_rng(0)
     rhs[random.random(rhs.shape) < 0.5] = 0
@@ -202,24 +169,21 @@ def test_infinity_times_zero_is_not_a_number_and_other_products_keep_their_signs
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("levels", [1, 2])
 @pytest.mark.parametrize("ratio", [1e-36, 1e-20, 1e-8, 1e-4, 1e4, 1e8, 1e20, 1e30])
-def test_errors_are_those_of_each_row_and_column(ratio: float, levels: int) -> None:
-    nest = StrassenNest(24, 256, 64, FLOAT32, 16, levels)
+def test_errors_are_those_of_each_row_and_column(ratio: float) -> None:
+    nest = StrassenNest(24, 256, 64, FLOAT32, 16)
     lhs, rhs, _ = random_operands(nest)
     lhs[1::2] *= np.float32(ratio)
     rhs[:, ::3] *= np.float32(np.clip(1 / ratio, 1e-8, 1e8))
     found = run(nest, Target.host(8), (lhs, rhs, None))
     exact = lhs.astype(float) @ rhs.astype(float)
     sizes = np.outer(np.linalg.norm(lhs.astype(float), axis=1), np.linalg.norm(rhs, axis=0))
-    assert np.max(np.abs(found - exact) / sizes) <= 1e-6 * levels
+    assert np.max(np.abs(found - exact) / sizes) <= 1e-6
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("levels", one_in(2, [1, 2], first=1))
-def test_results_of_rows_and_columns_of_zeros_are_zero(levels: int) -> None:
-    """The slow run also has one level."""
-    nest = StrassenNest(8, 64, 32, FLOAT32, 16, levels)
+def test_results_of_rows_and_columns_of_zeros_are_zero() -> None:
+    nest = StrassenNest(8, 64, 32, FLOAT32, 16)
     lhs, rhs, _ = random_operands(nest)
     lhs[0], lhs[3], rhs[:, 1], rhs[:, 20] = 0, 0, 0, 0
     lhs[5], rhs[:, 9] = 1e-42, 1e-42
@@ -232,23 +196,19 @@ def test_results_of_rows_and_columns_of_zeros_are_zero(levels: int) -> None:
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    ("activation", "levels", "rows"),
+    ("activation", "rows"),
     [
-        (None, 1, 10),
-        pytest.param(None, 1, 11, marks=pytest.mark.slow),
-        pytest.param(None, 2, 10, marks=pytest.mark.slow),
-        pytest.param(None, 2, 11, marks=pytest.mark.slow),
-        pytest.param(TanhInst, 1, 10, marks=pytest.mark.slow),
-        pytest.param(TanhInst, 1, 11, marks=pytest.mark.slow),
-        pytest.param(TanhInst, 2, 10, marks=pytest.mark.slow),
-        (TanhInst, 2, 11),
+        (None, 10),
+        pytest.param(None, 11, marks=pytest.mark.slow),
+        pytest.param(TanhInst, 10, marks=pytest.mark.slow),
+        (TanhInst, 11),
     ],
 )
 def test_an_epilogue_is_applied_where_results_are_stored(
-    rows: int, activation: type | None, levels: int
+    rows: int, activation: type | None
 ) -> None:
-    """The default run has each activation, each level, and even and odd rows; the slow run all."""
-    nest, target = StrassenNest(rows, 64, 36, FLOAT32, 16, levels), Target.host(8)
+    """The default run has each activation, and even and odd rows; the slow run all."""
+    nest, target = StrassenNest(rows, 64, 36, FLOAT32, 16), Target.host(8)
     type = TensorType(FLOAT32, (rows, 36))
     operand, dest = Buffer("operand", type), Buffer("dest", type)
     made, sum = Register("made", type), Register("sum", type)
@@ -276,19 +236,15 @@ def test_an_epilogue_is_applied_where_results_are_stored(
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    ("rows", "lanes", "levels"),
+    ("rows", "lanes"),
     [
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in ((9, 4, 1), (12, 8, 1), (7, 16, 1))
-        ),
-        (300, 8, 2),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((9, 4), (12, 8), (7, 16))),
+        (300, 8),
     ],
 )
-def test_each_operand_has_its_own_distance_of_rows(rows: int, lanes: int, levels: int) -> None:
-    """The slow run also has one level, with each width of vectors."""
-    depth = 2 * (lanes + 3) * levels
-    nest, target = StrassenNest(rows, 64, depth, FLOAT32, lanes, levels), Target.host(lanes)
+def test_each_operand_has_its_own_distance_of_rows(rows: int, lanes: int) -> None:
+    depth = 2 * (lanes + 3)
+    nest, target = StrassenNest(rows, 64, depth, FLOAT32, lanes), Target.host(lanes)
     sizes = {"dest": (nest.depth, 3, 2), "lhs": (64, 5, 8), "operand": (nest.depth, 0, 9)}
     windows = ColumnWindows(rows, sizes)
     dest, lhs, operand = (windows.views[name] for name in sizes)
@@ -341,10 +297,3 @@ def test_short_sums_are_refused() -> None:
     nest = StrassenNest(4, 14, 32, FLOAT32, 16)
     with pytest.raises(UnsupportedError, match="sums of 14 products .* takes 16 or more"):
         generate_kernel(instruction_of(nest), Target.host(8))
-
-
-@pytest.mark.parametrize("levels", [1, 2, 3])
-def test_all_levels_that_are_legal_have_an_estimate(levels: int) -> None:
-    """IR text may ask for three, which are never chosen."""
-    instruction = instruction_of(StrassenNest(64, 128, 128, FLOAT32, 8, levels))
-    assert estimated_ns(instruction, Target.host(8)) > 0
