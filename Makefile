@@ -71,17 +71,17 @@ dead-code: $(VENV)/.installed
 check: lint types imports dead-code
 
 bench: $(VENV)/.bench-installed
-	$(BIN)/python -m experiments.duel
+	$(BIN)/python -m experiments.benchmarks.duel
 
 figure11: $(VENV)/.bench-installed
-	$(BIN)/python -m experiments.figure11_evaluation --output docs --page docs/performance.md
+	$(BIN)/python -m experiments.figures.figure11_evaluation --output docs --page docs/performance.md
 
 examples: $(VENV)/.examples-installed
-	$(BIN)/python -m experiments.train_digits --output $(OUT)
-	$(BIN)/python -m experiments.train_regression --output $(OUT)
-	$(BIN)/python -m experiments.train_text
-	$(BIN)/python -m experiments.figure2_gradient --output $(OUT)/figure2.png
-	$(BIN)/python -m experiments.figure5_quantized_graph --output $(OUT)/figure5.png
+	$(BIN)/python -m experiments.training.digits --output $(OUT)
+	$(BIN)/python -m experiments.training.regression --output $(OUT)
+	$(BIN)/python -m experiments.training.text
+	$(BIN)/python -m experiments.figures.figure2_gradient --output $(OUT)/figure2.png
+	$(BIN)/python -m experiments.figures.figure5_quantized_graph --output $(OUT)/figure5.png
 
 docs-table: $(VENV)/.installed
 	$(BIN)/python -m glow_nb.conformance --output docs/conformance.md

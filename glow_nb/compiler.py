@@ -90,7 +90,8 @@ def order_for(
     program = program_order(backend, program_pipeline, scheduler=scheduler, allocator=allocator)
     with code_of(backend, "compile_steps"):
         made = backend.compile_steps.items()
-        own = [Step(name, owner=backend.name, does=does) for name, does in made]
+        why = "it is a step of the backend and no pass"
+        own = [Step(n, owner=backend.name, does=does, needed=why) for n, does in made]
     left = Pipeline((*graph, *program)).checked(without)
     return Order(Pipeline(left_out(graph, left)), Pipeline(left_out(program, left)), Pipeline(own))
 

@@ -64,14 +64,20 @@ class Pipeline(tuple[Entry, ...]):
         if reason:
             raise OptionError(f"without: {name!r} cannot be left out: {reason}")
         if not called:
-            known = [n for n in dict.fromkeys(map(name_of_step, self.steps)) if n not in STEP_NAMES]
-            hint = closest(str(name), known) or f"; there run {', '.join(known)}"
+            known = self.optional
+            hint = closest(str(name), known) or f"; there run {', '.join(known) or 'none'}"
             raise OptionError(f"without: no pass {name!r:.80} would run{hint}")
 
     @property
     def steps(self) -> list[Step]:
         """The steps in order, those inside of Repeats included."""
         return steps_in(self)
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """The names of the passes that can be left out, in the order of their first run."""
+        free = (name_of_step(step) for step in self.steps if not step.needed)
+        return tuple(name for name in dict.fromkeys(free) if name not in STEP_NAMES)
 
     @property
     def table(self) -> Table:

@@ -154,7 +154,9 @@ class MemoryProbes:
         """Make them, and the memory for blocks of at most *block_bytes*."""
         memory = _memory(threads, block_bytes)
         texts = _memory_texts(target)
-        self.read, self.copy, self.streamed_copy = (_Probe(t, target, memory) for t in texts)
+        self.read, self.copy, self.streamed_copy = (
+            _Probe(_source(text, memory.shape[1]), target, memory) for text in texts
+        )
 
     def measured(self, level: MemoryLevel, block_bytes: int) -> MemoryLevel:
         """Return *level* with the rates of blocks of *block_bytes*."""
@@ -200,8 +202,7 @@ def _memory(threads: int, block_bytes: int) -> Array:
 class _Probe:
     """A kernel over one block of memory for each thread, told by two numbers what to do."""
 
-    def __init__(self, text: str, target: Target, memory: Array) -> None:
-        source = _source(text, memory.shape[1])
+    def __init__(self, source: KernelSource, target: Target, memory: Array) -> None:
         numbers = TensorType(ElementKind.INT64, (2,))
         operands = (
             Region("binding", ElementKind.FLOAT32, memory.nbytes, "inout", binding=1),
@@ -241,7 +242,7 @@ class _Probe:
 def _arithmetic_rate(target: Target, threads: int) -> float:
     """Return the fused multiply-adds of all threads, two operations each, a second."""
     memory = _memory(threads, CHAINS * target.lanes * FLOAT_BYTES)
-    probe = _Probe(_arithmetic_text(target), target, memory)
+    probe = _Probe(arithmetic_source(target), target, memory)
     steps = 4096
     return 2 * CHAINS * target.lanes * steps * threads / probe.seconds(steps)
 
@@ -251,16 +252,13 @@ def arithmetic_source(target: Target) -> KernelSource:
 
     Its arguments are a result of as many vectors, and two numbers: repetitions, and steps of each.
     """
-    return _source(_arithmetic_text(target), CHAINS * target.lanes)
 
-
-def _arithmetic_text(target: Target) -> str:
     def body(out: SourceWriter) -> None:
         with out.block("for step in range(get(numbers, 1)):"):
             for chain in range(CHAINS):
                 out.line(f"sum{chain} = fma(sum{chain}, factor, factor)")
 
-    return _kernel_text(body, CHAINS, target.lanes)
+    return _source(_kernel_text(body, CHAINS, target.lanes), CHAINS * target.lanes)
 
 
 def _memory_texts(target: Target) -> tuple[str, str, str]:

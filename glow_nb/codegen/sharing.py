@@ -6,7 +6,7 @@ thread made alone, waits for nothing. So a short call is shared only if that sav
 costs, and a program that is short as a whole is run by one thread.
 
 The prices are nanoseconds of :class:`glow_nb.kernels.machine.threads.Threads`;
-``experiments/sharing.py`` measures those of sharing on the machine at hand.
+``experiments/benchmarks/sharing.py`` measures those of sharing on the machine at hand.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx
 
-from experiments.transformers import NETWORKS, Size, audio_encoder, grouped_decoder
+from experiments.networks.transformers import NETWORKS, Size, audio_encoder, grouped_decoder
 from glow_nb import compiler
 from glow_nb.backends import backend_named
 from glow_nb.importers import import_onnx

@@ -19,15 +19,13 @@ import pytest
 from onnx import numpy_helper
 
 import glow_nb
-from experiments import (
-    branched_networks,
-    mobile_networks,
-    recent_networks,
-    video_and_audio_networks,
-)
-from experiments.accuracy import truth_of
-from experiments.transformers import NETWORKS as TRANSFORMERS
-from experiments.twins import NAMES, make_twin
+from experiments.benchmarks.accuracy import truth_of
+from experiments.networks import branched as branched_networks
+from experiments.networks import mobile as mobile_networks
+from experiments.networks import recent as recent_networks
+from experiments.networks import video_and_audio as video_and_audio_networks
+from experiments.networks.transformers import NETWORKS as TRANSFORMERS
+from experiments.networks.twins import NAMES, make_twin
 from glow_nb import compiler
 from glow_nb.backends import backend_named
 from glow_nb.backends.cpu.options import Winograd

@@ -19,9 +19,9 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from typing_extensions import override
 
 import glow_nb
-from experiments import mobile_networks
-from experiments.transformers import NETWORKS as TRANSFORMERS
-from experiments.twins import NAMES, make_twin
+from experiments.networks import mobile as mobile_networks
+from experiments.networks.transformers import NETWORKS as TRANSFORMERS
+from experiments.networks.twins import NAMES, make_twin
 from glow_nb.conformance import PASSED, check, run_test
 from glow_nb.distance import largest_distance
 from glow_nb.duel.feeds import random_feeds

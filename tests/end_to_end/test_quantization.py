@@ -11,8 +11,8 @@ import onnx
 import pytest
 
 import glow_nb
-from experiments.mobile_networks import mobilenet_v2
-from experiments.training_networks import resnet18
+from experiments.networks.mobile import mobilenet_v2
+from experiments.networks.training import resnet18
 from glow_nb import compiler, quant
 from glow_nb.backends.cpu import Cpu
 from glow_nb.backends.cpu.backend import CpuBackend

@@ -1,7 +1,8 @@
 """The work of every step before code grows with the size of a graph, not with its square.
 
 Work is counted, not timed: the calls of functions, as Python's profiler sees them. What happens
-inside of one call, such as a set operation, is not seen. ``experiments/scaling.py`` takes the time.
+inside of one call, such as a set operation, is not seen; ``experiments/benchmarks/scaling.py``
+takes the time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 import glow_nb
-from experiments.scaling_graphs import (
+from experiments.networks.scaling_graphs import (
     SHAPES,
     Shape,
     chain,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import glow_nb
-from experiments.accuracy import truth_of
-from experiments.twins import NAMES, make_twin
+from experiments.benchmarks.accuracy import truth_of
+from experiments.networks.twins import NAMES, make_twin
 from glow_nb.distance import distance, largest_distance
 from glow_nb.duel.feeds import random_feeds
 from glow_nb.errors import OptionError

@@ -18,7 +18,7 @@ from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Concat, Convolution, LogSoftmax, MatMul, Relu, Reshape, Slice
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.llir.allocate import LiveRange
-from glow_nb.passes import STEP_NAMES, PassRun, Repeat, Step, name_of_step
+from glow_nb.passes import PassRun, Repeat, Step, name_of_step
 from glow_nb.pipelines import INFERENCE, Pipeline
 from glow_nb.steps import Steps
 from glow_nb.types import Array
@@ -139,8 +139,11 @@ NEEDED = {
 
 
 def test_passes_that_the_backend_needs_stay_and_say_why() -> None:
-    steps = order_for(backend_named("cpu")).whole.steps
+    order = order_for(backend_named("cpu"))
+    steps = Pipeline((*order.graph, *order.program)).steps
     assert {name_of_step(step) for step in steps if step.needed} == NEEDED
+    with pytest.raises(OptionError, match="'load_code' cannot be left out: it is a step of the"):
+        order.whole.without("load_code")
     for name in NEEDED:
         with pytest.raises(OptionError, match=f"'{name}' cannot be left out: .*kernels"):
             glow_nb.compile(product(), without=(name,))
@@ -173,12 +176,8 @@ def small_network() -> glow_nb.Function:
     return builder.function()
 
 
-def optional_passes(backend: str) -> list[str]:
-    steps = order_for(backend_named(backend)).whole.steps
-    inner = [step for step in steps if not step.needed and step.owner != "compiler"]
-    own = backend_named(backend).compile_steps
-    names = dict.fromkeys(name_of_step(step) for step in inner)
-    return [name for name in names if name not in STEP_NAMES and name not in own]
+def optional_passes(backend: str) -> tuple[str, ...]:
+    return order_for(backend_named(backend)).whole.optional
 
 
 @cache

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from glow_nb.kernels.host_caches import KIBIBYTE
 from glow_nb.kernels.machine.fact import UNRECORDED, fact
 
-_SHARES = "Zen 5: twelve products by experiments/cache_shares.py."
+_SHARES = "Zen 5: twelve products by experiments/benchmarks/cache_shares.py."
 
 
 @dataclass(frozen=True, kw_only=True)

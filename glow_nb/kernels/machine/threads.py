@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from glow_nb.kernels.machine.fact import fact
 
 _SHARING = (
-    "Zen 5: experiments/sharing.py. Of the kernels of 24 networks that take 0.1 to 20 us, four of "
-    "five take 0.75 to 1.7 times what is estimated."
+    "Zen 5: experiments/benchmarks/sharing.py. Of the kernels of 24 networks that take 0.1 to 20 "
+    "us, four of five take 0.75 to 1.7 times what is estimated."
 )
 
 

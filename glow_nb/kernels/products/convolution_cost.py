@@ -9,7 +9,7 @@ convolution, it is the time of the largest share: of the panels, and of the inpu
 thread transforms if they share panels alone; but no less than the weights take from memory, which
 is the same for all threads. The constants are fitted to measurements of the products of ResNet50,
 VGG19 and SqueezeNet on one Zen 4 core and, for memory, on two; the cost of left rows to 35 layers
-and products on one Zen 5 core. ``experiments/cost_model.py`` shows how well.
+and products on one Zen 5 core. ``experiments/benchmarks/cost_model.py`` shows how well.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import glow_nb
-from experiments import mobile_networks
-from experiments.twins import make_twin
+from experiments.networks import mobile as mobile_networks
+from experiments.networks.twins import make_twin
 from glow_nb.distance import largest_distance
 from glow_nb.duel.feeds import random_feeds
 from glow_nb.exporters.onnx.channels_first import ChannelsFirst

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.published_networks import inception_v3, mobilenet_v1, mobilenet_v2
+from experiments.networks.published import inception_v3, mobilenet_v1, mobilenet_v2
 from glow_nb import compiler
 from glow_nb.backends import backend_named
 from glow_nb.hlir.graph import Function

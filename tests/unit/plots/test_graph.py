@@ -14,7 +14,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.verify import verify
 
 drawn = pytest.importorskip("glow_nb.plots.graph", exc_type=ImportError)
-figure7 = pytest.importorskip("experiments.figure7_resnet50_graph", exc_type=ImportError)
+figure7 = pytest.importorskip("experiments.figures.figure7_resnet50_graph", exc_type=ImportError)
 
 
 def residual() -> Function:

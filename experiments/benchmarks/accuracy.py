@@ -1,0 +1,111 @@
+"""How far are the results of real networks from the truth, here and in the peers?
+
+The truth is the same network in ``float64``, operator by operator. The largest difference of each
+network, over the largest output, is printed as the table that ``docs/accuracy.md`` shows: as
+networks are compiled by default, by direct sums, without the algorithms of Winograd and Strassen,
+and by the peers that are installed::
+
+    python -m experiments.benchmarks.accuracy --page docs/accuracy.md
+    python -m experiments.benchmarks.accuracy --only squeezenet resnet50 bert_128
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+import glow_nb
+from experiments.benchmarks.printing import TITLES, peers, processor, replace_part
+from experiments.networks.transformers import NETWORKS
+from experiments.networks.twins import NAMES, make_twin
+from glow_nb.distance import largest_distance
+from glow_nb.duel.engines import PEERS, is_installed, open_engine
+from glow_nb.duel.feeds import random_feeds
+from glow_nb.types import Array
+
+WAYS = {
+    "default": glow_nb.Cpu(),
+    "direct sums": glow_nb.Cpu(winograd="off", strassen="off"),
+}
+
+
+def in_float64(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return *model* with all weights, constants, inputs and results in ``float64``."""
+    wide = onnx.ModelProto()
+    wide.CopyFrom(model)
+    for tensor in (*wide.graph.initializer, *_constants(wide.graph)):
+        if tensor.data_type == TensorProto.FLOAT:
+            array = numpy_helper.to_array(tensor).astype(np.float64)
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    for value in (*wide.graph.input, *wide.graph.output, *wide.graph.value_info):
+        if value.type.tensor_type.elem_type == TensorProto.FLOAT:
+            value.type.tensor_type.elem_type = TensorProto.DOUBLE
+    for node in wide.graph.node:
+        for attribute in node.attribute:
+            if (node.op_type, attribute.name, attribute.i) == ("Cast", "to", TensorProto.FLOAT):
+                attribute.i = TensorProto.DOUBLE
+    return wide
+
+
+def _constants(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Yield the tensors that nodes hold in attributes."""
+    for node in graph.node:
+        yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
+
+
+def truth_of(model: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
+    """Return the outputs of *model*, computed in ``float64``."""
+    wide = glow_nb.load(in_float64(model))
+    assert isinstance(wide, glow_nb.Function)
+    wanted = {value.name: value.type.kind.dtype for value in wide.inputs}
+    return glow_nb.evaluate(wide, {key: x.astype(wanted[key]) for key, x in feeds.items()})
+
+
+def errors_of(model: onnx.ModelProto) -> list[float]:
+    """Return the largest differences from the truth, of both ways and of the installed peers."""
+    feeds = random_feeds(model)
+    truth = truth_of(model, feeds).values()
+    errors = [
+        largest_distance(truth, glow_nb.compile(model, backend=way).run(feeds).values())
+        for way in WAYS.values()
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        onnx.save(model, path)
+        runs = (open_engine(peer, str(path), 1) for peer in PEERS if is_installed(peer))
+        return errors + [largest_distance(truth, run(feeds)) for run in runs]
+
+
+def main() -> None:
+    """Print the table, and put it into a page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    known = (*NAMES, *NETWORKS)
+    parser.add_argument("--only", nargs="+", choices=known, default=known)
+    parser.add_argument("--batch", type=int, default=1, help="images for each run of a twin")
+    parser.add_argument("--page", type=Path, help="the page whose table is written anew")
+    arguments = parser.parse_args()
+    titles = [*WAYS]
+    titles += [TITLES[peer] for peer in PEERS if is_installed(peer)]
+    lines = ["| network | " + " | ".join(titles) + " |", "|---|" + "---:|" * len(titles)]
+    print("\n".join(lines))
+    for name in arguments.only:
+        is_twin = name in NAMES
+        model = make_twin(name, arguments.batch) if is_twin else NETWORKS[name]()
+        cells = (f"{error:.1e}" for error in errors_of(model))
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        print(lines[-1], flush=True)
+    if arguments.page:
+        made = f"{processor()}, {peers() or 'no peer installed'}:"
+        replace_part(arguments.page, "accuracy", "\n".join([made, "", *lines]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""The scripts that replace a part of the compiler: they keep the numbers, and stay short."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import glow_nb
+from experiments.passes import (
+    ablation,
+    allocator,
+    fusion_rule,
+    graph_pass,
+    instruction_pass,
+    scheduler,
+)
+from glow_nb.hlir.ops import Add, MatMul, Relu, Softmax, Tanh
+from glow_nb.ordering import Scheduler
+from glow_nb.steps import Steps
+
+X = np.linspace(-9, 9, 24, dtype=np.float32).reshape(4, 6)
+FOLDER = Path(ablation.__file__).parent
+
+
+def network() -> glow_nb.Function:
+    builder = glow_nb.Builder("small")
+    weights = builder.constant("w", np.linspace(-1, 1, 36, dtype=np.float32).reshape(6, 6))
+    product = builder.emit(MatMul(builder.input("x", "float32<4 x 6>"), weights))
+    left, right = builder.emit(Relu(product)), builder.emit(Tanh(product))
+    builder.save(builder.emit(Softmax(builder.emit(Add(left, right)), axis=1)), "y")
+    return builder.function()
+
+
+def check_numbers(net: glow_nb.Network) -> None:
+    wanted = glow_nb.evaluate(network(), X)["y"]
+    np.testing.assert_allclose(net.run(X)["y"], wanted, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
+def test_a_script_has_less_than_forty_lines(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) < 40
+
+
+def test_a_graph_pass_clips_activations() -> None:
+    pipeline = (*glow_nb.INFERENCE, graph_pass.clip_activations)
+    net = glow_nb.compile(network(), backend="interpreter", pipeline=pipeline)
+    assert "clip_activations" in repr(net.pipeline)
+    assert "= clip(" in str(net.function)
+    assert "= relu(" not in str(net.function)
+
+
+def test_an_instruction_pass_computes_in_place() -> None:
+    plain = glow_nb.compile(network(), backend="interpreter", program_pipeline=())
+    passes = (instruction_pass.relu_in_place,)
+    net = glow_nb.compile(network(), backend="interpreter", program_pipeline=passes)
+    assert net.program != plain.program or "relu" not in str(plain.program)
+    check_numbers(net)
+
+
+def test_an_ablation_shows_what_passes_save() -> None:
+    needs = ablation.ablations(network(), "interpreter")
+    assert needs["stack_instructions"][0] > needs[""][0]
+    assert all(found != needs[""] for name, found in needs.items() if name)
+
+
+def test_a_rule_forbids_fusion() -> None:
+    usual = glow_nb.compile(network(), backend="interpreter")
+    net = glow_nb.compile(network(), backend=fusion_rule.NoEpilogues())
+    assert len(net.kernels) > len(usual.kernels)
+    check_numbers(net)
+
+
+@pytest.mark.parametrize("order", [scheduler.greedy, scheduler.as_given])
+def test_a_scheduler_orders_steps(order: Scheduler) -> None:
+    seen: list[int] = []
+
+    def watched(steps: Steps) -> list[int]:
+        seen.append(len(steps.before))
+        return list(order(steps))
+
+    check_numbers(glow_nb.compile(network(), backend="interpreter", scheduler=watched))
+    assert len(seen) == 2
+
+
+def test_an_allocator_places_buffers() -> None:
+    net = glow_nb.compile(network(), backend="interpreter", allocator=allocator.first_fit)
+    assert net.memory.arena_bytes >= net.memory.lower_bound_bytes
+    check_numbers(net)
