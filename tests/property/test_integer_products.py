@@ -87,6 +87,8 @@ class Drawing:
         if not pad and self.is_so():  # of a number that counts as zero
             around, number = (0, 1, 2, 0, 0, 1, 0, 0), self.data.draw(st.integers(0, 127))
             input = self.b.emit(ops.Pad(input, around, value=float(number)))
+        numbers = input.type.kind.limits
+        pad_value = self.data.draw(st.integers(*numbers)) if self.is_so() else 0
         return ops.Convolution(
             input,
             filter,
@@ -96,6 +98,7 @@ class Drawing:
             pads=(pad,) * 4,
             dilation=(1, 1),
             group=group,
+            pad_value=pad_value,
         )
 
     def function(self) -> Function:

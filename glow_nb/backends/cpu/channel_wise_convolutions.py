@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeGuard
 
 from glow_nb.backends.cpu.integer_products import (
     factor_kinds,
     with_unsigned_left,
-    without_pad,
 )
 from glow_nb.backends.cpu.products import shape_of
 from glow_nb.hlir.graph import Node, Value
-from glow_nb.hlir.ops import Convolution
+from glow_nb.hlir.ops import Convolution, Pad
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.operators import (
     ChannelWiseConvolution,
@@ -61,6 +61,7 @@ def emit_channel_wise(node: Convolution, rewriter: Rewriter, target: Target) -> 
     pack = pack_grouped_filter
     if node.group == node.input.type.shape[-1]:
         form, pack = DepthwiseConvolution, pack_depthwise_filter
+    node = _padded_before(node, rewriter)
     return rewriter.emit(
         form(
             node.input,
@@ -75,9 +76,18 @@ def emit_channel_wise(node: Convolution, rewriter: Rewriter, target: Target) -> 
     )
 
 
+def _padded_before(node: Convolution, rewriter: Rewriter) -> Convolution:
+    """Return *node* for a kernel that pads with zeros alone: other cells are put there before."""
+    if not node.pad_value:
+        return node
+    rank = len(node.kernel)
+    around = (0, *node.pads[:rank], 0, 0, *node.pads[rank:], 0)
+    input = rewriter.emit(Pad(node.input, around, value=float(node.pad_value)))
+    return replace(node, input=input, pads=(0,) * 2 * rank, pad_value=0)
+
+
 def _emit_steps(node: Convolution, factors: int, rewriter: Rewriter) -> Value:
     """Emit *node*, whose channels are the lanes, in groups of *factors*."""
-    node, outside = without_pad(node)
     input, bias, raised = with_unsigned_left(node, factors, rewriter)
     assert bias is not None  # convolutions have one
     size = node.filter.type.shape[-1]
@@ -94,7 +104,7 @@ def _emit_steps(node: Convolution, factors: int, rewriter: Rewriter) -> Value:
             dilation=node.dilation,
             size=size,
             factors=factors,
-            outside=outside + raised,
+            pad_value=node.pad_value + raised,
             predicate=node.predicate,
         )
     )

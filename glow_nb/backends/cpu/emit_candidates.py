@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glow_nb.backends.cpu.integer_products import widened, with_unsigned_left, without_pad
+from glow_nb.backends.cpu.integer_products import widened, with_unsigned_left
 from glow_nb.backends.cpu.paired_weights import Pairing, emit_paired, paired_weights
 from glow_nb.backends.cpu.products import Product
 from glow_nb.hlir.graph import Value
@@ -36,24 +36,22 @@ def emit_candidate(
     """
     if candidate.is_strassen:
         return _emit_strassen(node, rewriter, candidate)
-    outside, pairs = 0, pairing(node, candidate.block) if candidate.is_paired else None
-    if isinstance(node, Convolution):
-        node, outside = without_pad(node)
+    pairs = pairing(node, candidate.block) if candidate.is_paired else None
     if pairs is not None:
-        return emit_paired(node, rewriter, candidate, outside, pairs)
+        return emit_paired(node, rewriter, candidate, pairs)
     if candidate.factors == 1:
         node = widened(node, rewriter)
     if isinstance(node, Convolution):
-        return _emit_convolution(node, rewriter, candidate, guarded, outside)
+        return _emit_convolution(node, rewriter, candidate, guarded)
     return _emit_product(node, rewriter, candidate)
 
 
 def _emit_convolution(
-    node: Convolution, rewriter: Rewriter, candidate: Candidate, guarded: bool, outside: int
+    node: Convolution, rewriter: Rewriter, candidate: Candidate, guarded: bool
 ) -> Value:
     depth, block = node.filter.type.shape[0], candidate.block
     if candidate.tile is not None:
-        return _emit_winograd(node, rewriter, candidate, guarded, outside)
+        return _emit_winograd(node, rewriter, candidate, guarded)
     factors = candidate.factors
     input, bias, raised = with_unsigned_left(node, factors, rewriter)
     assert bias is not None  # convolutions have one
@@ -71,14 +69,14 @@ def _emit_convolution(
             group=node.group,
             block=block,
             factors=factors,
-            outside=outside + raised,
+            pad_value=node.pad_value + raised,
             predicate=node.predicate,
         )
     )
 
 
 def _emit_winograd(
-    node: Convolution, rewriter: Rewriter, candidate: Candidate, guarded: bool, outside: int
+    node: Convolution, rewriter: Rewriter, candidate: Candidate, guarded: bool
 ) -> Value:
     block, tile = candidate.block, candidate.tile
     assert tile is not None
@@ -100,7 +98,7 @@ def _emit_winograd(
             group=node.group,
             block=block,
             guarded=guarded and is_float,
-            outside=outside,
+            pad_value=node.pad_value,
             predicate=node.predicate,
         )
     )

@@ -7,7 +7,6 @@ signed left bytes are raised by 128, and the sums lowered by as much, which cons
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -20,14 +19,12 @@ from glow_nb.hlir.ops import (
     Convolution,
     MatMul,
     Mul,
-    Pad,
     ReduceSum,
     Sub,
     Transpose,
 )
-from glow_nb.hlir.ops.families import SHORT_INTEGERS, bounds_of
+from glow_nb.hlir.ops.families import SHORT_INTEGERS
 from glow_nb.hlir.ops.quantization import BYTE_SHIFT
-from glow_nb.hlir.optimize.fold_pads import spatial_pads
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.products.dot_form import INT8, UINT8, DotForm, best_factors, dot_form
 from glow_nb.kernels.target import Target
@@ -118,18 +115,3 @@ def _lowered(
     if bias is None:
         bias = rewriter.constant("zeros", np.zeros(lift.type.shape, np.int32))
     return rewriter.emit(Sub(bias, lift))
-
-
-def without_pad(node: Convolution) -> tuple[Convolution, int]:
-    """Return *node* with a constant pad before it as pads of its own, and what these count as."""
-    match node.input:
-        case Pad(mode="constant", predicate=None) as pad:
-            pads = spatial_pads(pad)
-        case _:
-            return node, 0
-    if pads is None or min(pads) < 0 or any(node.pads) or pad.type.kind not in SHORT_INTEGERS:
-        return node, 0
-    low, high = bounds_of(pad.type.kind)
-    if not low <= pad.value <= high:
-        return node, 0
-    return replace(node, input=pad.input, pads=pads), int(pad.value)

@@ -85,14 +85,16 @@ def with_its_steps(node: Product, way: Candidate, pairing: Pairing) -> Candidate
 
 
 def emit_paired(
-    node: Product, rewriter: Rewriter, candidate: Candidate, outside: int, weights: PairedWeights
+    node: Product, rewriter: Rewriter, candidate: Candidate, weights: PairedWeights
 ) -> Value:
-    """Emit *node*, whose cells outside the input count as *outside*, with such *weights*."""
+    """Emit *node* with such *weights*."""
     block, (_, filter) = candidate.block, node.factors
     input, bias, raised = with_unsigned_left(node, STEP_INPUTS, rewriter)
     if bias is None:
         bias = rewriter.constant("zeros", np.zeros(node.type.shape[-1], np.int32))
+    pad_value = raised
     if isinstance(node, Convolution):
+        pad_value += node.pad_value
         window = (node.kernel, node.stride, node.pads, node.dilation)
     else:
         if input.type.rank > LARGEST_RANK:
@@ -113,7 +115,7 @@ def emit_paired(
             pads=pads,
             dilation=dilation,
             block=block,
-            outside=outside + raised,
+            pad_value=pad_value,
             predicate=node.predicate,
         )
     )

@@ -14,7 +14,6 @@ from glow_nb.backends.cpu.emit_candidates import emit_candidate
 from glow_nb.backends.cpu.integer_products import (
     factor_kinds,
     widened,
-    without_pad,
 )
 from glow_nb.backends.cpu.paired_weights import (
     Pairing,
@@ -198,8 +197,7 @@ def _estimated_ways(
     """Return the ways to compute *node*, whatever its weights are."""
     kind, form = factor_kinds(node, target)
     if isinstance(node, Convolution):
-        convolution, _ = without_pad(node)
-        shape, is_constant = shape_of(convolution), isinstance(node.filter, Constant)
+        shape, is_constant = shape_of(node), isinstance(node.filter, Constant)
         ways = convolution_candidates(
             shape,
             kind,

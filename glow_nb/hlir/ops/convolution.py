@@ -10,12 +10,23 @@ from typing_extensions import override
 
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.families import NUMBERS, fitted, product_kind, require_kind, widest
+from glow_nb.hlir.ops.families import (
+    NUMBERS,
+    SHORT_INTEGERS,
+    Kinds,
+    fitted,
+    product_kind,
+    require_kind,
+    widest,
+)
 from glow_nb.hlir.ops.windows import check_window, pad_spatial, taps
-from glow_nb.types import Array, TensorType
+from glow_nb.types import Array, ElementKind, TensorType
 
 MAX_CELLS = 1 << 22
 """The matrix of windows is made piece by piece, of about so many elements."""
+
+PADDED_KINDS: Kinds = SHORT_INTEGERS | {ElementKind.INT32}
+"""The kinds of inputs that a convolution may pad with another number than 0."""
 
 
 @define_node("convolution")
@@ -24,7 +35,7 @@ class Convolution(Node):
 
     ``result[n, o, k] = bias[k] + sum over t, c of input[n, o * stride + t * dilation - begin, c] *
     filter[k, t, c]``, where the channels ``c`` run over the group of ``k`` and cells outside the
-    input count as 0. The result is ``[N, *out, K]`` with
+    input count as *pad_value*. The result is ``[N, *out, K]`` with
     ``out = (in + begin + end - dilation * (kernel - 1) - 1) // stride + 1``. Integers of 8 and 16
     bits and int32, which may be unlike, are summed up in int32, the kind of bias and result.
 
@@ -34,6 +45,8 @@ class Convolution(Node):
         pads: Cells of padding: the begins of all dimensions, then the ends.
         dilation: Distance of the taps.
         group: Channels are cut into so many groups that are convolved apart.
+        pad_value: What cells of padding count as; 0 unless the input is of integers that are summed
+            up in int32, such as quantized ones whose 0 another number stands for.
     """
 
     input: Value
@@ -44,6 +57,7 @@ class Convolution(Node):
     pads: tuple[int, ...]
     dilation: tuple[int, ...]
     group: int = 1
+    pad_value: int = 0
 
     @property
     def factors(self) -> tuple[Value, Value]:
@@ -69,17 +83,34 @@ class Convolution(Node):
         )
         wanted = TensorType(kind, (depth,))
         self.require(bias == wanted, f"'bias' is {bias}, but filter {filter} needs {wanted}")
+        require_pad_value(self, input, self.pad_value)
         return TensorType(kind, (input.shape[0], *out, depth))
 
     @override
     def evaluate(self, input: Array, filter: Array, bias: Array) -> Array:
         with np.errstate(all="ignore"):
-            sums = convolve(self, widest(input), widest(filter), self.group)
+            cells, weights = widest(input), widest(filter)
+            sums = convolve(self, cells, weights, self.group, pad_value=self.pad_value)
             return fitted(sums + widest(bias), self.type)
 
     @override
     def cost(self) -> Cost:
         return convolution_cost(self)
+
+
+def require_pad_value(node: Node, input: TensorType, value: int) -> None:
+    """Raise VerifyError unless *value* may stand around the *input* of a convolution *node*."""
+    if not value:
+        return
+    node.require(
+        input.kind in PADDED_KINDS,
+        f"pad_value is {value}, but around input {input} it must be 0; use a pad",
+    )
+    low, high = input.kind.limits
+    node.require(
+        low <= value <= high,
+        f"pad_value is {value}, but for input {input} it must be from {low} to {high}",
+    )
 
 
 def convolution_cost(node: Any) -> Cost:
@@ -88,16 +119,16 @@ def convolution_cost(node: Any) -> Cost:
     return Cost(node.type.size * products, node.type.size)
 
 
-def convolve(node: Any, x: Any, filter: Any, group: int, *, outside: int = 0) -> Any:
+def convolve(node: Any, x: Any, filter: Any, group: int, *, pad_value: int = 0) -> Any:
     """Return the sums of a convolution *node* of *x* without bias, ``[N, *out, K]``.
 
-    Takes kernel, stride, pads, dilation and the result's size from *node*; cells outside of *x*
-    count as *outside*. The cells under each window become the rows of a matrix, which is multiplied
-    by the filter.
+    Takes kernel, stride, pads, dilation and the result's size from *node*; padding counts as
+    *pad_value*. The cells under each window become the rows of a matrix, which is multiplied by the
+    filter.
     """
     out, depth, inner = node.type.shape[1:-1], filter.shape[0], filter.shape[-1]
     weights = filter.reshape(group, depth // group, prod(node.kernel) * inner).swapaxes(1, 2)
-    padded = pad_spatial(x, node.pads, outside)
+    padded = pad_spatial(x, node.pads, pad_value)
     views = [view for _, view in taps(padded, out, node.kernel, node.stride, node.dilation)]
     sums = np.empty((x.shape[0], *out, depth), x.dtype)
     step = max(1, MAX_CELLS * out[0] // max(1, views[0].size * len(views)))

@@ -34,7 +34,7 @@ from glow_nb.hlir.ops.quantized_products import (
     groups_shape,
 )
 from glow_nb.hlir.ops.reduction import ReduceSum
-from glow_nb.hlir.ops.shape import Pad, Reshape
+from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution
 from glow_nb.hlir.ops.windows import window_attributes
 from glow_nb.hlir.rewrite import Rewriter
@@ -47,14 +47,14 @@ _SMALLER = (ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16)
 @lowers(QuantizedConvolution)
 def lower_quantized_convolution(node: QuantizedConvolution, rewriter: Rewriter) -> Value:
     """Express it as a convolution of integers whose sums are scaled."""
-    input = padded(rewriter, node.input, node.pads)
-    pads = node.pads if input.type == node.input.type.stored else (0,) * len(node.pads)
+    input = rewriter.emit(Stored(node.input))
+    pad_value = node.input.type.offset if any(node.pads) else 0
     ones = (1,) * (node.filter.type.rank - 1)
     offset = _reshaped(rewriter, node.filter_offset, (-1, *ones))
     filter = centred(rewriter, node.filter, offset)
     axes = tuple(range(1, filter.type.rank))
     bias = _bias_without_offset(rewriter, node.bias, filter, axes, node.input.type)
-    window = window_attributes(node) | {"pads": pads, "group": node.group}
+    window = window_attributes(node) | {"group": node.group, "pad_value": pad_value}
     sums = rewriter.emit(Convolution(input, filter, bias, **window))
     return scaled(rewriter, node, sums, node.input.type, node.filter_scale)
 
@@ -102,19 +102,6 @@ def lower_quantized_fully_connected(node: QuantizedFullyConnected, rewriter: Rew
     bias = _bias_without_offset(rewriter, node.bias, weights, (0,), node.input.type)
     sums = rewriter.emit(FullyConnected(rewriter.emit(Stored(node.input)), weights, bias))
     return scaled(rewriter, node, sums, node.input.type, node.weight_scale)
-
-
-def padded(builder: Builder, input: Value, pads: tuple[int, ...]) -> Value:
-    """Emit the integers of a quantized ``N..C`` tensor with spatial *pads* that stand for 0.
-
-    There are none where 0 stands for itself: a product adds such cells by itself.
-    """
-    offset, stored = input.type.offset, builder.emit(Stored(input))
-    if not offset or not any(pads):
-        return stored
-    rank = len(pads) // 2
-    around = (0, *pads[:rank], 0, 0, *pads[rank:], 0)
-    return builder.emit(Pad(stored, around, value=float(offset)))
 
 
 def centred(builder: Emitter, value: Value, offset: Value) -> Value:

@@ -14,7 +14,7 @@ from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.convolution import Convolution
 from glow_nb.hlir.ops.elementwise import ConvertTo
 from glow_nb.hlir.ops.families import fitted
-from glow_nb.hlir.ops.integer_products import padded, requantized
+from glow_nb.hlir.ops.integer_products import requantized
 from glow_nb.hlir.ops.linear_quantization import INT32
 from glow_nb.hlir.ops.pooling import WindowPool, check_uncounted, counted_cells
 from glow_nb.hlir.ops.quantization import (
@@ -109,21 +109,21 @@ def _whole_sums(node: QuantizedAveragePool, rewriter: Rewriter) -> Value:
 
 def _window_sums(node: QuantizedAveragePool, rewriter: Rewriter) -> Value:
     """Emit the sums of all windows as a convolution of each channel with ones."""
-    type, rank = node.input.type, len(node.kernel)
+    type = node.input.type
     channels = type.shape[-1]
     ones = np.ones((channels, *node.kernel, 1), np.int8)
     bias = np.full(channels, -type.quantization[1] * prod(node.kernel), np.int32)
-    input = padded(rewriter, node.input, node.pads)
     return rewriter.emit(
         Convolution(
-            input,
+            rewriter.emit(Stored(node.input)),
             rewriter.constant("ones", ones, is_weight=False),
             rewriter.constant("bias", bias, is_weight=False),
             kernel=node.kernel,
             stride=node.stride,
-            pads=node.pads if input.type.shape == type.shape else (0,) * 2 * rank,
+            pads=node.pads,
             dilation=node.dilation,
             group=channels,
+            pad_value=type.quantization[1] if any(node.pads) else 0,
         )
     )
 

@@ -7,6 +7,7 @@ import math
 
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.ops import AvgPool, Convolution, MaxPool, Pad
+from glow_nb.hlir.ops.convolution import PADDED_KINDS
 from glow_nb.hlir.ops.families import bounds_of
 from glow_nb.hlir.optimize.ranges import range_of
 from glow_nb.hlir.passes import register_pass
@@ -17,9 +18,10 @@ from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 def fold_pads(function: Function) -> Function:
     """Merge a constant pad of the spatial axes into the convolution or pool that reads it.
 
-    Exact only where the pad means what the window's own padding means: zeros for a convolution;
-    zeros that are counted for an average; the least value for a maximum, or zeros if the input has
-    no negative number and every window sees some of it. Pads of one value merge, too.
+    Exact only where the pad means what the window's own padding means: zeros for a convolution of
+    floats, any one number for one of integers; zeros that are counted for an average; the least
+    value for a maximum, or zeros if the input has no negative number and every window sees some of
+    it. Pads of one value merge, too.
 
     ::
 
@@ -46,8 +48,13 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
         return None
     pads = tuple(map(sum, zip(node.pads, spatial, strict=True)))
     match node:
-        case Convolution() if pad.value == 0:
-            return rewriter.emit(dataclasses.replace(node, input=pad.input, pads=pads))
+        case Convolution() if pad.value == 0 or pad.type.kind in PADDED_KINDS:
+            value = int(pad.stored_value)
+            if any(node.pads) and value != node.pad_value:
+                return None
+            return rewriter.emit(
+                dataclasses.replace(node, input=pad.input, pads=pads, pad_value=value)
+            )
         case AvgPool() if pad.value == 0 and _counts_all(node):
             return rewriter.emit(
                 dataclasses.replace(

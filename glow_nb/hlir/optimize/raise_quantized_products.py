@@ -95,7 +95,9 @@ def _rule(node: Node, rewriter: Rewriter, readers: Readers) -> Replacement:
             return None
     if operands is None:
         return None
-    raised: Node = product(*operands, **attributes_of(node), kind=FLOAT32)
+    attributes = attributes_of(node)
+    attributes.pop("pad_value", None)  # 0, as that of real numbers
+    raised: Node = product(*operands, **attributes, kind=FLOAT32)
     return rewriter.emit(raised)
 
 

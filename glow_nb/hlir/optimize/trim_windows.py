@@ -32,6 +32,8 @@ def trim_windows(function: Function) -> Function:
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     if not isinstance(node, Convolution | MaxPool) or not node.type.size:
         return None
+    if isinstance(node, Convolution) and node.pad_value:
+        return None  # taps that see padding alone count, too
     kept = [_taps_that_see(node, axis) for axis in range(len(node.kernel))]
     changes = _trimmed(node, kept)
     if all(getattr(node, name) == value for name, value in changes.items()):

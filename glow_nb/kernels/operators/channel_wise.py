@@ -11,9 +11,9 @@ from typing_extensions import override
 from glow_nb.costs import Cost
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.convolution import require_pad_value
 from glow_nb.hlir.ops.families import (
     SHORT_INTEGERS,
-    bounds_of,
     fitted,
     product_kind,
     require_kind,
@@ -44,7 +44,7 @@ class ChannelWiseConvolution(Node):
         dilation: Distance of the taps.
         size: Channels of a group.
         factors: Neighbouring factors that are multiplied at once: 2 or 4.
-        outside: The number that cells outside the input count as.
+        pad_value: The number that cells outside the input count as.
     """
 
     input: Value
@@ -56,7 +56,7 @@ class ChannelWiseConvolution(Node):
     dilation: tuple[int, ...]
     size: int
     factors: int
-    outside: int
+    pad_value: int
 
     @property
     def groups(self) -> TapGroups:
@@ -92,11 +92,7 @@ class ChannelWiseConvolution(Node):
         self.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
         wanted = TensorType(kind, (depth,))
         self.require(bias == wanted, f"'bias' is {bias}, but filter {filter} needs {wanted}")
-        low, high = bounds_of(input.kind)
-        self.require(
-            low <= self.outside <= high,
-            f"outside is {self.outside}, but for input {input} it must be from {low:g} to {high:g}",
-        )
+        require_pad_value(self, input, self.pad_value)
         return TensorType(kind, (input.shape[0], *out, depth))
 
     @override
@@ -112,7 +108,7 @@ class ChannelWiseConvolution(Node):
         result[...] = bias
         last = (groups.steps(out[-1]) + 1) * groups.pixels * groups.factors
         pads = (*self.pads[:-1], self.pads[-1] + last)
-        padded = pad_spatial(widest(input), pads, self.outside)
+        padded = pad_spatial(widest(input), pads, self.pad_value)
         weights = widest(filter).reshape(*filter.shape[:-1], -1, groups.factors)[..., :depth, :]
         with np.errstate(all="ignore"):
             for *line, number, place in np.ndindex(

@@ -13,10 +13,9 @@ from typing_extensions import override
 
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.convolution import convolution_cost, convolve
+from glow_nb.hlir.ops.convolution import convolution_cost, convolve, require_pad_value
 from glow_nb.hlir.ops.families import (
     NUMBERS,
-    bounds_of,
     fitted,
     product_kind,
     require_kind,
@@ -56,7 +55,7 @@ class PackedConvolution(Node):
         group: Channels are cut into so many groups that are convolved apart.
         block: Output channels in a panel.
         factors: Neighbouring weights of a channel that lie together: 1, 2 or 4.
-        outside: The number that cells outside the input count as.
+        pad_value: The number that cells outside the input count as.
     """
 
     input: Value
@@ -70,7 +69,7 @@ class PackedConvolution(Node):
     group: int
     block: int
     factors: int = 1
-    outside: int = 0
+    pad_value: int = 0
 
     @override
     def infer_type(self) -> TensorType:
@@ -86,11 +85,7 @@ class PackedConvolution(Node):
             factors=self.factors,
             joined=self._joins_taps,
         )
-        low, high = (0, 0) if input.kind.is_float else bounds_of(input.kind)
-        self.require(
-            low <= self.outside <= high,
-            f"outside is {self.outside}, but for input {input} it must be from {low:g} to {high:g}",
-        )
+        require_pad_value(self, input, self.pad_value)
         return TensorType(kind, (input.shape[0], *out, self.depth))
 
     @property
@@ -106,7 +101,7 @@ class PackedConvolution(Node):
         offsets = widest(bias).reshape(self.group, -1)[:, : self.depth // self.group]
         offsets = offsets.reshape(self.depth)
         with np.errstate(all="ignore"):
-            sums = convolve(self, widest(input), plain, self.group, outside=self.outside)
+            sums = convolve(self, widest(input), plain, self.group, pad_value=self.pad_value)
             return fitted(sums + offsets, self.type)
 
     @override

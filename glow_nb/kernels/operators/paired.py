@@ -8,8 +8,8 @@ from typing_extensions import override
 
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.convolution import convolve
-from glow_nb.hlir.ops.families import bounds_of, fitted, require_kind, widest
+from glow_nb.hlir.ops.convolution import convolve, require_pad_value
+from glow_nb.hlir.ops.families import fitted, require_kind, widest
 from glow_nb.hlir.ops.windows import check_window
 from glow_nb.kernels.operators.pairings import (
     STEP_INPUTS,
@@ -61,7 +61,7 @@ class PairedConvolution(Node):
         pads: Cells of padding: the begins of all dimensions, then the ends.
         dilation: Distance of the taps.
         block: Output channels in a panel.
-        outside: The number that cells outside the input count as.
+        pad_value: The number that cells outside the input count as.
     """
 
     input: Value
@@ -74,7 +74,7 @@ class PairedConvolution(Node):
     pads: tuple[int, ...]
     dilation: tuple[int, ...]
     block: int
-    outside: int = 0
+    pad_value: int = 0
 
     @override
     def infer_type(self) -> TensorType:
@@ -93,11 +93,7 @@ class PairedConvolution(Node):
         self.require(order == wanted, f"'order' is {order}, but filter {filter} needs {wanted}")
         found, wanted = self.bias.type, TensorType(INT32, (panels * self.block,))
         self.require(found == wanted, f"'bias' is {found}, but depth = {self.depth} needs {wanted}")
-        low, high = bounds_of(UINT8)
-        self.require(
-            low <= self.outside <= high,
-            f"outside is {self.outside}, but for input {input} it must be from {low:g} to {high:g}",
-        )
+        require_pad_value(self, input, self.pad_value)
         return TensorType(INT32, (input.shape[0], *out, self.depth))
 
     def _window(self, input: TensorType) -> tuple[int, ...]:
@@ -118,7 +114,7 @@ class PairedConvolution(Node):
         plain = unpaired(PairedWeights(filter, order), self.depth, *self.runs)
         if self.kernel:
             plain = plain.reshape(self.depth, *self.kernel, input.shape[-1])
-            sums = convolve(self, widest(input), plain, 1, outside=self.outside)
+            sums = convolve(self, widest(input), plain, 1, pad_value=self.pad_value)
         else:
             sums = widest(input) @ plain[:, 0].T
         return fitted(sums + widest(bias)[: self.depth], self.type)
@@ -148,7 +144,7 @@ class PairedConvolutionInst(NodeInstruction):
     pads: tuple[int, ...]
     dilation: tuple[int, ...]
     block: int
-    outside: int = 0
+    pad_value: int = 0
 
     @override
     def verify(self) -> None:

@@ -27,8 +27,8 @@ from glow_nb.cook_toom import (
 )
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.convolution import convolution_cost, convolve
-from glow_nb.hlir.ops.families import bounds_of, fitted, require_kind, widest
+from glow_nb.hlir.ops.convolution import convolution_cost, convolve, require_pad_value
+from glow_nb.hlir.ops.families import fitted, require_kind, widest
 from glow_nb.hlir.ops.matrix import MatMul
 from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.hlir.ops.shape import Reshape
@@ -168,7 +168,7 @@ class WinogradConvolution(Node):
         group: Channels are cut into so many groups that are convolved apart.
         block: Output channels in a panel.
         guarded: Sum up directly what is not finite.
-        outside: The number that cells outside the input count as, of bytes.
+        pad_value: The number that cells outside the input count as, of bytes.
     """
 
     input: Value
@@ -183,7 +183,7 @@ class WinogradConvolution(Node):
     group: int
     block: int
     guarded: bool = False
-    outside: int = 0
+    pad_value: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -243,19 +243,11 @@ class WinogradConvolution(Node):
                 )
             )
             self.require(made == wanted, f"'filter' is made for {made}, not for {wanted}")
-        self.require(
-            self.is_whole or self.outside == 0, f"outside is {self.outside}, but for floats it is 0"
-        )
+        require_pad_value(self, input, self.pad_value)
         return TensorType(kind, (input.shape[0], *out, self.depth))
 
     def _check_integers(self) -> None:
         require_kind(self, "filter", self.filter.type, BYTES | {WHOLE_FACTORS})
-        low, high = bounds_of(self.input.type.kind)
-        self.require(
-            low <= self.outside <= high,
-            f"outside is {self.outside}, but for input {self.input.type} it must be from {low:g} "
-            f"to {high:g}",
-        )
         self.require(not self.guarded, "guarded is true, but integers are finite; leave it false")
 
     @override
@@ -319,7 +311,7 @@ class WinogradConvolution(Node):
             widths = [(0, 0)] * tiles.ndim
             at = 1 + 2 * axis  # behind the images, and counts and inputs of the axes before
             widths[at] = (begin, max(0, places.max(initial=0) + 1 - begin - input.shape[axis + 1]))
-            padded = np.pad(tiles, widths, constant_values=self.outside)
+            padded = np.pad(tiles, widths, constant_values=self.pad_value)
             tiles = np.take(padded, places, axis=at)
         inputs, counts = range(2, 2 * rank + 1, 2), range(1, 2 * rank, 2)
         return tiles.transpose(0, *counts, *inputs, 2 * rank + 1)

@@ -131,7 +131,7 @@ class ChannelWiseWriter:
                     self._write_channels(out, self.plan.seen, step, is_inside=False)
                 out.line(f"to += {self.plan.step_elements}")
         with out.block("else:"):
-            out.line(f"fill(rows, to, {self.instruction.outside}, {self.plan.line_elements})")
+            out.line(f"fill(rows, to, {self.instruction.pad_value}, {self.plan.line_elements})")
 
     def _place(self, line: str) -> str:
         return times(f"({line} & {self.plan.ring - 1})", self.plan.line_elements)
@@ -163,7 +163,7 @@ class ChannelWiseWriter:
                 out.line(f"v{number} = {load}")
             with out.block("else:"):
                 kind = self.plan.kinds.left.value
-                out.line(f"v{number} = splat_{kind}({self.instruction.outside}, {read})")
+                out.line(f"v{number} = splat_{kind}({self.instruction.pad_value}, {read})")
         for part, vector in enumerate(self._parts([f"v{n}" for n in range(seen)])):
             place = plus("to", part * self.plan.part_elements, times("c", self.plan.groups.factors))
             out.line(f"store(rows, {place}, {vector})")

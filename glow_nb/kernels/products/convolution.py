@@ -75,5 +75,5 @@ def convolution_nest(
     run, shape = run_of(shape, kinds.factors), shape.simplified()
     left = LeftLayout.by_pixels(shape, elements_between_pixels(fusion.input))
     return ProductNest.packed(
-        shape, kinds, instruction.block, left=left, run=run, outside=instruction.outside
+        shape, kinds, instruction.block, left=left, run=run, outside=instruction.pad_value
     )

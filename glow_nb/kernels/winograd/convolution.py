@@ -76,7 +76,7 @@ def _nest_of(instruction: WinogradConvolutionInst) -> WinogradNest:
         instruction.input.type.kind,
         instruction.block,
         instruction.guarded,
-        instruction.outside,
+        instruction.pad_value,
         instruction.filter.type.kind,
     )
 

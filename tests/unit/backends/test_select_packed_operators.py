@@ -17,7 +17,6 @@ from glow_nb.hlir.ops import (
     FullyConnected,
     MatMul,
     Mul,
-    Pad,
     Transpose,
 )
 from glow_nb.hlir.recipe import folded
@@ -218,7 +217,6 @@ def convolution_of_bytes(kind: str, group: int, features: str) -> list[Node]:
     """Return the nodes that replace a convolution of bytes of *kind*."""
     builder = Builder()
     x: Value = builder.input("x", f"{kind}<1 x 5 x 5 x 8>")
-    x = builder.emit(Pad(x, (0, 1, 1, 0, 0, 1, 1, 0), value=3.0))
     filter = builder.constant("w", np.ones((8, 3, 3, 8 // group), np.int8))
     bias = builder.constant("b", np.ones(8, np.int32))
     made = Convolution(
@@ -227,9 +225,10 @@ def convolution_of_bytes(kind: str, group: int, features: str) -> list[Node]:
         bias,
         kernel=(3, 3),
         stride=(1, 1),
-        pads=(0, 0, 0, 0),
+        pads=(1, 1, 1, 1),
         dilation=(1, 1),
         group=group,
+        pad_value=3,
     )
     builder.save(builder.emit(made), "y")
     function = select_packed_operators(builder.function(), target=processor(features))
@@ -264,7 +263,7 @@ def test_a_pad_is_a_number_that_cells_outside_count_as(
     forms = PackedConvolution | PairedConvolution
     (packed,) = (node for node in nodes if isinstance(node, forms))
     made = packed.factors if isinstance(packed, PackedConvolution) else STEP_INPUTS
-    assert (made, packed.outside, packed.pads) == (factors, outside, (1, 1, 1, 1))
+    assert (made, packed.pad_value, packed.pads) == (factors, outside, (1, 1, 1, 1))
     assert packed.input.type.shape == (1, 5, 5, 8)
 
 
@@ -283,14 +282,13 @@ def layer_of_bytes(
     """Return a convolution of 3 x 3 taps as quantized networks have it."""
     builder = Builder()
     x: Value = builder.input("x", f"{left}<1 x {size} x {size} x {channels}>")
-    x = builder.emit(Pad(x, (0, 1, 1, 0, 0, 1, 1, 0), value=pad))
     filter: Value
     if weights is None:
         filter = builder.input("w", f"int8<{channels} x 3 x 3 x {channels}>")
     else:
         filter = builder.constant("w", weights)
     bias = builder.constant("b", np.arange(channels, dtype=np.int32))
-    window: dict[str, Any] = {"kernel": (3, 3), "pads": (0,) * 4, "group": 1}
+    window: dict[str, Any] = {"kernel": (3, 3), "pads": (1,) * 4, "pad_value": int(pad)}
     made = Convolution(x, filter, bias, stride=(1, 1), dilation=(1, 1), **window)
     builder.save(builder.emit(made), "y")
     return builder.function()
@@ -308,7 +306,7 @@ def test_bytes_are_transformed_where_that_is_faster(features: str, left: str, pa
     function = layer_of_bytes(28, 128, weights_of(128, 30), left=left, pad=pad)
     made = select_packed_operators(function, target=processor(features))
     (packed,) = (node for node in made if isinstance(node, WinogradConvolution))
-    assert (packed.tile, packed.outside, packed.pads) == ((4, 4), pad, (1, 1, 1, 1))
+    assert (packed.tile, packed.pad_value, packed.pads) == ((4, 4), pad, (1, 1, 1, 1))
     assert packed.input.type.kind.value == left
     assert packed.filter.type.kind is ElementKind.INT8
     assert not any(isinstance(node, WinogradConvolution) for node in select_packed_operators(

@@ -17,7 +17,8 @@ from glow_nb.hlir.rewrite import Replacement, Rewriter
 
 def _has_convolution(node: ops.Convolution) -> bool:
     floats = multiplies_alike(node) and node.type.kind.is_float
-    return (floats or multiplies_bytes(node)) and node.input.type.size > 0
+    pads_with_zeros = node.pad_value == 0 or not any(node.pads)
+    return (floats or multiplies_bytes(node)) and node.input.type.size > 0 and pads_with_zeros
 
 
 @exports_channels_first(ops.Convolution, "input", "filter", says=_has_convolution)
@@ -40,12 +41,12 @@ def convolution_of_integers(node: ops.Convolution, rewriter: Rewriter) -> Replac
     emit, kind = rewriter.emit, node.type.kind
     batch, *out, depth = node.type.shape
     bias = emit(ops.Reshape(node.bias, (1,) * (len(out) + 1) + (depth,)))
-    if not node.input.type.size:
+    if not node.input.type.size and (not node.pad_value or 0 in (batch, node.input.type.shape[-1])):
         return emit(ops.Broadcast(bias, node.type.shape))
     group, inner = node.group, node.filter.type.shape[-1]
     rows, taps = batch * prod(out), prod(node.kernel)
     wide = emit(ops.ConvertTo(node.input, kind))
-    cells = windows_of(node, wide, 0, rewriter)
+    cells = windows_of(node, wide, node.pad_value, rewriter)
     shaped = tuple(emit(ops.Reshape(cell, (rows, 1, group, inner))) for cell in cells)
     windows = emit(ops.Transpose(emit(ops.Concat(shaped, axis=1)), (2, 0, 1, 3)))
     left = emit(ops.Reshape(windows, (group, rows, taps * inner)))

@@ -195,7 +195,7 @@ def build_of_bytes(
         offsets = pack_bias(b, bias, group, block)
         made = operators.WinogradConvolution(
             x, packed, offsets, depth, kernel, tile, stride, pads, dilation, group, block,
-            outside=outside,
+            pad_value=outside,
         )  # fmt: skip
         b.save(b.emit(made), "y")
     else:
@@ -243,7 +243,10 @@ def of_bytes(**changes: Any) -> operators.WinogradConvolution:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"outside": 256}, "outside is 256, but for input uint8<1 x 5 x 5 x 4> it must be from 0"),
+        (
+            {"pad_value": 256},
+            "pad_value is 256, but for input uint8<1 x 5 x 5 x 4> it must be from 0",
+        ),
         ({"guarded": True}, "guarded is true, but integers are finite; leave it false"),
         (
             {"kind": "int32"},
@@ -267,10 +270,10 @@ def test_what_bytes_do_not_allow_is_refused(changes: dict[str, Any], problem: st
 
 def test_floats_have_zeros_outside() -> None:
     b = Builder()
-    with pytest.raises(VerifyError, match="outside is 1, but for floats it is 0"):
+    with pytest.raises(VerifyError, match=r"pad_value is 1, but around input .* it must be 0"):
         operators.WinogradConvolution(
             b.input("x", "float32<1 x 5 x 5 x 4>"),
             b.input("w", "float32<1 x 1 x 6 x 6 x 4 x 8>"),
             b.input("b", "float32<8>"),
-            8, (3, 3), (4, 4), (1, 1), (1, 1, 1, 1), (1, 1), 1, 8, outside=1,
+            8, (3, 3), (4, 4), (1, 1), (1, 1, 1, 1), (1, 1), 1, 8, pad_value=1,
         )  # fmt: skip

@@ -104,7 +104,7 @@ def convolution_of(
         dilation=shape.dilation,
         size=shape.channels_per_group,
         factors=factors,
-        outside=outside,
+        pad_value=outside,
     )
     assert isinstance(made, ChannelWiseConvolutionInst)
     return made
@@ -288,7 +288,7 @@ def test_weights_that_lie_further_up_or_down_in_another_output_are_stored_once()
         ({"size": 0}, "size is 0, but must be positive"),
         ({"size": 3}, "groups of 3 do not go with the channels"),
         ({"stride": (1, 3)}, "have no groups of 4 factors"),
-        ({"outside": 256}, "outside is 256, but for input"),
+        ({"pad_value": 256}, "pad_value is 256, but for input"),
         ({"kernel": (3, 5)}, "'filter' is int8"),
     ],
 )
@@ -301,7 +301,7 @@ def test_bad_operators_are_refused(change: dict[str, Any], message: str) -> None
         "dilation": (1, 1),
         "size": 1,
         "factors": 4,
-        "outside": 0,
+        "pad_value": 0,
     }
     operands = (b.input("x", "uint8<1 x 9 x 9 x 8>"), b.input("w", "int8<3 x 1 x 64>"))
     bias = b.input("b", "int32<8>")

@@ -173,7 +173,7 @@ def test_convolutions_of_groups_mean_the_same(data: st.DataObject) -> None:
         pad=draw(st.integers(0, 2)),
         stride=stride,
         dilation=dilation,
-        outside=draw(st.sampled_from([0, 0, 7, 100])),
+        pad_value=draw(st.sampled_from([0, 0, 7, 100])),
     )
     caches = draw(st.sampled_from([(256, 4096), (1, 1), (32768, 524288)]))
     with pytest.MonkeyPatch.context() as patch:
@@ -265,11 +265,11 @@ def test_groups_of_floats_are_refused(kind: ElementKind) -> None:
 @pytest.mark.parametrize(
     ("outside", "factors", "problem"),
     [
-        (256, 4, "outside is 256, but for input uint8<1 x 5 x 8> it must be from 0 to 255"),
-        (-1, 4, "outside is -1"),
+        (256, 4, "pad_value is 256, but for input uint8<1 x 5 x 8> it must be from 0 to 255"),
+        (-1, 4, "pad_value is -1"),
         (0, 3, r"factors is 3, but must be one of \(1, 2, 4\)"),
     ],
 )
 def test_what_does_not_fit_is_refused(outside: int, factors: int, problem: str) -> None:
     with pytest.raises(VerifyError, match=problem):
-        images((UINT8, INT8, factors), (1, 5, 8), 9, (3,), block=16, outside=outside)
+        images((UINT8, INT8, factors), (1, 5, 8), 9, (3,), block=16, pad_value=outside)

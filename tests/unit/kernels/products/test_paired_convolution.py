@@ -108,7 +108,7 @@ def test_convolutions_mean_the_same(data: st.DataObject) -> None:
         pad=draw(st.integers(0, 2)),
         stride=stride,
         dilation=dilation,
-        outside=draw(st.sampled_from([0, 0, 7, 255])),
+        pad_value=draw(st.sampled_from([0, 0, 7, 255])),
     )
     check_paired(*made, processor(lanes), draw(st.integers(0, 9)))
 
@@ -258,8 +258,8 @@ def test_operands_that_do_not_fit_are_refused(change: dict[int, TensorType], mes
     with pytest.raises(VerifyError) as caught:
         instruction_of(PairedConvolutionInst, changed, **fields)
     assert message in str(caught.value)
-    with pytest.raises(VerifyError, match="outside is 256"):
-        instruction_of(PairedConvolutionInst, types, outside=256, **fields)
+    with pytest.raises(VerifyError, match="pad_value is 256"):
+        instruction_of(PairedConvolutionInst, types, pad_value=256, **fields)
 
 
 def wrong(change: dict[int, int], *, steps: bool = False) -> Array:

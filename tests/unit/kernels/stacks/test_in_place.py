@@ -172,7 +172,7 @@ def channel_wise(depth: int) -> ChannelWiseConvolutionInst:
         dilation=(1, 1),
         size=1,
         factors=groups.factors,
-        outside=3,
+        pad_value=3,
     )
 
 
@@ -192,7 +192,7 @@ def paired(depth: int) -> PairedConvolutionInst:
         pads=(1, 1, 1, 1),
         dilation=(1, 1),
         block=16,
-        outside=3,
+        pad_value=3,
     )
     input = RANDOM.integers(0, 256, head.input.type.shape, np.uint8)
     FIXED.update({head.input: input, head.filter: made.filter, head.order: made.order})

@@ -64,7 +64,7 @@ def operands(nest: WinogradNest) -> tuple[list[Array], Array]:
     offsets = pack_bias(b, b.constant("b", bias), shape.group, nest.block)
     made = operators.WinogradConvolution(
         source, filter, offsets, shape.depth, shape.kernel, nest.tile, shape.stride, shape.pads,
-        shape.dilation, shape.group, nest.block, outside=nest.outside,
+        shape.dilation, shape.group, nest.block, pad_value=nest.outside,
     )  # fmt: skip
     for name, value in (("filter", filter), ("bias", offsets), ("y", b.emit(made))):
         b.save(value, name)
@@ -100,7 +100,7 @@ def convolution_of(nest: WinogradNest, dest: Buffer | None = None) -> WinogradCo
         group=shape.group,
         block=nest.block,
         guarded=nest.guarded,
-        outside=nest.outside,
+        pad_value=nest.outside,
     )
 
 
