@@ -17,17 +17,14 @@ import numpy as np
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.bounds import BOUNDS, longest_path, path_bound
 from glow_nb.runtime.planning.chains import Step, Walk, best_walk
-from glow_nb.runtime.planning.cuts import all_cuts, most_cuts, ordered_cuts
+from glow_nb.runtime.planning.cuts import all_cuts, ordered_cuts
 from glow_nb.runtime.planning.fleet import Fleet
-from glow_nb.runtime.planning.forks import steps_of
-from glow_nb.runtime.planning.packing import Packer
 from glow_nb.runtime.planning.partitioning import Part, Partitioning
 from glow_nb.runtime.planning.parts import Parts, Sized
 from glow_nb.runtime.planning.side_by_side import Piece, chosen_layouts, pieces_of
 from glow_nb.runtime.planning.spread import Needs, Placed, homes_by_size, kept_bytes, spread
 from glow_nb.runtime.planning.stretches import Floats, Stretches
 from glow_nb.runtime.planning.timing import VALUES, memory_bytes
-from glow_nb.runtime.planning.ways import ways_of
 
 MOST_LEARNED = 60
 """Parts that are made, at most, to correct estimates by them."""
@@ -51,12 +48,6 @@ MOST_REPAIRS = 4
 PIECES = 16
 """How many pieces with many weights a device has room for at least: the more, the fuller it gets,
 and the more bytes go from piece to piece."""
-
-WORTH_REPEATING = 0.005
-"""By which share of its seconds another packing must be better, for more to be tried."""
-
-RESERVES = (0.0, 0.03, 0.06, 0.08, 0.13)
-"""Shares of the weights that are kept free beside them: not all of the room can be filled."""
 
 Size = Callable[[Sequence[int], DeviceDescription], Sized]
 """Returns units as a part for a device."""
@@ -86,10 +77,8 @@ class Planner:
     def best(self) -> Partitioning | None:
         """Return the best plan found; None if none was."""
         plans = list(self._walks())
-        sides = list(self._side_by_side()) if self._may_improve(plans) else []
-        plans += sides
-        if self._may_improve(plans) and (not sides or self._is_tight()):
-            plans += self._packings()
+        if self._may_improve(plans):
+            plans += self._side_by_side()
         if self._may_improve(plans):
             plans += self._spreads(min((plan.value for plan in plans), default=np.inf))
         best = min(plans, key=lambda plan: plan.value, default=None)
@@ -206,44 +195,6 @@ class Planner:
             Placed(tuple(stretches.members(step.first, step.last)), numbers[step.kind].pop())
             for step in walk.steps
         ]
-
-    def _is_tight(self) -> bool:
-        """Return whether there is too little memory for all forks to run side by side."""
-        needed = sum(step.size_bytes for step in steps_of(self._fleet.forks))
-        return needed > self._fleet.free_bytes
-
-    def _packings(self) -> Iterable[Partitioning]:
-        """Yield plans of stems and branches that are packed into the devices, if there are any."""
-        ways = ways_of(self._units, self._fleet.forks)
-        has_splits = any(stop.splits for stop in ways.stops)
-        if (
-            self._objective != "latency"
-            or not has_splits
-            or len(ways.cuts) > most_cuts(self._units)
-        ):
-            return
-        stretches = Stretches(self._units, ways.cuts)
-        memory, seconds = self._estimates(stretches)
-        for kind, took in zip(self._fleet.kinds, seconds, strict=True):
-            took += stretches.fed.seconds(kind.device.link)
-            took += stretches.given.seconds(kind.device.link)
-            took[stretches.holds_any(kind.barred)] = np.inf
-        packer = Packer(self._fleet, ways, stretches, memory, seconds)
-        least = np.inf
-        for reserve in RESERVES:
-            packed = packer.best(reserve)
-            if packed is None:
-                continue
-            if packed.seconds >= least * (1 - WORTH_REPEATING):
-                return
-            plan = self.plan_of(packed.placed(stretches))
-            for (first, last, device), part in zip(packed.parts, plan.parts, strict=True):
-                memory[self._fleet.kind_of_device[device]][first, last] = part.memory_bytes
-            if not any(self._missing(plan)):
-                least = min(least, plan.value)
-                yield plan
-                if least <= self._bound * WORTH_SPREADING:
-                    return
 
     def _side_by_side(self) -> Iterable[Partitioning]:
         """Yield a plan in which forks run side by side by what they save for a byte.
