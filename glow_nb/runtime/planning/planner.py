@@ -21,8 +21,7 @@ from glow_nb.runtime.planning.cuts import all_cuts, ordered_cuts
 from glow_nb.runtime.planning.fleet import Fleet
 from glow_nb.runtime.planning.partitioning import Part, Partitioning
 from glow_nb.runtime.planning.parts import Parts, Sized
-from glow_nb.runtime.planning.side_by_side import Piece, chosen_layouts, pieces_of
-from glow_nb.runtime.planning.spread import Needs, Placed, homes_by_size, kept_bytes, spread
+from glow_nb.runtime.planning.spread import Placed, homes_by_size, spread
 from glow_nb.runtime.planning.stretches import Floats, Stretches
 from glow_nb.runtime.planning.timing import VALUES, memory_bytes
 
@@ -43,11 +42,6 @@ ROUNDING = 1e-9
 
 MOST_REPAIRS = 4
 """How often units are spread anew because a device turned out to hold too much."""
-
-
-PIECES = 16
-"""How many pieces with many weights a device has room for at least: the more, the fuller it gets,
-and the more bytes go from piece to piece."""
 
 Size = Callable[[Sequence[int], DeviceDescription], Sized]
 """Returns units as a part for a device."""
@@ -77,8 +71,6 @@ class Planner:
     def best(self) -> Partitioning | None:
         """Return the best plan found; None if none was."""
         plans = list(self._walks())
-        if self._may_improve(plans):
-            plans += self._side_by_side()
         if self._may_improve(plans):
             plans += self._spreads(min((plan.value for plan in plans), default=np.inf))
         best = min(plans, key=lambda plan: plan.value, default=None)
@@ -196,50 +188,6 @@ class Planner:
             for step in walk.steps
         ]
 
-    def _side_by_side(self) -> Iterable[Partitioning]:
-        """Yield a plan in which forks run side by side by what they save for a byte.
-
-        There is none if they find no room as they come.
-        """
-        fleet = self._fleet
-        layouts = chosen_layouts(fleet.forks, fleet.free_bytes)
-        if not layouts:
-            return
-        pieces = pieces_of(fleet.units, fleet.forks, layouts, min(self._room) / PIECES)
-        needs = self._needs(pieces)
-        if needs.least() <= sum(self._room):
-            plan = self._fitting(partial(self._spread_pieces, pieces, needs))
-            yield from [plan] if plan else []
-
-    def _needs(self, pieces: Sequence[Piece]) -> Needs:
-        """Return what *pieces* take; those that go on have room for a run of all of them."""
-        runs: list[tuple[int, ...]] = []
-        for number, piece in enumerate(pieces):
-            goes_on = number and pieces[number - 1].is_continued
-            runs.append((*(runs[-1] if goes_on else ()), *piece.units))
-        for number in reversed(range(len(pieces))):
-            if pieces[number].is_continued:
-                runs[number] = runs[number + 1]
-        kinds = self._fleet.kinds
-        look = self._parts.sketch
-        kept = [[look(piece.units, k.device).constant_bytes for piece in pieces] for k in kinds]
-        ran = [[look(run, kind.device).run_bytes for run in runs] for kind in kinds]
-        return Needs(
-            np.array(kept, np.float64), np.array(ran, np.float64), [p.is_continued for p in pieces]
-        )
-
-    def _spread_pieces(
-        self, pieces: Sequence[Piece], needs: Needs, room: Sequence[float]
-    ) -> list[Placed] | None:
-        """Return parts of *pieces* on devices; None if one finds no room."""
-        group_of = {unit: number for number, piece in enumerate(pieces) for unit in piece.units}
-        merged = self._fleet.merged([group_of[unit] for unit in range(len(group_of))])
-        placed = spread(merged, needs, room, homes={})
-        return placed and [
-            Placed(tuple(sorted(u for n in part.units for u in pieces[n].units)), part.device)
-            for part in placed
-        ]
-
     def _spreads(self, most: float) -> Iterable[Partitioning]:
         """Yield plans in which a device may have several parts, whose value may be below *most*."""
         for find_homes in (self._no_homes, self._homes_of_path, homes_by_size):
@@ -252,7 +200,7 @@ class Planner:
         homes = find_homes(self._fleet, room)
         if homes is None:
             return None
-        return spread(self._fleet, kept_bytes(self._fleet), room, homes=homes)
+        return spread(self._fleet, room, homes=homes)
 
     def _fitting(
         self,

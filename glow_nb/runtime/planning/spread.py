@@ -33,41 +33,13 @@ class Placed:
     device: int
 
 
-@dataclass(frozen=True)
-class Needs:
-    """Bytes of each unit on a device of each kind, ``[kind, unit]``.
-
-    Attributes:
-        kept: For weights and states.
-        runs: For a run.
-        is_continued: For each unit, whether the next one goes on with it: on the same device, that
-            needs no more for a run.
-    """
-
-    kept: Floats
-    runs: Floats
-    is_continued: Sequence[bool]
-
-    def on(self, kind: int, unit: int, before: int | None) -> float:
-        """Return the bytes of *unit* on a device of a *kind* that has the unit *before* it."""
-        goes_on = before is not None and self.is_continued[before]
-        return float(self.kept[kind, unit] + (0.0 if goes_on else self.runs[kind, unit]))
-
-    def least(self) -> float:
-        """Return the bytes of all units together, where they take least."""
-        return sum(
-            min(self.on(kind, unit, unit - 1 if unit else None) for kind in range(len(self.kept)))
-            for unit in range(self.kept.shape[1])
-        )
-
-
 @dataclass
 class _Spreading:
     """Where the units are that have been placed so far.
 
     Attributes:
         fleet: The devices, and what they run.
-        needs: What units take on devices.
+        kept: The bytes of the weights and states of each unit.
         room: Bytes that are left on each device.
         homes: The device of each unit for which it was decided before.
         device: The device of each unit that has its time.
@@ -77,7 +49,7 @@ class _Spreading:
     """
 
     fleet: Fleet
-    needs: Needs
+    kept: Floats
     room: list[float]
     homes: Mapping[int, int]
     device: dict[int, int] = field(default_factory=dict)
@@ -86,46 +58,38 @@ class _Spreading:
     free: list[float] = field(default_factory=list)
 
 
-def spread(
-    fleet: Fleet, needs: Needs, room: Sequence[float], *, homes: Mapping[int, int]
-) -> list[Placed] | None:
+def spread(fleet: Fleet, room: Sequence[float], *, homes: Mapping[int, int]) -> list[Placed] | None:
     """Return parts in an order in which they can run; None if some unit finds no room.
 
     Args:
         fleet: The devices, and what they run.
-        needs: What units take on devices.
-        room: Bytes that each device has for that.
+        room: Bytes that each device has for weights and states.
         homes: The device of each unit for which it is decided already.
     """
-    state = _Spreading(fleet, needs, list(room), homes, free=[0.0] * len(fleet.devices))
+    state = _Spreading(fleet, kept_bytes(fleet), list(room), homes, free=[0.0] * len(fleet.devices))
     reads = fleet.units.read
     for unit in _urgent_first(fleet):
         options = [
             (*_times(state, reads[unit], unit, device), -state.room[device], device)
             for device in _open_devices(state, unit, room)
-            if _needed(state, unit, device) <= state.room[device]
+            if state.kept[unit] <= state.room[device]
         ]
         options = [option for option in options if np.isfinite(option[0])]
         if not options:
             return None
         end, begin, _, device = min(options)
-        state.room[device] -= _needed(state, unit, device)
+        state.room[device] -= float(state.kept[unit])
         state.device[unit], state.begin[unit], state.end[unit] = device, begin, end
         state.free[device] = end
     return _parts(state, reads)
 
 
-def _needed(state: _Spreading, unit: int, device: int) -> float:
-    before = unit - 1 if state.device.get(unit - 1) == device else None
-    return state.needs.on(state.fleet.kind_of_device[device], unit, before)
-
-
-def kept_bytes(fleet: Fleet) -> Needs:
-    """Return the needs of units by their weights and states alone."""
-    kept = np.zeros((len(fleet.kinds), len(fleet.units.units)))
+def kept_bytes(fleet: Fleet) -> Floats:
+    """Return the bytes of the weights and states of each unit."""
+    kept = np.zeros(len(fleet.units.units))
     for buffer, users in fleet.units.kept.items():
-        kept[:, list(users)] += buffer.type.size_bytes
-    return Needs(kept, np.zeros_like(kept), [False] * kept.shape[1])
+        kept[list(users)] += buffer.type.size_bytes
+    return kept
 
 
 def homes_by_size(fleet: Fleet, room: Sequence[float]) -> dict[int, int] | None:
@@ -134,7 +98,7 @@ def homes_by_size(fleet: Fleet, room: Sequence[float]) -> dict[int, int] | None:
     Each goes where most room is left.
     """
     left, homes = list(room), {}
-    sizes = kept_bytes(fleet).kept[0]
+    sizes = kept_bytes(fleet)
     least = unit_bytes(fleet)
     kinds = fleet.kind_of_device
     for unit in sorted(range(len(sizes)), key=lambda number: -sizes[number]):

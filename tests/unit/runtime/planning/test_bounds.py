@@ -18,7 +18,7 @@ from glow_nb.runtime.planning.bounds import BOUNDS, fork_bound, latency_bound
 from glow_nb.runtime.planning.fleet import Fleet, fleet_of
 from glow_nb.runtime.planning.planner import Planner
 from glow_nb.runtime.planning.split import stacked_program
-from glow_nb.runtime.planning.spread import Placed, kept_bytes, spread
+from glow_nb.runtime.planning.spread import Placed, spread
 from glow_nb.runtime.planning.timing import VALUES
 from glow_nb.runtime.planning.units import units_of
 from tests.in_turn import one_in
@@ -60,7 +60,7 @@ def test_random_plans_are_not_below_the_bounds(name: str, link: Link, count: int
     planner = Planner(fleet, "latency")
     for _ in range(5):
         homes = {unit: int(random.integers(count)) for unit in range(len(fleet.units.units))}
-        placed = spread(fleet, kept_bytes(fleet), [2.0**40] * count, homes=homes)
+        placed = spread(fleet, [2.0**40] * count, homes=homes)
         assert placed is not None
         plan = planner.plan_of(placed)
         for objective, bound in BOUNDS.items():
