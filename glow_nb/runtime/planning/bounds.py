@@ -2,36 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from glow_nb.runtime.planning.chains import best_walk
 from glow_nb.runtime.planning.fleet import Fleet
-from glow_nb.runtime.planning.forks import steps_of
 from glow_nb.runtime.planning.stretches import Floats
+from glow_nb.runtime.planning.units import Units
 
 
 def latency_bound(fleet: Fleet) -> float:
-    """Return the seconds of a request: what forks take, or an even share of all units."""
-    return max(fork_bound(fleet), float(fleet.least.sum()) / len(fleet.devices))
+    """Return the seconds of a request, each unit on its fastest device.
 
-
-def fork_bound(fleet: Fleet) -> float:
-    """Return the seconds that any plan takes for a request.
-
-    All parts together have no more bytes than the devices hold beside the weights, each of which is
-    somewhere. The fewest seconds for so many bytes are those of a knapsack, in which each fork has
-    several layouts to choose from; what is returned are those of its linear relaxation.
+    A *synchronization point* is a unit that each other one comes before or behind. What lies
+    between two points, with the second one, begins when the first point has ended, and ends before
+    anything else begins, so that their seconds add up. It runs on one device, or on several ones
+    side by side.
     """
-    seconds, room = sum(fork.seconds for fork in fleet.forks), fleet.free_bytes
-    for step in steps_of(fleet.forks):
-        share = min(1.0, max(room, 0.0) / step.size_bytes) if step.size_bytes else 1.0
-        seconds, room = seconds - share * step.seconds, room - share * step.size_bytes
-        if share < 1:
-            break
-    return seconds
+    points = synchronization_points(fleet.units)
+    ends = sorted({*(point + 1 for point in points), len(fleet.units.units)})
+    segments = map(range, [0, *ends[:-1]], ends)
+    return sum(_segment_bound(fleet, segment, points) for segment in segments)
+
+
+def synchronization_points(units: Units) -> list[int]:
+    """Return the units that each other unit comes before or behind, in order."""
+    others = len(units.units) - 1
+    related = (above | below for above, below in zip(units.above, units.below, strict=True))
+    return [number for number, found in enumerate(related) if found.bit_count() == others]
+
+
+def _segment_bound(fleet: Fleet, segment: range, points: Sequence[int]) -> float:
+    """Return the seconds of the units of *segment*, which follows a point or ends with one.
+
+    On one device they run one after the other. On several devices they take as long as the longest
+    path, or as an even share of all of them; and a tensor goes from one device to another, on some
+    path.
+    """
+    total = float(fleet.least[segment.start : segment.stop].sum())
+    if len(segment) < 2 or len(fleet.devices) == 1:
+        return total
+    ends, lefts = _path_seconds(fleet, segment)
+    side_by_side = max(*ends.values(), total / len(fleet.devices))
+    first = segment.start - 1
+    if segment[-1] in points or first in points:  # else devices need not wait for each other
+        makers = segment if segment[-1] in points else range(first, segment.stop)
+        crossings = [
+            ends.get(maker, 0.0) + fleet.least_transfer_seconds(value.size_bytes) + lefts[reader]
+            for maker in makers
+            for value in fleet.units.made[maker]
+            for reader in value.readers
+            if reader in lefts
+        ]
+        side_by_side = max(side_by_side, min(crossings))
+    return min(total, side_by_side)
+
+
+def _path_seconds(fleet: Fleet, segment: range) -> tuple[dict[int, float], dict[int, float]]:
+    """Return for each unit of *segment* the seconds of the longest path to its end, and from it."""
+    ends: dict[int, float] = {}
+    lefts = {unit: float(fleet.least[unit]) for unit in segment}
+    for unit in segment:
+        before = (ends[other] for other in fleet.units.before[unit] if other in ends)
+        ends[unit] = float(fleet.least[unit]) + max(before, default=0.0)
+    for unit in reversed(segment):
+        for other in fleet.units.before[unit]:
+            if other in lefts:
+                lefts[other] = max(lefts[other], float(fleet.least[other]) + lefts[unit])
+    return ends, lefts
 
 
 def throughput_bound(fleet: Fleet) -> float:

@@ -15,7 +15,6 @@ from glow_nb.llir.program import Program
 from glow_nb.runtime.deploy import backend_of, memory_beside
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.costs import kernel_seconds
-from glow_nb.runtime.planning.forks import Fork, bytes_of_stretch, forks_of
 from glow_nb.runtime.planning.moves import is_copy
 from glow_nb.runtime.planning.split import Splitter
 from glow_nb.runtime.planning.stretches import Floats
@@ -146,25 +145,6 @@ class Fleet:
         return memory_beside(program, self.backend_for(device), device.cores).scratch_bytes
 
     @cached_property
-    def forks(self) -> list[Fork]:
-        """Where paths of the units fork and meet."""
-        return forks_of(
-            self.units,
-            self.least.tolist(),
-            self.least_scratch,
-            len(self.devices),
-            self.way_seconds,
-        )
-
-    @property
-    def free_bytes(self) -> float:
-        """What all devices hold beside weights, states, and a run before the first fork."""
-        rooms = sum(kind.memory_bytes * len(kind.devices) for kind in self.kinds)
-        kept = sum(buffer.type.size_bytes for buffer in self.units.kept)
-        begin = next((f.between.start for f in self.forks if f.layouts), len(self.units.units))
-        return rooms - kept - bytes_of_stretch(self.units, range(begin), self.least_scratch)
-
-    @cached_property
     def least_scratch(self) -> list[float]:
         """The working memory that each unit needs at least, wherever it runs."""
         least: list[float] = np.min(self.scratch, axis=0).tolist()
@@ -180,8 +160,8 @@ class Fleet:
             kinds.append(dataclasses.replace(kind, barred=tuple(barred)))
         return Fleet(self.units.merged(groups), tuple(kinds))
 
-    def way_seconds(self, size_bytes: int) -> float:
-        """Return how long so many bytes take on the fastest way between two devices."""
+    def least_transfer_seconds(self, size_bytes: int) -> float:
+        """Return how long so many bytes take on the fastest link."""
         devices = [kind.device for kind in self.kinds]
         links = [link for device in devices for link in (device.link, *device.links.values())]
         return min(link.seconds(size_bytes) for link in links)

@@ -14,7 +14,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Add, MatMul, Sigmoid, Tanh
 from glow_nb.runtime import Link
-from glow_nb.runtime.planning.bounds import BOUNDS, fork_bound, latency_bound
+from glow_nb.runtime.planning.bounds import BOUNDS, latency_bound
 from glow_nb.runtime.planning.fleet import Fleet, fleet_of
 from glow_nb.runtime.planning.planner import Planner
 from glow_nb.runtime.planning.split import stacked_program
@@ -164,6 +164,6 @@ def test_the_best_of_all_plans_is_between_the_bound_and_the_plan(seed: int, shar
 def test_a_fork_costs_a_transfer_or_the_time_of_both_branches() -> None:
     fleet = fleet_for(forks(2), 3, Link(1e30, 1.0))
     total = float((fleet.seconds + fleet.host_seconds).min(axis=0).sum())
-    assert fork_bound(fleet) == pytest.approx(total), "to go to another device takes a second"
+    assert latency_bound(fleet) == pytest.approx(total), "to go to another device takes a second"
     free = fleet_for(forks(2), 3, Link(1e30))
-    assert fork_bound(free) < 0.9 * float(free.seconds.min(axis=0).sum())
+    assert latency_bound(free) < 0.9 * float(free.seconds.min(axis=0).sum())
