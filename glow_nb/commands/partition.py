@@ -21,6 +21,7 @@ from glow_nb.commands.options import (
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.errors import OptionError
+from glow_nb.extras import needing
 from glow_nb.hlir.graph import Function
 from glow_nb.quantities import byte_count, duration
 from glow_nb.runtime.planning.timing import Objective
@@ -116,7 +117,9 @@ def partition(
         function, devices, objective=objective, assignment=assignment, profile=profile
     )
     if picture is not None:
-        plan.plot(picture)
+        with needing("plot", "--plot"):
+            from glow_nb.runtime.planning.partition_plot import draw_partitioning
+        draw_partitioning(plan, picture)
         click.echo(f"wrote {picture}", err=True)
     if as_json:
         click.echo(json_text(as_plain(plan)))

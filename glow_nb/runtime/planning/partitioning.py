@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from typing_extensions import override
 
-from glow_nb.arguments import as_path
 from glow_nb.counted import Counted
-from glow_nb.extras import needing
 from glow_nb.llir.program import Program
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.types import TensorType
@@ -102,14 +99,3 @@ class Partitioning:
         above = f"{100 * self.gap:.2f} % above the lower bound"
         parts = "1 part" if len(self.parts) == 1 else f"{len(self.parts)} parts"
         return f"for {self.objective}: {reached}, {above}; {parts}"
-
-    def plot(self, path: str | os.PathLike[str], *, title: str = "") -> None:
-        """Draw one request on its way through the devices, and their memory, to a PNG file.
-
-        Raises:
-            OptionError: matplotlib is not installed.
-            GlowError: The file cannot be written.
-        """
-        with needing("plot", "the picture"):
-            from glow_nb.runtime.planning.partition_plot import draw_partitioning
-        draw_partitioning(self, as_path(path), title)
