@@ -190,17 +190,24 @@ class Planner:
 
     def _spreads(self, most: float) -> Iterable[Partitioning]:
         """Yield plans in which a device may have several parts, whose value may be below *most*."""
-        for find_homes in (self._no_homes, self._homes_of_path, homes_by_size):
-            plan = self._fitting(partial(self._spread_from, find_homes), most)
+        for find_homes, looks_ahead in (
+            (self._no_homes, False),
+            (self._no_homes, True),
+            (self._homes_of_path, False),
+            (homes_by_size, False),
+        ):
+            plan = self._fitting(partial(self._spread_from, find_homes, looks_ahead), most)
             if plan:
                 most = min(most, plan.value)
                 yield plan
 
-    def _spread_from(self, find_homes: FindHomes, room: Sequence[float]) -> list[Placed] | None:
+    def _spread_from(
+        self, find_homes: FindHomes, looks_ahead: bool, room: Sequence[float]
+    ) -> list[Placed] | None:
         homes = find_homes(self._fleet, room)
         if homes is None:
             return None
-        return spread(self._fleet, room, homes=homes)
+        return spread(self._fleet, room, homes=homes, looks_ahead=looks_ahead)
 
     def _fitting(
         self,

@@ -2,14 +2,17 @@
 
 They are needed where branches of a network can run side by side, and where one part for each device
 does not fit. Units are placed in the order of their longest path to the end, each on the device
-that ends it first (HEFT: Topcuoglu, Hariri and Wu, 2002), among those that have room for it. Units
-with many weights can get their devices before, so that they find room.
+that ends it first (HEFT: Topcuoglu, Hariri and Wu, 2002), among those that have room for it, or
+that ends what reads it first (Bittencourt, Sakellariou and Madeira, 2010): to come back from
+another device takes time as well. Units with many weights can get their devices before, so that
+they find room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -52,32 +55,35 @@ class _Spreading:
     kept: Floats
     room: list[float]
     homes: Mapping[int, int]
-    device: dict[int, int] = field(default_factory=dict)
+    device: MutableMapping[int, int] = field(default_factory=dict)
     begin: dict[int, float] = field(default_factory=dict)
-    end: dict[int, float] = field(default_factory=dict)
+    end: MutableMapping[int, float] = field(default_factory=dict)
     free: list[float] = field(default_factory=list)
 
 
-def spread(fleet: Fleet, room: Sequence[float], *, homes: Mapping[int, int]) -> list[Placed] | None:
+def spread(
+    fleet: Fleet, room: Sequence[float], *, homes: Mapping[int, int], looks_ahead: bool = False
+) -> list[Placed] | None:
     """Return parts in an order in which they can run; None if some unit finds no room.
 
     Args:
         fleet: The devices, and what they run.
         room: Bytes that each device has for weights and states.
         homes: The device of each unit for which it is decided already.
+        looks_ahead: Whether a unit goes where those that read from it end first, not where it does.
     """
     state = _Spreading(fleet, kept_bytes(fleet), list(room), homes, free=[0.0] * len(fleet.devices))
     reads = fleet.units.read
     for unit in _urgent_first(fleet):
-        options = [
-            (*_times(state, reads[unit], unit, device), -state.room[device], device)
-            for device in _open_devices(state, unit, room)
-            if state.kept[unit] <= state.room[device]
-        ]
-        options = [option for option in options if np.isfinite(option[0])]
+        options = []
+        for device in _open_devices(state, unit, room):
+            end, begin = _times(state, reads[unit], unit, device)
+            if np.isfinite(end) and state.kept[unit] <= state.room[device]:
+                last = _last_end(state, unit, device, end) if looks_ahead else end
+                options.append((last, end, begin, -state.room[device], device))
         if not options:
             return None
-        end, begin, _, device = min(options)
+        _, end, begin, _, device = min(options)
         state.room[device] -= float(state.kept[unit])
         state.device[unit], state.begin[unit], state.end[unit] = device, begin, end
         state.free[device] = end
@@ -157,6 +163,25 @@ def _times(
         if source != device:
             seconds += _link_seconds(devices[source], devices[device], value)
     return begin + seconds, begin
+
+
+def _last_end(state: _Spreading, unit: int, device: int, end: float) -> float:
+    """Return when the last reader of *unit* would be done, if that ends on *device* at *end*.
+
+    A reader runs where one of the units is that it reads from, as far as these are placed.
+    """
+    after = replace(
+        state,
+        device=ChainMap({unit: device}, state.device),
+        end=ChainMap({unit: end}, state.end),
+        free=[end if n == device else free for n, free in enumerate(state.free)],
+    )
+    last = end
+    for reader in {reader for value in state.fleet.units.made[unit] for reader in value.readers}:
+        placed = [v for v in state.fleet.units.read[reader] if v.producer in after.device]
+        devices = {after.device[value.producer] for value in placed if value.producer is not None}
+        last = max(last, min(_times(after, placed, reader, one)[0] for one in devices))
+    return last
 
 
 def _link_seconds(source: DeviceDescription, target: DeviceDescription, value: Value) -> float:

@@ -14,7 +14,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Add, MatMul, Sigmoid, Tanh
 from glow_nb.runtime import Link
-from glow_nb.runtime.planning.bounds import BOUNDS, latency_bound
+from glow_nb.runtime.planning.bounds import BOUNDS, latency_bound, synchronization_points
 from glow_nb.runtime.planning.fleet import Fleet, fleet_of
 from glow_nb.runtime.planning.planner import Planner
 from glow_nb.runtime.planning.split import stacked_program
@@ -167,3 +167,9 @@ def test_a_fork_costs_a_transfer_or_the_time_of_both_branches() -> None:
     assert latency_bound(fleet) == pytest.approx(total), "to go to another device takes a second"
     free = fleet_for(forks(2), 3, Link(1e30))
     assert latency_bound(free) < 0.9 * float(free.seconds.min(axis=0).sum())
+
+
+def test_what_branches_come_from_and_meet_in_is_a_synchronization_point() -> None:
+    units = fleet_for(branches(4, 32), 2, Link(1e9)).units
+    assert synchronization_points(units) == [0, 1, 6, 7, 8]
+    assert [units.before[unit] for unit in (5, 6)] == [{1}, {2, 3, 4, 5}]
