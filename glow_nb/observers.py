@@ -23,6 +23,7 @@ from typing import Any
 from rich.console import Console
 from typing_extensions import override
 
+from glow_nb.arguments import described
 from glow_nb.backends import BACKENDS, backend_named
 from glow_nb.difference import CONTEXT, difference
 from glow_nb.errors import GlowError, OptionError
@@ -171,7 +172,7 @@ def _step_name(step: str | Pass[Any]) -> str:
     if not isinstance(step, str):
         if callable(step):
             return name_of(step)
-        raise OptionError(f"step {step!r:.80}: give the name of a pass or step, or a function")
+        raise OptionError(f"step {described(step)}: give the name of a pass or step, or a function")
     known = {*STEP_NAMES, *GRAPH_PASSES.passes, *PROGRAM_PASSES.passes}
     if step not in known:
         for backend in BACKENDS:  # whose passes are registered when it is first asked for

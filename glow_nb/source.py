@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from glow_nb.api import Graph, load_open
-from glow_nb.arguments import as_array
+from glow_nb.arguments import as_array, described
 from glow_nb.dynamic import SizedModel
 from glow_nb.errors import FeedError, GlowError, OptionError
 from glow_nb.feeds import FeedCheck, Feeds, check_open_feeds, name_feeds
@@ -70,7 +70,7 @@ def as_source(trained: Trained, *, for_training: bool = False) -> Source:
     if isinstance(loaded, SizedModel):
         return _OpenSource(loaded)
     if isinstance(loaded, Program):
-        raise OptionError(f"{loaded!r:.80} is a program; give the graph that it was made of")
+        raise OptionError("model: it is a program; give the graph that it was made of")
     return _FixedSource(loaded)
 
 
@@ -174,8 +174,8 @@ class _BuiltSource:
                 built = self._build(batch)
             if not isinstance(built, Function):
                 raise OptionError(
-                    f"{name_of(self._build)}({batch}) returned {built!r:.80}; it must return the "
-                    "Function for this batch size"
+                    f"{name_of(self._build)}({batch}) returned {described(built)}; it must "
+                    "return the Function for this batch size"
                 )
             self._functions[batch] = built
         return self._functions[batch]

@@ -12,7 +12,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from glow_nb.arguments import truth
+from glow_nb.arguments import described, truth
 from glow_nb.backends import BackendLike
 from glow_nb.compiler import optimize
 from glow_nb.errors import CalibrationError, OptionError
@@ -168,7 +168,7 @@ def _as_gain(given: Any) -> float:
     """Return a number of at least 0 as a float; a NumPy number will do."""
     is_number = isinstance(given, Real) and not isinstance(given, bool)
     if not (is_number and 0 <= given <= sys.float_info.max):
-        raise OptionError(f"least_gain={given!r:.80}: give a number of at least 0")
+        raise OptionError(f"least_gain={described(given)}: give a number of at least 0")
     return float(given)
 
 
@@ -193,7 +193,7 @@ def _losing(
 def _calibrated_function(model: Trained, ranges: Ranges) -> Function:
     """Return the optimized graph of *model* for the sizes that *ranges* are of."""
     if not isinstance(ranges, Ranges):
-        raise CalibrationError(f"{ranges!r:.80} is no Ranges; quant.calibrate makes them")
+        raise CalibrationError(f"{described(ranges)} is no Ranges; quant.calibrate makes them")
     source = as_source(model)
     if set(source.inputs) != set(ranges.inputs):
         raise CalibrationError(

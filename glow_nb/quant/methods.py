@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 
+from glow_nb.arguments import described
 from glow_nb.errors import OptionError
 from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.histogram import Histogram
@@ -52,7 +53,9 @@ class Percentile:
     def __post_init__(self) -> None:
         is_number = isinstance(self.kept, Real) and not isinstance(self.kept, bool)
         if not (is_number and 0 < self.kept <= 100):
-            raise OptionError(f"Percentile({self.kept!r:.80}): give percent above 0, at most 100")
+            raise OptionError(
+                f"Percentile({described(self.kept)}): give percent above 0, at most 100"
+            )
 
     def __call__(self, histogram: Histogram, kind: ElementKind, schema: Schema) -> Encoding:
         """Return the encoding of what is kept."""
@@ -186,8 +189,8 @@ def method_named(method: str | Method) -> Method:
     if callable(method):
         return method
     raise OptionError(
-        f"method={method!r:.80}{closest(str(method), METHODS)}; choose one of {list(METHODS)}, or "
-        "give a function (histogram, kind, schema) -> Encoding"
+        f"method={described(method)}{closest(str(method), METHODS)}; choose one of "
+        f"{list(METHODS)}, or give a function (histogram, kind, schema) -> Encoding"
     )
 
 
@@ -196,5 +199,7 @@ def chosen(method: Method, histogram: Histogram, kind: ElementKind, schema: Sche
     with foreign(OptionError, f"method {name_of(method)!r}"):
         found = method(histogram, kind, schema)
     if not isinstance(found, Encoding):
-        raise OptionError(f"method {name_of(method)!r} returned {found!r:.80}, not an Encoding")
+        raise OptionError(
+            f"method {name_of(method)!r} returned {described(found)}, not an Encoding"
+        )
     return found

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from glow_nb.arguments import described
 from glow_nb.errors import OptionError
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function, Node, Value, producer_of
@@ -99,7 +100,7 @@ def kept_by_name(function: Function, keep: Iterable[str]) -> dict[str, str]:
         OptionError: A pattern fits no node.
     """
     if isinstance(keep, str) or not isinstance(keep, Iterable):
-        raise OptionError(f"keep={keep!r:.80}: give a list of names or globs of nodes")
+        raise OptionError(f"keep={described(keep)}: give a list of names or globs of nodes")
     found: dict[str, str] = {}
     names = {node.name: (node.name, *function.origins_of(node)) for node in function.nodes}
     for pattern in keep:
@@ -110,7 +111,7 @@ def kept_by_name(function: Function, keep: Iterable[str]) -> dict[str, str]:
         ]
         if not fitting:
             hint = closest(str(pattern), {each for known in names.values() for each in known})
-            raise OptionError(f"keep: {pattern!r:.80} fits no node of {function.name!r}{hint}")
+            raise OptionError(f"keep: {described(pattern)} fits no node of {function.name!r}{hint}")
         found |= dict.fromkeys(fitting, f"keep={pattern!r}")
     return found
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from typing_extensions import override
 
-from glow_nb.arguments import as_path
+from glow_nb.arguments import as_path, described
 from glow_nb.errors import CalibrationError
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.quant.ranges_file import StoredRanges, read_ranges, write_ranges
@@ -45,7 +45,7 @@ class Ranges:
             CalibrationError: The other ranges are of another network, or have other bins.
         """
         if not isinstance(other, Ranges):
-            raise CalibrationError(f"{other!r:.80} is no Ranges; give those of another run")
+            raise CalibrationError(f"{described(other)} is no Ranges; give those of another run")
         self._check_alike(other)
         merged = {key: value.merged(other.values[key]) for key, value in self.values.items()}
         return replace(self, samples=self.samples + other.samples, values=merged)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from glow_nb.arguments import as_array
+from glow_nb.arguments import as_array, described
 from glow_nb.errors import CalibrationError
 from glow_nb.feeds import Feeds, name_feeds
 from glow_nb.source import Shapes, Source, shapes_of
@@ -64,8 +64,8 @@ def _feeds(samples: object, source: Source) -> Iterable[Any]:
         return _cut(samples, source)
     if not isinstance(samples, Iterable) or isinstance(samples, str | bytes):
         raise CalibrationError(
-            f"samples: {samples!r:.80} is no array; give feeds one after the other, or arrays of "
-            "many samples by input name"
+            f"samples: {described(samples)} is no array; give feeds one after the other, or "
+            "arrays of many samples by input name"
         )
     return samples
 

@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from glow_nb.arguments import described
 from glow_nb.conversion import rounded
 from glow_nb.errors import OptionError
 from glow_nb.schema import closest
@@ -143,7 +144,7 @@ def schema_named(name: str) -> Schema:
     """Return the schema called *name*; raise OptionError if there is none."""
     if not isinstance(name, str) or name not in SCHEMAS:
         raise OptionError(
-            f"schema={name!r:.80}{closest(str(name), SCHEMAS)}; choose one of {list(SCHEMAS)}"
+            f"schema={described(name)}{closest(str(name), SCHEMAS)}; choose one of {list(SCHEMAS)}"
         )
     return SCHEMAS[name]
 
@@ -155,5 +156,5 @@ def kind_named(
     names = [known.value for known in kinds]
     name = kind.value if isinstance(kind, ElementKind) else kind
     if not isinstance(name, str) or name not in names:
-        raise OptionError(f"{argument}={name!r:.80}: choose one of {names}")
+        raise OptionError(f"{argument}={described(name)}: choose one of {names}")
     return ElementKind(name)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.arguments import as_integer
+from glow_nb.arguments import as_integer, described
 from glow_nb.compiler import optimize
 from glow_nb.conversion import converted
 from glow_nb.errors import OptionError
@@ -81,7 +81,7 @@ def convert_weights(
     kind = kind_named("weights", weights, FEW_BITS)
     size = as_integer(block)
     if size is None or size < 1:
-        raise OptionError(f"block={block!r:.80}: give a number of rows, 1 or more")
+        raise OptionError(f"block={described(block)}: give a number of rows, 1 or more")
     function = optimize(as_source(model).function(()))
     rounding = _Rounding(kind, size, kept_by_name(function, keep))
     made = rewrite(function, rounding.rule)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from glow_nb.arguments import as_array, whole_number
+from glow_nb.arguments import as_array, described, whole_number
 from glow_nb.errors import FeedError, OptionError
 from glow_nb.feeds import Feeds
 from glow_nb.types import Array
@@ -61,7 +61,7 @@ class Batches:
     def samples(self) -> int:
         """How many samples there are."""
         if not np.ndim(self.targets):
-            raise FeedError(f"targets: {self.targets!r:.80} is no batch; give an array")
+            raise FeedError(f"targets: {described(self.targets)} is no batch; give an array")
         return len(self.targets)
 
     def __len__(self) -> int:
@@ -89,7 +89,7 @@ class Stream:
         """Take *batches*; raise OptionError if nothing can be iterated."""
         if not isinstance(batches, Iterable):
             raise OptionError(
-                f"batches: {batches!r:.80} is no iterable of (inputs, targets); give one, or "
+                f"batches: {described(batches)} is no iterable of (inputs, targets); give one, or "
                 "(inputs, targets, batch_size)"
             )
         self._batches = batches

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from glow_nb.arguments import whole_number
+from glow_nb.arguments import described, whole_number
 from glow_nb.backends import BackendLike
 from glow_nb.errors import FeedError, ModelError, OptionError
 from glow_nb.feeds import Feeds
@@ -283,7 +283,9 @@ def pipeline_with(recompute: int | str | None) -> Entries:
     if recompute is None:
         return TRAINING
     if isinstance(recompute, str) and recompute != "auto":
-        raise OptionError(f"recompute={recompute!r:.80}: give a number of bytes, 'auto' or None")
+        raise OptionError(
+            f"recompute={described(recompute)}: give a number of bytes, 'auto' or None"
+        )
     budget = 0 if isinstance(recompute, str) else whole_number("recompute", recompute, 0)
     return (*TRAINING, Step("rematerialize", {"budget": budget}, is_last=True))
 

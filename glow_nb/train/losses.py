@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.arguments import array_of_numbers, as_integer
+from glow_nb.arguments import array_of_numbers, as_integer, described
 from glow_nb.errors import FeedError, OptionError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Value
@@ -87,7 +87,9 @@ class SoftmaxCrossEntropy(Loss):
         if self.class_weights is not None:
             weights = array_of_numbers(OptionError, "class_weights", self.class_weights)
             if weights.ndim != 1:
-                raise OptionError(f"class_weights={self.class_weights!r:.80}: give one a class")
+                raise OptionError(
+                    f"class_weights={described(self.class_weights)}: give one a class"
+                )
             checked = tuple(checked_number("class_weights", weight) for weight in weights)
             object.__setattr__(self, "class_weights", checked)
 
@@ -292,7 +294,7 @@ def _as_integer(name: str, value: int) -> int:
     """Return the argument called *name* as an int; raise OptionError if it is none."""
     number = as_integer(value)
     if number is None:
-        raise OptionError(f"{name}={value!r:.80}: give a whole number")
+        raise OptionError(f"{name}={described(value)}: give a whole number")
     return number
 
 

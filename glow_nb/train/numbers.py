@@ -6,6 +6,7 @@ from math import isfinite
 
 import numpy as np
 
+from glow_nb.arguments import described
 from glow_nb.errors import OptionError
 from glow_nb.types import ElementKind
 
@@ -40,7 +41,7 @@ def checked_number(
     wanted = "above 0" if positive else "of 0 or more" if most is below is None else "from 0"
     wanted += "" if most is None else f" to {most}"
     wanted += "" if below is None else f" to below {below}"
-    raise OptionError(f"{name}={value!r:.80}: give a number {wanted}")
+    raise OptionError(f"{name}={described(value)}: give a number {wanted}")
 
 
 def keep_numbers(

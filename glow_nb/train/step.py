@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from glow_nb.arguments import described
 from glow_nb.errors import FeedError, OptionError, VerifyError
 from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.backward import Backward
@@ -83,7 +84,7 @@ def saved_as(function: Function, output: str | None) -> Save:
     """Return the node that saves the *output* of *function*, by default its only one."""
     names = [placeholder.name for placeholder in function.outputs]
     if not isinstance(output, str | None):
-        raise OptionError(f"output={output!r:.80}: give the name of an output of {names}")
+        raise OptionError(f"output={described(output)}: give the name of an output of {names}")
     if output is None and len(names) != 1:
         raise OptionError(f"the network has the outputs {names}; say by output= which is trained")
     wanted = output or names[0]
@@ -127,7 +128,8 @@ def _emit_loss(builder: Builder, loss: LossFunction, prediction: Value, target: 
         ) from error
     if not isinstance(value, Value) or value.type.size != 1 or not value.type.kind.is_float:
         raise OptionError(
-            f"loss {name_of(loss)!r} returned {value!r:.80}; it must return a float of one element"
+            f"loss {name_of(loss)!r} returned {described(value)}; it must return "
+            "a float of one element"
         )
     made_by = producer_of(value)
     if made_by is not None and made_by not in builder.nodes:

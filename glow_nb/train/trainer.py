@@ -9,7 +9,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from glow_nb.api import as_threads
-from glow_nb.arguments import as_array, as_path, truth, whole_number
+from glow_nb.arguments import as_array, as_path, described, truth, whole_number
 from glow_nb.backends import BackendLike
 from glow_nb.errors import FeedError, ModelError, OptionError
 from glow_nb.feeds import Feeds
@@ -116,13 +116,17 @@ class Trainer:
             name = loss.__name__
             raise OptionError(f"loss={name}: a class; give an object of it, as {name}()")
         if not callable(loss):
-            raise OptionError(f"loss={loss!r:.80}: give a loss of glow_nb.train, or a function")
+            raise OptionError(
+                f"loss={described(loss)}: give a loss of glow_nb.train, or a function"
+            )
         if not isinstance(optimizer, Optimizer):
-            raise OptionError(f"optimizer={optimizer!r:.80}: give one of glow_nb.train, as Adam()")
+            raise OptionError(
+                f"optimizer={described(optimizer)}: give one of glow_nb.train, as Adam()"
+            )
         self.loss, self.optimizer = loss, optimizer
         self._seed = whole_number("seed", seed, 0, MOST_INTEGER)
         if not isinstance(metrics, Mapping | None):
-            raise OptionError(f"metrics={metrics!r:.80}: give a dict of functions by name")
+            raise OptionError(f"metrics={described(metrics)}: give a dict of functions by name")
         self._metrics = dict(metrics or {})
         if "loss" in self._metrics:
             raise OptionError("metrics: 'loss' is the name of the loss itself; choose another one")
@@ -381,6 +385,6 @@ def _as_patterns(option: str, names: Iterable[str]) -> tuple[str, ...]:
     for pattern in patterns:
         if not isinstance(pattern, str):
             raise OptionError(
-                f"{option}: {pattern!r:.80} is no name; give names or patterns of them"
+                f"{option}: {described(pattern)} is no name; give names or patterns of them"
             )
     return patterns

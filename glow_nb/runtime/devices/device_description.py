@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from glow_nb.arguments import described
 from glow_nb.errors import OptionError
 
 KINDS = ("local", "process", "ray", "interpreter", "simulated")
@@ -76,6 +77,6 @@ class DeviceDescription:
         listed = self.options.get(UNSUPPORTED, ())
         if isinstance(listed, str) or not isinstance(listed, Iterable):
             raise OptionError(
-                f"device {self.name!r}: {UNSUPPORTED}={listed!r:.80}: give a list of operators"
+                f"device {self.name!r}: {UNSUPPORTED}={described(listed)}: give a list of operators"
             )
         return frozenset(map(str, listed))

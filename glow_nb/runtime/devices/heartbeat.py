@@ -6,6 +6,7 @@ busy machine it may be any number of times what it was before.
 
 from __future__ import annotations
 
+from glow_nb.arguments import described
 from glow_nb.errors import OptionError
 
 HEARTBEATS = 10
@@ -22,7 +23,9 @@ def check_heartbeat_timeout(seconds: object) -> None:
         or isinstance(seconds, bool)
         or not least <= seconds <= most
     ):
-        raise OptionError(f"heartbeat_timeout={seconds!r:.80}: give {least:g} to {most:g} seconds")
+        raise OptionError(
+            f"heartbeat_timeout={described(seconds)}: give {least:g} to {most:g} seconds"
+        )
 
 
 def silence(seconds: float) -> str:

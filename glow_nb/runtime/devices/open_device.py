@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glow_nb.arguments import whole_number
+from glow_nb.arguments import described, whole_number
 from glow_nb.backends import BACKENDS
 from glow_nb.errors import OptionError
 from glow_nb.runtime.devices.device import Device
@@ -49,7 +49,8 @@ def _check(description: DeviceDescription) -> None:
     subject, kind = f"device {description.name!r:.80}", description.kind
     if kind not in KINDS:
         raise OptionError(
-            f"{subject}: kind {kind!r:.80}{closest(str(kind), KINDS)}; give one of {list(KINDS)}"
+            f"{subject}: kind {described(kind)}{closest(str(kind), KINDS)}; "
+            f"give one of {list(KINDS)}"
         )
     check_options(description)
     whole_number(f"{subject}: cores", description.cores, least=1)
@@ -86,7 +87,7 @@ def check_backend(description: DeviceDescription) -> None:
     subject, kind = f"device {description.name!r:.80}", description.kind
     if isinstance(description.backend, str) and description.backend not in BACKENDS:
         raise OptionError(
-            f"{subject}: unknown backend {description.backend!r:.80}"
+            f"{subject}: unknown backend {described(description.backend)}"
             f"{closest(description.backend, BACKENDS)}; give one of {sorted(BACKENDS)}"
         )
     interprets = description.backend == INTERPRETER
@@ -94,5 +95,5 @@ def check_backend(description: DeviceDescription) -> None:
         needed = INTERPRETER if kind == INTERPRETER else "cpu"
         raise OptionError(
             f"{subject}: a device of the kind {kind!r} does not run what the backend "
-            f"{description.backend!r:.80} makes; give backend {needed!r}"
+            f"{described(description.backend)} makes; give backend {needed!r}"
         )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
 
-from glow_nb.arguments import as_integer, seconds, whole_number
+from glow_nb.arguments import as_integer, described, seconds, whole_number
 from glow_nb.errors import DeadlineError, GlowWarning, OptionError, RefusedError
 from glow_nb.feeds import Feeds
 from glow_nb.runtime.devices.device import Device, Health
@@ -156,7 +156,7 @@ class HostManager:
     def _reserved(self, name: str) -> Iterator[None]:
         """Let nobody else add a network of this name meanwhile."""
         if not isinstance(name, str) or not name:
-            raise OptionError(f"name={name!r:.80}: give a text that is not empty")
+            raise OptionError(f"name={described(name)}: give a text that is not empty")
         token = object()  # an interrupt may come at any place below
         try:
             with self._changing:
@@ -278,7 +278,7 @@ class HostManager:
             self._require_open()
             known = list(self._schedule.networks)
             raise OptionError(
-                f"the host has no network {name!r:.80}{closest(str(name), known)}; it has "
+                f"the host has no network {described(name)}{closest(str(name), known)}; it has "
                 f"{known!s:.200}"
             )
         return network
@@ -346,5 +346,5 @@ def _number(name: str, value: object) -> int:
     """Return the argument called *name* as an int: one of NumPy may wrap or round in sums."""
     number = as_integer(value)
     if number is None:
-        raise OptionError(f"{name}={value!r:.80}: give a whole number")
+        raise OptionError(f"{name}={described(value)}: give a whole number")
     return number

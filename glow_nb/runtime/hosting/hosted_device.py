@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.arguments import described
 from glow_nb.errors import DeviceError, GlowError, OptionError
 from glow_nb.foreign import foreign
 from glow_nb.runtime.deployable import Deployable
@@ -146,8 +147,8 @@ class Copy:
             return outputs
         wanted = ", ".join(f"{name!r} {type}" for name, type in self.part.deployable.outputs)
         raise GlowError(
-            f"{self.device.name}: a run of network {self.network!r} gave {outputs!r:.80}, but must "
-            f"give a list of arrays: {wanted}"
+            f"{self.device.name}: a run of network {self.network!r} gave {described(outputs)}, "
+            f"but must give a list of arrays: {wanted}"
         )
 
 
@@ -203,10 +204,14 @@ def open_all(devices: Sequence[Device | DeviceDescription]) -> tuple[list[Device
         DeviceError: One does not open; those that did are closed again.
     """
     if isinstance(devices, DeviceDescription | str) or not isinstance(devices, Sequence):
-        raise OptionError(f"devices={devices!r:.80}: give a list of devices or their descriptions")
+        raise OptionError(
+            f"devices={described(devices)}: give a list of devices or their descriptions"
+        )
     for device in devices:
         if not isinstance(device, DeviceDescription) and not hasattr(device, "description"):
-            raise OptionError(f"devices: {device!r:.80} is no device; give a DeviceDescription")
+            raise OptionError(
+                f"devices: {described(device)} is no device; give a DeviceDescription"
+            )
     names = [d.name if isinstance(d, DeviceDescription) else d.description.name for d in devices]
     repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if repeated or not names:

@@ -78,9 +78,7 @@ def _built(name: str, build: Callable[[int], Planned], rows: int) -> Function | 
 def _as_function(name: str, loaded: Function | Program) -> Function:
     if isinstance(loaded, Function):
         return loaded
-    raise OptionError(
-        f"network {name!r}: {loaded!r:.80} is a program; give the graph that it was made of"
-    )
+    raise OptionError(f"network {name!r}: it is a program; give the graph that it was made of")
 
 
 def open_batch(name: str, model: SymbolicModel) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from glow_nb.arguments import described
 from glow_nb.costs import InstructionCost
 from glow_nb.errors import OptionError
 from glow_nb.llir.cost import instruction_cost
@@ -61,10 +62,7 @@ def efficiencies(profile: Profile) -> Efficiencies:
         OptionError: It is no profile, or was made without limits of the machine.
     """
     if not isinstance(profile, Profile):
-        raise OptionError(
-            f"profile={profile!r:.80}: it is a {type(profile).__name__}; give what "
-            "net.profile(feeds) returns"
-        )
+        raise OptionError(f"profile={described(profile)}: give what net.profile(feeds) returns")
     if profile.limits is None:
         raise OptionError("profile: it was made with limits=False; make it with limits=True")
     machine = DeviceDescription(

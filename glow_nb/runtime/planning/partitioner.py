@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from glow_nb.arguments import whole_number
+from glow_nb.arguments import described, whole_number
 from glow_nb.backends import Backend
 from glow_nb.compiler import lower_for
 from glow_nb.errors import OptionError, PartitionError, UnsupportedError
@@ -67,8 +67,8 @@ def partition(
         PassError, UnsupportedError: As :func:`glow_nb.compile`.
     """
     devices = _checked_devices(devices)
-    if objective not in VALUES:
-        raise OptionError(f"objective={objective!r:.80}: give one of {', '.join(VALUES)}")
+    if not isinstance(objective, str) or objective not in VALUES:
+        raise OptionError(f"objective={described(objective)}: give one of {', '.join(VALUES)}")
     named = {device.name: device for device in devices}
     rooms = _checked_limits(limits or {}, named)
     backend = _lowering_backend(devices)
@@ -107,7 +107,7 @@ def _checked_devices(devices: Sequence[DeviceDescription]) -> list[DeviceDescrip
     found = list(devices) if isinstance(devices, Iterable) else [devices]
     for device in found:
         if not isinstance(device, DeviceDescription):
-            raise OptionError(f"devices: {device!r:.80} is no DeviceDescription")
+            raise OptionError(f"devices: {described(device)} is no DeviceDescription")
     names = [device.name for device in found]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if not found or twice:

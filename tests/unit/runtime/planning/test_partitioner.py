@@ -223,6 +223,7 @@ def test_nodes_of_one_kernel_go_to_one_device() -> None:
         ({"objective": "speed"}, "objective='speed': give one of latency, throughput, memory"),
         ({"limits": {"d7": 1}}, "there is no device 'd7'"),
         ({"limits": {"d0": -1}}, "limits"),
+        ({"objective": np.zeros(99)}, "objective=a ndarray: give one of latency"),
         ({"assignment": {"layer0": "e0"}}, "there is no device 'e0'"),
         ({"assignment": {"layr0": "d0"}}, "no node is called so.*layer0"),
     ],
@@ -238,6 +239,7 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) ->
         ([], "there is none"),
         (devices(1) * 2, r"several are called \['d0'\]"),
         (["d0"], "'d0' is no DeviceDescription"),
+        ([np.zeros(99)], "devices: a ndarray is no DeviceDescription"),
         ([DeviceDescription("d0", backend="gpu")], "unknown backend 'gpu'"),
         ([DeviceDescription("d0", options={"unsupported": "add"})], "give a list of operators"),
         (
