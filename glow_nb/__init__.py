@@ -70,6 +70,7 @@ __all__ = [
     "load_module",
     "lower_for",
     "optimize",
+    "plans",
     "print_ir",
     "register_pass",
     "rewrite",

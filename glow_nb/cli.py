@@ -19,6 +19,7 @@ try:  # these take most of a second, in which Ctrl-C may come
     from glow_nb.commands.machine import machine
     from glow_nb.commands.opt import opt
     from glow_nb.commands.partition import partition
+    from glow_nb.commands.plans import plans
     from glow_nb.commands.profile import profile
     from glow_nb.commands.quantize import quantize
     from glow_nb.commands.run import run
@@ -45,7 +46,7 @@ def main() -> None:
 
 COMMANDS = (
     *(run, train, calibrate, quantize, dump, opt, export, diff, bisect),
-    *(check, info, profile, bench, machine, partition, serve),
+    *(check, info, plans, profile, bench, machine, partition, serve),
 )
 for command in COMMANDS:
     main.add_command(command)

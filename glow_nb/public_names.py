@@ -59,4 +59,5 @@ from glow_nb.pipelines import INFERENCE as INFERENCE
 from glow_nb.pipelines import INSTRUCTIONS as INSTRUCTIONS
 from glow_nb.pipelines import TRAINING as TRAINING
 from glow_nb.pipelines import Pipeline as Pipeline
+from glow_nb.plan_report import plans as plans
 from glow_nb.printing import print_ir as print_ir

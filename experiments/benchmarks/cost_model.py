@@ -33,13 +33,13 @@ import glow_nb
 from experiments.benchmarks.printing import processor, replace_part
 from experiments.networks.transformers import NETWORKS
 from experiments.networks.twins import NAMES, make_twin
-from glow_nb.backends.cpu.channel_wise_convolutions import is_channel_wise
-from glow_nb.backends.cpu.products import PRODUCTS
+from glow_nb.backends.cpu.algorithms import Candidate, Problem, algorithm_of
+from glow_nb.backends.cpu.algorithms.candidates import candidates_for
+from glow_nb.backends.cpu.products import PRODUCTS, Product
 from glow_nb.backends.cpu.select_packed_operators import product_key
 from glow_nb.backends.cpu.tune import MeasuringTuner
 from glow_nb.codegen.measure_limits import machine_limits
 from glow_nb.hlir.graph import Function
-from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.kernels.target import Target
 from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK, PALETTE
 
@@ -97,7 +97,7 @@ def measure(network: str, target: Target, threads: int) -> list[Layer]:
     nodes = [
         node
         for node in glow_nb.optimize(function)
-        if isinstance(node, PRODUCTS) and not is_channel_wise(node, target)
+        if isinstance(node, PRODUCTS) and not _is_alone(node, target)
     ]
     by_key = {product_key(node): node for node in nodes}
     counts = Counter(map(product_key, nodes))
@@ -112,12 +112,16 @@ def measure(network: str, target: Target, threads: int) -> list[Layer]:
     return layers
 
 
+def _is_alone(node: Product, target: Target) -> bool:
+    """Return whether one algorithm computes *node* wherever it can."""
+    first = candidates_for(Problem.of(node, target), target)[0]
+    return algorithm_of(first.plan).is_exclusive
+
+
 def way_of(layer: Layer, way: Candidate) -> str:
     """Return the family of *way*, one of :data:`WAYS`."""
-    if way.is_strassen:
-        return "Strassen"
-    if way.tile is not None:
-        return "Winograd"
+    if way.plan.algorithm in ("strassen", "winograd"):
+        return way.plan.algorithm.capitalize()
     return "direct" if layer.key.startswith("convolution") else "matrix product"
 
 
@@ -163,7 +167,7 @@ def page(found: Mapping[int, Sequence[Layer]]) -> str:
 
 
 def _describe(layer: Layer, way: Candidate) -> str:
-    return f"{way.name} {1e6 * (layer.repeated or layer.times)[way]:.1f} us"
+    return f"{way.plan} {1e6 * (layer.repeated or layer.times)[way]:.1f} us"
 
 
 def draw(layers: Sequence[Layer], rate: float, path: Path) -> None:

@@ -97,8 +97,14 @@ def _is_options(backend: object) -> TypeGuard[type[BackendOptions]]:
     return isinstance(backend, type) and issubclass(backend, BackendOptions)
 
 
-_FIELDS = {f.name: f for kind in BACKENDS.values() if _is_options(kind) for f in fields(kind)}
-"""The options of all backends by name; each becomes a flag."""
+_FIELDS = {
+    f.name: f
+    for kind in BACKENDS.values()
+    if _is_options(kind)
+    for f in fields(kind)
+    if "help" in f.metadata
+}
+"""The options of all backends by name that are words or switches; each becomes a flag."""
 
 COMPILE_PARAMETERS = ("backend", "threads", "without", *_FIELDS)
 """The parameters of a command that say how to compile."""

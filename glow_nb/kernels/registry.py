@@ -97,14 +97,17 @@ def head_kernel_for(
 def planned(instruction: Instruction, target: Target) -> Instruction:
     """Return *instruction*, or a stack, with the plan of its loops; itself if it has one.
 
-    A plan without settings names the algorithm alone: its loops are planned here.
+    A plan without rows of a tile names an algorithm and how weights are laid out: what is missing
+    is planned here.
     """
     head = instruction.head if isinstance(instruction, StackInst) else instruction
     planner = PLANNERS.get(type(head)) if head is not None else None
-    if head is None or planner is None or (head.plan is not None and head.plan.settings):
+    if head is None or planner is None or (head.plan is not None and head.plan.has("rows")):
         return instruction
-    fusion = Fusion.of(instruction)
-    made = replace(head, plan=planner(head, target, fusion))
+    plan = planner(head, target, Fusion.of(instruction))
+    if head.plan is not None:
+        plan = plan.updated(**dict(head.plan.settings))
+    made = replace(head, plan=plan)
     if not isinstance(instruction, StackInst):
         return made
     return StackInst.of(made if one is head else one for one in instruction.body)

@@ -10,9 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import glow_nb
+from glow_nb.backends.cpu.algorithms import Problem, algorithm_of
+from glow_nb.backends.cpu.algorithms.candidates import all_valid, candidates_for
 from glow_nb.backends.cpu.backend import CpuBackend
-from glow_nb.backends.cpu.emit_candidates import emit_candidate
-from glow_nb.backends.cpu.select_packed_operators import candidates_of
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -75,9 +75,11 @@ def by_tiles(function: Function, target: Target, choice: int) -> Function:
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         if not isinstance(node, ops.Convolution):
             return None
-        ways = candidates_of(node, target, "auto", blocks=2)
-        tiled = [way for way in ways if way.tile is not None]
-        return emit_candidate(node, rewriter, tiled[choice % len(tiled)])
+        problem = Problem.of(node, target, widths=2)
+        found = all_valid(node, candidates_for(problem, target, ["winograd"]))
+        plans = [candidate.plan for candidate in found]
+        plan = plans[choice % len(plans)]
+        return algorithm_of(plan).emit(plan, node, rewriter)
 
     return rewrite(function, rule)
 

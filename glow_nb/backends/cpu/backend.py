@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from glow_nb.alignment import aligned_bytes
 from glow_nb.backends.backend import Backend, PlannedMemory
+from glow_nb.backends.cpu.algorithms.choice import check_choice
 from glow_nb.backends.cpu.columns_to_rows import columns_to_rows
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.kernel_estimate import estimated_ns
@@ -51,6 +52,7 @@ class CpuBackend(Backend):
     ) -> None:
         """Compile for *target*, by default the processor this runs on, and for *threads*."""
         self.target, self.threads = target or Target.host(), threads
+        check_choice((options or CpuOptions()).plan)
         self.options = options or CpuOptions()
         self._planned = Kernels(self.target)  # a planner asks for many programs of one network
 
@@ -87,6 +89,8 @@ class CpuBackend(Backend):
                     "strassen": self.options.strassen,
                     "tuner": self._tuner(),
                     "threads": self.threads,
+                    "plan": self.options.plan,
+                    "cost_model": self.options.cost_model,
                 },
                 needed="convolutions and matrix products have kernels in the form that it makes",
             ),

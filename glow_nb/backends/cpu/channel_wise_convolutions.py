@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeGuard
 
 from glow_nb.backends.cpu.integer_products import (
-    factor_kinds,
     with_unsigned_left,
 )
-from glow_nb.backends.cpu.products import shape_of
-from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Convolution, Pad
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.operators import (
@@ -20,43 +17,10 @@ from glow_nb.kernels.operators import (
 )
 from glow_nb.kernels.operators.channel_wise import pack_taps, tap_groups
 from glow_nb.kernels.operators.panels import pack_depthwise_filter, pack_grouped_filter
-from glow_nb.kernels.products.channel_wise_plan import suits_steps
-from glow_nb.kernels.products.depthwise import suits_lanes
-from glow_nb.kernels.target import Target
 
 
-def is_channel_wise(node: Node, target: Target) -> TypeGuard[Convolution]:
-    """Return whether *node* is a convolution whose channels are the lanes of its kernel.
-
-    Either every channel is convolved by itself, or a few in a group.
-    """
-    if not isinstance(node, Convolution):
-        return False
-    if 1 < node.group == node.input.type.shape[-1]:
-        return True
-    if factors_of(node, target) > 1:
-        return True
-    return suits_lanes(shape_of(node), node.type.kind, target.lanes)
-
-
-def factors_of(node: Convolution, target: Target) -> int:
-    """Return how many neighbouring factors are multiplied at once with channels as the lanes.
-
-    1 means that *node* has no such form.
-    """
-    if node.group == 1:
-        return 1
-    _, form = factor_kinds(node, target)
-    counts = (count for count in (form.factors, 2) if 1 < count <= form.factors)
-    left, shape = node.input.type.kind, shape_of(node)
-    return next((n for n in counts if suits_steps(shape, left, n, target)), 1)
-
-
-def emit_channel_wise(node: Convolution, rewriter: Rewriter, target: Target) -> Value:
-    """Emit the operator that carries out *node*, which is channel-wise."""
-    factors = factors_of(node, target)
-    if factors > 1:
-        return _emit_steps(node, factors, rewriter)
+def emit_lanes(node: Convolution, rewriter: Rewriter) -> Value:
+    """Emit *node*, whose channels are the lanes, factor by factor."""
     form: type[DepthwiseConvolution | GroupedConvolution] = GroupedConvolution
     pack = pack_grouped_filter
     if node.group == node.input.type.shape[-1]:
@@ -86,7 +50,7 @@ def _padded_before(node: Convolution, rewriter: Rewriter) -> Convolution:
     return replace(node, input=input, pads=(0,) * 2 * rank, pad_value=0)
 
 
-def _emit_steps(node: Convolution, factors: int, rewriter: Rewriter) -> Value:
+def emit_steps(node: Convolution, factors: int, rewriter: Rewriter) -> Value:
     """Emit *node*, whose channels are the lanes, in groups of *factors*."""
     input, bias, raised = with_unsigned_left(node, factors, rewriter)
     assert bias is not None  # convolutions have one

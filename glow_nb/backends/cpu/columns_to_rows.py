@@ -13,7 +13,7 @@ from glow_nb.hlir.ops import Add, Convolution, FullyConnected, MatMul, Reshape, 
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.kernels.products.blocking import lanes_of
-from glow_nb.kernels.products.convolution_cost import product_candidates
+from glow_nb.kernels.products.convolution_cost import best_product_cycles
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.operand_cost import row_product_cycles
 from glow_nb.kernels.target import Target
@@ -107,7 +107,7 @@ def _cycles_along_rows(
     if _is_empty(shape) or shape.depth > most:
         return 0.0, 0.0
     over = MatMulShape(shape.batch, shape.depth, shape.inner, shape.rows)
-    before = product_candidates(shape, kind, target)[0].cycles
+    before = best_product_cycles(shape, kind, target)
     return before, row_product_cycles(over, kind, target) + _turning_cycles(shape, target)
 
 
@@ -121,7 +121,7 @@ def _cycles_across_rows(
     if _is_empty(shape) or shape.depth > target.machine.narrow_columns:
         return 0.0, 0.0
     over = MatMulShape(shape.batch, shape.depth, shape.inner, shape.rows)
-    before, after = (product_candidates(each, kind, target)[0].cycles for each in (shape, over))
+    before, after = (best_product_cycles(each, kind, target) for each in (shape, over))
     return (
         before + target.machine.narrow_transposed_byte_cycles * saved_bytes,
         after + _turning_cycles(shape, target),

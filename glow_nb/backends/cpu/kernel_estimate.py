@@ -26,18 +26,18 @@ from glow_nb.kernels.operators.pairings import fewest_steps
 from glow_nb.kernels.products.channel_wise_cost import channel_wise_cycles
 from glow_nb.kernels.products.channel_wise_plan import ChannelWisePlan, plan_channel_wise
 from glow_nb.kernels.products.convolution_cost import (
-    direct_candidate,
-    product_candidate,
+    direct_cycles,
+    panel_product_cycles,
 )
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import PAIRED_BYTES, DotForm, dot_form
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.paired_convolution import paired_shape
 from glow_nb.kernels.products.product_nest import ProductKinds
-from glow_nb.kernels.strassen.cost import strassen_candidate
+from glow_nb.kernels.strassen.cost import strassen_cycles
 from glow_nb.kernels.strassen.nest import StrassenNest
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.winograd.cost import winograd_candidate
+from glow_nb.kernels.winograd.cost import winograd_cycles
 from glow_nb.kernels.winograd.nest import WinogradNest
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
@@ -75,10 +75,10 @@ def _product_cycles(node: Node, target: Target) -> float | None:
         case PackedConvolution(block=block):
             kind, form = _factors(node, node.input.type.kind, node.filter.type.kind, target)
             kinds = ProductKinds.of(kind, form=form)
-            return direct_candidate(_shape_of(node), kinds, target, block, 1).cycles
+            return direct_cycles(_shape_of(node), kinds, target, block, 1)
         case PairedConvolution(block=block, input=input):
             kinds = ProductKinds.of(input.type.kind, form=PAIRED_BYTES)
-            cycles = direct_candidate(paired_shape(node), kinds, target, block, 1).cycles
+            cycles = direct_cycles(paired_shape(node), kinds, target, block, 1)
             fewest = max(1, fewest_steps(node.depth, block, *node.runs))
             return cycles * node.filter.type.shape[0] / fewest
         case ChannelWiseConvolution():
@@ -87,16 +87,16 @@ def _product_cycles(node: Node, target: Target) -> float | None:
         case WinogradConvolution(block=block, tile=tile):
             kind, filter_kind = node.input.type.kind, node.filter.type.kind
             nest = WinogradNest(_shape_of(node), tile, kind, block, taps_kind=filter_kind)
-            return winograd_candidate(nest, target, 1).cycles
+            return winograd_cycles(nest, target, 1)
         case StrassenMatMul(lhs=lhs, depth=depth, block=block):
             inner = lhs.type.shape[-1]
             rows = lhs.type.size // max(1, inner)
             product = StrassenNest(rows, inner, depth, lhs.type.kind, block)
-            return strassen_candidate(product, target, 1).cycles
+            return strassen_cycles(product, target, 1)
         case PackedMatMul(lhs=lhs, rhs=rhs, block=block):
             kind, form = _factors(node, lhs.type.kind, rhs.type.kind, target)
             shape = MatMulShape.of(lhs.type.shape, node.depth, is_batched=rhs.type.rank > 3)
-            return product_candidate(shape, kind, target, form, block).cycles
+            return panel_product_cycles(shape, kind, target, form, block)
     return None
 
 

@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from glow_nb.backends.backend import kernel_ns
-from glow_nb.backends.cpu.emit_candidates import emit_candidate
+from glow_nb.backends.cpu.algorithms import Candidate, algorithm_of
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.products import Product
 from glow_nb.driver import run_to
@@ -22,7 +22,6 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Node, Value
 from glow_nb.hlir.ops import Maximum, ReduceMax, Reshape
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
 from glow_nb.types import Array, ElementKind, TensorType
@@ -75,7 +74,7 @@ def candidate_program(node: Product, candidate: Candidate, far_bytes: int) -> Pr
 
     def rule(other: Node, rewriter: Rewriter) -> Replacement:
         if isinstance(other, type(node)):
-            return emit_candidate(other, rewriter, candidate)
+            return algorithm_of(candidate.plan).emit(candidate.plan, other, rewriter)
         return None
 
     function = rewrite(builder.function(), rule)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
@@ -9,6 +10,10 @@ from glow_nb.backends.options import CheckedOptions, option
 
 Winograd = Literal["auto", "guarded", "off"]
 Switch = Literal["auto", "off"]
+
+
+Choice = Mapping[str, str] | Callable[..., object] | None
+"""What is said about the plans of single layers; see :mod:`.algorithms.choice`."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,12 @@ class CpuOptions(CheckedOptions):
             up directly, two rows at a time, which takes several times as long. Weights take 7/4 of
             their memory, at most 1 GiB more for each set of sizes that a network is compiled for.
             "off" sums up everything directly.
+        plan: Which algorithm computes single layers: a dict by the layer's name, ``{"conv1":
+            "direct", "fc6": "not strassen"}``, or a function that takes the name and the
+            candidates, the best first, and returns one of them. :func:`glow_nb.plans` lists layers
+            with their candidates.
+        cost_model: A function of a plan, its problem, the target and our estimate that returns the
+            cycles to choose by.
         tune: Measure on this machine which of the ways to compute each convolution and matrix
             product is the fastest, in place of estimating it. This takes a while, the longer the
             more different ones there are; measurements are kept in the cache folder, and the next
@@ -66,3 +77,5 @@ class CpuOptions(CheckedOptions):
         help="Measure how each product is computed fastest, in place of estimating it; takes a "
         "while the first time.",
     )
+    plan: Choice = None
+    cost_model: Callable[..., float] | None = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -23,8 +21,8 @@ from glow_nb.kernels.operators.pairings import (
 )
 from glow_nb.kernels.operators.panels import pack_bias
 from glow_nb.kernels.products.dot_form import INT8, UINT8, pays_to_pair
-from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.kernels.target import Target
+from glow_nb.plan import Plan
 
 MOST_STEPS = 1.12
 """Steps of a product over those that it would take if any two weights could be a pair. A step saves
@@ -33,9 +31,6 @@ the weights take more memory."""
 
 LARGEST_RANK = 5
 """Of an input with three spatial dimensions."""
-
-Pairing = Callable[[Product, int], PairedWeights | None]
-"""Returns the weights of a node in panels of so many columns; see :func:`paired_weights`."""
 
 
 def may_pair(node: Product, target: Target) -> bool:
@@ -72,23 +67,14 @@ def _runs(node: Product) -> tuple[int, int]:
     return runs_of_bytes(node.kernel, node.dilation, node.filter.type.shape[-1])
 
 
-def with_its_steps(node: Product, way: Candidate, pairing: Pairing) -> Candidate | None:
-    """Return a *way* in pairs with the time of as many steps as the weights of *node* take.
-
-    None if these cannot be paired so.
-    """
-    made = pairing(node, way.block)
-    if made is None:
-        return None
-    fewest = fewest_steps(node.type.shape[-1], way.block, *_runs(node))
-    return replace(way, cycles=way.cycles * len(made.filter) / fewest)
+def steps_over_fewest(node: Product, block: int, weights: PairedWeights) -> float:
+    """Return how many times as many steps the *weights* of *node* take as the fewest for panels."""
+    return len(weights.filter) / fewest_steps(node.type.shape[-1], block, *_runs(node))
 
 
-def emit_paired(
-    node: Product, rewriter: Rewriter, candidate: Candidate, weights: PairedWeights
-) -> Value:
+def emit_paired(node: Product, rewriter: Rewriter, plan: Plan, weights: PairedWeights) -> Value:
     """Emit *node* with such *weights*."""
-    block, (_, filter) = candidate.block, node.factors
+    block, (_, filter) = plan.number("block"), node.factors
     input, bias, raised = with_unsigned_left(node, STEP_INPUTS, rewriter)
     if bias is None:
         bias = rewriter.constant("zeros", np.zeros(node.type.shape[-1], np.int32))
@@ -117,6 +103,7 @@ def emit_paired(
             block=block,
             pad_value=pad_value,
             predicate=node.predicate,
+            plan=plan,
         )
     )
     return made if made.type == node.type else rewriter.emit(Reshape(made, node.type.shape))

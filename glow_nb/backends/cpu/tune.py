@@ -17,10 +17,11 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from glow_nb.backends.cpu.algorithms import Candidate
+from glow_nb.backends.cpu.algorithms.candidates import WIDTHS_TO_TRY
 from glow_nb.backends.cpu.measure_candidates import candidate_program, measure_programs
 from glow_nb.backends.cpu.products import Product, weight_bytes
 from glow_nb.backends.cpu.select_packed_operators import (
-    WIDTHS_TO_TRY,
     candidates_of,
     product_key,
 )
@@ -28,12 +29,16 @@ from glow_nb.codegen.cache import ObjectCache, default_folder, toolchain, write_
 from glow_nb.codegen.pool import compile_objects
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.products import convolution_cost
-from glow_nb.kernels.products.product_cost import Candidate
+from glow_nb.kernels.strassen.matmul import STRASSEN
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.winograd.convolution import WINOGRAD
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import Program
 from glow_nb.regular_files import read_text
 from glow_nb.types import ElementKind
+
+REARRANGING = (WINOGRAD, STRASSEN)
+"""Algorithms that round more than the others, and are measured beside the best of these."""
 
 MOST_WAYS = 5
 WORST_ESTIMATE = 1.5
@@ -120,7 +125,7 @@ class MeasuringTuner:
         ways = candidates_of(
             node, self.target, winograd, self.blocks, self.threads, strassen=strassen
         )
-        direct = next(way for way in ways if way.is_direct)
+        direct = next(way for way in ways if way.plan.algorithm not in REARRANGING)
         near = [way for way in ways if way.cycles <= WORST_ESTIMATE * ways[0].cycles][:MOST_WAYS]
         return near if direct in near else [*near, direct]
 
@@ -159,13 +164,13 @@ class MeasuringTuner:
         """Return the stored seconds of *ways*; None unless all of them are there."""
         digest = self._key(key, far_bytes)
         stored = _measured.get(digest) or _read(self._path(digest), digest)
-        if stored is None or any(way.name not in stored for way in ways):
+        if stored is None or any(str(way.plan) not in stored for way in ways):
             return None
-        return {way: stored[way.name] for way in ways}
+        return {way: stored[str(way.plan)] for way in ways}
 
     def _store(self, key: str, far_bytes: int, times: Mapping[Candidate, float]) -> None:
         digest = self._key(key, far_bytes)
-        _measured[digest] = {way.name: seconds for way, seconds in times.items()}
+        _measured[digest] = {str(way.plan): seconds for way, seconds in times.items()}
         path = self._path(digest)
         if path is not None:
             entry = {"key": digest, "node": key, "seconds": _measured[digest]}

@@ -13,9 +13,8 @@ from math import log2
 from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.caches import byte_cycles, level_2_bytes
 from glow_nb.kernels.products.convolution_cost import (
-    MOST_REMEMBERED,
-    product_candidate,
-    product_candidates,
+    best_product_cycles,
+    panel_product_cycles,
 )
 from glow_nb.kernels.products.dot_form import SINGLE
 from glow_nb.kernels.products.in_place import in_place_nest, scattered_cycles
@@ -33,8 +32,11 @@ from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
 
+MAX_REMEMBERED = 4096
+"""Problems whose choice is remembered."""
 
-@lru_cache(MOST_REMEMBERED)
+
+@lru_cache(MAX_REMEMBERED)
 def suits_in_place(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> bool:
     """Return whether *product* is faster without a copy of its right matrices in panels.
 
@@ -81,7 +83,7 @@ def packed_cycles(product: UnpackedProduct, kinds: ProductKinds, target: Target)
     one.
     """
     shape = product.shape
-    best = product_candidates(shape, kinds.left, target)[0].cycles
+    best = best_product_cycles(shape, kinds.left, target)
     is_shared = not any(distance for _, distance in product.right.batch)
     matrices = 1 if is_shared else shape.batch
     size = matrices * shape.inner * shape.depth * kinds.right.size_bytes
@@ -94,13 +96,12 @@ def _nest_cycles(product: UnpackedProduct, kinds: ProductKinds, target: Target) 
     shape = product.shape
     if suits_sweep(product, kinds, target):
         block = SweepPlan.of(product, kinds, target).block
-        return (
-            target.machine.sweep_factor
-            * product_candidate(shape, kinds.left, target, SINGLE, block).cycles
+        return target.machine.sweep_factor * panel_product_cycles(
+            shape, kinds.left, target, SINGLE, block
         )
     nest = in_place_nest(product, kinds, target)
     loops = plan_loops(nest, target)
-    cycles = product_candidate(shape, kinds.left, target, SINGLE, nest.block).cycles
+    cycles = panel_product_cycles(shape, kinds.left, target, SINGLE, nest.block)
     if nest.right.is_copied:
         if outruns_memory(nest, loops, target):
             cycles += target.machine.copied_dram_result_byte_cycles * result_bytes(nest)

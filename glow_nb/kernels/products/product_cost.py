@@ -2,45 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from glow_nb.kernels.products.blocking import Columns, Cut, line_cycles, most_rows
 from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A way to compute a convolution or a matrix product.
-
-    Attributes:
-        tile: Outputs of a Winograd tile in each dimension; None for other ways.
-        block: Output channels of one panel of the filter.
-        cycles: Estimated time of one run: of the largest share of a convolution, if several threads
-            work, and of all work of a matrix product.
-        factors: Neighbouring factors that are multiplied at once.
-        is_paired: Weights lie in pairs that do not saturate.
-        is_strassen: The product is done by Strassen's algorithm.
-    """
-
-    tile: tuple[int, ...] | None
-    block: int
-    cycles: float
-    factors: int = 1
-    is_paired: bool = False
-    is_strassen: bool = False
-
-    @property
-    def is_direct(self) -> bool:
-        """True if it sums up all products as they are."""
-        return self.tile is None and not self.is_strassen
-
-    @property
-    def name(self) -> str:
-        """What measurements call it."""
-        form = "strassen" if self.is_strassen else f"tile {self.tile}"
-        return f"{form} block {self.block}"
 
 
 def filter_cycles(filter_bytes: float, part: float, target: Target) -> float:

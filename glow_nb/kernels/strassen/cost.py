@@ -5,7 +5,6 @@ from __future__ import annotations
 from glow_nb.kernels.bilinear.plan import plan_bilinear
 from glow_nb.kernels.products.blocking import fetch_cycles
 from glow_nb.kernels.products.product_cost import (
-    Candidate,
     filter_cycles,
     product_cycles,
     waiting_cycles,
@@ -44,8 +43,8 @@ def suits_strassen(rows: int, inner: int, depth: int, kind: ElementKind, target:
     return kind is ElementKind.FLOAT32 and is_even and is_large
 
 
-def strassen_candidate(nest: StrassenNest, target: Target, threads: int) -> Candidate:
-    """Return the product *nest* by Strassen's algorithm."""
+def strassen_cycles(nest: StrassenNest, target: Target, threads: int) -> float:
+    """Estimate the product *nest* by Strassen's algorithm."""
     machine = target.machine
     plan = plan_bilinear(nest, target)
     (inner, _), tiles = nest.block_sizes, nest.tiles
@@ -67,5 +66,4 @@ def strassen_candidate(nest: StrassenNest, target: Target, threads: int) -> Cand
     cycles += panel_part * (
         machine.weight_byte_cycles * nest.filter_bytes + FAR_CYCLES * again * far_bytes
     )
-    cycles = max(cycles, filter_cycles(nest.filter_bytes, panel_part, target))
-    return Candidate(None, nest.block, cycles, is_strassen=True)
+    return max(cycles, filter_cycles(nest.filter_bytes, panel_part, target))

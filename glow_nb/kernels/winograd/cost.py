@@ -9,7 +9,6 @@ from __future__ import annotations
 from glow_nb.kernels.bilinear.plan import BilinearPlan, again_cycles, rounded_up, taps_cycles
 from glow_nb.kernels.products.blocking import fetch_cycles
 from glow_nb.kernels.products.product_cost import (
-    Candidate,
     filter_cycles,
     product_cycles,
     waiting_cycles,
@@ -24,10 +23,10 @@ of so many; the other half is what loads and stores take. So 23 layers on one Ze
 estimated best, where tiles of 4 x 4 and of 6 x 6 outputs are compared."""
 
 
-def winograd_candidate(nest: WinogradNest, target: Target, threads: int) -> Candidate:
-    """Return the convolution *nest* by Winograd's algorithm."""
+def winograd_cycles(nest: WinogradNest, target: Target, threads: int) -> float:
+    """Estimate the convolution *nest* by Winograd's algorithm."""
     machine = target.machine
-    shape, block, plan = nest.shape, nest.block, plan_winograd(nest, target)
+    shape, plan = nest.shape, plan_winograd(nest, target)
     inner, kinds = shape.channels_per_group, plan.kinds
     matrices = nest.elements * shape.group
     cycles = matrices * product_cycles(plan.columns, nest.tiles, inner, target, kinds.form)
@@ -50,8 +49,7 @@ def winograd_candidate(nest: WinogradNest, target: Target, threads: int) -> Cand
     cycles += panel_part * (
         machine.winograd_filter_byte_cycles * nest.filter_bytes + again_cycles(nest, plan, target)
     )
-    cycles = max(cycles, filter_cycles(nest.filter_bytes, panel_part, target))
-    return Candidate(nest.tile, block, cycles, kinds.factors)
+    return max(cycles, filter_cycles(nest.filter_bytes, panel_part, target))
 
 
 def _transform_growth(nest: WinogradNest) -> float:

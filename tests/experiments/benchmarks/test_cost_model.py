@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from experiments.benchmarks.cost_model import Layer, excess_of, page
-from glow_nb.kernels.products.product_cost import Candidate
+from glow_nb.backends.cpu.algorithms import Candidate
+from glow_nb.plan import Plan
 
-NARROW, WIDE = Candidate(None, 16, 100.0), Candidate(None, 32, 120.0)
+NARROW = Candidate(Plan.of("direct", block=16), 100.0)
+WIDE = Candidate(Plan.of("direct", block=32), 120.0)
 
 
 def layer(network: str, picked: float, other: float, count: int = 1) -> Layer:

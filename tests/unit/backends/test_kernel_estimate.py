@@ -107,7 +107,7 @@ def test_steps_that_weights_take_are_counted() -> None:
     fewest = fewest_steps(48, made.block, 1, 128)
     assert fewest < made.filter.type.shape[0] <= MOST_STEPS * fewest
     chosen = candidates_of(node, AVX2, "auto")[0]
-    assert chosen.block == made.block
+    assert chosen.plan.number("block") == made.block
     beside = estimated_ns(kernel, AVX2) - CYCLE_NS * chosen.cycles - CALL_NS
     assert 0 < beside < 0.01 * (64 * 128 + 4 * 64 * 48) + 64 * 48
 

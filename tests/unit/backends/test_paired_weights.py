@@ -1,11 +1,9 @@
 """When products of bytes take weights in pairs that do not saturate, and in how wide panels."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from glow_nb.backends.cpu.paired_weights import Pairing, with_its_steps
+from glow_nb.backends.cpu.paired_weights import steps_over_fewest
 from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -13,7 +11,6 @@ from glow_nb.hlir.graph import Constant, Function, Node
 from glow_nb.hlir.ops import FullyConnected, MatMul
 from glow_nb.kernels.operators import PairedConvolution
 from glow_nb.kernels.operators.pairings import STEP_INPUTS, PairedWeights
-from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.backends.test_select_packed_operators import AVX2, processor
 
@@ -117,13 +114,7 @@ def test_the_width_of_panels_is_that_whose_weights_take_few_steps(
 def test_each_step_that_weights_take_is_part_of_the_estimate() -> None:
     function = product_of_bytes("uint8", only_pairs(0, 40))
     (node,) = (node for node in function if isinstance(node, FullyConnected))
-    way = Candidate(None, 16, 100.0, STEP_INPUTS, True)
-
-    def pairing(steps: int) -> Pairing:
-        made = PairedWeights(np.zeros((steps, 64), np.int8), np.zeros(1, np.int32))
-        return lambda node, block: made
-
     fewest = 3 * 64 // STEP_INPUTS  # in three panels
-    for steps, cycles in ((fewest, 100.0), (fewest + 12, 125.0)):
-        assert with_its_steps(node, way, pairing(steps)) == replace(way, cycles=cycles)
-    assert with_its_steps(node, way, lambda node, block: None) is None
+    for steps, factor in ((fewest, 1.0), (fewest + 12, 1.25)):
+        made = PairedWeights(np.zeros((steps, 64), np.int8), np.zeros(1, np.int32))
+        assert steps_over_fewest(node, 16, made) == factor

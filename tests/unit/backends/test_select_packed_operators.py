@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import glow_nb
+from glow_nb.backends.cpu.algorithms import candidates
 from glow_nb.backends.cpu.select_packed_operators import candidates_of, select_packed_operators
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -30,7 +31,6 @@ from glow_nb.kernels.operators import (
 )
 from glow_nb.kernels.operators.pairings import STEP_INPUTS
 from glow_nb.kernels.products.blocking import rank_blocks
-from glow_nb.kernels.products.convolution_cost import convolution_candidates, product_candidates
 from glow_nb.kernels.products.operand_cost import suits_in_place
 from glow_nb.kernels.target import Target
 from glow_nb.schema import operands_of
@@ -140,7 +140,7 @@ def test_tiles_that_are_less_precise_are_not_selected_for_a_small_gain(
     assert any(way.cycles < first.cycles for way in others), "there is no small gain to decline"
     made = select_packed_operators(function, target=SMALL_CORE)
     (found,) = (each for each in made if isinstance(each, WinogradConvolution))
-    assert found.tile == first.tile == (4, 4)
+    assert found.tile == first.plan.sizes("tile") == (4, 4)
 
 
 def test_a_convolution_may_have_no_filters() -> None:
@@ -432,11 +432,11 @@ def test_the_ways_of_products_that_are_alike_are_estimated_once(
         asked.append(problem)
         return rank_blocks(*problem, **more)
 
-    monkeypatch.setattr("glow_nb.kernels.products.convolution_cost.rank_blocks", counted)
+    monkeypatch.setattr("glow_nb.backends.cpu.algorithms.direct.rank_blocks", counted)
     counts = []
     for count in (1, 5):
-        for remembers in (convolution_candidates, product_candidates, suits_in_place):
-            remembers.cache_clear()
+        candidates._candidates.cache_clear()
+        suits_in_place.cache_clear()
         select_packed_operators(alike(count), target=SMALL_CORE)
         counts.append(len(asked))
         asked.clear()

@@ -169,10 +169,11 @@ def test_products_of_one_matrix_may_differ(sizes: tuple[int, int]) -> None:
 def test_the_fastest_candidate_comes_first() -> None:
     (node,) = (n for n in product("128 x 768", 768, 768) if isinstance(n, MatMul))
     ways = candidates_of(node, TARGET, "auto", 2)
-    assert ways[0].is_strassen
-    assert sum(way.is_strassen for way in ways) == 2
-    assert any(way.is_direct for way in ways)
-    assert all(way.is_direct for way in candidates_of(node, TARGET, "auto", strassen="off"))
+    assert ways[0].plan.algorithm == "strassen"
+    assert [way.plan.algorithm for way in ways].count("strassen") == 2
+    assert any(way.plan.algorithm == "direct" for way in ways)
+    direct = candidates_of(node, TARGET, "auto", strassen="off")
+    assert all(way.plan.algorithm == "direct" for way in direct)
 
 
 @pytest.mark.parametrize(("rows", "others"), [(128, 0.05), (1500, 0.06)])
@@ -186,7 +187,7 @@ def test_its_estimate_is_that_of_its_choice(rows: int, others: float) -> None:
     (way,) = (
         way
         for way in candidates_of(node, TARGET, "auto", 3)
-        if way.is_strassen and way.block == instruction.block
+        if (way.plan.algorithm, way.plan.number("block")) == ("strassen", instruction.block)
     )
     more = estimated_ns(instruction, TARGET) - CALL_NS - CYCLE_NS * way.cycles
     assert 0 <= more < others * CYCLE_NS * way.cycles  # what is read and written beside the weights

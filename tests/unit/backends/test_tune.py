@@ -12,6 +12,7 @@ import pytest
 
 import glow_nb
 from glow_nb.backends.cpu import tune
+from glow_nb.backends.cpu.algorithms import Candidate
 from glow_nb.backends.cpu.measure_candidates import candidate_program, measure_programs
 from glow_nb.backends.cpu.products import Product
 from glow_nb.backends.cpu.select_packed_operators import (
@@ -28,9 +29,10 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Value
 from glow_nb.hlir.rewrite import substitute
 from glow_nb.kernels import operators
-from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
+from glow_nb.plan import Plan
+from tests.candidates import tile_of
 
 HOST = Target.host()
 
@@ -78,12 +80,12 @@ def test_the_fastest_is_chosen(asked: list[int]) -> None:
     for node in nodes:
         times = tuner.measure([node])[product_key(node)]
         assert 2 <= len(times) <= tune.MOST_WAYS + 1
-        assert any(way.tile is None for way in times)
+        assert any(tile_of(way.plan) is None for way in times)
         assert next(iter(times)) == candidates_of(node, HOST, "auto")[0]
         assert picks[product_key(node)] == list(times)[-2]
     selected = select_packed_operators(function, target=HOST, tuner=tuner)
     blocks = [node.block for node in selected if hasattr(node, "block")]
-    assert blocks == [picks[product_key(node)].block for node in nodes]
+    assert blocks == [picks[product_key(node)].plan.number("block") for node in nodes]
 
 
 def test_what_was_measured_is_kept(
@@ -114,7 +116,8 @@ def test_a_measurement_does_not_transform_weights_that_are_not_finite(asked: lis
         def choose(
             self, nodes: Sequence[Product], winograd: str, strassen: str
         ) -> dict[str, Candidate]:
-            return {product_key(node): Candidate((4, 4), 16, 1.0) for node in nodes[:1]}
+            plan = Plan.of("winograd", dot="tile_dot", tile=(4, 4), block=16)
+            return {product_key(node): Candidate(plan, 1.0) for node in nodes[:1]}
 
     for each, is_transformed in ((function, True), (substitute(function, constants), False)):
         selected = select_packed_operators(each, target=HOST, tuner=Transformer())
@@ -194,7 +197,7 @@ def test_without_a_folder_measurements_last_for_the_process(
 def test_winograd_off_is_respected(asked: list[int]) -> None:
     _, nodes = network()
     picks = MeasuringTuner(HOST, 1).choose(nodes, "off")
-    assert all(pick.tile is None for pick in picks.values())
+    assert all(tile_of(pick.plan) is None for pick in picks.values())
 
 
 def test_other_kinds_are_left_to_the_estimate(asked: list[int]) -> None:

@@ -51,10 +51,11 @@ def test_a_backend_without_an_option_ignores_its_flag() -> None:
 @pytest.mark.parametrize("name", COMPILING)
 def test_every_command_that_compiles_has_a_flag_for_each_option(name: str) -> None:
     shown = CliRunner().invoke(main, [name, "--help"]).output
-    for flag in ("--backend", "--threads", *(f"--{field.name}" for field in fields(Cpu))):
+    options = [field for field in fields(Cpu) if field.metadata]  # of functions there are no flags
+    for flag in ("--backend", "--threads", *(f"--{field.name}" for field in options)):
         assert f"  {flag}" in shown
     joined = " ".join(shown.split())
-    for field in fields(Cpu):
+    for field in options:
         assert " ".join(field.metadata["help"].split()) in joined
 
 

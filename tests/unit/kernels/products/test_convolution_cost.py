@@ -11,16 +11,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from glow_nb.kernels.products.convolution_cost import (
-    _least_gain,
-    convolution_candidates,
-    product_candidates,
-)
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import INT8, UINT8, best_factors, dot_form
+from glow_nb.kernels.products.dot_form import INT8, UINT8, best_factors, dot_form, dot_form_of
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
+from tests.candidates import convolution_candidates, product_candidates
 
 FLOAT32 = ElementKind.FLOAT32
 TARGET = Target("x86_64-unknown-linux-gnu", "znver3", "+avx,+avx2,+fma", 8, l3_bytes=8 << 20)
@@ -96,7 +92,8 @@ def test_clear_cases_of_bytes(
     form = dot_form(UINT8, INT8, best_factors(UINT8, INT8, target), target)
     best = convolution_candidates(shape, UINT8, target, form=form)[0]
     assert best.tile == tile
-    assert best.factors == (form.factors if tile is None else 2)
+    dot = dot_form_of(best.candidate.plan)
+    assert dot.factors == (form.factors if tile is None else 2)
 
 
 MASKED = "+avx512f,+avx512vl,+avx512bw,+avx512vnni"
@@ -236,7 +233,7 @@ def test_the_chosen_way_is_the_cheapest_and_no_candidate_more_makes_it_dearer(
     least = inf
     for blocks in (1, 2, 3, 99):
         ways = convolution_candidates(shape, FLOAT32, TARGET, blocks=blocks, threads=threads)
-        ranked = [way.cycles * _least_gain(way, shape) for way in ways]
+        ranked = [way.ranked_cycles for way in ways]
         assert ranked[0] == min(ranked) <= least
         least = ranked[0]
 

@@ -10,13 +10,13 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.ops.families import SHORT_INTEGERS
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
-from glow_nb.kernels.products.convolution_cost import product_candidates
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.candidates import product_candidates
 from tests.in_turn import in_turn, one_in
 from tests.unit.kernels.cases import COMPUTED
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact

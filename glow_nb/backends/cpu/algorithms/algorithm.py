@@ -1,0 +1,102 @@
+"""What an algorithm for products is, and the table of those that there are.
+
+One algorithm is one module of this folder, or a class of yours::
+
+    @register_algorithm
+    class MyPointwise(Algorithm):
+        name = "my_pointwise"
+
+        def plans(self, problem, target): ...
+        def cycles(self, plan, problem, target): ...
+        def emit(self, plan, node, rewriter): ...
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+from glow_nb.backends.cpu.algorithms.problem import Problem
+from glow_nb.backends.cpu.products import Product
+from glow_nb.hlir.graph import Value
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.kernels.target import Target
+from glow_nb.plan import Plan
+from glow_nb.schema import Registry
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A plan, and what it is estimated to take.
+
+    Attributes:
+        plan: The algorithm and how its weights are laid out.
+        cycles: Estimated time of one run: of the largest share of a convolution, if several threads
+            work, and of all work of a matrix product.
+    """
+
+    plan: Plan
+    cycles: float
+
+
+class Algorithm(ABC):
+    """One algorithm for convolutions or matrix products.
+
+    Attributes:
+        name: What plans call it.
+        is_exclusive: Where it has a plan, no other algorithm is asked.
+        counts_weights: Estimates change with the weights; see :meth:`for_weights`.
+    """
+
+    name: ClassVar[str]
+    is_exclusive: ClassVar[bool] = False
+    counts_weights: ClassVar[bool] = False
+
+    @abstractmethod
+    def plans(self, problem: Problem, target: Target) -> Sequence[Plan]:
+        """Return the plans that it offers for *problem*, none if it cannot compute it."""
+
+    @abstractmethod
+    def cycles(self, plan: Plan, problem: Problem, target: Target) -> float:
+        """Return the cycles of a *target* that *plan* is estimated to take for *problem*."""
+
+    @abstractmethod
+    def emit(self, plan: Plan, node: Product, rewriter: Rewriter) -> Value:
+        """Emit the operator that carries *node* out as *plan* says, and what packs its weights."""
+
+    def min_speedup(self, plan: Plan, problem: Problem) -> float:  # noqa: ARG002
+        """Return how many times as fast as others *plan* must seem to be preferred.
+
+        More than 1 of what rounds more, or takes more memory.
+        """
+        return 1.0
+
+    def is_valid(self, plan: Plan, node: Product) -> bool:  # noqa: ARG002
+        """Return whether *plan* is right for the weights of *node*."""
+        return True
+
+    def for_weights(self, candidate: Candidate, node: Product) -> Candidate | None:
+        """Return *candidate* as it is for the weights of *node*, None if it is not right for them.
+
+        Of an algorithm that :attr:`counts_weights`, it may take longer than estimated without them.
+        """
+        return candidate if self.is_valid(candidate.plan, node) else None
+
+
+ALGORITHMS: Registry[str, Algorithm] = Registry("algorithm")
+"""All algorithms by name; complete once :mod:`glow_nb.backends.cpu.algorithms` is imported."""
+
+A = TypeVar("A", bound=type[Algorithm])
+
+
+def register_algorithm(algorithm: A) -> A:
+    """Add a class of algorithms to those that the cpu backend chooses from."""
+    ALGORITHMS.add(algorithm.name, algorithm())
+    return algorithm
+
+
+def algorithm_of(plan: Plan) -> Algorithm:
+    """Return the algorithm that *plan* names; GlowError if there is none of that name."""
+    return ALGORITHMS[plan.algorithm]

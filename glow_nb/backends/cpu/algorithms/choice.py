@@ -1,0 +1,124 @@
+"""What a user says about the plans of single layers: force an algorithm, forbid one, or choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from glow_nb.arguments import described
+from glow_nb.backends.cpu.algorithms import ALGORITHMS, Candidate, Problem
+from glow_nb.backends.cpu.algorithms.candidates import CostModel, all_valid, candidates_for
+from glow_nb.backends.cpu.options import Choice
+from glow_nb.backends.cpu.products import PRODUCTS, Product
+from glow_nb.errors import OptionError
+from glow_nb.foreign import foreign
+from glow_nb.hlir.graph import Constant, Function
+from glow_nb.kernels.strassen.matmul import STRASSEN
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.winograd.convolution import WINOGRAD
+from glow_nb.schema import closest
+
+NOT = "not "
+
+
+def check_choice(choice: object) -> None:
+    """Raise OptionError unless *choice* may be given as ``plan=``."""
+    if choice is None or callable(choice):
+        return
+    if not isinstance(choice, Mapping):
+        raise OptionError(
+            f"plan={described(choice)}: give a dict of algorithms by layer, "
+            "{'conv1': 'direct'}, or a function of a layer's name and its candidates"
+        )
+    for layer, word in choice.items():
+        name = word.removeprefix(NOT) if isinstance(word, str) else ""
+        if not isinstance(layer, str) or name not in ALGORITHMS:
+            known = ", ".join(ALGORITHMS)
+            raise OptionError(
+                f"plan: layer {described(layer)} has {described(word)}, which is no algorithm"
+                f"{closest(name, ALGORITHMS)}; give one of {known}, or 'not ' and one of them"
+            )
+
+
+def allowed_algorithms(node: Product, winograd: str, strassen: str) -> tuple[str, ...]:
+    """Return the names of the algorithms that the options allow for *node*."""
+    is_constant = isinstance(node.factors[1], Constant)
+    forbidden = set()
+    if winograd == "off" or (winograd == "guarded" and not is_constant):
+        forbidden.add(WINOGRAD)
+    if strassen == "off":
+        forbidden.add(STRASSEN)
+    return tuple(name for name in ALGORITHMS if name not in forbidden)
+
+
+class Chooser:
+    """Applies what a user says to the candidates of layers."""
+
+    def __init__(self, choice: Choice, function: Function) -> None:
+        """Apply *choice* to layers of *function*.
+
+        Raises:
+            OptionError: A layer that is named is no convolution or matrix product.
+        """
+        check_choice(choice)
+        self._choice, self._function = choice, function
+        if isinstance(choice, Mapping):
+            self._check_layers(choice)
+
+    def _check_layers(self, layers: Mapping[str, str]) -> None:
+        nodes = (node for node in self._function if isinstance(node, PRODUCTS))
+        known = {name for node in nodes for name in self._names(node)}
+        for layer in layers:
+            if layer not in known:
+                raise OptionError(
+                    f"plan: {layer!r:.80} is no convolution or matrix product of the network"
+                    f"{closest(layer, known)}; glow_nb.plans(model) lists all"
+                )
+
+    def _names(self, node: Product) -> tuple[str, ...]:
+        return (node.name, *self._function.origins_of(node))
+
+    def restricted(
+        self,
+        node: Product,
+        found: Sequence[Candidate],
+        problem: Problem,
+        target: Target,
+        cost_model: CostModel | None,
+    ) -> Sequence[Candidate]:
+        """Return what is left of the candidates *found* for *node*."""
+        if self._choice is None:
+            return found
+        if isinstance(self._choice, Mapping):
+            words = [self._choice[name] for name in self._names(node) if name in self._choice]
+            return self._by_word(words[0], problem, target, cost_model) if words else found
+        return self._by_function(self._choice, node, found)
+
+    @staticmethod
+    def _by_word(
+        word: str, problem: Problem, target: Target, cost_model: CostModel | None
+    ) -> Sequence[Candidate]:
+        if word.startswith(NOT):
+            allowed = [name for name in ALGORITHMS if name != word.removeprefix(NOT)]
+            return candidates_for(problem, target, allowed, cost_model)
+        return candidates_for(problem, target, [word], cost_model)
+
+    def _by_function(
+        self, choose: Callable[..., object], node: Product, found: Sequence[Candidate]
+    ) -> Sequence[Candidate]:
+        name, valid = self._names(node)[-1], all_valid(node, found)
+        with foreign(OptionError, f"plan: the function for layer {name!r:.80}"):
+            chosen = choose(name, valid)
+        if not isinstance(chosen, Candidate) or chosen not in valid:
+            raise OptionError(
+                f"plan: the function returned {described(chosen)} for layer {name!r:.80}; "
+                "return one of the candidates that it is given"
+            )
+        return [chosen]
+
+    def without_plan(self, node: Product) -> OptionError:
+        """Return the error that no algorithm that is allowed computes *node*."""
+        name = self._names(node)[-1]
+        return OptionError(
+            f"plan: no algorithm that is allowed computes layer {name!r:.80} ({node.opcode} of "
+            f"{node.factors[0].type} and {node.factors[1].type}); allow 'direct'"
+        )

@@ -1,0 +1,163 @@
+"""The direct algorithm: all products are summed up as they are, with weights in panels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from typing_extensions import override
+
+from glow_nb.backends.cpu.algorithms.algorithm import Algorithm, register_algorithm
+from glow_nb.backends.cpu.algorithms.problem import Problem
+from glow_nb.backends.cpu.integer_products import widened, with_unsigned_left
+from glow_nb.backends.cpu.products import Product
+from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.kernels.operators import PackedConvolution, PackedMatMul
+from glow_nb.kernels.operators.panels import joins_taps, pack_bias, pack_filter, pack_matrix
+from glow_nb.kernels.products.blocking import lanes_of, narrowest_block, rank_blocks
+from glow_nb.kernels.products.convolution_cost import (
+    direct_cycles,
+    packing_cycles,
+    panel_copy_cycles,
+    panel_product_cycles,
+)
+from glow_nb.kernels.products.dot_form import dot_form_of
+from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.product_nest import ProductKinds
+from glow_nb.kernels.products.product_plan import DIRECT
+from glow_nb.kernels.target import Target
+from glow_nb.plan import Plan
+
+
+@register_algorithm
+class Direct(Algorithm):
+    """Sum up all products with a filter, or a matrix, in panels of a few columns."""
+
+    name = DIRECT
+
+    @override
+    def plans(self, problem: Problem, target: Target) -> Sequence[Plan]:
+        blocks = (
+            _blocks_of_convolution(problem, target)
+            if problem.product is None
+            else _blocks_of_matrix(problem, problem.product, target)
+        )
+        return [Plan.of(DIRECT, dot=problem.form.name, block=block) for block in blocks]
+
+    @override
+    def cycles(self, plan: Plan, problem: Problem, target: Target) -> float:
+        block, form, kind = plan.number("block"), dot_form_of(plan), problem.left
+        if problem.product is None:
+            kinds = ProductKinds.of(kind, form=form)
+            cycles = direct_cycles(problem.shape, kinds, target, block, problem.threads)
+            if problem.is_constant:
+                return cycles
+            packing = packing_cycles(problem.shape, kind, block, target)
+            return cycles + packing / problem.threads
+        cycles = panel_product_cycles(problem.product, kind, target, form, block)
+        if problem.is_laid_out or block == problem.product.depth:
+            return cycles
+        return cycles + panel_copy_cycles(problem.product, kind, target)
+
+    @override
+    def emit(self, plan: Plan, node: Product, rewriter: Rewriter) -> Value:
+        factors = dot_form_of(plan).factors
+        if factors == 1:
+            node = widened(node, rewriter)
+        if isinstance(node, Convolution):
+            return _emit_convolution(plan, node, rewriter, factors)
+        return _emit_product(plan, node, rewriter, factors)
+
+
+def _blocks_of_convolution(problem: Problem, target: Target) -> Sequence[int]:
+    """Return the columns of panels to try, the best by its multiply-adds first."""
+    simple, form = problem.shape.simplified(), problem.form
+    widths = rank_blocks(
+        simple.depth_per_group,
+        target,
+        pixels=simple.output[-1],
+        steps=simple.steps,
+        kind=problem.left,
+        form=form,
+        fetched=simple.new_inputs,
+    )
+    tried = widths[: problem.widths]
+    if not form.is_dense:
+        return tried
+    kinds = ProductKinds.of(problem.left, form=form)
+    return [_dense_block(simple.depth_per_group, block, kinds, target) for block in tried]
+
+
+def _dense_block(depth: int, block: int, kinds: ProductKinds, target: Target) -> int:
+    """Return the columns of the narrowest panels in place of those of *block*, if read as fast.
+
+    Panels that are narrower than a vector are read as fast only with masks of bytes.
+    """
+    lanes = lanes_of(kinds.total, target)
+    narrow = narrowest_block(depth, block, lanes)
+    return narrow if narrow >= lanes or target.has_byte_masks else block
+
+
+def _blocks_of_matrix(problem: Problem, product: MatMulShape, target: Target) -> Sequence[int]:
+    """Return the columns of panels to try.
+
+    A single panel as wide as the matrix needs no copy, and is tried as well.
+    """
+    widths = rank_blocks(
+        product.depth,
+        target,
+        pixels=product.rows,
+        steps=product.inner,
+        kind=problem.left,
+        form=problem.form,
+        fetched=product.inner,
+    )
+    tried = widths[: problem.widths]
+    if not problem.is_laid_out and product.depth in widths[problem.widths :]:
+        return (*tried, product.depth)
+    return tried
+
+
+def _emit_convolution(plan: Plan, node: Convolution, rewriter: Rewriter, factors: int) -> Value:
+    depth, block = node.filter.type.shape[0], plan.number("block")
+    input, bias, raised = with_unsigned_left(node, factors, rewriter)
+    assert bias is not None  # convolutions have one
+    joined = joins_taps(factors, node.group, node.dilation)
+    return rewriter.emit(
+        PackedConvolution(
+            input,
+            pack_filter(rewriter, node.filter, node.group, block, factors, joined=joined),
+            pack_bias(rewriter, bias, node.group, block),
+            depth=depth,
+            kernel=node.kernel,
+            stride=node.stride,
+            pads=node.pads,
+            dilation=node.dilation,
+            group=node.group,
+            block=block,
+            factors=factors,
+            pad_value=node.pad_value + raised,
+            predicate=node.predicate,
+            plan=plan,
+        )
+    )
+
+
+def _emit_product(
+    plan: Plan, node: MatMul | FullyConnected, rewriter: Rewriter, factors: int
+) -> Value:
+    block, (_, rhs) = plan.number("block"), node.factors
+    lhs, bias, _ = with_unsigned_left(node, factors, rewriter)
+    return rewriter.emit(
+        PackedMatMul(
+            lhs,
+            pack_matrix(rewriter, rhs, block, factors),
+            None if bias is None else pack_bias(rewriter, bias, 1, block),
+            depth=rhs.type.shape[-1],
+            block=block,
+            factors=factors,
+            predicate=node.predicate,
+            plan=plan,
+        )
+    )

@@ -1,0 +1,69 @@
+"""``glow-nb plans``: how each layer can be computed, and how it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import glow_nb
+from glow_nb.backends import Backend, BackendOptions
+from glow_nb.commands.bindings import Bindings, binding_options
+from glow_nb.commands.json_text import json_text
+from glow_nb.commands.options import ExampleCommand, backend_options, model_argument
+
+EXAMPLES = """\
+glow-nb plans model.onnx --shape batch=1
+glow-nb plans model.onnx --layer conv1 --threads 1
+glow-nb plans model.onnx --json | jq .conv1"""
+
+
+@click.command(cls=ExampleCommand, epilog=EXAMPLES)
+@model_argument
+@backend_options
+@binding_options
+@click.option("--layer", metavar="NAME", help="The name of one layer in the model.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def plans(
+    model: Path,
+    backend: Backend | BackendOptions,
+    threads: int | None,
+    bindings: Bindings,
+    layer: str | None,
+    as_json: bool,
+) -> None:
+    """Show how MODEL's products can be computed.
+
+    These are convolutions and matrix products. A row is a candidate: an algorithm with the layout
+    of its weights, and the estimated cycles on this machine (glow-nb machine). The least counts,
+    but for algorithms that round more or take more memory, which must seem so many times faster.
+    compile(plan={"conv1": "direct"}) forces an algorithm for a layer, and "not winograd" forbids
+    one.
+    """
+    found = glow_nb.plans(
+        model,
+        backend=backend,
+        threads=threads,
+        shapes=bindings.shapes,
+        constants=bindings.constants(model),
+    )
+    if as_json:
+        names = list(found) if layer is None else [layer]
+        click.echo(
+            json_text(
+                {
+                    name: [
+                        {
+                            "plan": str(each.candidate.plan),
+                            "cycles": each.candidate.cycles,
+                            "is_chosen": each.is_chosen,
+                            "is_valid": each.is_valid,
+                        }
+                        for each in found[name].weighed
+                    ]
+                    for name in names
+                }
+            )
+        )
+        return
+    click.echo(str(found.table(layer)))

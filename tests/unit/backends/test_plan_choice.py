@@ -1,0 +1,192 @@
+"""What users say about plans: forced, forbidden and own algorithms, and cost models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from typing_extensions import override
+
+import glow_nb
+from glow_nb.backends.cpu.algorithms import (
+    ALGORITHMS,
+    Algorithm,
+    Candidate,
+    Problem,
+    register_algorithm,
+)
+from glow_nb.backends.cpu.products import Product
+from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
+from glow_nb.errors import OptionError, PassError
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.ops import Convolution, MatMul, Reshape, Transpose
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.kernels.operators import (
+    DepthwiseConvolution,
+    PackedConvolution,
+    PackedMatMul,
+    StrassenMatMul,
+    UnpackedMatMul,
+    WinogradConvolution,
+)
+from glow_nb.kernels.target import Target
+from glow_nb.plan import Plan
+from tests.targets import SMALL_CORE
+
+RNG = np.random.default_rng(3)
+
+
+def convolution(channels: int = 64, taps: int = 3, size: int = 28, *, group: int = 1) -> Function:
+    """Return a convolution called ``conv1`` of an image."""
+    builder = glow_nb.Builder("network")
+    x = builder.input("x", f"float32<1 x {size} x {size} x {channels}>")
+    shape = (channels, taps, taps, channels // group)
+    filter = builder.constant("w", RNG.normal(scale=0.1, size=shape).astype(np.float32))
+    bias = builder.constant("b", RNG.normal(size=channels).astype(np.float32))
+    pads = (taps // 2,) * 4
+    window: Any = (taps, taps), (1, 1), pads, (1, 1), group
+    builder.save(builder.emit(Convolution(x, filter, bias, *window), name="conv1"), "y")
+    return builder.function()
+
+
+def chosen(function: Function, **options: Any) -> list[type[Node]]:
+    kinds = (
+        *(DepthwiseConvolution, PackedConvolution, PackedMatMul),
+        *(StrassenMatMul, UnpackedMatMul, WinogradConvolution),
+    )
+    made = select_packed_operators(function, target=SMALL_CORE, **options)
+    return [type(node) for node in made if isinstance(node, kinds)]
+
+
+def test_an_algorithm_is_forced_or_forbidden_for_a_layer() -> None:
+    function = convolution()
+    assert chosen(function) == [WinogradConvolution]
+    assert chosen(function, plan={"conv1": "direct"}) == [PackedConvolution]
+    assert chosen(function, plan={"conv1": "not winograd"}) == [PackedConvolution]
+    assert chosen(function, plan={"conv1": "winograd"}) == [WinogradConvolution]
+
+
+def test_another_algorithm_means_the_same() -> None:
+    depthwise = convolution(16, group=16)
+    assert chosen(depthwise) == [DepthwiseConvolution]
+    direct = select_packed_operators(depthwise, target=SMALL_CORE, plan={"conv1": "not depthwise"})
+    assert any(isinstance(node, PackedConvolution) for node in direct)
+    x = RNG.normal(size=(1, 28, 28, 16)).astype(np.float32)
+    np.testing.assert_allclose(
+        evaluate(direct, {"x": x})["y"], evaluate(depthwise, {"x": x})["y"], atol=1e-5
+    )
+
+
+def test_a_function_chooses_among_the_candidates() -> None:
+    asked: list[tuple[str, Sequence[Candidate]]] = []
+
+    def second(layer: str, candidates: Sequence[Candidate]) -> Candidate:
+        asked.append((layer, candidates))
+        return candidates[1]
+
+    made = select_packed_operators(convolution(), target=SMALL_CORE, plan=second)
+    (node,) = (n for n in made if isinstance(n, (WinogradConvolution, PackedConvolution)))
+    assert asked[0][0] == "conv1"
+    assert node.plan == asked[0][1][1].plan
+
+
+def test_a_cost_model_decides() -> None:
+    def only_direct(plan: Plan, problem: Problem, target: Target, cycles: float) -> float:
+        return cycles if plan.algorithm == "direct" else 1e12
+
+    assert chosen(convolution(), cost_model=only_direct) == [PackedConvolution]
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (3, r"plan=3: give a dict of algorithms by layer"),
+        ({"conv1": "winogard"}, r"no algorithm; did you mean 'winograd'\?; give one of"),
+        ({"conv1": 3}, r"layer 'conv1' has 3, which is no algorithm"),
+        ({"conv2": "direct"}, r"'conv2' is no convolution .*; did you mean 'conv1'\?"),
+        ({"conv1": "unpacked"}, r"no algorithm that is allowed computes layer 'conv1'"),
+        (lambda layer, found: None, r"the function returned None for layer 'conv1'"),
+        (lambda layer, found: found[9999], r"function for layer 'conv1'.*IndexError"),
+    ],
+)
+def test_what_is_wrong_with_a_choice_is_said(plan: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        select_packed_operators(convolution(), target=SMALL_CORE, plan=plan)
+
+
+def test_compile_tells_of_a_wrong_choice() -> None:
+    with pytest.raises(PassError, match=r"'conv2' is no convolution"):
+        glow_nb.compile(convolution(), plan={"conv2": "direct"})
+    with pytest.raises(OptionError, match=r"'winogard', which is no algorithm"):
+        glow_nb.compile(convolution(), plan={"conv1": "winogard"})
+
+
+def test_the_table_says_what_is_chosen_and_why() -> None:
+    table = glow_nb.plans(convolution(), threads=1)
+    assert list(table) == ["conv1"]
+    notes = {one.note for one in table["conv1"].weighed}
+    assert "chosen" in notes
+    assert "conv1  convolution  " in str(table)
+    forced = glow_nb.plans(convolution(), threads=1, plan={"conv1": "direct"})
+    (found,) = (one for one in forced["conv1"].weighed if one.is_chosen)
+    assert found.candidate.plan.algorithm == "direct"
+    with pytest.raises(OptionError, match="no layer 'conv'.*did you mean 'conv1'"):
+        table["conv"]
+
+
+@pytest.fixture
+def own_algorithm() -> Iterator[str]:
+    """Register an algorithm for pointwise convolutions as a script would; remove it again."""
+
+    @register_algorithm
+    class AsProduct(Algorithm):
+        """Multiply the pixels, as rows of a matrix, by the filter."""
+
+        name = "as_product"
+
+        @override
+        def plans(self, problem: Problem, target: Target) -> Sequence[Plan]:
+            shape = problem.shape
+            is_pointwise = set(shape.kernel) == set(shape.stride) == {1} and not any(shape.pads)
+            suits = problem.product is None and is_pointwise and shape.group == 1
+            return [Plan.of("as_product", block=16)] if suits else []
+
+        @override
+        def cycles(self, plan: Plan, problem: Problem, target: Target) -> float:
+            return 1.0
+
+        @override
+        def emit(self, plan: Plan, node: Product, rewriter: Rewriter) -> Value:
+            assert isinstance(node, Convolution)
+            *outer, channels = node.input.type.shape
+            depth = node.type.shape[-1]
+            rows = rewriter.emit(Reshape(node.input, (int(np.prod(outer)), channels)))
+            matrix = rewriter.emit(Reshape(node.filter, (depth, channels)))
+            made = rewriter.emit(MatMul(rows, rewriter.emit(Transpose(matrix, (1, 0)))))
+            direct = ALGORITHMS["direct"].emit(
+                Plan.of("direct", dot="tile_dot", block=16), made, rewriter
+            )
+            bias = rewriter.emit(Reshape(node.bias, (1, depth)))
+            return rewriter.emit(
+                Reshape(rewriter.emit(glow_nb.hlir.ops.Add(direct, bias)), node.type.shape)
+            )
+
+    yield AsProduct.name
+    del ALGORITHMS[AsProduct.name]
+
+
+@pytest.mark.jit
+def test_an_algorithm_from_outside_computes_pointwise_convolutions(own_algorithm: str) -> None:
+    function = convolution(32, 1, 9)
+    x = RNG.normal(size=(1, 9, 9, 32)).astype(np.float32)
+    expected = evaluate(function, {"x": x})["y"]
+    assert chosen(function) == [PackedMatMul]
+    table = glow_nb.plans(function)
+    assert str(table["conv1"].weighed[0].candidate.plan).startswith(own_algorithm)
+    net = glow_nb.compile(function, threads=1)
+    np.testing.assert_allclose(net.run({"x": x})["y"], expected, atol=1e-4)
+    forbidden = glow_nb.compile(function, threads=1, plan={"conv1": f"not {own_algorithm}"})
+    np.testing.assert_allclose(forbidden.run({"x": x})["y"], expected, atol=1e-4)
