@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -96,6 +97,20 @@ def order_for(
     return Order(Pipeline(left_out(graph, left)), Pipeline(left_out(program, left)), Pipeline(own))
 
 
+def leaving_out(backend: Backend, names: Collection[str]) -> Backend:
+    """Return *backend*, for whose networks the passes called *names* do not run.
+
+    Raises:
+        OptionError: No such pass would run, or it cannot be left out.
+    """
+    order_for(backend, without=names)
+    if not names:
+        return backend
+    changed = copy.copy(backend)  # of its own class
+    changed.left_out = frozenset({*backend.left_out, *names})
+    return changed
+
+
 def graph_order(
     backend: Backend,
     pipeline: Entries = pipelines.INFERENCE,
@@ -116,7 +131,7 @@ def graph_order(
         own = owned(backend.graph_pipeline, backend.name)
     verification = Step("verify", owner=COMPILER)
     whole = (verification, *pipeline, *early, lowering, *pipeline, *own, *last)
-    return Pipeline(left_out(whole, without))
+    return Pipeline(left_out(whole, {*without, *backend.left_out}))
 
 
 def _should_lower(backend: Backend, node: Node) -> bool:
@@ -155,7 +170,7 @@ def program_order(
         (
             Step("schedule", scheduling, owner=COMPILER),
             Step("generate", owner=COMPILER),
-            *left_out(passes, without),
+            *left_out(passes, {*without, *backend.left_out}),
             Step("allocate", placing, owner=COMPILER),
             Step("check_placement", owner=COMPILER),
         )

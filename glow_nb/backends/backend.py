@@ -5,7 +5,7 @@ Nothing above this level knows which backend runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -180,6 +180,9 @@ class Backend(Protocol):
     A class that inherits from this one must have a name and compile; the rest is that of a backend
     without kernels of its own: every operator is lowered, and no kernel does more than it must.
     """
+
+    left_out: Collection[str] = ()
+    """Passes that are left out of all that is compiled for it (:func:`compiler.leaving_out`)."""
 
     @property
     def name(self) -> str:

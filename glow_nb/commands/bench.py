@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 from typing_extensions import override
 
+from glow_nb.backends import backend_named
 from glow_nb.codegen.cores import available_cores
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.json_text import json_text
@@ -20,8 +21,10 @@ from glow_nb.commands.options import (
     model_argument,
     seed_option,
     threads_option,
+    without_option,
 )
 from glow_nb.commands.wording import make_console, make_table, print_table
+from glow_nb.compiler import order_for
 from glow_nb.distance import largest_distance
 from glow_nb.duel.contest import Measurement, duel, ratios_of
 from glow_nb.duel.engines import ENGINES, OURS, PEERS, Arrays, is_installed, require_installed
@@ -97,6 +100,7 @@ glow-nb bench model.onnx --shape batch=1 --shape sequence=128"""
     help=f"Engines to compare with: {', '.join(PEERS)}.  [default: those that are installed]",
 )
 @threads_option
+@without_option
 @click.option(
     "--batch",
     type=click.IntRange(min=1),
@@ -132,6 +136,7 @@ def bench(
     model: Path,
     against: tuple[str, ...],
     threads: int | None,
+    without: tuple[str, ...],
     batch: int | None,
     bindings: Bindings,
     seed: int,
@@ -147,6 +152,7 @@ def bench(
     glow_nb is faster. The ratio of the median times shows what other work on the machine does.
     """
     require_installed(against)
+    order_for(backend_named("cpu"), without=without)  # which checks them
     peers = dict.fromkeys(against or (engine for engine in PEERS if is_installed(engine)))
     for absent in () if against else (engine for engine in PEERS if not is_installed(engine)):
         click.echo(f"{absent} is left out: not installed; pip install {absent}", err=True)
@@ -162,6 +168,7 @@ def bench(
                 rounds=rounds,
                 seconds=seconds,
                 progress=partial(report, "turn"),
+                without=without,
             )
     if results[OURS].missing:
         raise GlowError(f"{model}: glow_nb stopped: {results[OURS].missing}")

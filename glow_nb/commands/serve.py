@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import click
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.device_example import DEVICE_EXAMPLE
 from glow_nb.commands.numbers import FiniteRange
-from glow_nb.commands.options import ExampleCommand
+from glow_nb.commands.options import ExampleCommand, without_option
 from glow_nb.errors import OptionError, bounded
 from glow_nb.extras import needing
 from glow_nb.schema import closest, listed
@@ -128,6 +129,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     metavar="FILE",
     help="File with the token that clients must send (Authorization: Bearer TOKEN).",
 )
+@without_option
 def serve(
     models: tuple[Path, ...],
     bindings: Bindings,
@@ -144,6 +146,7 @@ def serve(
     timeout: float,
     stop_timeout: float,
     token_file: Path | None,
+    without: tuple[str, ...],
 ) -> None:
     """Serve MODELS over HTTP by the Open Inference Protocol v2.
 
@@ -172,6 +175,7 @@ def serve(
         stop_seconds=stop_timeout,
     )
     devices = [_this_process()] if device_file is None else read_devices(device_file)
+    devices = [_without(device, without) for device in devices]
     listening = listen(address, port)
     options = LoadOptions(
         duplicates, max_batch, max_delay / 1000, max_rows, bindings.shapes, bindings.constants_for
@@ -214,6 +218,16 @@ def _max_bodies(max_body: int, max_bodies: int | None) -> int:
             "compressed body counts twice; give more, or a smaller --max-body"
         )
     return max_bodies
+
+
+def _without(device: DeviceDescription, passes: tuple[str, ...]) -> DeviceDescription:
+    """Return *device* with *passes* left out of what is compiled for it, which are checked."""
+    from glow_nb.runtime.deploy import backend_of
+
+    options = {**device.options, "without": [*device.without, *passes]}
+    changed = dataclasses.replace(device, options=options) if passes else device
+    backend_of(changed)
+    return changed
 
 
 def _this_process() -> DeviceDescription:

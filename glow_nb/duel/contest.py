@@ -85,12 +85,14 @@ def duel(
     rounds: int,
     seconds: float,
     progress: Progress | None = None,
+    without: Sequence[str] = (),
 ) -> dict[str, Measurement]:
     """Run the ONNX model at *path* on *feeds* in each engine, for *rounds* turns of *seconds*.
 
-    An engine that is not installed, refuses the model or stops has a result that says so.
+    Passes called *without* are left out of glow_nb. An engine that is not installed, refuses the
+    model or stops has a result that says so.
     """
-    with open_contest(path, feeds, threads=threads, engines=engines) as contest:
+    with open_contest(path, feeds, threads=threads, engines=engines, without=without) as contest:
         results = contest.new_results()
         contest.take_turns(results, rounds, seconds, progress)
     return results
@@ -98,7 +100,12 @@ def duel(
 
 @contextlib.contextmanager
 def open_contest(
-    path: str, feeds: Arrays, *, threads: int, engines: Sequence[str]
+    path: str,
+    feeds: Arrays,
+    *,
+    threads: int,
+    engines: Sequence[str],
+    without: Sequence[str] = (),
 ) -> Iterator[Contest]:
     """Yield *engines* that have loaded the ONNX model at *path* and run it once on *feeds*."""
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
@@ -110,7 +117,7 @@ def open_contest(
             if not is_installed(engine):
                 result.missing = "it is not installed"
                 continue
-            worker = _Worker(engine, path, threads, folder)
+            worker = _Worker(engine, path, threads, folder, without)
             stack.callback(worker.close)
             if worker.start(result):
                 workers[engine] = worker
@@ -145,11 +152,13 @@ class Contest:
 class _Worker:
     """One engine in a process of its own."""
 
-    def __init__(self, engine: str, path: str, threads: int, folder: Path) -> None:
+    def __init__(
+        self, engine: str, path: str, threads: int, folder: Path, without: Sequence[str]
+    ) -> None:
         self._engine, self._folder = engine, folder
         self._errors = folder / f"{engine}.txt"
         with self._errors.open("wb") as errors:
-            arguments = [engine, path, str(threads), str(folder)]
+            arguments = [engine, path, str(threads), str(folder), *without]
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "glow_nb.duel.worker", *arguments],
                 stdin=subprocess.PIPE,

@@ -32,10 +32,11 @@ def require_installed(engines: Sequence[str]) -> None:
         )
 
 
-def open_engine(engine: str, path: str, threads: int) -> Runner:
+def open_engine(engine: str, path: str, threads: int, without: Sequence[str] = ()) -> Runner:
     """Return a function that runs the ONNX model at *path* in *engine* on *threads* cores.
 
-    It returns the outputs in the order of the model. All compute in float32.
+    It returns the outputs in the order of the model. All compute in float32. Passes called
+    *without* are left out of glow_nb.
 
     Raises:
         OptionError: There is no such engine.
@@ -43,7 +44,7 @@ def open_engine(engine: str, path: str, threads: int) -> Runner:
     """
     match engine:
         case "glow_nb":
-            return _open_glow_nb(path, threads)
+            return _open_glow_nb(path, threads, without)
         case "onnxruntime":
             return open_onnxruntime(path, threads)
         case "openvino":
@@ -52,10 +53,10 @@ def open_engine(engine: str, path: str, threads: int) -> Runner:
             raise OptionError(f"unknown engine {engine!r}; use one of {', '.join(ENGINES)}")
 
 
-def _open_glow_nb(path: str, threads: int) -> Runner:
+def _open_glow_nb(path: str, threads: int, without: Sequence[str]) -> Runner:
     import glow_nb
 
-    net = glow_nb.compile(path, threads=threads)
+    net = glow_nb.compile(path, threads=threads, without=without)
     return lambda feeds: list(net.run(feeds).values())
 
 

@@ -1,8 +1,8 @@
 """One engine in a process of its own: answers lines of seconds with lists of times.
 
 Started by :mod:`glow_nb.duel.contest` as ``python -m glow_nb.duel.worker ENGINE MODEL THREADS
-FOLDER``. The folder holds the inputs, and takes the outputs of the first run. The first answer says
-how long loading and the first run took.
+FOLDER [PASS ...]``, with the passes that are left out of glow_nb. The folder holds the inputs, and
+takes the outputs of the first run. The first answer says how long loading and the first run took.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def load_outputs(folder: Path, engine: str) -> list[Array]:
         return [archive[f"arr_{index}"] for index in range(len(archive.files))]
 
 
-def serve(engine: str, path: str, threads: int, folder: Path) -> None:
+def serve(engine: str, path: str, threads: int, folder: Path, without: Sequence[str]) -> None:
     """Answer the parent: one line when ready, then one list of times for each line of seconds."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever an engine prints must not mix with the answers
     feeds = load_inputs(folder)
     started = time.perf_counter()
-    run = open_engine(engine, path, threads)
+    run = open_engine(engine, path, threads, without)
     outputs = run(feeds)
     first_seconds = time.perf_counter() - started
     save_outputs(folder, engine, outputs)
@@ -73,4 +73,4 @@ def measure(run: Runner, feeds: Arrays, seconds: float) -> list[float]:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
+    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]), sys.argv[5:])

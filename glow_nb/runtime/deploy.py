@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 from glow_nb.backends import Backend, backend_named
 from glow_nb.backends.backend import MemoryPlanner, PlannedMemory
 from glow_nb.codegen.native_program import NativeProgram
-from glow_nb.compiler import build_program, code_of, lower_for, make_executable
+from glow_nb.compiler import build_program, code_of, leaving_out, lower_for, make_executable
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.memory_limit import within_memory
@@ -30,7 +30,7 @@ class NativeExecutable(Protocol):
 
 def backend_of(device: DeviceDescription) -> Backend:
     """Return the backend that compiles for *device*; raise OptionError if there is none."""
-    return backend_named(device.backend, threads=device.cores)
+    return leaving_out(backend_named(device.backend, threads=device.cores), device.without)
 
 
 def compile_part(part: Part | Function, device: DeviceDescription) -> Deployable:

@@ -13,6 +13,9 @@ KINDS = ("local", "process", "ray", "interpreter", "simulated")
 UNSUPPORTED = "unsupported"
 """The option of any kind of device that lists operators which the device is not to run."""
 
+WITHOUT = "without"
+"""The option of any kind of device that lists passes which are left out for it."""
+
 
 @dataclass(frozen=True)
 class Link:
@@ -52,8 +55,8 @@ class DeviceDescription:
         memory_bytes_per_second: How fast it reads its memory.
         link: The link to the host, and to each device that *links* does not name.
         links: The links to other devices by their names.
-        options: What only its kind knows, such as Ray's resources; and ``unsupported``, which each
-            kind knows.
+        options: What only its kind knows, such as Ray's resources; and ``unsupported``, and
+            ``without``, passes that are left out of what is compiled for it, which each kind knows.
     """
 
     name: str
@@ -74,9 +77,17 @@ class DeviceDescription:
     @property
     def unsupported(self) -> frozenset[str]:
         """The operators that it is not to run; raise OptionError unless the option is a list."""
-        listed = self.options.get(UNSUPPORTED, ())
+        return self._listed(UNSUPPORTED, "operators")
+
+    @property
+    def without(self) -> frozenset[str]:
+        """The passes that are left out for it; raise OptionError unless the option is a list."""
+        return self._listed(WITHOUT, "passes")
+
+    def _listed(self, option: str, things: str) -> frozenset[str]:
+        listed = self.options.get(option, ())
         if isinstance(listed, str) or not isinstance(listed, Iterable):
             raise OptionError(
-                f"device {self.name!r}: {UNSUPPORTED}={described(listed)}: give a list of operators"
+                f"device {self.name!r}: {option}={described(listed)}: give a list of {things}"
             )
         return frozenset(map(str, listed))

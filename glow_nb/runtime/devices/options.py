@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 from glow_nb.attributes import check_attributes
 from glow_nb.errors import GlowError, OptionError
-from glow_nb.runtime.devices.device_description import UNSUPPORTED, DeviceDescription
+from glow_nb.runtime.devices.device_description import UNSUPPORTED, WITHOUT, DeviceDescription
 from glow_nb.schema import closest
 
 
@@ -30,7 +30,8 @@ def read_options(description: DeviceDescription, kind: type[T]) -> T:
         OptionError: There is no such option, or it has no such value.
     """
     known = [field.name for field in fields(kind)]
-    options = {name: value for name, value in description.options.items() if name != UNSUPPORTED}
+    known_to_all = (UNSUPPORTED, WITHOUT)
+    options = {n: value for n, value in description.options.items() if n not in known_to_all}
     for name in options:
         if name not in known:
             raise OptionError(

@@ -68,13 +68,13 @@ class Fleet:
 
     def backend_for(self, device: DeviceDescription) -> Backend:
         """Return the backend of *device*, the same one for devices that are alike to it."""
-        key = device.backend, device.cores
+        key = device.backend, device.cores, device.without
         if key not in self._backends:
             self._backends[key] = backend_of(device)
         return self._backends[key]
 
     @cached_property
-    def _backends(self) -> dict[tuple[str, int], Backend]:
+    def _backends(self) -> dict[tuple[str, int, frozenset[str]], Backend]:
         return {}
 
     @cached_property

@@ -79,6 +79,11 @@ def test_a_value_that_no_request_could_be_answered_with_is_an_error(
     assert message in error_of([*files[1], option, value])
 
 
+def test_passes_that_cannot_be_left_out_are_an_error(files: tuple[Path, list[str]]) -> None:
+    text = error_of([*files[1], "--without", "fold_constants,no_such_pass"])
+    assert "without: no pass 'no_such_pass' would run" in text
+
+
 def test_models_that_cannot_be_loaded_are_an_error(files: tuple[Path, list[str]]) -> None:
     pytest.importorskip("uvicorn", reason="the server needs uvicorn")
     folder, arguments = files
