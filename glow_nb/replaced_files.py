@@ -62,6 +62,10 @@ def _temporary_for(path: Path) -> Iterator[Path]:
 
 def _unwritable(path: Path, error: OSError) -> GlowError:
     """Return the error that says why *path* cannot be written."""
+    if isinstance(error, FileNotFoundError) and not path.parent.exists():
+        return GlowError(
+            f"{path}: cannot be written: there is no folder {path.parent}; make it first"
+        )
     return GlowError(f"{path}: cannot be written: {error.strerror}")
 
 

@@ -125,3 +125,9 @@ def test_one_array_beside_a_text_is_no_archive(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"archive of constants: No such file") as caught:
         load_constants(tmp_path / "absent.npz")
     assert "Errno" not in str(caught.value)
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "out" / "checkpoint"
+    with pytest.raises(GlowError, match=r"there is no folder .*out; make it first"):
+        replace_file(path, lambda place: place.write_bytes(b""))
