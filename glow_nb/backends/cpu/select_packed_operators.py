@@ -86,16 +86,21 @@ def select_packed_operators(
     products = [node for node in function if isinstance(node, PRODUCTS)]
     chooser = Chooser(plan, function)
 
+    known: dict[str, Sequence[Candidate]] = {}  # a function of the user's is asked once
+
     def ranked(node: Product) -> Sequence[Candidate]:
-        allowed = allowed_algorithms(node, winograd, strassen)
-        problem = Problem.of(node, chosen, threads=threads, widths=WIDTHS_TO_TRY)
-        found = candidates_for(problem, chosen, allowed, cost_model)
-        return chooser.restricted(node, found, problem, chosen, cost_model)
+        if node.name not in known:
+            allowed = chooser.allowed(node, allowed_algorithms(node, winograd, strassen))
+            problem = Problem.of(node, chosen, threads=threads, widths=WIDTHS_TO_TRY)
+            found = candidates_for(problem, chosen, allowed, cost_model)
+            known[node.name] = chooser.chosen(node, found)
+        return known[node.name]
 
     picks: Mapping[str, Candidate] = {}
     if tuner is not None:
-        free = [node for node in products if not algorithm_of(ranked(node)[0].plan).is_exclusive]
-        picks = tuner.choose(free, winograd, strassen)
+        picks = tuner.choose(
+            [n for n in products if _is_open(n, chooser, ranked(n))], winograd, strassen
+        )
     has_room = matrices_with_room(_strassen_matrices(products, picks, ranked))
 
     def may_grow(node: Product, candidate: Candidate) -> bool:
@@ -103,7 +108,7 @@ def select_packed_operators(
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         assert isinstance(node, PRODUCTS)
-        pick = picks.get(product_key(node))
+        pick = None if chooser.speaks_of(node) else picks.get(product_key(node))
         if pick is not None and may_grow(node, pick):
             pick = algorithm_of(pick.plan).for_weights(pick, node)
         if pick is None or not may_grow(node, pick):
@@ -116,6 +121,13 @@ def select_packed_operators(
         return algorithm_of(made).emit(made, node, rewriter)
 
     return rewrite(function, rule, *PRODUCTS)
+
+
+def _is_open(node: Product, chooser: Chooser, found: Sequence[Candidate]) -> bool:
+    """Return whether measurements may choose among the candidates *found* for *node*."""
+    if not found or chooser.speaks_of(node):
+        return False
+    return not algorithm_of(found[0].plan).is_exclusive
 
 
 def _strassen_matrices(

@@ -18,7 +18,11 @@ from glow_nb.backends.cpu.algorithms import (
     register_algorithm,
 )
 from glow_nb.backends.cpu.products import Product
-from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
+from glow_nb.backends.cpu.select_packed_operators import (
+    candidates_of,
+    product_key,
+    select_packed_operators,
+)
 from glow_nb.errors import OptionError, PassError
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Node, Value
@@ -69,6 +73,29 @@ def test_an_algorithm_is_forced_or_forbidden_for_a_layer() -> None:
     assert chosen(function, plan={"conv1": "winograd"}) == [WinogradConvolution]
 
 
+def test_options_of_all_layers_hold_beside_a_choice() -> None:
+    not_direct = {"plan": {"conv1": "not direct"}}
+    with pytest.raises(OptionError, match="no algorithm that is allowed"):
+        chosen(convolution(), winograd="off", **not_direct)
+    forced = {"plan": {"conv1": "winograd"}}
+    assert chosen(convolution(), winograd="off", **forced) == [WinogradConvolution]
+
+
+class Measured:
+    """A tuner that picks the last of the algorithms that it is asked about."""
+
+    def choose(
+        self, nodes: Sequence[Product], winograd: str, strassen: str
+    ) -> dict[str, Candidate]:
+        return {product_key(node): candidates_of(node, SMALL_CORE, winograd)[-1] for node in nodes}
+
+
+def test_measurements_do_not_override_a_choice() -> None:
+    assert chosen(convolution(), tuner=Measured()) == [PackedConvolution]
+    forced = {"plan": {"conv1": "winograd"}}
+    assert chosen(convolution(), tuner=Measured(), **forced) == [WinogradConvolution]
+
+
 def test_another_algorithm_means_the_same() -> None:
     depthwise = convolution(16, group=16)
     assert chosen(depthwise) == [DepthwiseConvolution]
@@ -89,7 +116,7 @@ def test_a_function_chooses_among_the_candidates() -> None:
 
     made = select_packed_operators(convolution(), target=SMALL_CORE, plan=second)
     (node,) = (n for n in made if isinstance(n, (WinogradConvolution, PackedConvolution)))
-    assert asked[0][0] == "conv1"
+    assert [layer for layer, _ in asked] == ["conv1"]
     assert node.plan == asked[0][1][1].plan
 
 

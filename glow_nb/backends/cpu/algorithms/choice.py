@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from glow_nb.arguments import described
-from glow_nb.backends.cpu.algorithms import ALGORITHMS, Candidate, Problem
-from glow_nb.backends.cpu.algorithms.candidates import CostModel, all_valid, candidates_for
+from glow_nb.backends.cpu.algorithms import ALGORITHMS, Candidate
+from glow_nb.backends.cpu.algorithms.candidates import all_valid
 from glow_nb.backends.cpu.options import Choice
 from glow_nb.backends.cpu.products import PRODUCTS, Product
 from glow_nb.errors import OptionError
 from glow_nb.foreign import foreign
 from glow_nb.hlir.graph import Constant, Function
 from glow_nb.kernels.strassen.matmul import STRASSEN
-from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.convolution import WINOGRAD
 from glow_nb.schema import closest
 
@@ -77,30 +76,31 @@ class Chooser:
     def _names(self, node: Product) -> tuple[str, ...]:
         return (node.name, *self._function.origins_of(node))
 
-    def restricted(
-        self,
-        node: Product,
-        found: Sequence[Candidate],
-        problem: Problem,
-        target: Target,
-        cost_model: CostModel | None,
-    ) -> Sequence[Candidate]:
-        """Return what is left of the candidates *found* for *node*."""
-        if self._choice is None:
-            return found
+    def speaks_of(self, node: Product) -> bool:
+        """Return whether the user says anything about *node*."""
         if isinstance(self._choice, Mapping):
-            words = [self._choice[name] for name in self._names(node) if name in self._choice]
-            return self._by_word(words[0], problem, target, cost_model) if words else found
-        return self._by_function(self._choice, node, found)
+            return any(name in self._choice for name in self._names(node))
+        return self._choice is not None
 
-    @staticmethod
-    def _by_word(
-        word: str, problem: Problem, target: Target, cost_model: CostModel | None
-    ) -> Sequence[Candidate]:
-        if word.startswith(NOT):
-            allowed = [name for name in ALGORITHMS if name != word.removeprefix(NOT)]
-            return candidates_for(problem, target, allowed, cost_model)
-        return candidates_for(problem, target, [word], cost_model)
+    def allowed(self, node: Product, names: Collection[str]) -> Collection[str]:
+        """Return the names of the algorithms that are left of *names* for *node*.
+
+        An algorithm that is forced is the only one, whatever the options of all layers say.
+        """
+        if not isinstance(self._choice, Mapping):
+            return names
+        words = [self._choice[name] for name in self._names(node) if name in self._choice]
+        if not words:
+            return names
+        if words[0].startswith(NOT):
+            return [name for name in names if name != words[0].removeprefix(NOT)]
+        return [words[0]]
+
+    def chosen(self, node: Product, found: Sequence[Candidate]) -> Sequence[Candidate]:
+        """Return what the user's function leaves of the candidates *found* for *node*."""
+        if self._choice is None or isinstance(self._choice, Mapping):
+            return found
+        return self._by_function(self._choice, node, found)
 
     def _by_function(
         self, choose: Callable[..., object], node: Product, found: Sequence[Candidate]

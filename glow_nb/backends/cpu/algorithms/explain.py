@@ -129,7 +129,8 @@ def explain(
         problem = Problem.of(node, target, threads=threads, widths=WIDTHS_TO_TRY)
         allowed = allowed_algorithms(node, options.winograd, options.strassen)
         found = candidates_for(problem, target, allowed, cost_model)
-        left = chooser.restricted(node, found, problem, target, cost_model)
+        own = candidates_for(problem, target, chooser.allowed(node, allowed), cost_model)
+        left = chooser.chosen(node, own)
         chosen = first_valid(node, left)
         shown = [*found, *(each for each in left if each not in found)]
         weighed = tuple(
