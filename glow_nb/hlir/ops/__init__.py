@@ -1,6 +1,5 @@
 """All operators of the high-level IR, one file a family; see each class for its formula."""
 
-import glow_nb.hlir.ops.profile  # which is defined, but not offered
 import glow_nb.hlir.ops.unrolled_recurrence
 from glow_nb.hlir.ops.activation import (
     Clip,
@@ -82,6 +81,7 @@ from glow_nb.hlir.ops.normalization import (
 )
 from glow_nb.hlir.ops.pooling import AvgPool, MaxPool, MaxPoolWithArgmax
 from glow_nb.hlir.ops.pooling_gradients import AvgPoolGradient, MaxPoolGradient
+from glow_nb.hlir.ops.profile import Profile
 from glow_nb.hlir.ops.quantization import (
     AsQuantized,
     Dequantize,

@@ -79,6 +79,8 @@ def test_every_operator_has_a_rule_or_is_composed_of_others() -> None:
     expanded = expansions()
     for name in ops.__all__:
         node_class = getattr(ops, name)
+        if node_class is ops.Profile:  # which stands in a network while it is calibrated only
+            continue
         has_rule = node_class in expanded or node_class in EXPORTS
         assert has_rule or exports_of(of_class(node_class)), name
 
