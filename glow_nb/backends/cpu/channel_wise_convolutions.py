@@ -9,6 +9,7 @@ from glow_nb.backends.cpu.integer_products import (
 )
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Convolution, Pad
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.operators import (
     ChannelWiseConvolution,
@@ -31,10 +32,7 @@ def emit_lanes(node: Convolution, rewriter: Rewriter) -> Value:
             node.input,
             pack(rewriter, node.filter),
             node.bias,
-            kernel=node.kernel,
-            stride=node.stride,
-            pads=node.pads,
-            dilation=node.dilation,
+            **Window.of(node).attributes,
             predicate=node.predicate,
         )
     )
@@ -62,10 +60,7 @@ def emit_steps(node: Convolution, factors: int, rewriter: Rewriter) -> Value:
             input,
             pack_taps(rewriter, node.filter, groups),
             bias,
-            kernel=node.kernel,
-            stride=node.stride,
-            pads=node.pads,
-            dilation=node.dilation,
+            **Window.of(node).attributes,
             size=size,
             factors=factors,
             pad_value=node.pad_value + raised,

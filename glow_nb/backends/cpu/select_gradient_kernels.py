@@ -11,7 +11,7 @@ from glow_nb.hlir.ops import (
     Reshape,
     Transpose,
 )
-from glow_nb.hlir.ops.windows import window_attributes
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.hlir.rounding import in_float32, is_narrow
@@ -71,7 +71,7 @@ def _emit(
         FilterGradientParts(
             node.input,
             node.gradient,
-            **window_attributes(node),
+            **Window.of(node).attributes,
             group=node.group,
             parts=parts,
             is_turned=is_turned,
@@ -94,7 +94,7 @@ def _emit_depthwise(node: ConvolutionFilterGradient, rewriter: Rewriter, parts: 
         DepthwiseFilterGradient(
             input,
             node.gradient,
-            **window_attributes(node),
+            **Window.of(node).attributes,
             parts=parts,
             predicate=node.predicate,
         )

@@ -8,14 +8,16 @@ from glow_nb.hlir.ops.comparison import Select
 from glow_nb.hlir.ops.families import splat
 from glow_nb.hlir.ops.pooling import AvgPool, MaxPool, MaxPoolWithArgmax, counted_cells
 from glow_nb.hlir.ops.pooling_gradients import AvgPoolGradient, MaxPoolGradient, chosen_elements
-from glow_nb.hlir.ops.windows import window_attributes
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.rules import OperandGradients, gradient
 
 
 @gradient(MaxPool)
 def max_pool_gradient(node: MaxPool, upstream: Value, builder: Backward) -> OperandGradients:
     """All goes to the largest element, as in PyTorch to the first of equal ones."""
-    return {"input": builder.emit(MaxPoolGradient(node.input, upstream, **window_attributes(node)))}
+    return {
+        "input": builder.emit(MaxPoolGradient(node.input, upstream, **Window.of(node).attributes))
+    }
 
 
 @gradient(MaxPoolWithArgmax)
@@ -24,7 +26,9 @@ def max_pool_with_argmax_gradient(
 ) -> OperandGradients:
     """As of the pool without places; these are whole numbers."""
     values, _ = upstream
-    return {"input": builder.emit(MaxPoolGradient(node.input, values, **window_attributes(node)))}
+    return {
+        "input": builder.emit(MaxPoolGradient(node.input, values, **Window.of(node).attributes))
+    }
 
 
 @gradient(MaxPoolGradient)
@@ -43,7 +47,7 @@ def avg_pool_gradient(node: AvgPool, upstream: Value, builder: Backward) -> Oper
     """Each element of a window that counts gets its share."""
     shares = AvgPoolGradient(
         upstream,
-        **window_attributes(node),
+        **Window.of(node).attributes,
         size=node.input.type.shape[1:-1],
         count_padding=node.count_padding,
         uncounted=node.uncounted,
@@ -62,7 +66,7 @@ def avg_pool_gradient_gradient(
     type = node.gradient.type
     pool = AvgPool(
         upstream,
-        **window_attributes(node),
+        **Window.of(node).attributes,
         count_padding=node.count_padding,
         uncounted=node.uncounted,
     )

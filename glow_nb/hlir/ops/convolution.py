@@ -19,7 +19,7 @@ from glow_nb.hlir.ops.families import (
     require_kind,
     widest,
 )
-from glow_nb.hlir.ops.windows import check_window, pad_spatial, taps
+from glow_nb.hlir.ops.windows import Window, pad_spatial
 from glow_nb.types import Array, ElementKind, TensorType
 
 MAX_CELLS = 1 << 22
@@ -68,7 +68,7 @@ class Convolution(Node):
     def infer_type(self) -> TensorType:
         input, filter, bias = self.input.type, self.filter.type, self.bias.type
         require_kind(self, "input", input, NUMBERS)
-        out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
+        out = Window.of(self).checked(self, input)
         kind, channels = product_kind(self, input, filter), input.shape[-1]
         self.require(
             self.group > 0 and channels % self.group == 0,
@@ -129,7 +129,7 @@ def convolve(node: Any, x: Any, filter: Any, group: int, *, pad_value: int = 0) 
     out, depth, inner = node.type.shape[1:-1], filter.shape[0], filter.shape[-1]
     weights = filter.reshape(group, depth // group, prod(node.kernel) * inner).swapaxes(1, 2)
     padded = pad_spatial(x, node.pads, pad_value)
-    views = [view for _, view in taps(padded, out, node.kernel, node.stride, node.dilation)]
+    views = [view for _, view in Window.of(node).taps(padded, out)]
     sums = np.empty((x.shape[0], *out, depth), x.dtype)
     step = max(1, MAX_CELLS * out[0] // max(1, views[0].size * len(views)))
     for first in range(0, out[0], step):

@@ -13,7 +13,7 @@ from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import FLOATS, fitted, product_kind, require_kind, wide
 from glow_nb.hlir.ops.matrix import MatMul
 from glow_nb.hlir.ops.shape import Concat, Pad, Reshape, Slice, Transpose
-from glow_nb.hlir.ops.windows import check_window, pad_spatial, tap_slices, taps
+from glow_nb.hlir.ops.windows import Window, pad_spatial
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 from glow_nb.types import Array, TensorType
@@ -54,7 +54,7 @@ class ConvolutionFilterGradient(Node):
         input, gradient = self.input.type, self.gradient.type
         require_kind(self, "input", input, FLOATS)
         kind = product_kind(self, input, gradient)
-        out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
+        out = Window.of(self).checked(self, input)
         depth = gradient.shape[-1] if gradient.rank else 0
         wanted = TensorType(kind, (input.shape[0], *out, depth))
         self.require(
@@ -77,7 +77,7 @@ class ConvolutionFilterGradient(Node):
         rows = wide(gradient).reshape(count, group, depth // group).transpose(1, 2, 0)
         result = np.zeros((group, depth // group, *self.kernel, inner))
         with np.errstate(all="ignore"):
-            for tap, cells in taps(padded, out, self.kernel, self.stride, self.dilation):
+            for tap, cells in Window.of(self).taps(padded, out):
                 columns = cells.reshape(count, group, inner).swapaxes(0, 1)
                 place: Any = (slice(None), slice(None), *tap)
                 result[place] = rows @ columns
@@ -100,7 +100,7 @@ def lower_convolution_filter_gradient(node: ConvolutionFilterGradient, rewriter:
     pads = node.pads
     padded = emit(Pad(node.input, pads=(0, *pads[:rank], 0, 0, *pads[rank:], 0)))
     products = []
-    for _, slices in tap_slices(tuple(out), node.kernel, node.stride, node.dilation):
+    for _, slices in Window.of(node).tap_slices(tuple(out)):
         starts, stops = (0, *(s.start for s in slices), 0), (s.stop for s in slices)
         cells = emit(
             Slice(

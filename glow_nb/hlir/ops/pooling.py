@@ -12,7 +12,7 @@ from typing_extensions import override
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import FLOATS, NUMBERS, bounds_of, fitted, require_kind, wide
-from glow_nb.hlir.ops.windows import check_window, pad_spatial, taps
+from glow_nb.hlir.ops.windows import Window, pad_spatial
 from glow_nb.types import Array, ElementKind, TensorType
 
 
@@ -39,14 +39,14 @@ class WindowPool(Node):
     @override
     def infer_type(self) -> TensorType:
         type = self.input.type
-        out = check_window(self, type, self.kernel, self.stride, self.pads, self.dilation)
+        out = Window.of(self).checked(self, type)
         return type.with_shape((type.shape[0], *out, type.shape[-1]))
 
     def taps_of(self, x: Array, padding: Any) -> Any:
         """Yield each tap with the cells of *x* under it, cells of padding being *padding*."""
         padded = pad_spatial(x, self.pads, padding)
         out = self.type.shape[1:-1]
-        return taps(padded, out, self.kernel, self.stride, self.dilation)
+        return Window.of(self).taps(padded, out)
 
     @override
     def cost(self) -> Cost:
@@ -117,9 +117,9 @@ def largest_cells(
     x, least = wide(input), bounds_of(ElementKind.of(input.dtype))[0]
     shape = (x.shape[0], *out, x.shape[-1])
     best, place = np.full(shape, least, x.dtype), np.full(shape, -1, np.int64)
-    window = (out, pool.kernel, pool.stride, pool.dilation)
-    cells_of = taps(pad_spatial(x, pool.pads, least), *window)
-    places_of = taps(pad_spatial(places_of_elements(x.shape, column_major), pool.pads, -1), *window)
+    window, all_places = Window.of(pool), places_of_elements(x.shape, column_major)
+    cells_of = window.taps(pad_spatial(x, pool.pads, least), out)
+    places_of = window.taps(pad_spatial(all_places, pool.pads, -1), out)
     for (_, cells), (_, places) in zip(cells_of, places_of, strict=True):
         is_better = (cells > best) | np.isnan(cells) | (place < 0)
         is_better &= places >= 0
@@ -197,5 +197,5 @@ def counted_cells(pool: Any, spatial: tuple[int, ...], out: tuple[int, ...]) -> 
     counted = np.ones((1, *spatial, 1))
     counted = pad_spatial(counted, (*pool.pads[:rank], *ends), float(pool.count_padding))
     counted = pad_spatial(counted, (*(0,) * rank, *skipped), 0.0)
-    views = taps(counted, out, pool.kernel, pool.stride, pool.dilation)
+    views = Window.of(pool).taps(counted, out)
     return np.asarray(sum(view for _, view in views))

@@ -24,13 +24,7 @@ from glow_nb.hlir.ops.pooling import (
 from glow_nb.hlir.ops.scatter import ScatterElements
 from glow_nb.hlir.ops.shape import Reshape, Transpose
 from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution
-from glow_nb.hlir.ops.windows import (
-    check_window,
-    crop_spatial,
-    pad_spatial,
-    taps,
-    window_attributes,
-)
+from glow_nb.hlir.ops.windows import Window, crop_spatial, pad_spatial
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 from glow_nb.types import Array, TensorType
@@ -63,7 +57,7 @@ class MaxPoolGradient(Node):
     def infer_type(self) -> TensorType:
         type, gradient = self.input.type, self.gradient.type
         require_kind(self, "input", type, FLOATS)
-        out = check_window(self, type, self.kernel, self.stride, self.pads, self.dilation)
+        out = Window.of(self).checked(self, type)
         wanted = type.with_shape((type.shape[0], *out, type.shape[-1]))
         self.require(
             gradient == wanted, f"'gradient' is {gradient}, but input {type} needs {wanted}"
@@ -119,7 +113,7 @@ def chosen_elements(node: MaxPoolGradient, values: Value, builder: Builder) -> V
 
 def _chosen_places(node: MaxPoolGradient, builder: Builder) -> tuple[Value, Value]:
     """Return the places of the largest elements as one row, and which windows have none."""
-    _, places = builder.emit(MaxPoolWithArgmax(node.input, **window_attributes(node))).results
+    _, places = builder.emit(MaxPoolWithArgmax(node.input, **Window.of(node).attributes)).results
     is_none = builder.emit(Less(places, splat(builder, places.type, 0, "first_place")))
     return builder.emit(Reshape(places, (places.type.size,))), is_none
 
@@ -162,9 +156,7 @@ class AvgPoolGradient(Node):
             f"size {self.size} must be the spatial sizes of a result like gradient {gradient}",
         )
         result = gradient.with_shape((gradient.shape[0], *self.size, gradient.shape[-1]))
-        out = check_window(
-            self, result, self.kernel, self.stride, self.pads, self.dilation, "result"
-        )
+        out = Window.of(self).checked(self, result, "result")
         wanted = gradient.with_shape((gradient.shape[0], *out, gradient.shape[-1]))
         self.require(
             gradient == wanted, f"'gradient' is {gradient}, but result {result} needs {wanted}"
@@ -178,7 +170,7 @@ class AvgPoolGradient(Node):
         out = gradient.shape[1:-1]
         with np.errstate(all="ignore"):
             shares = wide(gradient) / counted_cells(self, self.size, out)
-            for _, cells in taps(padded, out, self.kernel, self.stride, self.dilation):
+            for _, cells in Window.of(self).taps(padded, out):
                 cells += shares
         return fitted(crop_spatial(padded, self.pads), self.type)
 
@@ -203,7 +195,7 @@ def lower_avg_pool_gradient(node: AvgPoolGradient, rewriter: Rewriter) -> Value:
         TransposedConvolution(
             emit(Mul(node.gradient, factors)),
             emit(Broadcast(ones, (channels, *node.kernel, 1))),
-            **window_attributes(node),
+            **Window.of(node).attributes,
             size=node.size,
             group=channels,
         )

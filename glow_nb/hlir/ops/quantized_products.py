@@ -38,7 +38,7 @@ from glow_nb.hlir.ops.quantization import (
     require_quantized,
 )
 from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution, transposed_convolve
-from glow_nb.hlir.ops.windows import window_attributes
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.types import Array, ElementKind, TensorType
 
 
@@ -79,7 +79,7 @@ class QuantizedConvolution(Node):
     def infer_type(self) -> TensorType:
         input = _stored_operand(self, "input", self.input)
         require_kind(self, "filter", self.filter.type, ACTIVATIONS)
-        window = window_attributes(self)
+        window = Window.of(self).attributes
         operands = (input, self.filter, self.bias)
         sums = Convolution(*operands, **window, group=self.group, name=self.name).type
         return _result_type(self, sums, "filter", self.filter_scale, self.filter_offset)
@@ -135,7 +135,7 @@ class QuantizedTransposedConvolution(Node):
     def infer_type(self) -> TensorType:
         input = _stored_operand(self, "input", self.input)
         require_kind(self, "filter", self.filter.type, ACTIVATIONS)
-        window = window_attributes(self) | {"size": self.size, "group": self.group}
+        window = Window.of(self).attributes | {"size": self.size, "group": self.group}
         sums = TransposedConvolution(input, self.filter, **window, name=self.name).type
         wanted = TensorType(INT32, sums.shape[-1:])
         bias = self.bias.type

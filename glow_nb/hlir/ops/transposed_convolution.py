@@ -24,7 +24,7 @@ from glow_nb.hlir.ops.families import (
     widest,
 )
 from glow_nb.hlir.ops.shape import Concat, Pad, Reshape, Slice, Transpose
-from glow_nb.hlir.ops.windows import check_window, crop_spatial, pad_spatial, taps
+from glow_nb.hlir.ops.windows import Window, crop_spatial, pad_spatial
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 from glow_nb.types import Array, TensorType
@@ -85,9 +85,7 @@ class TransposedConvolution(Node):
             f"{depth} channels of input {input} do not divide into group = {self.group}",
         )
         result = TensorType(kind, (input.shape[0], *self.size, channels))
-        out = check_window(
-            self, result, self.kernel, self.stride, self.pads, self.dilation, "result"
-        )
+        out = Window.of(self).checked(self, result, "result")
         wanted = TensorType(input.kind, (input.shape[0], *out, depth))
         self.require(input == wanted, f"'input' is {input}, but result {result} needs {wanted}")
         wanted = TensorType(filter.kind, (depth, *self.kernel, filter.shape[-1]))
@@ -114,7 +112,7 @@ def transposed_convolve(node: Any, x: Any, filter: Any) -> Any:
     padded = pad_spatial(np.zeros(node.type.shape, x.dtype), node.pads, 0)
     rows = x.reshape(batch * prod(out), group, depth // group).swapaxes(0, 1)
     weights = filter.reshape(group, depth // group, *filter.shape[1:])
-    for tap, cells in taps(padded, tuple(out), node.kernel, node.stride, node.dilation):
+    for tap, cells in Window.of(node).taps(padded, tuple(out)):
         product = rows @ weights[(slice(None), slice(None), *tap)]
         cells += product.swapaxes(0, 1).reshape(cells.shape)
     return crop_spatial(padded, node.pads)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,44 +13,78 @@ from glow_nb.hlir.graph import Node
 from glow_nb.types import Array, TensorType
 
 
-def check_window(
-    node: Node,
-    input: TensorType,
-    kernel: tuple[int, ...],
-    stride: tuple[int, ...],
-    pads: tuple[int, ...],
-    dilation: tuple[int, ...],
-    role: str = "input",
-) -> tuple[int, ...]:
-    """Return the spatial size of the result of sliding a window over *input*.
+@dataclass(frozen=True)
+class Window:
+    """A window that slides over the spatial axes of a tensor, as convolutions and pools have it.
 
-    ``out = (in + begin + end - dilation * (kernel - 1) - 1) // stride + 1`` in each dimension;
-    *pads* holds the begins of all dimensions, then the ends; errors call the *input* by its *role*.
-
-    Raises:
-        VerifyError: Ranks do not agree, a size is not positive, or the window does not fit.
+    Attributes:
+        kernel: Its size in each spatial dimension.
+        stride: Its step.
+        pads: Cells of padding: the begins of all dimensions, then the ends.
+        dilation: Distance of its taps.
     """
-    rank = input.rank - 2
-    node.require(rank in (1, 2, 3), f"'{role}' is {input}; wanted [N, 1 to 3 spatial sizes, C]")
-    lengths = {"kernel": kernel, "stride": stride, "dilation": dilation}
-    for name, values in lengths.items():
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+    @classmethod
+    def of(cls, node: Any) -> Window:
+        """Return the window of *node*, an operator or an instruction that has these attributes."""
+        return Window(node.kernel, node.stride, node.pads, node.dilation)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of an operator with this window, by name."""
+        return {name: getattr(self, name) for name in Window.__dataclass_fields__}
+
+    @property
+    def span(self) -> tuple[int, ...]:
+        """Cells from the first tap to the last, both included."""
+        return tuple(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation, strict=True))
+
+    def checked(self, node: Node, input: TensorType, role: str = "input") -> tuple[int, ...]:
+        """Return the spatial size of the result of sliding the window of *node* over *input*.
+
+        ``out = (in + begin + end - dilation * (kernel - 1) - 1) // stride + 1`` in each dimension;
+        errors call the *input* by its *role*.
+
+        Raises:
+            VerifyError: Ranks do not agree, a size is not positive, or the window does not fit.
+        """
+        rank, pads = input.rank - 2, self.pads
+        node.require(rank in (1, 2, 3), f"'{role}' is {input}; wanted [N, 1 to 3 spatial sizes, C]")
+        lengths = {"kernel": self.kernel, "stride": self.stride, "dilation": self.dilation}
+        for name, values in lengths.items():
+            node.require(
+                len(values) == rank and min(values) > 0,
+                f"{name} {values} must be {rank} positive numbers for {role} {input}",
+            )
         node.require(
-            len(values) == rank and min(values) > 0,
-            f"{name} {values} must be {rank} positive numbers for {role} {input}",
+            len(pads) == 2 * rank and min(pads) >= 0,
+            f"pads {pads} must be {2 * rank} numbers >= 0 for {role} {input}: the begins, then the "
+            "ends",
         )
-    node.require(
-        len(pads) == 2 * rank and min(pads) >= 0,
-        f"pads {pads} must be {2 * rank} numbers >= 0 for {role} {input}: the begins, then the "
-        "ends",
-    )
-    spans = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
-    padded = [n + b + e for n, b, e in zip(input.shape[1:-1], pads, pads[rank:], strict=False)]
-    node.require(
-        all(span <= size for span, size in zip(spans, padded, strict=True)),
-        f"a window of span {tuple(spans)} does not fit the padded size {tuple(padded)} of {role} "
-        f"{input}",
-    )
-    return tuple((n - span) // s + 1 for n, span, s in zip(padded, spans, stride, strict=True))
+        padded = [n + b + e for n, b, e in zip(input.shape[1:-1], pads, pads[rank:], strict=False)]
+        node.require(
+            all(span <= size for span, size in zip(self.span, padded, strict=True)),
+            f"a window of span {self.span} does not fit the padded size {tuple(padded)} of {role} "
+            f"{input}",
+        )
+        sizes = zip(padded, self.span, self.stride, strict=True)
+        return tuple((size - span) // step + 1 for size, span, step in sizes)
+
+    def tap_slices(self, out: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], list[slice]]]:
+        """Yield each tap with the slices of padded spatial axes that it sees, for *out* results."""
+        for tap in itertools.product(*map(range, self.kernel)):
+            steps = zip(tap, self.dilation, out, self.stride, strict=True)
+            yield tap, [slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, n, s in steps]
+
+    def taps(self, padded: Any, out: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Any]]:
+        """Yield each tap with the ``[N, *out, C]`` view of the cells of *padded* under it."""
+        for tap, spatial in self.tap_slices(out):
+            yield tap, padded[(slice(None), *spatial)]
 
 
 def pad_spatial(x: Array, pads: tuple[int, ...], value: Any) -> Any:
@@ -64,37 +99,3 @@ def crop_spatial(x: Any, pads: tuple[int, ...]) -> Any:
     rank = x.ndim - 2
     kept = [slice(pads[i], x.shape[i + 1] - pads[rank + i]) for i in range(rank)]
     return x[(slice(None), *kept)]
-
-
-def tap_slices(
-    out: tuple[int, ...],
-    kernel: tuple[int, ...],
-    stride: tuple[int, ...],
-    dilation: tuple[int, ...],
-) -> Iterator[tuple[tuple[int, ...], list[slice]]]:
-    """Yield each tap of the window with the slices of the spatial axes that it sees."""
-    for tap in itertools.product(*map(range, kernel)):
-        yield (
-            tap,
-            [
-                slice(t * d, t * d + (n - 1) * s + 1, s)
-                for t, d, n, s in zip(tap, dilation, out, stride, strict=True)
-            ],
-        )
-
-
-def taps(
-    padded: Any,
-    out: tuple[int, ...],
-    kernel: tuple[int, ...],
-    stride: tuple[int, ...],
-    dilation: tuple[int, ...],
-) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """Yield each tap of the window with the ``[N, *out, C]`` view of the cells under it."""
-    for tap, spatial in tap_slices(out, kernel, stride, dilation):
-        yield tap, padded[(slice(None), *spatial)]
-
-
-def window_attributes(node: Any) -> dict[str, Any]:
-    """Return kernel, stride, pads and dilation of a *node*, for another one with this window."""
-    return {name: getattr(node, name) for name in ("kernel", "stride", "pads", "dilation")}

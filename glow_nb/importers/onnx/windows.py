@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.types import MAX_TENSOR_BYTES
@@ -13,32 +14,19 @@ _MAX_SPATIAL_RANK = 3
 
 
 @dataclass(frozen=True)
-class Window:
-    """A window over the spatial dimensions, as the high-level operators take it.
+class OnnxWindow(Window):
+    """A window of an ONNX node, which may be widened.
 
     Attributes:
-        kernel: Its size.
-        stride: Its step.
-        pads: Cells of padding: the begins of all dimensions, then the ends.
-        dilation: Distance of its taps.
         excess: Of the end pads, cells that only ``ceil_mode`` has added.
     """
 
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
     excess: tuple[int, ...]
-
-    @property
-    def span(self) -> tuple[int, ...]:
-        """Cells from the first tap to the last."""
-        return tuple(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation, strict=True))
 
 
 def window_of(
     ctx: Context, node: OnnxNode, spatial: tuple[int, ...], kernel: tuple[int, ...]
-) -> Window:
+) -> OnnxWindow:
     """Return the window of a convolution or pool over *spatial* sizes.
 
     ``auto_pad`` becomes pads: SAME gives ``ceil(in / stride)`` results, the odd cell at the end
@@ -53,7 +41,7 @@ def window_of(
     for name, values in (("kernel_shape", kernel), ("strides", stride), ("dilations", dilation)):
         if len(values) != rank or min(values) < 1:
             raise ctx.wrong(f"{name} {list(values)} must be {rank} positive numbers")
-    window = Window(kernel, stride, (0,) * 2 * rank, dilation, (0,) * rank)
+    window = OnnxWindow(kernel, stride, (0,) * 2 * rank, dilation, (0,) * rank)
     pads = _pads(ctx, node, spatial, window)
     excess = (0,) * rank
     if node.flag("ceil_mode", False):
@@ -62,7 +50,7 @@ def window_of(
             for i, n in enumerate(spatial)
         )
     ends = tuple(end + extra for end, extra in zip(pads[rank:], excess, strict=True))
-    window = Window(kernel, stride, (*pads[:rank], *ends), dilation, excess)
+    window = OnnxWindow(kernel, stride, (*pads[:rank], *ends), dilation, excess)
     padded = [n + b + e for n, b, e in zip(spatial, window.pads, ends, strict=False)]
     if prod(padded) > MAX_TENSOR_BYTES >> 10:
         raise ctx.wrong(f"pads {list(window.pads)} make an input of size {padded}, which is absurd")

@@ -21,7 +21,7 @@ from glow_nb.hlir.ops.families import (
 )
 from glow_nb.hlir.ops.gather import Gather
 from glow_nb.hlir.ops.shape import Pad, Reshape, Transpose
-from glow_nb.hlir.ops.windows import check_window, pad_spatial
+from glow_nb.hlir.ops.windows import Window, pad_spatial
 from glow_nb.kernels.operators.tap_groups import WIDEST, Entry, TapGroups
 from glow_nb.llir.instructions.derived import derive_instruction
 from glow_nb.types import Array, TensorType
@@ -76,7 +76,7 @@ class ChannelWiseConvolution(Node):
         require_kind(self, "input", input, SHORT_INTEGERS)
         self.require(self.size > 0, f"size is {self.size}, but must be positive")
         self.require(self.factors in (2, 4), f"factors is {self.factors}, but must be 2 or 4")
-        out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
+        out = Window.of(self).checked(self, input)
         kind, channels, depth = product_kind(self, input, filter), input.shape[-1], bias.size
         self.require(
             channels > 0 and depth % channels == 0 and channels % self.size == 0,

@@ -11,7 +11,7 @@ from typing_extensions import override
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import fitted, require_kind, widest
-from glow_nb.hlir.ops.windows import check_window, pad_spatial, taps
+from glow_nb.hlir.ops.windows import Window, pad_spatial
 from glow_nb.llir.instructions.derived import derive_instruction
 from glow_nb.types import Array, ElementKind, TensorType
 
@@ -145,7 +145,7 @@ def check_filter_gradient(node: Any) -> tuple[int, int]:
     """Check the operands of *node* against each other; return the channels of both."""
     input, gradient = node.input.type, node.gradient.type
     require_kind(node, "input", input, KINDS)
-    out = check_window(node, input, node.kernel, node.stride, node.pads, node.dilation)
+    out = Window.of(node).checked(node, input)
     depth = gradient.shape[-1] if gradient.rank else 0
     wanted = input.with_shape((input.shape[0], *out, depth))
     node.require(gradient == wanted, f"'gradient' is {gradient}, but input {input} needs {wanted}")
@@ -162,7 +162,7 @@ def cells_of_taps(node: Any, input: Array) -> list[Array]:
     """Return for each tap the cells of *input* that all windows have under it."""
     padded = pad_spatial(input, node.pads, 0)
     out = node.gradient.type.shape[1:-1]
-    return [cells for _, cells in taps(padded, out, node.kernel, node.stride, node.dilation)]
+    return [cells for _, cells in Window.of(node).taps(padded, out)]
 
 
 def lines_of(values: Array) -> Array:

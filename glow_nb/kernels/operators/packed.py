@@ -22,7 +22,7 @@ from glow_nb.hlir.ops.families import (
     widest,
 )
 from glow_nb.hlir.ops.matrix import matrix_product_cost
-from glow_nb.hlir.ops.windows import check_window
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.kernels.operators.panels import (
     check_block,
     check_factors,
@@ -75,7 +75,7 @@ class PackedConvolution(Node):
     def infer_type(self) -> TensorType:
         input = self.input.type
         require_kind(self, "input", input, NUMBERS)
-        out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
+        out = Window.of(self).checked(self, input)
         kind = check_panels(
             self,
             self.kernel,
@@ -140,7 +140,7 @@ class DepthwiseConvolution(Node):
     def infer_type(self) -> TensorType:
         input, filter, bias = self.input.type, self.filter.type, self.bias.type
         require_kind(self, "input", input, NUMBERS)
-        out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
+        out = Window.of(self).checked(self, input)
         kind = product_kind(self, input, filter)
         depth, channels = filter.shape[-1] if filter.rank else 0, input.shape[-1]
         wanted = TensorType(filter.kind, (*self.kernel, depth))
@@ -197,7 +197,7 @@ class GroupedConvolution(Node):
     def infer_type(self) -> TensorType:
         input, filter, bias = self.input.type, self.filter.type, self.bias.type
         require_kind(self, "input", input, NUMBERS)
-        out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
+        out = Window.of(self).checked(self, input)
         kind, channels = product_kind(self, input, filter), input.shape[-1]
         size = filter.shape[-2] if filter.rank > 1 else 0
         wanted = TensorType(filter.kind, (*self.kernel, size, channels))

@@ -10,7 +10,7 @@ from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.convolution import convolve, require_pad_value
 from glow_nb.hlir.ops.families import fitted, require_kind, widest
-from glow_nb.hlir.ops.windows import check_window
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.kernels.operators.pairings import (
     STEP_INPUTS,
     WINDOW,
@@ -98,11 +98,12 @@ class PairedConvolution(Node):
 
     def _window(self, input: TensorType) -> tuple[int, ...]:
         """Return the spatial sizes of the result."""
-        sizes = (self.kernel, self.stride, self.pads, self.dilation)
+        window = Window.of(self)
         if input.rank == len(("N", "C")):
+            sizes = tuple(window.attributes.values())
             self.require(not any(sizes), f"input {input} is a matrix and has no window {sizes}")
             return ()
-        return check_window(self, input, *sizes)
+        return window.checked(self, input)
 
     @property
     def runs(self) -> tuple[int, int]:

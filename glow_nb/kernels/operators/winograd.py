@@ -32,7 +32,7 @@ from glow_nb.hlir.ops.families import fitted, require_kind, widest
 from glow_nb.hlir.ops.matrix import MatMul
 from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.hlir.ops.shape import Reshape
-from glow_nb.hlir.ops.windows import check_window
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.recipe import WeightTransform
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
@@ -216,7 +216,7 @@ class WinogradConvolution(Node):
             f"tile {list(self.tile)} must have a size for each dimension of kernel "
             f"{list(self.kernel)}, which are at most {MOST_DIMENSIONS}",
         )
-        out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
+        out = Window.of(self).checked(self, input)
         _check_tile(self, self.tile, self.kernel, self.stride, whole=self.is_whole)
         self.require(
             all(1 in axis for axis in zip(self.stride, self.dilation, strict=True)),

@@ -12,6 +12,7 @@ from glow_nb.backends.cpu.integer_products import widened, with_unsigned_left
 from glow_nb.backends.cpu.products import Product
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.operators import PackedConvolution, PackedMatMul
 from glow_nb.kernels.operators.panels import joins_taps, pack_bias, pack_filter, pack_matrix
@@ -130,10 +131,7 @@ def _emit_convolution(plan: Plan, node: Convolution, rewriter: Rewriter, factors
             pack_filter(rewriter, node.filter, node.group, block, factors, joined=joined),
             pack_bias(rewriter, bias, node.group, block),
             depth=depth,
-            kernel=node.kernel,
-            stride=node.stride,
-            pads=node.pads,
-            dilation=node.dilation,
+            **Window.of(node).attributes,
             group=node.group,
             block=block,
             factors=factors,

@@ -20,7 +20,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.families import bounds_of
 from glow_nb.hlir.ops.pooling import places_of_elements
-from glow_nb.hlir.ops.windows import window_attributes
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.rewrite import Replacement, Rewriter
 from glow_nb.types import ElementKind
 
@@ -69,7 +69,7 @@ def places_of_anything(node: ops.MaxPoolWithArgmax, rewriter: Rewriter) -> Repla
     """The place of the first tap that is as large as the largest, or of the last that is NaN."""
     emit, rank, shape = rewriter.emit, node.type.rank, node.input.type.shape
     least = bounds_of(node.type.kind)[0]
-    values = emit(ops.MaxPool(node.input, **window_attributes(node)))
+    values = emit(ops.MaxPool(node.input, **Window.of(node).attributes))
     taps = _taps_of(node, node.input, least, rewriter)
     all_places = places_of_elements(shape, column_major=node.column_major)
     padding = rewriter.constant(f"{node.name}_padding", np.full((1,) * (rank + 1), -1))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.families import sum_kind
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
-from glow_nb.importers.onnx.windows import Window, window_of
+from glow_nb.importers.onnx.windows import window_of
 from glow_nb.importers.onnx.zero_points import without_zero_point
 from glow_nb.types import TensorType
 
@@ -51,10 +52,7 @@ def emit_convolution(
         ctx.channels_last(x),
         ctx.channels_last(filter),
         bias if bias is not None else ctx.filled(TensorType(kind, ()), 0, (depth,)),
-        kernel=window.kernel,
-        stride=window.stride,
-        pads=window.pads,
-        dilation=window.dilation,
+        **window.attributes,
         group=group,
     )
     return ctx.channels_first(ctx.emit(result))

@@ -12,11 +12,12 @@ import numpy as np
 
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
 from glow_nb.importers.onnx.rules.grid_sample import Sampler, sampled
-from glow_nb.importers.onnx.windows import Window, window_of
+from glow_nb.importers.onnx.windows import window_of
 from glow_nb.types import Array
 
 

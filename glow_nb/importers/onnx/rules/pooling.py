@@ -12,10 +12,10 @@ from glow_nb.hlir.ops.reduction import Reduction
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
-from glow_nb.importers.onnx.windows import Window, window_of
+from glow_nb.importers.onnx.windows import OnnxWindow, window_of
 
 
-def _window(ctx: Context, node: OnnxNode, x: Value) -> Window:
+def _window(ctx: Context, node: OnnxNode, x: Value) -> OnnxWindow:
     shape = x.type.shape
     if len(shape) < 3:
         raise ctx.wrong(f"input {x} must be [N, C, spatial...]")
@@ -23,14 +23,11 @@ def _window(ctx: Context, node: OnnxNode, x: Value) -> Window:
 
 
 def _pool(
-    ctx: Context, x: Value, make: Callable[..., Node], window: Window, **options: Any
+    ctx: Context, x: Value, make: Callable[..., Node], window: OnnxWindow, **options: Any
 ) -> Node:
     return make(
         ctx.channels_last(x),
-        kernel=window.kernel,
-        stride=window.stride,
-        pads=window.pads,
-        dilation=window.dilation,
+        **window.attributes,
         **options,
     )
 

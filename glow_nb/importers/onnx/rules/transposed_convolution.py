@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
-from glow_nb.importers.onnx.windows import Window, auto_pad_of, window_of
+from glow_nb.importers.onnx.windows import auto_pad_of, window_of
 
 
 @onnx_op("ConvTranspose")
