@@ -15,15 +15,27 @@ from glow_nb.quantities import byte_count, scaled
 
 EXAMPLES = """\
 glow-nb machine
+glow-nb machine --row host
+glow-nb machine --row zen4 --json
+glow-nb machine --list
 glow-nb machine --threads 1 --again"""
 
 
 @click.command(cls=ExampleCommand, epilog=EXAMPLES)
 @threads_option
+@click.option(
+    "--row", metavar="NAME", help="Print the numbers of a row instead; host for this machine's."
+)
+@click.option("--list", "as_list", is_flag=True, help="Print which rows there are instead.")
 @click.option("--again", is_flag=True, help="Measure again; the larger of each rate counts.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object; rates a second.")
-def machine(threads: int | None, again: bool, as_json: bool) -> None:
-    """Show what this machine can do at best.
+def machine(
+    threads: int | None, row: str | None, as_list: bool, again: bool, as_json: bool
+) -> None:
+    """Show what is known of this machine, and what it can do at best.
+
+    Kernels are planned with the numbers of a row, each of which says what it was measured on. Which
+    row this machine has is told by its processor. The rest is measured.
 
     Measured with generated kernels in under a second: fused multiply-adds in registers, and reading
     and copying memory in each cache and in the DRAM, by all threads together. Kept in the cache
@@ -33,11 +45,26 @@ def machine(threads: int | None, again: bool, as_json: bool) -> None:
     number of such caches that the threads can work in. A copy counts bytes read and written; a
     streamed one writes past the caches.
     """
-    from glow_nb.codegen.measure_limits import machine_limits  # --help needs no compiler
+    from glow_nb.commands.machine_rows import show_row, show_rows  # --help needs no compiler
 
-    limits = machine_limits(threads or available_cores(), measure_again=again)
+    if as_list:
+        show_rows(as_json=as_json)
+    elif row is not None:
+        show_row(row, as_json=as_json)
+    else:
+        _show_limits(threads or available_cores(), measure_again=again, as_json=as_json)
+
+
+def _show_limits(threads: int, *, measure_again: bool, as_json: bool) -> None:
+    """Print the row of this machine and what it can do at best."""
+    from glow_nb.codegen.measure_limits import machine_limits
+    from glow_nb.kernels.target import Target
+
+    limits = machine_limits(threads, measure_again=measure_again)
     if as_json:
-        click.echo(json_text(dataclasses.asdict(limits)))
+        chosen = Target.host().chosen_row
+        named = {"row": chosen.machine.name, "reason": chosen.reason}
+        click.echo(json_text({**named, **dataclasses.asdict(limits)}))
         return
     for line in describe_limits(limits):
         click.echo(line)
@@ -64,10 +91,12 @@ def describe_limits(limits: MachineLimits) -> list[str]:
     from glow_nb.kernels.target import Target
 
     target = Target.host()
+    from glow_nb.commands.machine_rows import describe_row
+
     lines = [
         f"processor {target.cpu}, {target.lanes} lanes of float32, threads {limits.threads}",
         f"peak {scaled(limits.flop_rate, 'FLOP/s')} float32, a fused multiply-add being two",
     ]
     if not any(level.cores for level in limits.levels):
         lines.append("sizes of caches are assumed: this system does not tell them")
-    return lines
+    return lines + describe_row(target)

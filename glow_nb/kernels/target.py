@@ -24,6 +24,9 @@ CACHES_VARIABLE = "GLOW_NB_CACHES_OF"
 CACHES = ("l1_bytes", "l2_bytes", "l3_bytes")
 """Sizes of a target that stand in place of those of its row."""
 
+OWN_SIZE = "Said for this target, in place of its row's; for a host, by its system."
+"""The provenance of such a size."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -85,7 +88,10 @@ class Target:
         """What is known of the processor, with the caches of this target."""
         row = self.row or self.chosen_row.machine
         own = {name: size for name in CACHES if (size := getattr(self, name))}
-        return replace(row, **own) if own else row
+        if not own:
+            return row
+        known = {**row.provenance, **dict.fromkeys(own, OWN_SIZE)}
+        return replace(row, **own, provenance=known)
 
     @property
     def chosen_row(self) -> ChosenRow:

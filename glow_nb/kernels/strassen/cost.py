@@ -9,7 +9,7 @@ from glow_nb.kernels.products.product_cost import (
     product_cycles,
     waiting_cycles,
 )
-from glow_nb.kernels.strassen.nest import FAR_SHARE, StrassenNest
+from glow_nb.kernels.strassen.nest import StrassenNest
 from glow_nb.kernels.target import Target
 from glow_nb.strassen import SIDE
 from glow_nb.thread_grid import largest_share
@@ -21,19 +21,6 @@ rounding errors are twice as large."""
 
 LEAST_ROWS = 2
 """Rows of the left matrix from which the algorithm is estimated."""
-
-INPUT_CYCLES, OUTPUT_CYCLES = 6.6, 7.4
-"""Of a vector of the left matrix, and of the result: what adding up takes.
-
-They are fitted to 43 products of 64 to 3,136 rows, 128 to 3,072 factors and 128 to 3,072 columns on
-one Zen 4 core. Estimates over those of direct sums then differ from what is measured by 0.017
-(standard deviation), and with 8 lanes by 0.034.
-"""
-
-FAR_CYCLES = 0.08
-"""Of each byte of the sums of weights that comes from memory for each block of rows: not all come
-in time. It is fitted to the products that ``INPUT_CYCLES`` is.
-"""
 
 
 def suits_strassen(rows: int, inner: int, depth: int, kind: ElementKind, target: Target) -> bool:
@@ -58,12 +45,11 @@ def strassen_cycles(nest: StrassenNest, target: Target, threads: int) -> float:
     unit_part, panel_part = largest_share(
         plan.cut.tiles, nest.panels, threads, panels_first=plan.panels_first
     )
-    cycles = unit_part * panel_part * (cycles + OUTPUT_CYCLES * added * depth)
-    cycles += unit_part * INPUT_CYCLES * added * inner
-    far_bytes = max(0.0, nest.filter_bytes - FAR_SHARE * machine.l3_bytes)
+    cycles = unit_part * panel_part * (cycles + machine.strassen_output_cycles * added * depth)
+    cycles += unit_part * machine.strassen_input_cycles * added * inner
+    far_bytes = max(0.0, nest.filter_bytes - machine.strassen_l3_share * machine.l3_bytes)
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
     again = max(1.0, unit_part * blocks)
-    cycles += panel_part * (
-        machine.weight_byte_cycles * nest.filter_bytes + FAR_CYCLES * again * far_bytes
-    )
+    far_cycles = machine.strassen_weight_byte_cycles * again * far_bytes
+    cycles += panel_part * (machine.weight_byte_cycles * nest.filter_bytes + far_cycles)
     return max(cycles, filter_cycles(nest.filter_bytes, panel_part, target))

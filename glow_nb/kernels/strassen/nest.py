@@ -12,10 +12,6 @@ from glow_nb.kernels.target import Target
 from glow_nb.strassen import BLOCKS, PRODUCTS, SIDE
 from glow_nb.types import ElementKind
 
-FAR_SHARE = 0.4
-"""Part of the last-level cache beyond which sums of weights come from memory again for each block.
-"""
-
 
 @dataclass(frozen=True)
 class StrassenNest:

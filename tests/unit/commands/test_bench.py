@@ -15,6 +15,8 @@ from glow_nb.commands import bench
 from glow_nb.duel.contest import Measurement
 from glow_nb.duel.engines import is_installed, require_installed
 from glow_nb.errors import OptionError
+from glow_nb.kernels.machine.rows import ROWS
+from glow_nb.kernels.target import Target
 from tests.unit.commands.samples import call, fails, write_dense, write_graph
 
 
@@ -175,4 +177,27 @@ def test_machine(monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
     assert table[1][:5] == (["L1", "32.00", "KiB"] + ["1"] * cores + ["2", "200.00"])[:5]
     assert table[2] == ["DRAM", "30.00", "GB/s", "20.00", "GB/s", "40.00", "GB/s"]
     assert ("assumed" in lines[2]) == (cores == 0)
-    assert json.loads(call("machine", "--json").stdout)["levels"][0]["caches"] == 2
+    row = Target.host().chosen_row
+    assert any(line.startswith(f"row {row.machine.name}, ") for line in lines)
+    document = json.loads(call("machine", "--json").stdout)
+    assert document["levels"][0]["caches"] == 2
+    assert document["row"] == row.machine.name
+
+
+def test_numbers_of_a_row_are_printed_with_their_provenance() -> None:
+    lines = call("machine", "--row", "zen4").stdout.splitlines()
+    (line,) = (line for line in lines if "dram_filter_penalty" in line)
+    assert " 1.5 " in line
+    assert "Zen 4: 7 bytes a cycle" in line
+    document = json.loads(call("machine", "--row", "zen4", "--json").stdout)
+    assert document["numbers"]["fma_bytes"]["value"] == 32
+    host = json.loads(call("machine", "--row", "host", "--json").stdout)
+    assert host["name"] == Target.host().machine.name
+    assert "no row is called 'zen9'" in fails("machine", "--row", "zen9")
+
+
+def test_rows_are_listed() -> None:
+    lines = call("machine", "--list").stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == list(ROWS)
+    documents = json.loads(call("machine", "--list", "--json").stdout)["rows"]
+    assert [document["name"] for document in documents] == list(ROWS)

@@ -27,11 +27,6 @@ from glow_nb.kernels.target import Target
 from glow_nb.plan import Plan
 from glow_nb.strassen import LARGEST_COLUMN_SCALE, SIDE, scales
 
-MIN_CHANNELS = 256
-"""Channels of the input and of the output from which a pointwise convolution is tried. With 256 in
-place of 512, resnet50, ResNeXt50, Res2Net and a segmentation transformer take 0.985 of the time on
-one Zen 4 core. With fewer channels little is saved."""
-
 
 @register_algorithm
 class Strassen(Algorithm):
@@ -41,7 +36,7 @@ class Strassen(Algorithm):
 
     @override
     def plans(self, problem: Problem, target: Target) -> Sequence[Plan]:
-        product = _product_of(problem)
+        product = _product_of(problem, target)
         if not problem.is_constant or product is None or product.batch > 1:
             return []
         sizes, kind = (product.rows, product.inner, product.depth), problem.left
@@ -57,7 +52,7 @@ class Strassen(Algorithm):
 
     @override
     def cycles(self, plan: Plan, problem: Problem, target: Target) -> float:
-        product = _product_of(problem)
+        product = _product_of(problem, target)
         assert product is not None, "it has plans for products alone"
         sizes = (product.rows, product.inner, product.depth)
         nest = StrassenNest(*sizes, problem.left, plan.number("block"))
@@ -108,12 +103,13 @@ class Strassen(Algorithm):
         )
 
 
-def _product_of(problem: Problem) -> MatMulShape | None:
+def _product_of(problem: Problem, target: Target) -> MatMulShape | None:
     """Return the product that *problem* is, None if it is none that pays."""
     if problem.product is not None:
         return problem.product
     shape = problem.shape
-    if not _is_pointwise(shape) or min(shape.channels, shape.depth) < MIN_CHANNELS:
+    fewest = target.machine.strassen_min_channels
+    if not _is_pointwise(shape) or min(shape.channels, shape.depth) < fewest:
         return None
     return MatMulShape(1, pixels_of(problem), shape.channels, shape.depth)
 
