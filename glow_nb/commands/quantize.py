@@ -262,7 +262,10 @@ def _check_mode(weights_only: str | None) -> None:
     }
     if weights_only is None:
         if "--ranges" not in given:
-            raise OptionError("--ranges: it is missing; give it, or --weights-only int4")
+            raise OptionError(
+                "--ranges: it is missing; give the file that glow-nb calibrate writes, or "
+                "--weights-only int4"
+            )
         if "--block" in given:
             raise OptionError("--block: it has a meaning with --weights-only alone; leave it out")
         return

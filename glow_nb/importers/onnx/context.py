@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import count
 from typing import TypeGuard, TypeVar
@@ -14,7 +14,7 @@ import onnx
 from glow_nb.errors import ModelError, UnboundInput, UnsupportedError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate_node
-from glow_nb.hlir.graph import Constant, Node, Placeholder, Value, producer_of
+from glow_nb.hlir.graph import Constant, Node, Value, producer_of
 from glow_nb.hlir.ops import (
     AsQuantized,
     Broadcast,
@@ -28,6 +28,7 @@ from glow_nb.hlir.ops import (
 from glow_nb.hlir.ops.random import Drawn
 from glow_nb.hlir.recipe import folded
 from glow_nb.importers.onnx.counting import Count, count_after
+from glow_nb.importers.onnx.dependence import inputs_behind
 from glow_nb.importers.onnx.element_kinds import kind_of, type_name
 from glow_nb.importers.onnx.tensors import Numbers
 from glow_nb.importers.onnx.trace import Trace
@@ -414,36 +415,6 @@ class Context:
         """Return an ``[N, ..., C]`` value as ``[N, C, ...]``."""
         rank = value.type.rank
         return self.transpose(value, (0, rank - 1, *range(1, rank - 1))) if rank > 2 else value
-
-
-def inputs_behind(value: Value) -> list[str]:
-    """Return the names of the inputs that *value* is computed from."""
-    return [v.name for v in _behind(value) if isinstance(v, Placeholder)]
-
-
-def is_decided(value: Value) -> bool:
-    """Return whether *value* is the same in each run: no input and no random number is in it."""
-    return not any(isinstance(v, Placeholder) or is_drawn(v) for v in _behind(value))
-
-
-def is_drawn(value: Value) -> bool:
-    """Return whether *value* is random numbers."""
-    return isinstance(producer_of(value), Drawn)
-
-
-def _behind(value: Value) -> Iterator[Value]:
-    """Yield *value* and all values that it is computed from."""
-    seen: set[Value] = set()
-    pending = [value]
-    while pending:
-        current = pending.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        yield current
-        producer = producer_of(current)
-        if producer is not None:
-            pending += operands_of(producer)
 
 
 def broadcast_shape(context: Context, *shapes: tuple[int, ...]) -> tuple[int, ...]:

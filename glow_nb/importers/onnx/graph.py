@@ -27,8 +27,8 @@ from glow_nb.importers.onnx.context import (
     MAX_CONSTANT_BYTES,
     AlreadyReportedError,
     Context,
-    inputs_behind,
 )
+from glow_nb.importers.onnx.dependence import inputs_behind
 from glow_nb.importers.onnx.expansion import Expansion, TooManyNodesError
 from glow_nb.importers.onnx.functions import (
     call_attributes,

@@ -143,7 +143,10 @@ def test_weights_alone_need_no_ranges(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ((), "--ranges: it is missing; give it, or --weights-only int4"),
+        (
+            (),
+            "--ranges: it is missing; give the file that glow-nb calibrate writes, or --weights-only int4",
+        ),
         (("--ranges", "r.yaml", "--block", "8"), "--block: it has a meaning with --weights-only"),
         (
             ("--weights-only", "int8", "--schema", "symmetric", "--per-tensor"),

@@ -6,7 +6,8 @@ import numpy as np
 
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
-from glow_nb.importers.onnx.context import Context, is_decided
+from glow_nb.importers.onnx.context import Context
+from glow_nb.importers.onnx.dependence import is_decided
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
 
