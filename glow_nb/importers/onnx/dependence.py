@@ -16,12 +16,8 @@ def inputs_behind(value: Value) -> list[str]:
 
 def is_decided(value: Value) -> bool:
     """Return whether *value* is the same in each run: no input and no random number is in it."""
-    return not any(isinstance(v, Placeholder) or is_drawn(v) for v in _behind(value))
-
-
-def is_drawn(value: Value) -> bool:
-    """Return whether *value* is random numbers."""
-    return isinstance(producer_of(value), Drawn)
+    behind = _behind(value)
+    return not any(isinstance(v, Placeholder) or isinstance(producer_of(v), Drawn) for v in behind)
 
 
 def _behind(value: Value) -> Iterator[Value]:

@@ -145,7 +145,7 @@ def test_weights_alone_need_no_ranges(tmp_path: Path) -> None:
     [
         (
             (),
-            "--ranges: it is missing; give the file that glow-nb calibrate writes, or --weights-only int4",
+            "--ranges: it is missing; give the file that glow-nb calibrate writes, or --weights",
         ),
         (("--ranges", "r.yaml", "--block", "8"), "--block: it has a meaning with --weights-only"),
         (
