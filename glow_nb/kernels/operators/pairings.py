@@ -46,7 +46,7 @@ ROOM = 8
 """Elements behind an order: kernels read the numbers of steps in whole vectors."""
 
 NONE = -1
-"""In place of the number of an input: there is none."""
+"""Sentinel: no input."""
 
 BIT_COUNTS = np.unpackbits(np.arange(1 << WINDOW, dtype=np.uint16)[:, None].view(np.uint8), axis=1)
 BIT_COUNTS = BIT_COUNTS.sum(axis=1, dtype=np.uint8)

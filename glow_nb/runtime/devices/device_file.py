@@ -39,7 +39,7 @@ from glow_nb.schema import closest
 
 MOST_DEVICES = 10_000
 MOST_BYTES = 1 << 20
-"""Of a file: a larger one is none of devices."""
+"""Largest accepted device file, in bytes."""
 
 UNITS = {
     "": 1,

@@ -32,9 +32,9 @@ from glow_nb.runtime.devices.shared_memory import AnonymousFile, Slots, slots_by
 
 WORKER_MODULE = "glow_nb.runtime.devices.process_worker"
 START_SECONDS = 60.0
-"""A process that does not answer for so long has not started."""
+"""Start-up timeout, in seconds."""
 END_SECONDS = 5.0
-"""A process that is told to end, and has not after so long, is killed."""
+"""Seconds that a process has to end before it is killed."""
 
 
 @dataclass(frozen=True)

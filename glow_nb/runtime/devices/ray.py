@@ -29,20 +29,20 @@ from glow_nb.runtime.devices.options import DeviceOptions, read_options
 from glow_nb.runtime.devices.ray_worker import RayWorker
 
 START_SECONDS = 120.0
-"""An actor that Ray has not placed and started after so long is given up."""
+"""Start-up timeout of an actor, in seconds."""
 LOOK_SECONDS = 1.0
-"""How often it is looked meanwhile whether the device was closed."""
+"""Seconds between checks, during start-up, whether the device was closed."""
 WATCH = "watch"
 """The group of methods of an actor that has a thread of its own."""
 
 
 @dataclass(frozen=True)
 class RayOptions(DeviceOptions):
-    """What Ray is to be told; what is None is not said.
+    """Options for Ray; None keeps Ray's default.
 
     Attributes:
-        address: Of the cluster, for ``ray.init``, if nobody has called that.
-        namespace: Likewise.
+        address: The address of the cluster, for ``ray.init``, if nobody has called that.
+        namespace: The namespace of actors, for ``ray.init``.
         placement_group: A placement group, or its name.
         placement_group_bundle_index: The bundle in it.
         heartbeat_timeout: Seconds after which an actor that gives no sign of life is killed.

@@ -151,7 +151,7 @@ class Run:
 
     @property
     def has_hope(self) -> bool:
-        """Whether there is a device that may do it, now or when it has come back."""
+        """Return whether there is a device that may do it, now or when it has come back."""
         devices = (copy.device for copy in self.part.copies)
         return any(not d.lost and d.name not in self.avoided for d in devices)
 

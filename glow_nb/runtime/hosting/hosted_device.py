@@ -67,7 +67,7 @@ class HostedDevice:
 
     @property
     def is_free(self) -> bool:
-        """Whether it may be given a run."""
+        """Return whether it may be given a run."""
         return self.is_up and self.load < DEPTH
 
     @property

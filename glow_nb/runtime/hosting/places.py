@@ -30,7 +30,7 @@ class Bundle:
         return sum(part.deployable.memory_bytes for part in self.parts)
 
     def is_on(self, device: HostedDevice) -> bool:
-        """Whether *device* has a copy of it."""
+        """Return whether *device* has a copy of it."""
         return any(copy.part in self.parts for copy in device.copies)
 
 
@@ -107,7 +107,7 @@ class _Room:
         self.places: Places = []
 
     def is_empty(self, device: HostedDevice) -> bool:
-        """Whether nothing is, or is to be, on *device*."""
+        """Return whether nothing is, or is to be, on *device*."""
         return not device.copies and all(taken is not device for _, taken in self.places)
 
     def take(self, bundle: Bundle, candidates: Sequence[HostedDevice]) -> bool:

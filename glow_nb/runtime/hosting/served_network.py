@@ -74,7 +74,7 @@ class ServedNetwork:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits or runs."""
+        """Return whether nothing waits or runs."""
         return not self.queue and not self.under_way
 
     @property
@@ -84,7 +84,7 @@ class ServedNetwork:
 
     @property
     def is_somewhere(self) -> bool:
-        """Whether each part is on a device that is up, or may come back."""
+        """Return whether each part is on a device that is up, or may come back."""
         parts = [part for flow in self.flows for part in flow.parts]
         return all(any(not c.device.lost for c in part.copies) for part in parts)
 
@@ -94,7 +94,7 @@ class ServedNetwork:
         return [run.execution for run in self._ready if not run.has_hope]
 
     def is_on(self, device: HostedDevice) -> bool:
-        """Whether a part is on *device*."""
+        """Return whether a part is on *device*."""
         return any(c.device is device for flow in self.flows for s in flow.parts for c in s.copies)
 
     @property
@@ -133,7 +133,7 @@ class ServedNetwork:
 
     @property
     def has_work(self) -> bool:
-        """Whether there is a request, or a part of one, that may begin when a device is free."""
+        """Return whether a request, or a part of one, may begin when a device is free."""
         return bool(self._ready) or len(self.queue) > 0
 
     def make_ready(self, run: Run) -> None:
@@ -165,7 +165,7 @@ class ServedNetwork:
         return head.submitted + self.max_delay
 
     def _has_room(self) -> bool:
-        """Whether a device is free for the first part of a new execution."""
+        """Return whether a device is free for the first part of a new execution."""
         if self.under_way >= self.most_active:
             return False
         flow = self._flow_for(self.queue.rows)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from glow_nb.runtime.devices.device_thread import start_thread
 
 LONGEST_WAIT = 3600.0
-"""Seconds: a condition takes no infinite ones."""
+"""The longest wait in seconds: a condition takes no infinite one."""
 
 
 class Timer:

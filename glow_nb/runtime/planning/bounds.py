@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from glow_nb.runtime.planning.candidate_parts import Floats
 from glow_nb.runtime.planning.chains import best_walk
 from glow_nb.runtime.planning.fleet import Fleet
-from glow_nb.runtime.planning.stretches import Floats
 from glow_nb.runtime.planning.units import Units
 
 
@@ -50,10 +50,10 @@ def _segment_bound(fleet: Fleet, segment: range, points: Sequence[int]) -> float
     if segment[-1] in points or first in points:  # else devices need not wait for each other
         makers = segment if segment[-1] in points else range(first, segment.stop)
         crossings = [
-            ends.get(maker, 0.0) + fleet.least_transfer_seconds(value.size_bytes) + lefts[reader]
+            ends.get(maker, 0.0) + fleet.least_transfer_seconds(edge.size_bytes) + lefts[reader]
             for maker in makers
-            for value in fleet.units.made[maker]
-            for reader in value.readers
+            for edge in fleet.units.made[maker]
+            for reader in edge.readers
             if reader in lefts
         ]
         side_by_side = max(side_by_side, min(crossings))
@@ -103,11 +103,11 @@ def unit_bytes(fleet: Fleet) -> Floats:
     for buffer, users in units.kept.items():
         needed[list(users)] += buffer.type.size_bytes
     moved = np.zeros((2, len(needed)))
-    for value in units.values:
-        for reader in value.readers:
-            moved[0, reader] += value.size_bytes * (value.buffer in units.at_once[reader])
-        if value.producer is not None:
-            moved[1, value.producer] += value.size_bytes
+    for edge in units.edges:
+        for reader in edge.readers:
+            moved[0, reader] += edge.size_bytes * (edge.buffer in units.at_once[reader])
+        if edge.producer is not None:
+            moved[1, edge.producer] += edge.size_bytes
     shared = [unit.shared_bytes for unit in units.units]
     total: Floats = needed + np.maximum(moved[0], moved.sum(axis=0) - shared)
     return total
@@ -116,7 +116,7 @@ def unit_bytes(fleet: Fleet) -> Floats:
 def path_bound(fleet: Fleet) -> float:
     """Return the seconds of the longest path where each device has one part and what it can hold.
 
-    The path is cut so that each stretch of it, with the largest kernel in it, finds room.
+    The path is cut so that each piece of it, with the largest kernel in it, finds room.
     """
     path = longest_path(fleet)
     count = len(path) + 1
@@ -169,9 +169,9 @@ def longest_path(fleet: Fleet) -> list[int]:
 def _way_bytes(fleet: Fleet, source: int, target: int) -> int:
     """Return the fewest bytes that *target* reads of *source*."""
     return min(
-        value.size_bytes
-        for value in fleet.units.values
-        if value.producer == source and target in value.readers
+        edge.size_bytes
+        for edge in fleet.units.edges
+        if edge.producer == source and target in edge.readers
     )
 
 

@@ -17,23 +17,23 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from glow_nb.runtime.planning.stretches import Floats
+from glow_nb.runtime.planning.candidate_parts import Floats
 
 MOST_WORK = 3_000_000_000
-"""Pairs of cuts that the exact search may look at, over all its states: some seconds."""
+"""The most pairs of cuts, over all states, that the exact search looks at: some seconds of work."""
 
 Combine = Callable[[Floats, Floats], Floats]
 """How the value of a plan follows from those of its parts: ``np.add`` or ``np.maximum``."""
 
-State = tuple[tuple[int, ...], int]
+SearchState = tuple[tuple[int, ...], int]
 """How many devices of each kind have a part, and the kind of the last one."""
 
-Came = dict[State, tuple[npt.NDArray[np.intp], list[int]]]
+Came = dict[SearchState, tuple[npt.NDArray[np.intp], list[int]]]
 """Where the last part begins for each cut behind it, and the kind of the device before it."""
 
 
 @dataclass(frozen=True)
-class Step:
+class Stage:
     """A part: between which cuts, and on a device of which kind."""
 
     first: int
@@ -47,12 +47,12 @@ class Walk:
 
     Attributes:
         value: Its value, by the costs that the search was given.
-        steps: The parts in order.
+        stages: The parts in order.
         is_exact: Whether no other way is better.
     """
 
     value: float
-    steps: tuple[Step, ...]
+    stages: tuple[Stage, ...]
     is_exact: bool
 
 
@@ -82,7 +82,7 @@ def _exact_walk(
     start = np.full(size, np.inf)
     start[0] = 0
     none = (0,) * len(counts)
-    best: dict[State, Floats] = {(none, kind): start for kind in kinds[:1]}
+    best: dict[SearchState, Floats] = {(none, kind): start for kind in kinds[:1]}
     came: Came = {}
     for used in sorted(product(*(range(count + 1) for count in counts)), key=sum):
         for kind in kinds:
@@ -119,20 +119,20 @@ def _through(
 
 
 def _traced(
-    key: State,
+    key: SearchState,
     came: Came,
     cut: int,
-) -> Sequence[Step]:
-    """Return the steps that led to *cut* in the state *key*."""
-    steps: list[Step] = []
+) -> Sequence[Stage]:
+    """Return the stages that led to *cut* in the state *key*."""
+    stages: list[Stage] = []
     while key in came:
         used, kind = key
         firsts, kinds = came[key]
         first = int(firsts[cut])
-        steps.append(Step(first, cut, kind))
+        stages.append(Stage(first, cut, kind))
         earlier = tuple(n - (k == kind) for k, n in enumerate(used))
         key, cut = (earlier, kinds[cut]), first
-    return steps[::-1]
+    return stages[::-1]
 
 
 def _walk_in_order(
@@ -167,10 +167,10 @@ def _in_order(
         best = np.where(better, through, best)
     if not np.isfinite(best[-1]):
         return None
-    steps, cut = [], size - 1
+    stages, cut = [], size - 1
     for kind, firsts in zip(reversed(order), reversed(came), strict=True):
         first = int(firsts[cut])
         if first >= 0:
-            steps.append(Step(first, cut, kind))
+            stages.append(Stage(first, cut, kind))
             cut = first
-    return Walk(float(best[-1]), tuple(reversed(steps)), is_exact=False)
+    return Walk(float(best[-1]), tuple(reversed(stages)), is_exact=False)

@@ -10,7 +10,7 @@ import numpy as np
 from glow_nb.runtime.planning.timing import TimedPart
 
 AWAY = 1e9
-"""What a device has to do as long as it is away: more than any other one."""
+"""The load that stands for a device that is away: more than that of any other."""
 
 
 class Copies:

@@ -21,10 +21,10 @@ USUAL = AVX2
 """What is known of processors that a description does not name."""
 
 KERNEL_SECONDS = USUAL.call_ns * 1e-9
-"""Of any kernel, whatever it does."""
+"""The seconds that a call of a kernel takes, whatever it computes."""
 
 OTHER = USUAL.other_ns / USUAL.multiply_add_ns
-"""Multiply-adds that take as long as another operation."""
+"""How many multiply-adds take as long as one operation of another kind."""
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ import numpy as np
 from glow_nb.runtime.planning.units import Units
 
 Cut = int
-"""A bit for each unit that comes before."""
+"""Bit mask of the units before the cut."""
 
 MOST_PAIRS = 150_000_000
-"""Pairs of cuts, times units and values: a search over so many takes about a second."""
+"""The most pairs of cuts, times units and edges, that are searched: about a second of work."""
 
 FEWEST_MERGED, MOST_MERGED, MERGED_PER_DEVICE = 400, 1000, 12
-"""To how many units those of a larger network are merged: so many for each device, between two
-bounds. A search over more takes long, and gigabytes."""
+"""The number of units that those of a larger network are merged to: so many for each device,
+between two bounds. A search over more units takes minutes and gigabytes."""
 
 
 def all_cuts(units: Units) -> list[Cut] | None:
@@ -58,7 +58,7 @@ def ordered_cuts(units: Units) -> list[Cut]:
 
 def most_cuts(units: Units) -> int:
     """Return of how many cuts all pairs can be looked at."""
-    return int((MOST_PAIRS / (len(units.units) + len(units.values) + 1)) ** 0.5) + 2
+    return int((MOST_PAIRS / (len(units.units) + len(units.edges) + 1)) ** 0.5) + 2
 
 
 def most_units(devices: int) -> int:
@@ -75,10 +75,10 @@ def neighbours(units: Units, count: int, weights: Sequence[float]) -> list[int]:
     if len(units.units) <= count:
         return list(range(len(units.units)))
     crossing = np.zeros(len(units.units) + 1)
-    for value in units.values:
-        if value.producer is not None and value.readers:
-            crossing[value.producer + 1] += value.size_bytes
-            crossing[value.readers[-1] + 1] -= value.size_bytes
+    for edge in units.edges:
+        if edge.producer is not None and edge.readers:
+            crossing[edge.producer + 1] += edge.size_bytes
+            crossing[edge.readers[-1] + 1] -= edge.size_bytes
     crossing = np.cumsum(crossing)  # bytes that cross in front of each unit
     share = np.cumsum(weights) / max(float(np.sum(weights)), 1e-30)
     segment = np.minimum((share * count).astype(int), count - 1)

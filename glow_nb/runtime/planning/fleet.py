@@ -14,14 +14,14 @@ from glow_nb.llir.form import Form, form_of
 from glow_nb.llir.program import Program
 from glow_nb.runtime.deploy import backend_of, memory_beside
 from glow_nb.runtime.devices.device_description import DeviceDescription
+from glow_nb.runtime.planning.candidate_parts import Floats
 from glow_nb.runtime.planning.costs import kernel_seconds
 from glow_nb.runtime.planning.moves import is_copy
 from glow_nb.runtime.planning.split import Splitter
-from glow_nb.runtime.planning.stretches import Floats
 from glow_nb.runtime.planning.units import Units
 
 MOST_ASKED = 1000
-"""Kernels that are written before there is a plan, for what they need."""
+"""Programs with more kernels are planned without asking kernels for their working memory."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,12 @@ class Fleet:
         """
         times = np.zeros((len(self.kinds), len(self.units.units)))
         for number, kind in enumerate(self.kinds):
-            for value in self.units.values:
-                seconds = kind.device.link.seconds(value.size_bytes)
-                if value.producer is None:
-                    times[number, value.readers[0]] += seconds
-                elif value.is_output:
-                    times[number, value.producer] += seconds
+            for edge in self.units.edges:
+                seconds = kind.device.link.seconds(edge.size_bytes)
+                if edge.producer is None:
+                    times[number, edge.readers[0]] += seconds
+                elif edge.is_output:
+                    times[number, edge.producer] += seconds
         return times
 
     @cached_property

@@ -23,10 +23,10 @@ from glow_nb.runtime.planning.timing import TimedPart, begins_of, memory_bytes, 
 from glow_nb.text import format_name
 
 MOST_ROWS = 40
-"""Devices that are drawn at most; those without a part are left out first."""
+"""The most devices that are drawn; those without a part are left out first."""
 
 MOST_ARROWS = 60
-"""Arrows that are drawn at most, those of most bytes."""
+"""The most arrows that are drawn: those of most bytes."""
 
 LEFT = 0.17
 """Where the bars begin, as a share of the picture: 16 wide letters find room before that."""

@@ -184,7 +184,7 @@ def _check_operators(device: DeviceDescription) -> None:
 
 
 def _can_run(other: Backend, backend: Backend, instruction: Instruction) -> bool:
-    """True if *other* has kernels for *instruction*, whose stack the traits of *backend* allowed.
+    """Return whether *other* has kernels for *instruction*, which the traits of *backend* allowed.
 
     A backend without kernels, as the interpreter, knows what every operator means.
     """

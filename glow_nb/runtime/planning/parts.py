@@ -11,9 +11,9 @@ from glow_nb.runtime.deploy import planned_memory
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.costs import KernelWork, kernel_seconds
 from glow_nb.runtime.planning.fleet import Fleet
-from glow_nb.runtime.planning.live import copiers_of, live_values
+from glow_nb.runtime.planning.live import copiers_of, live_edges
 from glow_nb.runtime.planning.split import Splitter, placed_program
-from glow_nb.runtime.planning.units import Value
+from glow_nb.runtime.planning.units import Edge
 
 
 @dataclass(frozen=True)
@@ -90,18 +90,18 @@ class Parts:
     def _arena_bytes(self, unit: int, inside: set[int]) -> int:
         """Return what *unit* needs in an arena of a part that has all units *inside*."""
         one = self._units.units[unit]
-        values = (
-            value.size_bytes
-            for value in self._live[unit]
-            if value.producer in inside and inside.issuperset(value.readers)
+        edges = (
+            edge.size_bytes
+            for edge in self._live[unit]
+            if edge.producer in inside and inside.issuperset(edge.readers)
         )
-        return max(0, one.inner_bytes - one.on_read_bytes + sum(values))
+        return max(0, one.inner_bytes - one.on_read_bytes + sum(edges))
 
     @cached_property
-    def _live(self) -> list[list[Value]]:
+    def _live(self) -> list[list[Edge]]:
         """What is in memory while each unit runs, and can lie nowhere but in an arena."""
         units = self._units
         return [
-            [value for value in found if not value.is_output and not copiers_of(units, value)]
-            for found in live_values(units)
+            [edge for edge in found if not edge.is_output and not copiers_of(units, edge)]
+            for found in live_edges(units)
         ]

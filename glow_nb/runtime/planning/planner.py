@@ -16,32 +16,32 @@ import numpy as np
 
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.bounds import BOUNDS, longest_path, path_bound
-from glow_nb.runtime.planning.chains import Step, Walk, best_walk
+from glow_nb.runtime.planning.candidate_parts import CandidateParts, Floats
+from glow_nb.runtime.planning.chains import Stage, Walk, best_walk
 from glow_nb.runtime.planning.cuts import all_cuts, ordered_cuts
 from glow_nb.runtime.planning.fleet import Fleet
 from glow_nb.runtime.planning.partitioning import Part, Partitioning
 from glow_nb.runtime.planning.parts import Parts, Sized
 from glow_nb.runtime.planning.spread import Placed, homes_by_size, spread
-from glow_nb.runtime.planning.stretches import Floats, Stretches
 from glow_nb.runtime.planning.timing import VALUES, memory_bytes
 
 MOST_LEARNED = 60
-"""Parts that are made, at most, to correct estimates by them."""
+"""The most parts that are made to replace estimates by exact numbers."""
 
 FEW_PARTS = 8
-"""Of so many parts no more are made once one finds no room: to look for other ones takes less."""
+"""Plans of at most so many parts are given up at the first part that does not fit."""
 
 GOOD_ENOUGH = 0.02
-"""How far above the estimates a plan may be and is not improved; those of chains may not."""
+"""The share by which a plan may exceed its estimate before the search ends; 0 for chains."""
 
 WORTH_SPREADING = 1.05
-"""How far above the bound of all plans a plan must be, for other ones to be tried."""
+"""A plan below its bound times this factor ends the search; units are not spread."""
 
 ROUNDING = 1e-9
-"""By how much sums of the same times in another order may be apart."""
+"""The relative difference that sums of the same times in another order may have."""
 
 MOST_REPAIRS = 4
-"""How often units are spread anew because a device turned out to hold too much."""
+"""The most attempts to spread units anew after a device held too much."""
 
 Size = Callable[[Sequence[int], DeviceDescription], Sized]
 """Returns units as a part for a device."""
@@ -98,13 +98,15 @@ class Planner:
     def _walks(self) -> Iterable[Partitioning]:
         """Yield plans in which each device has one part, the last one the best of them."""
         cuts = all_cuts(self._units)
-        stretches = Stretches(self._units, ordered_cuts(self._units) if cuts is None else cuts)
+        candidates = CandidateParts(
+            self._units, ordered_cuts(self._units) if cuts is None else cuts
+        )
         kinds = self._fleet.kinds
-        memory, seconds = self._estimates(stretches)
+        memory, seconds = self._estimates(candidates)
         combine = np.add if self._objective == "latency" else np.maximum
         counts = [len(kind.devices) for kind in kinds]
-        costs = self._costs(stretches, memory, seconds)
-        known: set[Step] = set()
+        costs = self._costs(candidates, memory, seconds)
+        known: set[Stage] = set()
         tolerance = 0.0 if self._units.is_chain else GOOD_ENOUGH
         while len(known) < MOST_LEARNED:
             walk = best_walk(costs, counts, combine)
@@ -112,15 +114,15 @@ class Planner:
                 return
             if self._is_bound(walk) and cuts is not None:
                 self._own_bound = max(self._own_bound, walk.value)
-            new = [step for step in walk.steps if step not in known]
+            new = [stage for stage in walk.stages if stage not in known]
             fits = True
-            for step in sorted(new, key=lambda s: -memory[s.kind][s.first, s.last]):
-                if fits or len(walk.steps) > FEW_PARTS:  # else others may never be asked for
-                    fits &= self._learn(stretches, step, seconds, costs)
-                    known.add(step)
+            for stage in sorted(new, key=lambda s: -memory[s.kind][s.first, s.last]):
+                if fits or len(walk.stages) > FEW_PARTS:  # else others may never be asked for
+                    fits &= self._learn(candidates, stage, seconds, costs)
+                    known.add(stage)
             if not fits:
                 continue
-            placed = self._placed(stretches, walk)
+            placed = self._placed(candidates, walk)
             plan = self.plan_of(placed)
             self._walked = placed
             yield plan
@@ -129,38 +131,38 @@ class Planner:
 
     def _learn(
         self,
-        stretches: Stretches,
-        step: Step,
+        candidates: CandidateParts,
+        stage: Stage,
         seconds: Sequence[Floats],
         costs: Sequence[Sequence[Floats]],
     ) -> bool:
-        """Put exact numbers of the part of *step* into *costs*; return whether it finds room."""
-        kind, place = self._fleet.kinds[step.kind], (step.first, step.last)
-        made = self._parts.make(stretches.members(*place), kind.device)
+        """Put exact numbers of the part of *stage* into *costs*; return whether it finds room."""
+        kind, place = self._fleet.kinds[stage.kind], (stage.first, stage.last)
+        made = self._parts.make(candidates.members(*place), kind.device)
         fits = made.held_bytes <= kind.memory_bytes
-        more = made.seconds(kind.device) - seconds[step.kind][place]
+        more = made.seconds(kind.device) - seconds[stage.kind][place]
         for row in costs:
-            cost = row[step.kind][place] + more
+            cost = row[stage.kind][place] + more
             exact = made.held_bytes if self._objective == "memory" else cost
-            row[step.kind][place] = exact if fits else np.inf
+            row[stage.kind][place] = exact if fits else np.inf
         return fits
 
-    def _estimates(self, stretches: Stretches) -> tuple[list[Floats], list[Floats]]:
-        """Return the memory and the seconds of each stretch on a device of each kind, at least."""
-        memory = [stretches.memory_bytes + stretches.most(asked) for asked in self._fleet.scratch]
-        return memory, [stretches.seconds(kind.device) for kind in self._fleet.kinds]
+    def _estimates(self, candidates: CandidateParts) -> tuple[list[Floats], list[Floats]]:
+        """Return the least memory and seconds of each candidate on a device of each kind."""
+        memory = [candidates.memory_bytes + candidates.most(asked) for asked in self._fleet.scratch]
+        return memory, [candidates.seconds(kind.device) for kind in self._fleet.kinds]
 
     def _is_bound(self, walk: Walk) -> bool:
-        """True if no plan in which each device has one part is better than *walk* over all cuts."""
+        """Return whether no plan with one part on each device is better than *walk*."""
         return walk.is_exact and not self._is_merged and not self._may_run_side_by_side()
 
     def _costs(
-        self, stretches: Stretches, memory: Sequence[Floats], seconds: Sequence[Floats]
+        self, candidates: CandidateParts, memory: Sequence[Floats], seconds: Sequence[Floats]
     ) -> list[list[Floats]]:
         """Return what a part of each kind behind one of another adds to the value of a plan."""
         kinds = self._fleet.kinds
         legal = [
-            stretches.is_part & (held <= kind.memory_bytes) & ~stretches.holds_any(kind.barred)
+            candidates.is_part & (held <= kind.memory_bytes) & ~candidates.holds_any(kind.barred)
             for kind, held in zip(kinds, memory, strict=True)
         ]
         if self._objective == "memory":
@@ -171,21 +173,21 @@ class Planner:
             row = []
             for kind, fits, took in zip(kinds, legal, seconds, strict=True):
                 target = kind.devices[-1].name  # two of a kind have no way of their own
-                total = took + stretches.taken.seconds(before.device.link_to(target))
-                total = total + stretches.fed.seconds(kind.device.link)
-                total += stretches.given.seconds(kind.device.link)
+                total = took + candidates.taken.seconds(before.device.link_to(target))
+                total = total + candidates.fed.seconds(kind.device.link)
+                total += candidates.given.seconds(kind.device.link)
                 row.append(np.where(fits, total, np.inf))
             costs.append(row)
         return costs
 
-    def _placed(self, stretches: Stretches, walk: Walk) -> list[Placed]:
+    def _placed(self, candidates: CandidateParts, walk: Walk) -> list[Placed]:
         """Return the parts of *walk* on devices: the first of its kind gets the first part."""
         numbers: list[list[int]] = [[] for _ in self._fleet.kinds]
         for device, kind in reversed(list(enumerate(self._fleet.kind_of_device))):
             numbers[kind].append(device)
         return [
-            Placed(tuple(stretches.members(step.first, step.last)), numbers[step.kind].pop())
-            for step in walk.steps
+            Placed(tuple(candidates.members(stage.first, stage.last)), numbers[stage.kind].pop())
+            for stage in walk.stages
         ]
 
     def _spreads(self, most: float) -> Iterable[Partitioning]:

@@ -18,9 +18,9 @@ import numpy as np
 
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.bounds import unit_bytes
+from glow_nb.runtime.planning.candidate_parts import Floats
 from glow_nb.runtime.planning.fleet import Fleet
-from glow_nb.runtime.planning.stretches import Floats
-from glow_nb.runtime.planning.units import Value
+from glow_nb.runtime.planning.units import Edge
 
 
 @dataclass(frozen=True)
@@ -148,20 +148,18 @@ def _open_devices(state: _Spreading, unit: int, room: Sequence[float]) -> list[i
     return found
 
 
-def _times(
-    state: _Spreading, reads: Sequence[Value], unit: int, device: int
-) -> tuple[float, float]:
+def _times(state: _Spreading, reads: Sequence[Edge], unit: int, device: int) -> tuple[float, float]:
     """Return when *unit* would be done on *device*, and when it would begin."""
     fleet, devices = state.fleet, state.fleet.devices
     kind = fleet.kind_of_device[device]
     begin = state.free[device]
     seconds = fleet.seconds[kind, unit] + fleet.host_seconds[kind, unit]
-    for value in reads:
-        assert value.producer is not None
-        source = state.device[value.producer]
-        begin = max(begin, state.end[value.producer])
+    for edge in reads:
+        assert edge.producer is not None
+        source = state.device[edge.producer]
+        begin = max(begin, state.end[edge.producer])
         if source != device:
-            seconds += _link_seconds(devices[source], devices[device], value)
+            seconds += _link_seconds(devices[source], devices[device], edge)
     return begin + seconds, begin
 
 
@@ -177,26 +175,30 @@ def _last_end(state: _Spreading, unit: int, device: int, end: float) -> float:
         free=[end if n == device else free for n, free in enumerate(state.free)],
     )
     last = end
-    for reader in {reader for value in state.fleet.units.made[unit] for reader in value.readers}:
-        placed = [v for v in state.fleet.units.read[reader] if v.producer in after.device]
-        devices = {after.device[value.producer] for value in placed if value.producer is not None}
+    for reader in {reader for edge in state.fleet.units.made[unit] for reader in edge.readers}:
+        placed = [edge for edge in state.fleet.units.read[reader] if edge.producer in after.device]
+        devices = {after.device[edge.producer] for edge in placed if edge.producer is not None}
         last = max(last, min(_times(after, placed, reader, one)[0] for one in devices))
     return last
 
 
-def _link_seconds(source: DeviceDescription, target: DeviceDescription, value: Value) -> float:
-    return source.link_to(target.name).seconds(value.size_bytes)
+def _link_seconds(source: DeviceDescription, target: DeviceDescription, edge: Edge) -> float:
+    return source.link_to(target.name).seconds(edge.size_bytes)
 
 
-def _parts(state: _Spreading, reads: Sequence[Sequence[Value]]) -> list[Placed]:
+def _parts(state: _Spreading, reads: Sequence[Sequence[Edge]]) -> list[Placed]:
     """Return what runs on each device as parts, ended where another device waits for a result.
 
     A part begins anew with a unit that reads from another device: then it need not wait for that
     before its first unit.
     """
     entering = {
-        unit: [v.producer for v in values if state.device[v.producer or 0] != state.device[unit]]
-        for unit, values in enumerate(reads)
+        unit: [
+            edge.producer
+            for edge in edges
+            if state.device[edge.producer or 0] != state.device[unit]
+        ]
+        for unit, edges in enumerate(reads)
     }
     waited_for = {producer for producers in entering.values() for producer in producers}
     order = sorted(state.device, key=lambda unit: (state.begin[unit], state.end[unit], unit))
@@ -205,7 +207,9 @@ def _parts(state: _Spreading, reads: Sequence[Sequence[Value]]) -> list[Placed]:
     for unit in order:
         device = state.device[unit]
         enters = any(
-            state.device[v.producer] != device for v in reads[unit] if v.producer is not None
+            state.device[edge.producer] != device
+            for edge in reads[unit]
+            if edge.producer is not None
         )
         if enters or device not in open_part:
             open_part[device] = []

@@ -1,4 +1,4 @@
-"""A program as units: kernels that stay together, and the values that go between them.
+"""A program as units: kernels that stay together, and the edges that go between them.
 
 A cut comes between units, so that each part has kernels of the whole network. Kernels that write
 one region stay together, as do all that touch a state, or an input that is an output as well; and
@@ -63,7 +63,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Value:
+class Edge:
     """A region of memory that goes from a unit to others, or comes from or goes to the caller.
 
     Attributes:
@@ -106,10 +106,10 @@ class Units:
     Attributes:
         program: The program, whose memory is not placed.
         units: The units.
-        values: What goes between them.
+        edges: What goes between them, from the caller and to it.
         moves: Copies that stay where a cut comes before them.
         kept: Weights and states, each with the units that need it.
-        aliased: The regions of values that may lie in what else is counted.
+        aliased: The regions of edges that may lie in what else is counted.
         traits: What the kernels can do.
         efficiencies: How fast the kernels are.
         is_merged: Whether each stands for several units, neighbours in the order.
@@ -117,7 +117,7 @@ class Units:
 
     program: Program
     units: tuple[Unit, ...]
-    values: tuple[Value, ...]
+    edges: tuple[Edge, ...]
     moves: tuple[Move, ...] = field(repr=False)
     kept: Mapping[Buffer, tuple[int, ...]] = field(repr=False)
     aliased: Set[Buffer] = field(repr=False)
@@ -146,10 +146,10 @@ class Units:
     def before(self) -> list[set[int]]:
         """The units that each unit reads from."""
         found: list[set[int]] = [set() for _ in self.units]
-        for value in self.values:
-            for reader in value.readers:
-                if value.producer is not None:
-                    found[reader].add(value.producer)
+        for edge in self.edges:
+            for reader in edge.readers:
+                if edge.producer is not None:
+                    found[reader].add(edge.producer)
         return found
 
     @cached_property
@@ -171,28 +171,28 @@ class Units:
         return found
 
     @cached_property
-    def made(self) -> list[list[Value]]:
-        """The values that each unit makes."""
-        found: list[list[Value]] = [[] for _ in self.units]
-        for value in self.values:
-            if value.producer is not None:
-                found[value.producer].append(value)
+    def made(self) -> list[list[Edge]]:
+        """The edges that each unit makes."""
+        found: list[list[Edge]] = [[] for _ in self.units]
+        for edge in self.edges:
+            if edge.producer is not None:
+                found[edge.producer].append(edge)
         return found
 
     @cached_property
-    def read(self) -> list[list[Value]]:
-        """The values that each unit reads from others."""
-        found: list[list[Value]] = [[] for _ in self.units]
-        for value in self.values:
-            for reader in value.readers if value.producer is not None else ():
-                found[reader].append(value)
+    def read(self) -> list[list[Edge]]:
+        """The edges that each unit reads from others."""
+        found: list[list[Edge]] = [[] for _ in self.units]
+        for edge in self.edges:
+            for reader in edge.readers if edge.producer is not None else ():
+                found[reader].append(edge)
         return found
 
     @property
     def is_chain(self) -> bool:
-        """Whether each unit but the first reads from the one before it, and from no other."""
+        """Return whether each unit but the first reads from the one before it alone."""
         return all(found == set(range(n)[-1:]) for n, found in enumerate(self.before)) and all(
-            len(value.readers) <= 1 for value in self.values if value.producer is not None
+            len(edge.readers) <= 1 for edge in self.edges if edge.producer is not None
         )
 
     def merged(self, groups: Sequence[int]) -> Units:
@@ -270,7 +270,7 @@ def _units_from(
     members: list[list[int]] = [[] for _ in range(max(group_of, default=-1) + 1)]
     for number, group in enumerate(group_of):
         members[group].append(number)
-    values: list[Value] = []
+    edges: list[Edge] = []
     kept: dict[Buffer, tuple[int, ...]] = {}
     inner: list[set[Buffer]] = [set() for _ in members]
     inputs, outputs = set(program.inputs), set(program.outputs)
@@ -283,12 +283,12 @@ def _units_from(
             inner[users.pop()].add(root)
         else:
             if root in inputs:
-                values.append(Value(root, None, tuple(sorted(users)), is_output=False))
+                edges.append(Edge(root, None, tuple(sorted(users)), is_output=False))
             for writer in writers:  # there is one, if any
                 readers = () if root in inputs else tuple(sorted(users - writers))
-                values.append(Value(root, writer, readers, root in outputs))
+                edges.append(Edge(root, writer, readers, root in outputs))
     movers = movers_of(program)
-    aliased = aliased_regions(program, {value.buffer for value in values}.union(kept))
+    aliased = aliased_regions(program, {edge.buffer for edge in edges}.union(kept))
     vanishing = {n for n, i in enumerate(touched.work) if is_copy(i)}
     vanishing -= {number for number, source in movers.items() if source in inputs}
     units = tuple(
@@ -301,7 +301,7 @@ def _units_from(
         for writer in touched.writers.get(source, ())[:1]
         if number in vanishing and group_of[writer] != group_of[number]
     )
-    return Units(program, units, tuple(values), moves, kept, aliased, traits, efficiencies)
+    return Units(program, units, tuple(edges), moves, kept, aliased, traits, efficiencies)
 
 
 def _unit(

@@ -28,7 +28,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
     """
 
     limits = Limits()
-    """Of the server; a subclass has its own."""
+    """The limits of the server; a subclass has its own."""
     conn: RequestParser
     _late: asyncio.TimerHandle | None = None
     _untaken: asyncio.TimerHandle | None = None

@@ -19,7 +19,7 @@ from glow_nb.runtime.serve.refusal import bad_request
 Object = Mapping[str, Any]
 
 MOST_LETTERS = 256
-"""Of a name or an id in a request: a longer one is none."""
+"""Longest accepted name or id, in characters."""
 
 
 _PERHAPS_TOO_LARGE = re.compile(rb"[eE]\+?\d{3}|\d{200}")

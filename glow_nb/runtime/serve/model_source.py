@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from glow_nb.importers.onnx.model import Model
 
 MOST_ROWS = 256
-"""Of a request, if nobody says so."""
+"""The most rows of a request where the server is given no other number."""
 
 Inputs = Mapping[str, SymbolicType]
 

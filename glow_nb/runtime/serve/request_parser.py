@@ -8,9 +8,9 @@ import h11
 from typing_extensions import override
 
 FREE_BYTES = 1 << 16
-"""Of the frame around a body in chunks, before it is compared with the body."""
+"""Bytes of the frame around a body in chunks that are always allowed."""
 MOST_FRAME = 3
-"""Bytes of the frame for a byte of the body; chunks of two bytes have 2.5."""
+"""The most bytes of the frame for each byte of the body; chunks of two bytes have 2.5."""
 
 _ORIGIN = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 
@@ -31,7 +31,7 @@ class RequestParser(h11.Connection):
 
     @property
     def reads_counted_body(self) -> bool:
-        """Whether bytes of a body of known length come: they cost no more work than a copy."""
+        """Return whether bytes of a body of known length come: they are copied, not parsed."""
         return self._is_counted and self.their_state is h11.SEND_BODY
 
     @override

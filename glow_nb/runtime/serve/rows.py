@@ -20,7 +20,8 @@ from glow_nb.types import Array
 Arrays = Mapping[str, Array]
 
 TOLERANCE = 1e-3
-"""Of the largest number of an output: one row and two rows may be summed in another order."""
+"""The share of the largest number of an output by which one row and two rows may differ: they may
+be summed in another order."""
 
 
 def dependence_of_rows(one: Function, two: Function) -> str:

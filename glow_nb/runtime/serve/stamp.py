@@ -30,7 +30,7 @@ class Stamp:
 
     @property
     def is_current(self) -> bool:
-        """Whether none of the files has changed."""
+        """Return whether none of the files has changed."""
         return self == Stamp.of(self.files)
 
 

@@ -17,7 +17,7 @@ from glow_nb.llir.instructions.normalization import SoftmaxInst
 from glow_nb.llir.program import Activation, Bound, Buffer, Instruction, Register, View, Weight
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import ElementKind, TensorType
-from tests.unit.runtime.planning.test_stretches import NETWORKS
+from tests.unit.runtime.planning.test_candidate_parts import NETWORKS
 
 AddInst = instruction_for(ops.Add)
 

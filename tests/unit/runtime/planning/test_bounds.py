@@ -77,7 +77,7 @@ def seconds_of(fleet: Fleet, parts: Sequence[tuple[int, Sequence[int]]]) -> floa
     free = dict.fromkeys(range(len(fleet.devices)), 0.0)
     for number, (device, units) in enumerate(parts):
         begin, took = free[device], float(fleet.seconds[0, list(units)].sum())
-        for value in fleet.units.values:
+        for value in fleet.units.edges:
             maker = None if value.producer is None else part_of[value.producer]
             if maker == number:
                 took += fleet.devices[0].link.seconds(value.size_bytes) * value.is_output

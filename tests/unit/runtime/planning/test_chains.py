@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glow_nb.runtime.planning import chains
+from glow_nb.runtime.planning.candidate_parts import Floats
 from glow_nb.runtime.planning.chains import Combine, best_walk
-from glow_nb.runtime.planning.stretches import Floats
 
 
 @st.composite
@@ -59,9 +59,9 @@ def test_nothing_is_better(combine: Combine, search: tuple[list[list[Floats]], l
     assert (walk.value if walk else np.inf) == expected
     if walk is not None:
         assert walk.is_exact
-        assert [walk.steps[0].first, walk.steps[-1].last] == [0, len(costs[0][0]) - 1]
-        assert all(a.last == b.first for a, b in zip(walk.steps, walk.steps[1:], strict=False))
-        used = [step.kind for step in walk.steps]
+        assert [walk.stages[0].first, walk.stages[-1].last] == [0, len(costs[0][0]) - 1]
+        assert all(a.last == b.first for a, b in zip(walk.stages, walk.stages[1:], strict=False))
+        used = [stage.kind for stage in walk.stages]
         assert all(used.count(kind) <= count for kind, count in enumerate(counts))
 
 
@@ -75,7 +75,7 @@ def test_a_search_with_too_many_states_finds_a_way(
         walk = best_walk(costs, counts, np.add)
     if walk is not None:
         assert not walk.is_exact
-        total = sum(costs[step.kind][step.kind][step.first, step.last] for step in walk.steps)
+        total = sum(costs[stage.kind][stage.kind][stage.first, stage.last] for stage in walk.stages)
         assert walk.value == pytest.approx(total)
-        used = [step.kind for step in walk.steps]
+        used = [stage.kind for stage in walk.stages]
         assert all(used.count(kind) <= count for kind, count in enumerate(counts))

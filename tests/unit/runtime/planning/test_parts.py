@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from glow_nb.runtime.planning.candidate_parts import CandidateParts
 from glow_nb.runtime.planning.cuts import all_cuts
 from glow_nb.runtime.planning.parts import Parts
-from glow_nb.runtime.planning.stretches import Stretches
-from tests.unit.runtime.planning.test_stretches import NETWORKS, fleet_for
+from tests.unit.runtime.planning.test_candidate_parts import NETWORKS, fleet_for
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -17,9 +17,9 @@ def test_a_part_takes_no_less_than_was_seen_before_it_was_made(name: str) -> Non
     (device,) = fleet.devices
     cuts = all_cuts(fleet.units)
     assert cuts is not None
-    stretches, parts = Stretches(fleet.units, cuts), Parts(fleet)
-    for first, last in np.argwhere(stretches.is_part).tolist():
-        units = stretches.members(first, last)
+    candidates, parts = CandidateParts(fleet.units, cuts), Parts(fleet)
+    for first, last in np.argwhere(candidates.is_part).tolist():
+        units = candidates.members(first, last)
         seen, made = parts.sketch(units, device), parts.make(units, device)
         assert seen.constant_bytes <= made.constant_bytes, units
         assert seen.run_bytes <= made.run_bytes, units

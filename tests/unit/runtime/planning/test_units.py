@@ -127,6 +127,6 @@ def test_neighbours_are_merged_where_little_goes_on() -> None:
     units = units_for(chain([8, 64, 8, 64, 8, 64, 8]))
     merged = units.merged(neighbours(units, 3, [1.0] * len(units.units)))
     assert len(merged.units) == 3
-    between = [v for v in merged.values if v.producer is not None and v.readers]
-    assert [value.size_bytes for value in between] == [4 * 8 * 4] * 2
+    between = [edge for edge in merged.edges if edge.producer is not None and edge.readers]
+    assert [edge.size_bytes for edge in between] == [4 * 8 * 4] * 2
     assert sorted(n for unit in merged.units for n in unit.instructions) == list(range(12))

@@ -1,4 +1,4 @@
-"""Stretches: what lies between any two cuts, each a part that there could be.
+"""Candidates of parts: what lies between any two cuts, with transfers, time and memory.
 
 All numbers are arrays ``[cut before, cut behind]``: transfers, time and memory. What is not known
 before a part is made is a lower bound, so that the best plan by these numbers is one, too.
@@ -16,15 +16,15 @@ import numpy.typing as npt
 from glow_nb.runtime.devices.device_description import DeviceDescription, Link
 from glow_nb.runtime.planning.costs import kernel_seconds
 from glow_nb.runtime.planning.cuts import Cut
-from glow_nb.runtime.planning.live import copiers_of, live_values
-from glow_nb.runtime.planning.units import Units, Value
+from glow_nb.runtime.planning.live import copiers_of, live_edges
+from glow_nb.runtime.planning.units import Edge, Units
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """Transfers of each stretch in one direction: how many tensors, and their bytes."""
+    """Transfers of each candidate in one direction: how many tensors, and their bytes."""
 
     count: Floats
     size_bytes: Floats
@@ -34,8 +34,8 @@ class Traffic:
         return self.count * link.latency_seconds + self.size_bytes / link.bytes_per_second
 
 
-class Stretches:
-    """The stretches between any two of some cuts.
+class CandidateParts:
+    """What lies between any two of some cuts: parts that there could be.
 
     Attributes:
         is_part: Whether the second cut comes behind the first one, so that there is a part.
@@ -56,10 +56,10 @@ class Stretches:
         self._has = rows[:, :count].astype(np.float64)
         sizes = self._has.sum(axis=1)
         self.is_part = (self._has @ (1 - self._has).T == 0) & (sizes[:, None] < sizes[None])
-        made = [value for value in units.values if value.producer is not None]
+        made = [edge for edge in units.edges if edge.producer is not None]
         self.taken = self._traffic(made)
-        self.fed = self._traffic([value for value in units.values if value.producer is None])
-        self.given = self._given([value for value in made if value.is_output])
+        self.fed = self._traffic([edge for edge in units.edges if edge.producer is None])
+        self.given = self._given([edge for edge in made if edge.is_output])
         self.kept_bytes = self._constants()
         self.memory_bytes = self.kept_bytes + self._run_bytes(made)
 
@@ -94,44 +94,44 @@ class Stretches:
             found[self.holds_any(needs == size)] = size
         return found
 
-    def _traffic(self, values: Sequence[Value]) -> Traffic:
-        """Return what of *values* parts read that is made before them, or by nobody."""
+    def _traffic(self, edges: Sequence[Edge]) -> Traffic:
+        """Return what of *edges* parts read that is made before them, or by nobody."""
         shape = (len(self.cuts), len(self.cuts))
         count, size = np.zeros(shape), np.zeros(shape)
         ones = np.ones(len(self.cuts))
-        once = [value for value in values if len(value.readers) == 1]
+        once = [edge for edge in edges if len(edge.readers) == 1]
         if once:
-            after = np.stack([self._read[v] for v in once], axis=1)
-            made = [ones if v.producer is None else self._has[:, v.producer] for v in once]
+            after = np.stack([self._read[edge] for edge in once], axis=1)
+            made = [ones if edge.producer is None else self._has[:, edge.producer] for edge in once]
             enters = np.stack(made, axis=1) * (1 - after)
             count += enters @ after.T
-            size += (enters * [v.size_bytes for v in once]) @ after.T
-        for value in values:
-            if len(value.readers) > 1:
-                begun = ones if value.producer is None else self._has[:, value.producer]
-                read = self._read[value]
-                here = _block(begun * (read < len(value.readers)), read)
+            size += (enters * [edge.size_bytes for edge in once]) @ after.T
+        for edge in edges:
+            if len(edge.readers) > 1:
+                begun = ones if edge.producer is None else self._has[:, edge.producer]
+                read = self._read[edge]
+                here = _block(begun * (read < len(edge.readers)), read)
                 rows, columns = here
                 entered = begun[rows, None] * (read[None, columns] > read[rows, None])
                 count[here] += entered
-                size[here] += entered * value.size_bytes
+                size[here] += entered * edge.size_bytes
         return Traffic(count, size)
 
-    def _given(self, values: Sequence[Value]) -> Traffic:
-        if not values:
+    def _given(self, edges: Sequence[Edge]) -> Traffic:
+        if not edges:
             return Traffic(np.zeros_like(self.is_part, np.float64), np.zeros(self.is_part.shape))
-        made = self._made(values)
-        sizes = np.array([value.size_bytes for value in values], np.float64)
+        made = self._made(edges)
+        sizes = np.array([edge.size_bytes for edge in edges], np.float64)
         return Traffic((1 - made) @ made.T, ((1 - made) * sizes) @ made.T)
 
     @cached_property
-    def _read(self) -> dict[Value, Floats]:
-        """How many readers of each value come before each cut."""
-        return {v: self._has[:, list(v.readers)].sum(axis=1) for v in self.units.values}
+    def _read(self) -> dict[Edge, Floats]:
+        """How many readers of each edge come before each cut."""
+        return {edge: self._has[:, list(edge.readers)].sum(axis=1) for edge in self.units.edges}
 
-    def _made(self, values: Sequence[Value]) -> Floats:
-        """Return whether each of *values*, which units make, is made before each cut."""
-        return self._has[:, [v.producer for v in values if v.producer is not None]]
+    def _made(self, edges: Sequence[Edge]) -> Floats:
+        """Return whether each of *edges*, which units make, is made before each cut."""
+        return self._has[:, [edge.producer for edge in edges if edge.producer is not None]]
 
     def _constants(self) -> Floats:
         """Return the bytes of the weights and states of each part."""
@@ -146,23 +146,23 @@ class Stretches:
         before = self._has @ alone
         return total + (before[None] - before[:, None])
 
-    def _run_bytes(self, made: Sequence[Value]) -> Floats:
+    def _run_bytes(self, made: Sequence[Edge]) -> Floats:
         """Return the least bytes of a run of each part: what is bound, and what must live."""
         if not made:
             return self.fed.size_bytes
-        number = {value: index for index, value in enumerate(made)}
-        sizes = np.array([value.size_bytes for value in made], np.float64)
+        number = {edge: index for index, edge in enumerate(made)}
+        sizes = np.array([edge.size_bytes for edge in made], np.float64)
         begun = self._made(made)
-        all_read = np.stack([self._read[v] == len(v.readers) for v in made], axis=1)
-        inside = begun * all_read * np.array([not v.is_output for v in made])
+        all_read = np.stack([self._read[edge] == len(edge.readers) for edge in made], axis=1)
+        inside = begun * all_read * np.array([not edge.is_output for edge in made])
         bound = ((1 - begun) * sizes) @ (begun - inside).T
         in_arena = self._in_arena(made, inside)
         arena = np.zeros(self.is_part.shape)
-        live_at = live_values(self.units)
+        live_at = live_edges(self.units)
         for index, (unit, live) in enumerate(zip(self.units.units, live_at, strict=True)):
             if not live and not unit.inner_bytes:
                 continue
-            picked = np.array([number[value] for value in live], np.intp)
+            picked = np.array([number[edge] for edge in live], np.intp)
             last = self._has[:, index]
             here = rows, columns = _block(1 - last, last)
             later = (1 - begun[rows, picked]) * sizes[picked]
@@ -174,16 +174,16 @@ class Stretches:
         total: Floats = self.taken.size_bytes + self.fed.size_bytes + bound + arena
         return total
 
-    def _in_arena(self, made: Sequence[Value], inside: Floats) -> Floats:
-        """Return which of the values *made* are in the arena, of those that are *inside* a part.
+    def _in_arena(self, made: Sequence[Edge], inside: Floats) -> Floats:
+        """Return which of the edges *made* are in the arena, of those that are *inside* a part.
 
         What is copied may be made where the copy is; if that is bound, it takes no arena.
         """
         found = inside.copy()
-        number = {value: index for index, value in enumerate(made)}
+        number = {edge: index for index, edge in enumerate(made)}
         for index in sorted(range(len(made)), key=lambda index: -(made[index].producer or 0)):
             for copier in copiers_of(self.units, made[index]):
-                targets = [number[value] for value in self.units.made[copier]]
+                targets = [number[edge] for edge in self.units.made[copier]]
                 found[:, index] *= found[:, targets].prod(axis=1)
         return found
 

@@ -12,13 +12,13 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Concat, MatMul, Mul, Slice
 from glow_nb.runtime.deploy import backend_of
+from glow_nb.runtime.planning.candidate_parts import CandidateParts
 from glow_nb.runtime.planning.costs import kernel_seconds
 from glow_nb.runtime.planning.cuts import all_cuts
 from glow_nb.runtime.planning.fleet import Fleet, fleet_of
 from glow_nb.runtime.planning.planner import Planner
 from glow_nb.runtime.planning.split import stacked_program
 from glow_nb.runtime.planning.spread import Placed
-from glow_nb.runtime.planning.stretches import Stretches
 from glow_nb.runtime.planning.units import units_of
 from tests.unit.runtime.networks import branches, devices, product, residual
 
@@ -139,12 +139,12 @@ def test_estimates_are_not_above_the_exact_numbers(name: str) -> None:
     (device,) = fleet.devices
     cuts = all_cuts(fleet.units)
     assert cuts is not None
-    stretches = Stretches(fleet.units, cuts)
-    memory = stretches.memory_bytes + stretches.most(fleet.scratch[0])
-    seconds = stretches.seconds(device)
+    candidates = CandidateParts(fleet.units, cuts)
+    memory = candidates.memory_bytes + candidates.most(fleet.scratch[0])
+    seconds = candidates.seconds(device)
     planner = Planner(fleet, "throughput")
-    for first, last in np.argwhere(stretches.is_part).tolist():
-        units = stretches.members(first, last)
+    for first, last in np.argwhere(candidates.is_part).tolist():
+        units = candidates.members(first, last)
         (part,) = planner.plan_of([Placed(tuple(units), 0)]).parts
         assert memory[first, last] <= part.memory_bytes, units
         assert seconds[first, last] <= part.seconds * (1 + 1e-9), units
@@ -162,13 +162,13 @@ def test_a_copy_of_what_another_part_makes_is_counted() -> None:
     fleet = fleet_for(dense(1))
     cuts = all_cuts(fleet.units)
     assert cuts is not None
-    stretches = Stretches(fleet.units, cuts)
+    candidates = CandidateParts(fleet.units, cuts)
     first = cuts.index(1)
     (part,) = (
         Planner(fleet, "latency")
-        .plan_of([Placed(tuple(stretches.members(first, len(cuts) - 1)), 0)])
+        .plan_of([Placed(tuple(candidates.members(first, len(cuts) - 1)), 0)])
         .parts
     )
     assert any(instruction.opcode == "copy" for instruction in part.program.work)
-    estimated = stretches.seconds(fleet.devices[0])[first, -1]
+    estimated = candidates.seconds(fleet.devices[0])[first, -1]
     assert estimated == pytest.approx(part.seconds)
