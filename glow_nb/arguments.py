@@ -205,7 +205,7 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, list | tuple | set | frozenset):
         return len(value) <= MOST_SHOWN and all(map(_is_plain, value))
     return value is None or isinstance(
-        value, str | bytes | bytearray | int | float | type | Path | np.generic
+        value, str | bytes | bytearray | int | float | type | Path | np.generic | np.dtype
     )
 
 

@@ -74,6 +74,7 @@ class ManagedDevice(ABC):
         with self._lock:
             self._engine, self._reason = engine, ""
             self._free_slots = list(range(engine.slots))
+            self._dispatching = threading.Lock()  # an interrupt may have kept the last one locked
         engine.serve()
 
     @property
@@ -186,16 +187,18 @@ class ManagedDevice(ABC):
         One thread at a time does that, so that they begin in their order; it looks again when it
         has let go, for what another one has left to it.
         """
-        while self._waiting and self._free_slots and self._dispatching.acquire(blocking=False):
-            try:
-                while found := self._next():
-                    engine, run = found
-                    engine.begin(run)
-            except BaseException:  # an interrupt from the keyboard: the run is nobody knows where
-                self.kill("it was interrupted while a run was on its way to it")
-                raise
-            finally:
-                self._dispatching.release()
+        turn = self._dispatching
+        try:
+            while self._waiting and self._free_slots and turn.acquire(blocking=False):
+                try:
+                    while found := self._next():
+                        engine, run = found
+                        engine.begin(run)
+                finally:
+                    turn.release()
+        except BaseException:  # an interrupt from the keyboard: the run is nobody knows where
+            self.kill("it was interrupted while a run was on its way to it")
+            raise
 
     def _next(self) -> tuple[Engine, Run] | None:
         """Take a slot for the first run that waits and was not cancelled."""

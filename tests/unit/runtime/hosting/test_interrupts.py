@@ -19,6 +19,7 @@ from glow_nb.errors import DeviceError
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.engine import Run
 from glow_nb.runtime.devices.managed_device import ManagedDevice
+from glow_nb.runtime.devices.open_device import open_device
 from glow_nb.runtime.hosting import request_queue
 from glow_nb.runtime.hosting.host import HostManager
 from glow_nb.runtime.hosting.request import Request
@@ -62,6 +63,28 @@ def test_a_run_that_is_interrupted_as_it_begins_keeps_no_slot(
             host.run("double", row(1))
         assert host.run("double", row(1), deadline=30)["y"][0, 0] == 2.0, "it was restarted"
         assert host.health()["a"].running == 0
+
+
+class KeptLock:
+    """A lock whose owner is interrupted before it lets go."""
+
+    def acquire(self, *, blocking: bool) -> bool:
+        return not blocking
+
+    def release(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_in_place_of_the_release_of_a_lock_keeps_no_run_waiting() -> None:
+    device = open_device(INTERPRETER)
+    assert isinstance(device, ManagedDevice)
+    with HostManager([device]) as host:
+        host.add_network("double", scaled(2.0))
+        device.__dict__["_dispatching"] = KeptLock()
+        with pytest.raises(KeyboardInterrupt):
+            host.submit("double", row(1))
+        assert host.submit("double", row(1), deadline=30).result()["y"][0, 0] == 2.0
+    device.close()
 
 
 def test_a_name_is_free_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +146,7 @@ def ends(work: Callable[[], object]) -> bool:
 
 CALLS: dict[str, Callable[[HostManager], object]] = {
     "run": lambda host: host.run("double", row(1)),
+    "submit": lambda host: host.submit("double", row(1)).result(),
     "add": lambda host: host.add_network("triple", scaled(3.0)),
     "remove": lambda host: host.remove_network("double"),
     "close": lambda host: host.close(),
@@ -142,6 +166,6 @@ def test_an_interrupt_at_any_line_leaves_a_host_that_can_be_closed(call: str) ->
                 CALLS[call](host)
         except KeyboardInterrupt as interrupt:
             lines, where = [number + 1], str(interrupt)
-        if call in ("run", "add"):
+        if call in ("run", "submit", "add"):
             assert ends(partial(host.run, "double", row(1))), where
         assert ends(partial(host.close, 1.0)), where
