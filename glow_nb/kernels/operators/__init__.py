@@ -32,49 +32,10 @@ from glow_nb.kernels.operators.strassen_weights import StrassenScales, StrassenW
 from glow_nb.kernels.operators.unpacked import UnpackedMatMul
 from glow_nb.kernels.operators.winograd import WinogradConvolution, WinogradFilter
 
-__all__ = [
-    "AttentionParts",
-    "ChannelWiseConvolution",
-    "DepthwiseConvolution",
-    "DepthwiseFilterGradient",
-    "FilterGradientParts",
-    "GroupedConvolution",
-    "MergeAttentionParts",
-    "PackedConvolution",
-    "PackedDequantizingMatMul",
-    "PackedMatMul",
-    "PairedConvolution",
-    "QuantizeByProduct",
-    "StrassenMatMul",
-    "StrassenScales",
-    "StrassenWeights",
-    "UnpackedMatMul",
-    "WinogradConvolution",
-    "WinogradFilter",
-    "attention_instructions",
-    "packed_instructions",
-    "strassen_instructions",
-    "winograd_instructions",
-]
+_OPERATORS = [kind for kind in globals().values() if isinstance(kind, type)]
+__all__ = [kind.__name__ for kind in _OPERATORS]
 
 no_gradient(
     "the cpu backend has put it in the place of others; differentiate the graph as it was before",
-    AttentionParts,
-    ChannelWiseConvolution,
-    DepthwiseConvolution,
-    DepthwiseFilterGradient,
-    FilterGradientParts,
-    GroupedConvolution,
-    MergeAttentionParts,
-    PackedConvolution,
-    PackedDequantizingMatMul,
-    PackedMatMul,
-    PairedConvolution,
-    QuantizeByProduct,
-    StrassenMatMul,
-    StrassenScales,
-    StrassenWeights,
-    UnpackedMatMul,
-    WinogradConvolution,
-    WinogradFilter,
+    *_OPERATORS,
 )
