@@ -11,13 +11,15 @@ import glow_nb
 from experiments.passes import (
     ablation,
     allocator,
+    cost_model,
     fusion_rule,
     graph_pass,
     instruction_pass,
     scheduler,
 )
-from glow_nb.hlir.ops import Add, MatMul, Relu, Softmax, Tanh
+from glow_nb.hlir.ops import Add, Convolution, MatMul, Relu, Softmax, Tanh
 from glow_nb.ordering import Scheduler
+from glow_nb.plan import Plan
 from glow_nb.steps import Steps
 
 X = np.linspace(-9, 9, 24, dtype=np.float32).reshape(4, 6)
@@ -88,3 +90,23 @@ def test_an_allocator_places_buffers() -> None:
     net = glow_nb.compile(network(), backend="interpreter", allocator=allocator.first_fit)
     assert net.memory.arena_bytes >= net.memory.lower_bound_bytes
     check_numbers(net)
+
+
+def test_a_cost_model_chooses_the_algorithm() -> None:
+    builder = glow_nb.Builder("layer")
+    x = builder.input("x", "float32<1 x 56 x 56 x 64>")
+    filters = builder.constant("f", np.full((64, 3, 3, 64), 0.1, np.float32))
+    bias = builder.constant("b", np.zeros(64, np.float32))
+    builder.save(
+        builder.emit(Convolution(x, filters, bias, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1))), "y"
+    )
+    graph = builder.function()
+    direct = cost_model.operators(graph, glow_nb.Cpu(cost_model=cost_model.direct_sums))
+    assert direct["packed_convolution"] == 1
+
+    def winograd(plan: Plan, problem: object, target: object, cycles: float) -> float:
+        return cycles if plan.algorithm == "winograd" else 1e6 * cycles
+
+    other = cost_model.operators(graph, glow_nb.Cpu(cost_model=winograd))
+    assert other["packed_convolution"] == 0
+    assert other["winograd_convolution"] == 1
