@@ -62,6 +62,22 @@ def truth(name: str, value: object) -> bool:
     raise OptionError(f"{name}={described(value)}: give True or False")
 
 
+def number(name: str, value: object, least: float) -> float:
+    """Return the argument called *name* as a float; infinity will do.
+
+    Raises:
+        OptionError: It is no number, or less than *least*.
+    """
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        try:
+            found = float(value)
+        except OverflowError:  # a whole number that no float can be
+            found = math.copysign(math.inf, value)
+        if found >= least:
+            return found
+    raise OptionError(f"{name}={described(value)}: give a number of {least:g} or more")
+
+
 def seconds(name: str, value: object, least: float = 0.0) -> float:
     """Return the argument called *name* as a number of seconds; raise OptionError if it is none."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):

@@ -35,8 +35,7 @@ from experiments.networks.transformers import NETWORKS
 from experiments.networks.twins import NAMES, make_twin
 from glow_nb.backends.cpu.algorithms import Candidate, Problem, algorithm_of
 from glow_nb.backends.cpu.algorithms.candidates import candidates_for
-from glow_nb.backends.cpu.products import PRODUCTS, Product
-from glow_nb.backends.cpu.select_packed_operators import product_key
+from glow_nb.backends.cpu.products import PRODUCTS, Product, product_key
 from glow_nb.backends.cpu.tune import MeasuringTuner
 from glow_nb.codegen.measure_limits import machine_limits
 from glow_nb.hlir.graph import Function

@@ -14,16 +14,18 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from typing import ClassVar, TypeVar
 
-from glow_nb.arguments import described, truth
+from glow_nb.arguments import described, number, truth
 from glow_nb.backends.backend import Backend
 from glow_nb.errors import OptionError
 
-T = TypeVar("T", bound=str | bool)
+T = TypeVar("T", bound=str | bool | float)
 
 
-def option(default: T, *, help: str, choices: tuple[str, ...] = ()) -> T:
-    """Return a field for a switch, or for a text that is one of *choices*."""
-    made: T = field(default=default, metadata={"help": help, "choices": choices})
+def option(
+    default: T, *, help: str, choices: tuple[str, ...] = (), least: float | None = None
+) -> T:
+    """Return a field: a switch, a text of *choices*, or a number of *least* or more."""
+    made: T = field(default=default, metadata={"help": help, "choices": choices, "least": least})
     return made
 
 
@@ -41,9 +43,12 @@ class CheckedOptions:
         """Raise OptionError for a value that an option may not have."""
         for known in fields(self):
             value, choices = getattr(self, known.name), known.metadata.get("choices")
+            least = known.metadata.get("least")
             if choices is None:  # a field that option() has not made
                 continue
-            if not choices:
+            if least is not None:
+                object.__setattr__(self, known.name, number(known.name, value, least))
+            elif not choices:
                 truth(known.name, value)
             elif not isinstance(value, str) or value not in choices:
                 raise OptionError(f"{known.name}={described(value)}: give one of {choices}")

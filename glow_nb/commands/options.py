@@ -139,6 +139,16 @@ def backend_options(command: Command) -> Command:
 
 def _flag(field: Field[Any]) -> Callable[[Any], Any]:
     name, choices = f"--{field.name.replace('_', '-')}", field.metadata["choices"]
+    least = field.metadata["least"]
+    if least is not None:
+        return click.option(
+            name,
+            type=click.FloatRange(min=least),
+            default=field.default,
+            metavar="NUMBER",
+            show_default=True,
+            help=field.metadata["help"],
+        )
     if not choices:
         return click.option(name, is_flag=True, help=field.metadata["help"])
     return click.option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -105,6 +106,10 @@ def test_a_wrong_option_of_compile_is_refused(option: str, value: object, messag
         ),
         ({"winograd": TWO}, "winograd=a ndarray.*: give one of"),
         ({"tune": 1}, "tune=1: give True or False"),
+        *(
+            ({"constant_growth": wrong}, "constant_growth=.*: give a number of 1 or more")
+            for wrong in (0.99, -math.inf, math.nan, "2", True, None, TWO)
+        ),
     ],
 )
 def test_options_of_a_backend_are_checked_when_they_are_made(
@@ -128,8 +133,8 @@ def test_a_backend_without_options_ignores_those_of_others() -> None:
     for backend in ("interpreter", glow_nb.Interpreter()):
         net = glow_nb.compile(relu(), backend=backend, winograd="off", tune=True)
         assert net.run(-np.ones((2, 3), np.float32))["y"].max() == 0
-    chosen = "winograd='auto', strassen='auto', tune=True"
-    assert repr(glow_nb.Cpu(tune=True)) == f"Cpu({chosen})"
+    chosen = "winograd='auto', strassen='auto', constant_growth=2.0, tune=True"
+    assert repr(glow_nb.Cpu(tune=True)) == f"Cpu({chosen}, plan=None, cost_model=None)"
 
 
 @dataclass(frozen=True)
@@ -282,7 +287,7 @@ def choices_of(annotation: object) -> set[object]:
 def test_editors_know_what_an_option_may_be() -> None:
     hints = get_type_hints(glow_nb.Cpu)
     for known in dataclasses.fields(glow_nb.Cpu):
-        assert choices_of(hints[known.name]) == set(known.metadata["choices"])
+        assert choices_of(hints[known.name]) == set(known.metadata.get("choices", ()))
     assert choices_of(BackendLike) == set(BACKENDS)
     assert set(get_args(SchemaName)) == set(SCHEMAS)
     assert set(get_args(MethodName)) == set(METHODS)

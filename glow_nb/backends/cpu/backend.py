@@ -87,6 +87,7 @@ class CpuBackend(Backend):
                     "target": self.target,
                     "winograd": self.options.winograd,
                     "strassen": self.options.strassen,
+                    "constant_growth": self.options.constant_growth,
                     "tuner": self._tuner(),
                     "threads": self.threads,
                     "plan": self.options.plan,

@@ -44,8 +44,15 @@ class CpuOptions(CheckedOptions):
             the column of a result, as with direct sums, and results of rows and columns of numbers
             below 1.2e-38 are zero. Where NaN, infinity or an overflow comes in, results are summed
             up directly, two rows at a time, which takes several times as long. Weights take 7/4 of
-            their memory, at most 1 GiB more for each set of sizes that a network is compiled for.
-            "off" sums up everything directly.
+            their memory. "off" sums up everything directly.
+        constant_growth: Winograd's and Strassen's algorithms multiply sums of weights, which take
+            more memory than the weights: 7/4 times as much by Strassen's, 16/9 times by Winograd's
+            for tiles of 2 x 2 of 3 x 3 taps, 4 times for 4 x 4, 64/9 times for 6 x 6. All constants
+            together take at most so many times the bytes of the network's weights, for each set of
+            sizes that a network is compiled for; the room goes to the layers where it saves the
+            most time a byte. With 1, only algorithms are used that keep the size of weights, but
+            for layers that *plan* forces; infinity sets no limit. Padding of weights to whole
+            vectors does not count.
         plan: Which algorithm computes single layers: a dict by the layer's name, ``{"conv1":
             "direct", "fc6": "not strassen"}``, or a function that takes the name and the
             candidates, the best first, and returns one of them. :func:`glow_nb.plans` lists layers
@@ -71,6 +78,12 @@ class CpuOptions(CheckedOptions):
         choices=get_args(Switch),
         help="Whether products with constant matrices may be done by Strassen's algorithm, which "
         "is faster, rounds a little more, and takes 7/4 of the memory for their weights.",
+    )
+    constant_growth: float = option(
+        2.0,
+        least=1.0,
+        help="How many times the bytes of the network's weights all constants may take: algorithms "
+        "that transform weights are used where they save the most time a byte. 1 for none of them.",
     )
     tune: bool = option(
         False,

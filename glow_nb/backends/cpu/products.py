@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from glow_nb.hlir.graph import Constant
+from glow_nb.hlir.graph import Constant, Value
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.schema import operands_of
+from glow_nb.schema import attributes_of, operands_of
 
 Product = Convolution | FullyConnected | MatMul
 PRODUCTS = (Convolution, FullyConnected, MatMul)
@@ -24,6 +24,13 @@ def shape_of(node: Convolution) -> ConvolutionShape:
         dilation=node.dilation,
         group=node.group,
     )
+
+
+def product_key(node: Product) -> str:
+    """Return text that is the same for nodes whose kernels have the same choice."""
+    operands = [value for value in operands_of(node) if isinstance(value, Value)]
+    types = [f"{value.type}{' constant' * isinstance(value, Constant)}" for value in operands]
+    return f"{node.opcode}({', '.join(types)}) {attributes_of(node)}"
 
 
 def weight_bytes(products: Iterable[Product]) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from glow_nb.backends.cpu.algorithms import Candidate, Problem, algorithm_of
@@ -14,16 +15,14 @@ from glow_nb.backends.cpu.algorithms.candidates import (
     first_valid,
 )
 from glow_nb.backends.cpu.algorithms.choice import Chooser, allowed_algorithms
+from glow_nb.backends.cpu.constant_budget import spend
 from glow_nb.backends.cpu.options import Choice
-from glow_nb.backends.cpu.products import PRODUCTS, Product
-from glow_nb.backends.cpu.strassen_room import matrices_with_room
-from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.backends.cpu.products import PRODUCTS, Product, product_key
+from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.kernels.strassen.matmul import STRASSEN
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.convolution import WINOGRAD
-from glow_nb.schema import attributes_of, operands_of
 
 
 class Tuner(Protocol):
@@ -43,6 +42,7 @@ def select_packed_operators(
     target: Target | None = None,
     winograd: str = "auto",
     strassen: str = "auto",
+    constant_growth: float = math.inf,
     tuner: Tuner | None = None,
     threads: int = 1,
     plan: Choice = None,
@@ -54,10 +54,11 @@ def select_packed_operators(
     *threads*, unless *winograd* is "off"; if it is "guarded", constant filters alone are
     transformed, and what is not finite is summed up directly. A product with a constant matrix, and
     a convolution of single pixels with many channels, is done by Strassen's algorithm where that is
-    estimated to be faster, unless *strassen* is "off". *target* is the processor, by default this
-    one. *plan* forces or forbids algorithms for layers, and *cost_model* estimates in place of the
-    algorithms' own. With a *tuner*, measurements decide in place of estimates. Weights of 8 and 16
-    bits are laid out in groups of neighbours that the processor multiplies at once, if it can.
+    estimated to be faster, unless *strassen* is "off". With both, constants take
+    at most *constant_growth* times the bytes of the weights. *target* is the processor, by default
+    this one. *plan* forces or forbids algorithms for layers, and *cost_model* estimates in place of
+    the algorithms' own. With a *tuner*, measurements decide in place of estimates. Weights of 8 and
+    16 bits are laid out in groups of neighbours that the processor multiplies at once, if it can.
     Other integers of 8 and 16 bits are converted to int32 before, but for right matrices and
     convolutions of single channels. Constant weights of 8 bits lie in pairs that do not saturate
     where that is faster, and enough of them can be pairs.
@@ -101,18 +102,18 @@ def select_packed_operators(
         picks = tuner.choose(
             [n for n in products if _is_open(n, chooser, ranked(n))], winograd, strassen
         )
-    has_room = matrices_with_room(_strassen_matrices(products, picks, ranked))
 
-    def may_grow(node: Product, candidate: Candidate) -> bool:
-        return candidate.plan.algorithm != STRASSEN or node.factors[1] in has_room
+    def preferred(node: Product) -> Candidate | None:
+        pick = None if chooser.speaks_of(node) else picks.get(product_key(node))
+        if pick is not None:
+            pick = algorithm_of(pick.plan).for_weights(pick, node)
+        return pick or first_valid(node, ranked(node))
+
+    spending = spend(function, products, ranked, preferred, growth=constant_growth, threads=threads)
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         assert isinstance(node, PRODUCTS)
-        pick = None if chooser.speaks_of(node) else picks.get(product_key(node))
-        if pick is not None and may_grow(node, pick):
-            pick = algorithm_of(pick.plan).for_weights(pick, node)
-        if pick is None or not may_grow(node, pick):
-            pick = first_valid(node, [each for each in ranked(node) if may_grow(node, each)])
+        pick = spending.candidate(node) or preferred(node)
         if pick is None:
             raise chooser.without_plan(node)
         made = pick.plan
@@ -128,22 +129,6 @@ def _is_open(node: Product, chooser: Chooser, found: Sequence[Candidate]) -> boo
     if not found or chooser.speaks_of(node):
         return False
     return not algorithm_of(found[0].plan).is_exclusive
-
-
-def _strassen_matrices(
-    products: Sequence[Product],
-    picks: Mapping[str, Candidate],
-    ranked: Callable[[Product], Sequence[Candidate]],
-) -> list[Value]:
-    """Return the constant matrices whose best plan is that of Strassen's algorithm, in order."""
-    wanted: list[Value] = []
-    for node in products:
-        _, matrix = node.factors
-        found = ranked(node) if isinstance(matrix, Constant) else ()
-        best = picks.get(product_key(node)) or next(iter(found), None)
-        if best is not None and best.plan.algorithm == STRASSEN:
-            wanted.append(matrix)
-    return wanted
 
 
 def candidates_of(
@@ -169,10 +154,3 @@ def candidates_of(
     problem = Problem.of(node, target, threads=threads, widths=blocks)
     allowed = allowed_algorithms(node, winograd, strassen)
     return all_valid(node, candidates_for(problem, target, allowed))
-
-
-def product_key(node: Product) -> str:
-    """Return text that is the same for nodes whose kernels have the same choice."""
-    operands = [value for value in operands_of(node) if isinstance(value, Value)]
-    types = [f"{value.type}{' constant' * isinstance(value, Constant)}" for value in operands]
-    return f"{node.opcode}({', '.join(types)}) {attributes_of(node)}"

@@ -20,10 +20,9 @@ from pathlib import Path
 from glow_nb.backends.cpu.algorithms import Candidate
 from glow_nb.backends.cpu.algorithms.candidates import WIDTHS_TO_TRY
 from glow_nb.backends.cpu.measure_candidates import candidate_program, measure_programs
-from glow_nb.backends.cpu.products import Product, weight_bytes
+from glow_nb.backends.cpu.products import Product, product_key, weight_bytes
 from glow_nb.backends.cpu.select_packed_operators import (
     candidates_of,
-    product_key,
 )
 from glow_nb.codegen.cache import ObjectCache, default_folder, toolchain, write_whole
 from glow_nb.codegen.pool import compile_objects

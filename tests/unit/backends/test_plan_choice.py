@@ -17,10 +17,9 @@ from glow_nb.backends.cpu.algorithms import (
     Problem,
     register_algorithm,
 )
-from glow_nb.backends.cpu.products import Product
+from glow_nb.backends.cpu.products import Product, product_key
 from glow_nb.backends.cpu.select_packed_operators import (
     candidates_of,
-    product_key,
     select_packed_operators,
 )
 from glow_nb.errors import OptionError, PassError

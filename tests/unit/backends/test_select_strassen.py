@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.backends.cpu import strassen_room
 from glow_nb.backends.cpu.kernel_estimate import estimated_ns
 from glow_nb.backends.cpu.select_packed_operators import candidates_of, select_packed_operators
 from glow_nb.distance import distance
@@ -144,7 +143,7 @@ def test_matrices_of_the_run_are_not() -> None:
     assert uses_strassen(b.function()) == 0
 
 
-def test_more_memory_is_taken_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_memory_is_taken_up_to_a_limit() -> None:
     b = Builder()
     x: Value = b.input("x", "float32<128 x 768>")
     for number in range(4):
@@ -152,9 +151,8 @@ def test_more_memory_is_taken_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> 
         x = b.emit(MatMul(x, w))
     b.save(x, "y")
     assert uses_strassen(b.function()) == 4
-    more = 768 * 768 * 4 * 3 // 4
-    monkeypatch.setattr(strassen_room, "MOST_MORE_BYTES", 3 * more - 1)
-    assert uses_strassen(b.function()) == 2
+    for growth, count in ((2, 4), (1.75, 4), (1.74, 3), (1 + 2.9 * 3 / 16, 2), (1, 0)):
+        assert uses_strassen(b.function(), constant_growth=growth) == count
 
 
 @pytest.mark.parametrize("sizes", [(1500, 2), (2, 1500)])

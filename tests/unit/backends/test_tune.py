@@ -14,10 +14,9 @@ import glow_nb
 from glow_nb.backends.cpu import tune
 from glow_nb.backends.cpu.algorithms import Candidate
 from glow_nb.backends.cpu.measure_candidates import candidate_program, measure_programs
-from glow_nb.backends.cpu.products import Product
+from glow_nb.backends.cpu.products import Product, product_key
 from glow_nb.backends.cpu.select_packed_operators import (
     candidates_of,
-    product_key,
     select_packed_operators,
 )
 from glow_nb.backends.cpu.tune import MeasuringTuner

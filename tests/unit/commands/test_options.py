@@ -52,7 +52,11 @@ def test_a_backend_without_an_option_ignores_its_flag() -> None:
 def test_every_command_that_compiles_has_a_flag_for_each_option(name: str) -> None:
     shown = CliRunner().invoke(main, [name, "--help"]).output
     options = [field for field in fields(Cpu) if field.metadata]  # of functions there are no flags
-    for flag in ("--backend", "--threads", *(f"--{field.name}" for field in options)):
+    for flag in (
+        "--backend",
+        "--threads",
+        *(f"--{field.name.replace('_', '-')}" for field in options),
+    ):
         assert f"  {flag}" in shown
     joined = " ".join(shown.split())
     for field in options:

@@ -77,6 +77,13 @@ class Algorithm(ABC):
         """Return whether *plan* is right for the weights of *node*."""
         return True
 
+    def more_bytes(self, plan: Plan, node: Product) -> int:  # noqa: ARG002
+        """Return what constants of *plan* take beyond the weights of *node*, which are constant.
+
+        Padding to whole vectors counts as weights.
+        """
+        return 0
+
     def for_weights(self, candidate: Candidate, node: Product) -> Candidate | None:
         """Return *candidate* as it is for the weights of *node*, None if it is not right for them.
 

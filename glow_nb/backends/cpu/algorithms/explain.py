@@ -15,8 +15,9 @@ from glow_nb.backends.cpu.algorithms.candidates import (
     first_valid,
 )
 from glow_nb.backends.cpu.algorithms.choice import Chooser, allowed_algorithms
+from glow_nb.backends.cpu.constant_budget import spend
 from glow_nb.backends.cpu.options import CpuOptions
-from glow_nb.backends.cpu.products import PRODUCTS
+from glow_nb.backends.cpu.products import PRODUCTS, Product
 from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Function
 from glow_nb.kernels.target import Target
@@ -122,16 +123,26 @@ def explain(
     """Return the candidates of all products of *function*, which the selection would get."""
     chooser = Chooser(options.plan, function)
     cost_model: CostModel | None = options.cost_model
+    products = [node for node in function if isinstance(node, PRODUCTS)]
+
+    def ranked(node: Product) -> Sequence[Candidate]:
+        problem = Problem.of(node, target, threads=threads, widths=WIDTHS_TO_TRY)
+        allowed = allowed_algorithms(node, options.winograd, options.strassen)
+        own = candidates_for(problem, target, chooser.allowed(node, allowed), cost_model)
+        return chooser.chosen(node, own)
+
+    def preferred(node: Product) -> Candidate | None:
+        return first_valid(node, ranked(node))
+
+    growth = options.constant_growth
+    spending = spend(function, products, ranked, preferred, growth=growth, threads=threads)
     layers = []
-    for node in function:
-        if not isinstance(node, PRODUCTS):
-            continue
+    for node in products:
         problem = Problem.of(node, target, threads=threads, widths=WIDTHS_TO_TRY)
         allowed = allowed_algorithms(node, options.winograd, options.strassen)
         found = candidates_for(problem, target, allowed, cost_model)
-        own = candidates_for(problem, target, chooser.allowed(node, allowed), cost_model)
-        left = chooser.chosen(node, own)
-        chosen = first_valid(node, left)
+        left = ranked(node)
+        chosen = spending.candidate(node) or first_valid(node, left)
         shown = [*found, *(each for each in left if each not in found)]
         weighed = tuple(
             Weighed(

@@ -81,6 +81,13 @@ class Strassen(Algorithm):
         return bool((scale < LARGEST_COLUMN_SCALE).all() and (sizes < LIMIT).all())
 
     @override
+    def more_bytes(self, plan: Plan, node: Product) -> int:
+        lhs, matrix = (value.type for value in node.factors)
+        inner, depth = lhs.shape[-1], node.type.shape[-1]
+        nest = StrassenNest(SIDE, inner, depth, lhs.kind, plan.number("block"))
+        return max(0, nest.filter_bytes - matrix.size_bytes)
+
+    @override
     def emit(self, plan: Plan, node: Product, rewriter: Rewriter) -> Value:
         block = plan.number("block")
         bias = None if isinstance(node, MatMul) else node.bias

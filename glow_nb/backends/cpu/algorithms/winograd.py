@@ -118,6 +118,15 @@ class Winograd(Algorithm):
         return tile in exact_tiles(taps, node.input.type.kind, {tile})
 
     @override
+    def more_bytes(self, plan: Plan, node: Product) -> int:
+        assert isinstance(node, Convolution)
+        kind = node.type.kind
+        if not kind.is_float:  # kernels transform filters of integers
+            return 0
+        nest = WinogradNest(shape_of(node), plan.sizes("tile"), kind, plan.number("block"))
+        return max(0, nest.filter_bytes - node.filter.type.size_bytes)
+
+    @override
     def emit(self, plan: Plan, node: Product, rewriter: Rewriter) -> Value:
         assert isinstance(node, Convolution)
         block, tile, is_float = plan.number("block"), plan.sizes("tile"), node.type.kind.is_float
