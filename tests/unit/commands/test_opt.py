@@ -59,7 +59,8 @@ def test_the_whole_order_by_name_is_what_dump_shows(
         "fold_constants,eliminate_noops,eliminate_common_nodes,eliminate_dead_nodes,",
         "interpreter": "",
     }[backend]
-    passes = f"INFERENCE,lower,INFERENCE,{own}schedule,generate,INSTRUCTIONS,allocate"
+    last = {"cpu": "plan_kernels,", "interpreter": ""}[backend]
+    passes = f"INFERENCE,lower,INFERENCE,{own}schedule,generate,INSTRUCTIONS,{last}allocate"
     made = call("opt", model, "--passes", passes, "--verify", *to)
     assert made.exit_code == 0, made.output
     assert made.output == call("dump", model, "--level", "llir", *to).output
