@@ -84,7 +84,7 @@ examples: $(VENV)/.examples-installed
 	$(BIN)/python -m experiments.figures.figure5_quantized_graph --output $(OUT)/figure5.png
 
 docs-table: $(VENV)/.installed
-	$(BIN)/python -m glow_nb.conformance --output docs/conformance.md
+	$(BIN)/python -m glow_nb.tools.conformance --output docs/conformance.md
 
 clean:
 	rm -rf $(VENV) $(OUT) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

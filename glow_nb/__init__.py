@@ -13,10 +13,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from glow_nb.version import __version__ as __version__
+from glow_nb.base.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from glow_nb.public_names import *
+    from glow_nb.network.public_names import *
 
 
 __all__ = [
@@ -85,7 +85,7 @@ _MODULES = ("bisection", "observers", "quant", "runtime", "train")
 def __getattr__(name: str) -> object:
     """Import what is not there yet: all public names come at once, any module by itself."""
     if name in __all__:
-        public = importlib.import_module("glow_nb.public_names")
+        public = importlib.import_module("glow_nb.network.public_names")
         globals().update({public_name: getattr(public, public_name) for public_name in __all__})
         return globals()[name]
     absent = AttributeError(f"module 'glow_nb' has no attribute {name!r}")

@@ -7,6 +7,7 @@ import sys
 try:  # these take most of a second, in which Ctrl-C may come
     import click
 
+    from glow_nb.base.version import __version__
     from glow_nb.commands.bench import bench
     from glow_nb.commands.bisect import bisect
     from glow_nb.commands.calibrate import calibrate
@@ -25,7 +26,6 @@ try:  # these take most of a second, in which Ctrl-C may come
     from glow_nb.commands.run import run
     from glow_nb.commands.serve import serve
     from glow_nb.commands.train import train
-    from glow_nb.version import __version__
 except KeyboardInterrupt:
     sys.stderr.write("Interrupted\n")
     sys.exit(130)  # as a command that is interrupted: see glow_nb.commands.errors

@@ -8,7 +8,7 @@
     glow_nb.compile("model.onnx", observer=each(WriteIR("steps"), timing))
     print(timing)
 
-An observer is any function of one :class:`~glow_nb.passes.PassRun`; its method
+An observer is any function of one :class:`~glow_nb.base.passes.PassRun`; its method
 ``finish()``, if it has one, is called when the compilation has ended.
 """
 
@@ -23,20 +23,20 @@ from typing import Any
 from rich.console import Console
 from typing_extensions import override
 
-from glow_nb.arguments import described
 from glow_nb.backends import BACKENDS, backend_named
-from glow_nb.difference import CONTEXT, difference
-from glow_nb.errors import GlowError, OptionError
-from glow_nb.files import SUFFIX, save_text
-from glow_nb.foreign import name_of
+from glow_nb.base.arguments import described
+from glow_nb.base.errors import GlowError, OptionError
+from glow_nb.base.foreign import name_of
+from glow_nb.base.passes import STEP_NAMES, Observer, Pass, PassRun, check_observer, finish, tell
+from glow_nb.base.schema import closest
+from glow_nb.compiler.program_passes import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.optimize import GRAPH_PASSES
-from glow_nb.ir_text import ir_text
 from glow_nb.llir.program import Program
-from glow_nb.passes import STEP_NAMES, Observer, Pass, PassRun, check_observer, finish, tell
-from glow_nb.program_passes import PROGRAM_PASSES
-from glow_nb.replaced_files import replace_file
-from glow_nb.schema import closest
+from glow_nb.network.files import SUFFIX, save_text
+from glow_nb.network.ir_text import ir_text
+from glow_nb.system.replaced_files import replace_file
+from glow_nb.tools.difference import CONTEXT, difference
 
 _OURS = re.compile(rf"\d\d+-\w+(\{SUFFIX}|\.npz)")
 """The files that :class:`WriteIR` writes."""

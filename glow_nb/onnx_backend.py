@@ -26,18 +26,24 @@ import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 from typing_extensions import override
 
-from glow_nb.api import compile
-from glow_nb.arguments import as_array, whole_number
-from glow_nb.errors import FeedError, OptionError, UnboundDimension, UnboundInput, UnsupportedError
-from glow_nb.feeds import name_feeds
+from glow_nb.base.arguments import as_array, whole_number
+from glow_nb.base.errors import (
+    FeedError,
+    OptionError,
+    UnboundDimension,
+    UnboundInput,
+    UnsupportedError,
+)
+from glow_nb.base.types import Array, TensorType
+from glow_nb.compiler.pipelines import INFERENCE
+from glow_nb.formats.onnx.importer import import_onnx, load_model
+from glow_nb.formats.onnx.importer.dimensions import names_of_weights
+from glow_nb.formats.onnx.schema.schemas import NEWEST_OPSET
 from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.feeds import name_feeds
 from glow_nb.hlir.graph import Function
-from glow_nb.importers.onnx import import_onnx, load_model
-from glow_nb.importers.onnx.dimensions import names_of_weights
-from glow_nb.importers.onnx.schemas import NEWEST_OPSET
-from glow_nb.pipelines import INFERENCE
-from glow_nb.types import Array, TensorType
-from glow_nb.variants import MAX_VARIANTS, VariantCache
+from glow_nb.network.api import compile
+from glow_nb.network.variants import MAX_VARIANTS, VariantCache
 
 ENGINES = ("cpu", "interpreter", "evaluate")
 
@@ -248,7 +254,7 @@ class GlowBackend(Backend):
 
         Raises:
             OptionError: There is no such device or engine.
-            ModelError, UnsupportedError: As :func:`glow_nb.importers.import_onnx`.
+            ModelError, UnsupportedError: As :func:`glow_nb.formats.onnx.importer.import_onnx`.
         """
         if not cls.supports_device(device):
             raise OptionError(f"device {device!r} is not supported; use 'CPU'")

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from glow_nb.backends.cpu.algorithms import Candidate, Problem, algorithm_of
 from glow_nb.backends.cpu.algorithms.candidates import candidates_for
+from glow_nb.base.plan import Plan
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.target import Target
-from glow_nb.plan import Plan
-from glow_nb.types import ElementKind
 
 
 @dataclass(frozen=True)

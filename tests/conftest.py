@@ -66,7 +66,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def node_cases() -> list[Any]:
     """Return ONNX's own node tests, which take seconds to make."""
-    from glow_nb.conformance import node_tests
+    from glow_nb.tools.conformance import node_tests
 
     return node_tests()
 

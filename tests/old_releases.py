@@ -17,8 +17,8 @@ from typing import Any
 import onnx
 from onnx.backend.test.case.test_case import TestCase
 
-from glow_nb.conformance import loaded
-from glow_nb.importers.onnx.schemas import find_schema
+from glow_nb.formats.onnx.schema.schemas import find_schema
+from glow_nb.tools.conformance import loaded
 
 RELEASES = (
     "1.2.2 1.3.0 1.4.1 1.5.0 1.6.0 1.7.0 1.8.1 1.9.0 1.10.2 1.11.0 1.12.0 1.13.1 1.14.1 1.15.0 "

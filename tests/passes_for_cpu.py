@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from glow_nb.base.passes import Entries
+from glow_nb.compiler.program_passes import PROGRAM_PASSES
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.llir.program import Program
 from glow_nb.llir.traits import Traits
-from glow_nb.passes import Entries
-from glow_nb.program_passes import PROGRAM_PASSES
 
 
 def run_passes(program: Program, pipeline: Entries, traits: Traits = CPU_KERNELS.traits) -> Program:

@@ -24,10 +24,10 @@ import glow_nb
 from experiments.benchmarks.printing import TITLES, peers, processor, replace_part
 from experiments.networks.transformers import NETWORKS
 from experiments.networks.twins import NAMES, make_twin
-from glow_nb.distance import largest_distance
-from glow_nb.duel.engines import PEERS, is_installed, open_engine
-from glow_nb.duel.feeds import random_feeds
-from glow_nb.types import Array
+from glow_nb.base.distance import largest_distance
+from glow_nb.base.types import Array
+from glow_nb.tools.duel.engines import PEERS, is_installed, open_engine
+from glow_nb.tools.duel.feeds import random_feeds
 
 WAYS = {
     "default": glow_nb.Cpu(),

@@ -26,13 +26,13 @@ import numpy as np
 
 import glow_nb
 from experiments.benchmarks.printing import processor, replace_part
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.codegen.measure_limits import MemoryProbes
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.kernels.target import Target
-from glow_nb.network import CompiledNetwork
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.network.network import CompiledNetwork
 
 CACHES = 4
 """Operands and results of a row together take about so many last-level caches."""

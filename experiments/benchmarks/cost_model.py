@@ -40,7 +40,7 @@ from glow_nb.backends.cpu.tune import MeasuringTuner
 from glow_nb.codegen.measure_limits import machine_limits
 from glow_nb.hlir.graph import Function
 from glow_nb.kernels.target import Target
-from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK, PALETTE
+from glow_nb.network.pictures.memory_map import BACKGROUND, FAINT, INK, PALETTE
 
 WAYS = ("direct", "matrix product", "Winograd", "Strassen")
 ENCODERS = ("encoder_64", "bert_128", "encoder_200", "vit_b16", "audio_encoder")

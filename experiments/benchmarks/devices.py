@@ -31,19 +31,19 @@ from experiments.benchmarks.timing import times_in_turn
 from experiments.networks.twins import make_twin
 from glow_nb import Builder, Cpu, Function, load
 from glow_nb.backends.cpu.executable import CpuExecutable
+from glow_nb.base.types import Array
 from glow_nb.codegen.loaded_program import load as load_native
 from glow_nb.codegen.machine_limits import MachineLimits
 from glow_nb.codegen.measure_limits import measure_limits
 from glow_nb.codegen.native_program import NativeProgram
-from glow_nb.compiler import build_program, lower_for
 from glow_nb.hlir.ops import MatMul, Relu
-from glow_nb.kernels.host_caches import available_processors
 from glow_nb.kernels.target import Target
+from glow_nb.network.compilation import build_program, lower_for
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device import Device
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.open_device import open_device
-from glow_nb.types import Array
+from glow_nb.system.host_caches import available_processors
 
 KINDS = ("local", "process")
 MODEL = "resnet50"

@@ -1,7 +1,7 @@
 """How fast is glow_nb beside the engines people use?
 
 The same ONNX model runs in several engines, each in a process of its own and asked in turn, see
-``glow_nb.duel``. The ratio is the best peer's shortest time over ours: above 1 we are faster.
+``glow_nb.tools.duel``. The ratio is the best peer's shortest time over ours: above 1 we are faster.
 Beside it stands the ratio of the median times. Without models it measures the twins of the nine
 light models of the ``onnx`` package::
 
@@ -23,10 +23,10 @@ from pathlib import Path
 import onnx
 
 from experiments.networks.twins import NAMES, make_twin
-from glow_nb.distance import largest_distance
-from glow_nb.duel.contest import Measurement, Ratios, duel, ratios_of
-from glow_nb.duel.engines import ENGINES
-from glow_nb.duel.feeds import random_feeds
+from glow_nb.base.distance import largest_distance
+from glow_nb.tools.duel.contest import Measurement, Ratios, duel, ratios_of
+from glow_nb.tools.duel.engines import ENGINES
+from glow_nb.tools.duel.feeds import random_feeds
 
 
 def report(title: str, results: dict[str, Measurement]) -> None:

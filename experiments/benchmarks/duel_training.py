@@ -31,8 +31,8 @@ from onnx import numpy_helper
 
 from experiments.benchmarks.timing import times_for
 from experiments.networks.training import CASES, Case
+from glow_nb.base.types import Array
 from glow_nb.train import SGD, SoftmaxCrossEntropy, Trainer
-from glow_nb.types import Array
 
 RATE, MOMENTUM, BATCHES = 0.01, 0.9, 3
 SPEED = ("mlp", "lenet", "encoder", "resnet18")

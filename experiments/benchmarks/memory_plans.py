@@ -27,12 +27,12 @@ from rich.table import Table
 import glow_nb
 from experiments.networks.published import NETWORKS
 from experiments.networks.twins import NAMES, load_light
-from glow_nb import compiler
 from glow_nb.backends import backend_named
+from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.graph import Function
-from glow_nb.importers.onnx import import_onnx
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.check_placement import check_placement
+from glow_nb.network import compilation as compiler
 
 MIB = 1 << 20
 PUBLISHED_MIB = {"mobilenet_v1": 4.594, "mobilenet_v2": 5.742, "inception_v3": 7.914}

@@ -33,12 +33,12 @@ from experiments.benchmarks.printing import peers, processor, replace_part
 from experiments.networks import mobile as mobile_networks
 from experiments.networks import transformers
 from experiments.networks.twins import make_twin
-from glow_nb.duel.contest import Measurement, Ratios, open_contest, ratios_of
-from glow_nb.duel.engines import ENGINES
-from glow_nb.duel.feeds import random_feeds
-from glow_nb.errors import GlowError, OptionError
-from glow_nb.kernels.host_caches import available_processors, cores_of
+from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.kernels.target import Target
+from glow_nb.system.host_caches import available_processors, cores_of
+from glow_nb.tools.duel.contest import Measurement, Ratios, open_contest, ratios_of
+from glow_nb.tools.duel.engines import ENGINES
+from glow_nb.tools.duel.feeds import random_feeds
 
 NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
     "resnet50": lambda: make_twin("resnet50"),

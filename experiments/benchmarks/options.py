@@ -23,8 +23,8 @@ from experiments.benchmarks.printing import processor
 from experiments.benchmarks.timing import times_in_turn
 from experiments.networks.transformers import NETWORKS
 from experiments.networks.twins import NAMES, make_twin
-from glow_nb.distance import largest_distance
-from glow_nb.duel.feeds import random_feeds
+from glow_nb.base.distance import largest_distance
+from glow_nb.tools.duel.feeds import random_feeds
 
 MEBIBYTE = 2**20
 OPTIONS = ("winograd", "strassen")

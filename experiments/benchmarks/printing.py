@@ -6,8 +6,8 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-from glow_nb.duel.engines import PEERS, is_installed
 from glow_nb.kernels.target import Target
+from glow_nb.tools.duel.engines import PEERS, is_installed
 
 TITLES = {"glow_nb": "glow_nb", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 

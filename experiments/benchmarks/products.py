@@ -30,10 +30,10 @@ from onnx import TensorProto, helper, numpy_helper
 from typing_extensions import override
 
 from experiments.benchmarks.timing import times_for
-from glow_nb.distance import largest_distance
-from glow_nb.duel.engines import open_onnxruntime, require_installed
-from glow_nb.errors import OptionError
-from glow_nb.types import Array
+from glow_nb.base.distance import largest_distance
+from glow_nb.base.errors import OptionError
+from glow_nb.base.types import Array
+from glow_nb.tools.duel.engines import open_onnxruntime, require_installed
 
 GLOW_NB, ONNX_RUNTIME, BLAS = "glow_nb", "onnxruntime", "numpy"
 Run = Callable[[], Array]

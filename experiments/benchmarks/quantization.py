@@ -32,11 +32,11 @@ from experiments.training.regression import (
     trained,
 )
 from glow_nb import quant
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function
-from glow_nb.network import Network
+from glow_nb.network.network import Network
 from glow_nb.quant.methods import MethodName
 from glow_nb.quant.schemas import SchemaName
-from glow_nb.types import Array
 
 SCHEMAS: tuple[SchemaName, ...] = get_args(SchemaName)
 METHODS: tuple[MethodName, ...] = get_args(MethodName)

@@ -40,8 +40,8 @@ from glow_nb.backends.cpu.constant_block import ConstantBlock
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.placed_calls import Places
 from glow_nb.backends.cpu.planned_calls import Kernels, plan_calls, used_weights
+from glow_nb.base.errors import GlowError
 from glow_nb.codegen.entry import generate_entry
-from glow_nb.errors import GlowError
 from glow_nb.hlir.graph import Function
 from glow_nb.kernels.machine.machine import Machine
 from glow_nb.kernels.machine.rows import ROWS

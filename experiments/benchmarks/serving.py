@@ -35,7 +35,8 @@ from typing_extensions import override
 import glow_nb
 from experiments.networks.mobile import mobilenet_v2
 from experiments.networks.twins import make_twin
-from glow_nb.feeds import Feeds
+from glow_nb.base.types import Array
+from glow_nb.hlir.feeds import Feeds
 from glow_nb.hlir.graph import Function
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting.host import HostManager
@@ -46,7 +47,6 @@ from glow_nb.runtime.serve.model_server import Host, ModelServer
 from glow_nb.runtime.serve.model_source import LoadOptions
 from glow_nb.runtime.serve.repository import ModelRepository
 from glow_nb.runtime.serve.server import listen, make_server, serve
-from glow_nb.types import Array
 
 GLOW, TOGETHER, APART = "glow_nb", "onnxruntime, threads together", "onnxruntime, threads apart"
 ENGINES = (GLOW, TOGETHER, APART)

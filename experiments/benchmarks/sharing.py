@@ -19,7 +19,8 @@ from functools import partial
 import numpy as np
 
 from experiments.benchmarks.timing import times_in_turn
-from glow_nb.alignment import aligned_empty
+from glow_nb.base.alignment import aligned_empty
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.loaded_program import LoadedProgram, load
 from glow_nb.codegen.make_native_program import make_native_program
@@ -27,7 +28,6 @@ from glow_nb.codegen.native_program import Binding, OutputBinding
 from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
-from glow_nb.types import ElementKind, TensorType
 
 FLOAT32 = ElementKind.FLOAT32
 DEPTH = 40

@@ -33,11 +33,11 @@ from experiments.benchmarks.devices import median_seconds
 from experiments.benchmarks.printing import processor, replace_part
 from experiments.networks.transformers import NETWORKS
 from experiments.networks.twins import make_twin
+from glow_nb.base.types import Array
 from glow_nb.commands.arrays import random_array
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Relu
-from glow_nb.kernels.host_caches import available_processors
-from glow_nb.profile import Profile
+from glow_nb.network.profile import Profile
 from glow_nb.runtime import DeviceDescription, HostManager, Link, Partitioning, partition
 from glow_nb.runtime.deploy import compile_part
 from glow_nb.runtime.devices.open_device import open_device
@@ -46,7 +46,7 @@ from glow_nb.runtime.planning.costs import kernel_seconds, measured
 from glow_nb.runtime.planning.efficiency import efficiencies
 from glow_nb.runtime.planning.partitioning import Part
 from glow_nb.runtime.planning.simulate import Load, Machine, simulate
-from glow_nb.types import Array
+from glow_nb.system.host_caches import available_processors
 
 MODELS: Mapping[str, Callable[[], onnx.ModelProto]] = {
     "resnet50": lambda: make_twin("resnet50"),

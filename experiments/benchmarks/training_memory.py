@@ -24,9 +24,9 @@ from experiments.benchmarks.printing import replace_part
 from experiments.benchmarks.timing import times_in_turn
 from experiments.networks.training import CASES
 from experiments.training.digits import network as digits
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function
 from glow_nb.train import SGD, SoftmaxCrossEntropy, Trainer
-from glow_nb.types import Array
 
 MEBIBYTE = 2**20
 

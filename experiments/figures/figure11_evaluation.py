@@ -30,12 +30,12 @@ import glow_nb
 from experiments.benchmarks.printing import TITLES, peers, processor, replace_part
 from experiments.networks.twins import make_twin
 from glow_nb.codegen.measure_limits import machine_limits
-from glow_nb.duel.contest import duel
-from glow_nb.duel.engines import ENGINES, OURS, is_installed
-from glow_nb.duel.feeds import random_feeds
 from glow_nb.hlir.cost import total_cost
 from glow_nb.hlir.graph import Function
-from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK
+from glow_nb.network.pictures.memory_map import BACKGROUND, FAINT, INK
+from glow_nb.tools.duel.contest import duel
+from glow_nb.tools.duel.engines import ENGINES, OURS, is_installed
+from glow_nb.tools.duel.feeds import random_feeds
 
 NETWORKS = {"resnet50": "ResNet50", "vgg19": "VGG19"}
 BATCHES = (1, 2, 4, 8)

@@ -17,6 +17,7 @@ import numpy as np
 
 import glow_nb
 from glow_nb.backends import backend_named
+from glow_nb.compiler.pipelines import TRAINING
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.differentiate import emit_gradients
@@ -24,8 +25,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import FullyConnected
 from glow_nb.hlir.save import Save
 from glow_nb.hlir.terms import Term
-from glow_nb.pipelines import TRAINING
-from glow_nb.plots.graph import draw, drawing_of
+from glow_nb.tools.plots.graph import draw, drawing_of
 from glow_nb.train import MeanSquaredError
 
 RATE = 0.1

@@ -28,8 +28,8 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.dot import print_dot
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.ops import Convolution, DequantizeLinear, QuantizedConvolution, Relu
-from glow_nb.plots.graph import CONSTANT, Box, Drawing, draw, drawing_of
-from glow_nb.replaced_files import replace_file
+from glow_nb.system.replaced_files import replace_file
+from glow_nb.tools.plots.graph import CONSTANT, Box, Drawing, draw, drawing_of
 
 PIXELS, NARROW, WIDE = 56, 64, 256
 CONVOLUTIONS = (Convolution, QuantizedConvolution)

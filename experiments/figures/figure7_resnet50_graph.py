@@ -18,18 +18,18 @@ from pathlib import Path
 
 import glow_nb
 from experiments.networks.twins import make_twin
-from glow_nb import compiler
 from glow_nb.backends import backend_named
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
+from glow_nb.base.schema import attributes_of, map_operands, operands_of
 from glow_nb.hlir.dot import print_dot
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value, producer_of
 from glow_nb.hlir.ops import Add, Relu
 from glow_nb.hlir.save import Save
 from glow_nb.llir.program import Program, Register, mutated
 from glow_nb.llir.stack import StackInst
-from glow_nb.plots.graph import draw, drawing_of
-from glow_nb.replaced_files import replace_file
-from glow_nb.schema import attributes_of, map_operands, operands_of
+from glow_nb.network import compilation as compiler
+from glow_nb.system.replaced_files import replace_file
+from glow_nb.tools.plots.graph import draw, drawing_of
 
 LAYOUTS = {
     ("packed_convolution", "filter"): "groups, depth/N, y, x, channels, N",

@@ -29,14 +29,14 @@ from matplotlib.figure import Figure
 
 import glow_nb
 from experiments.benchmarks.timing import seconds_of
-from glow_nb import pipelines
 from glow_nb.codegen.compile import compile_assembly
+from glow_nb.compiler import pipelines
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
-from glow_nb.plots.memory_map import INK
+from glow_nb.network.pictures.memory_map import INK
 
 UNSTACKED = tuple(step for step in pipelines.INSTRUCTIONS if step != "stack_instructions")
 PIPELINES = (pipelines.INSTRUCTIONS, UNSTACKED)

@@ -23,7 +23,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from experiments.figures.served_networks import ACTIVATION, COLOURS, Block, draw_runs, plan
-from glow_nb.plots.memory_map import INK
+from glow_nb.network.pictures.memory_map import INK
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting.host import HostManager
 from glow_nb.runtime.hosting.tracer import TracedRun, Tracer

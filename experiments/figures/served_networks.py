@@ -10,14 +10,14 @@ from matplotlib.axes import Axes
 
 import glow_nb
 from glow_nb.backends import backend_named
-from glow_nb.compiler import build_program, lower_for
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Concat, MatMul, Relu
+from glow_nb.network.compilation import build_program, lower_for
 from glow_nb.runtime.deploy import compile_part
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting.tracer import TracedRun
 from glow_nb.runtime.planning.partitioning import Part, Partitioning
-from glow_nb.types import ElementKind, TensorType
 
 ROWS, WIDTH = 256, 256
 ACTIVATION = TensorType(ElementKind.FLOAT32, (ROWS, WIDTH))

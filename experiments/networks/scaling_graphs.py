@@ -15,10 +15,10 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from typing_extensions import override
 
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Add, Concat, MatMul, Mul, Slice, Tanh, Transpose
-from glow_nb.types import Array, ElementKind, TensorType
 
 ROWS, COLUMNS = 2, 8
 """The shape of most tensors."""

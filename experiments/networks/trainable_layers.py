@@ -6,6 +6,7 @@ from math import prod, sqrt
 
 import numpy as np
 
+from glow_nb.base.types import Array
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import (
@@ -24,7 +25,6 @@ from glow_nb.hlir.ops import (
     Transpose,
 )
 from glow_nb.hlir.ops.families import splat
-from glow_nb.types import Array
 
 NEVER = -1e9
 """What is added to the score of a token that is not to be seen."""

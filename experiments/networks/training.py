@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from glow_nb.types import Array
+from glow_nb.base.types import Array
 
 OPSET = 20
 CLASSES = 10

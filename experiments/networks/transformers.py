@@ -26,7 +26,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from experiments.networks.layers import write
-from glow_nb.types import Array
+from glow_nb.base.types import Array
 
 OPSET = 13
 VOCABULARY = 1000

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import glow_nb
 from experiments.networks.twins import make_twin
-from glow_nb.alignment import aligned_bytes
+from glow_nb.base.alignment import aligned_bytes
 from glow_nb.llir.allocate import LiveRange
 
 

@@ -11,8 +11,8 @@ from collections import Counter
 
 import glow_nb
 from experiments.networks.twins import make_twin
-from glow_nb.compiler import lower_for
-from glow_nb.plan import Plan
+from glow_nb.base.plan import Plan
+from glow_nb.network.compilation import lower_for
 
 
 def direct_sums(plan: Plan, problem: object, target: object, cycles: float) -> float:

@@ -11,9 +11,9 @@ import numpy as np
 
 import glow_nb
 from experiments.networks.twins import make_twin
-from glow_nb.distance import distance
-from glow_nb.duel.feeds import random_feeds
+from glow_nb.base.distance import distance
 from glow_nb.hlir.ops import Clip, Relu
+from glow_nb.tools.duel.feeds import random_feeds
 
 
 def clip_activations(function: glow_nb.Function) -> glow_nb.Function:

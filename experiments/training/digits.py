@@ -22,9 +22,9 @@ import onnx
 
 import glow_nb
 from experiments.networks.trainable_layers import Layers, split
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function
 from glow_nb.train import AdamW, History, OneCycle, SoftmaxCrossEntropy, Trainer
-from glow_nb.types import Array
 
 BATCH, TESTED = 48, 360
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from experiments.networks.trainable_layers import Layers
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Relu
 from glow_nb.train import AdamW, Cosine, Huber, Trainer
-from glow_nb.types import Array
 
 PARTS, BATCH = 5, 32
 

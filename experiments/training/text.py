@@ -19,10 +19,10 @@ import numpy as np
 
 import glow_nb
 from experiments.networks.trainable_layers import Layers
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Add, Gather
 from glow_nb.train import AdamW, OneCycle, SoftmaxCrossEntropy, Trainer
-from glow_nb.types import Array
 
 TOKENS, WIDTH, HEADS, LAYERS, BATCH = 64, 128, 4, 2, 32
 MOST_CHARACTERS = 400_000

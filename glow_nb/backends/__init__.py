@@ -1,4 +1,7 @@
-"""The backends that come with glow_nb, imported when they are first asked for."""
+"""What makes a program run: the interpreter in NumPy, and the cpu.
+
+It imports `codegen` and what stands below that.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from typing import Literal
 
 from typing_extensions import get_protocol_members
 
-from glow_nb.arguments import described
 from glow_nb.backends.backend import Backend, VariantBackend
 from glow_nb.backends.cpu import Cpu
 from glow_nb.backends.options import BackendOptions
-from glow_nb.errors import OptionError
-from glow_nb.schema import Registry
+from glow_nb.base.arguments import described
+from glow_nb.base.errors import OptionError
+from glow_nb.base.schema import Registry
 
 BackendLike = Literal["cpu", "interpreter"] | str | Backend | BackendOptions
 """What names a backend: its name, its options, or itself."""

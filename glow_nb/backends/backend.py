@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from glow_nb.base.kernel_report import KernelReport
+from glow_nb.base.passes import Entries, Step
+from glow_nb.base.types import Array
 from glow_nb.codegen.machine_limits import MachineLimits
+from glow_nb.compiler.pipelines import INSTRUCTIONS
 from glow_nb.hlir.graph import Node
 from glow_nb.hlir.lower import lower
-from glow_nb.kernel_report import KernelReport
 from glow_nb.llir.kernel_table import KernelTable
 from glow_nb.llir.program import Instruction, Program
 from glow_nb.llir.traits import Traits
-from glow_nb.passes import Entries, Step
-from glow_nb.pipelines import INSTRUCTIONS
-from glow_nb.state_store import StateStore
-from glow_nb.types import Array
+from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from glow_nb.codegen.loaded_program import DirectRun

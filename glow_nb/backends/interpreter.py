@@ -16,12 +16,16 @@ from typing_extensions import override
 
 from glow_nb.backends.backend import Backend, Timings
 from glow_nb.backends.scalar_numpy import evaluate_scalar
+from glow_nb.base.errors import FeedError, GlowError, UnsupportedError, VerifyError
+from glow_nb.base.foreign import foreign
+from glow_nb.base.kernel_report import KernelReport
+from glow_nb.base.memory_limit import out_of_memory
+from glow_nb.base.passes import Entries
+from glow_nb.base.schema import map_operands, operand_specs
+from glow_nb.base.types import Array, TensorType
 from glow_nb.codegen.machine_limits import MachineLimits
-from glow_nb.errors import FeedError, GlowError, UnsupportedError, VerifyError
-from glow_nb.foreign import foreign
 from glow_nb.hlir.graph import Node
 from glow_nb.hlir.ops import Recurrence, RecurrenceGradient
-from glow_nb.kernel_report import KernelReport
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.instructions.normalization import (
@@ -56,11 +60,7 @@ from glow_nb.llir.program import (
 )
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.traits import FUSES_BOTH, FUSES_EPILOGUE, KernelTraits, Traits
-from glow_nb.memory_limit import out_of_memory
-from glow_nb.passes import Entries
-from glow_nb.schema import map_operands, operand_specs
-from glow_nb.state_store import StateStore, write_all
-from glow_nb.types import Array, TensorType
+from glow_nb.system.state_store import StateStore, write_all
 
 POISON = 0xFF
 """The byte of poisoned memory: NaN as a float of any width, -1 or the largest as an integer."""

@@ -14,9 +14,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from typing import ClassVar, TypeVar
 
-from glow_nb.arguments import described, number, truth
 from glow_nb.backends.backend import Backend
-from glow_nb.errors import OptionError
+from glow_nb.base.arguments import described, number, truth
+from glow_nb.base.errors import OptionError
 
 T = TypeVar("T", bound=str | bool | float)
 

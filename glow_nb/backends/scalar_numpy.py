@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from glow_nb.conversion import bits_as, converted, in_float32, saturated
-from glow_nb.extremes import larger, smaller
+from glow_nb.base.conversion import bits_as, converted, in_float32, saturated
+from glow_nb.base.extremes import larger, smaller
+from glow_nb.base.schema import attributes_of
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.ops.elementwise import error_complement, error_function, fused_multiply_add
 from glow_nb.hlir.ops.random import inverse_error_function
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.scalar import applied, number_as, scalar_expression
-from glow_nb.schema import attributes_of
-from glow_nb.types import Array, ElementKind
 
 _HALVES = (ElementKind.FLOAT16, ElementKind.BFLOAT16)
 

@@ -1,4 +1,7 @@
-"""Finding the step of the compiler that made a result wrong, or the value that is too noisy."""
+"""Finding the step of the compiler that made a result wrong, or the value that is too noisy.
+
+It imports `network` and what stands below that.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from glow_nb.backends.backend import Backend
 from glow_nb.backends.interpreter import POISON, Interpreter
-from glow_nb.distance import distance
+from glow_nb.base.distance import distance
+from glow_nb.base.types import Array
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import (
     Activation,
@@ -28,7 +29,6 @@ from glow_nb.llir.program import (
     is_marker,
     mutated,
 )
-from glow_nb.types import Array
 
 Report = Callable[[int, int], None]
 """Called with the instructions between which the culprit is."""

@@ -14,17 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.api import Graph, load
-from glow_nb.arguments import Shapes
+from glow_nb.base.arguments import Shapes
+from glow_nb.base.distance import decibels
+from glow_nb.base.errors import OptionError
+from glow_nb.base.text import format_name
+from glow_nb.base.types import Array
 from glow_nb.bisection.search import Progress, named_inputs
 from glow_nb.bisection.states import Evaluator, Key, StateValues, key_of
-from glow_nb.compiler import optimize
-from glow_nb.distance import decibels
-from glow_nb.errors import OptionError
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function, Node, Value
-from glow_nb.text import format_name
-from glow_nb.types import Array
+from glow_nb.network.api import Graph, load
+from glow_nb.network.compilation import optimize
 
 QUANTIZING = (ops.Quantize, ops.QuantizeLinear)
 

@@ -13,11 +13,15 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from glow_nb import compiler, pipelines
-from glow_nb.api import Graph, as_threads, load
-from glow_nb.arguments import Shapes
 from glow_nb.backends import Backend, BackendLike, backend_named, option_names
 from glow_nb.backends.backend import StatefulExecutable
+from glow_nb.base.arguments import Shapes
+from glow_nb.base.distance import largest_distance
+from glow_nb.base.errors import OptionError, PassError
+from glow_nb.base.habits import refuse_arguments
+from glow_nb.base.passes import Entries, PassRun
+from glow_nb.base.text import format_name
+from glow_nb.base.types import Array
 from glow_nb.bisection.kernels import first_bad_instruction
 from glow_nb.bisection.states import (
     Evaluator,
@@ -26,20 +30,17 @@ from glow_nb.bisection.states import (
     named_outputs,
     with_own_places,
 )
-from glow_nb.distance import largest_distance
-from glow_nb.driver import run
-from glow_nb.errors import OptionError, PassError
-from glow_nb.feeds import FeedCheck
-from glow_nb.habits import refuse_arguments
+from glow_nb.compiler import pipelines
+from glow_nb.compiler.driver import run
+from glow_nb.hlir.feeds import FeedCheck
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.print import format_names
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import Bound, Instruction, Program
-from glow_nb.passes import Entries, PassRun
-from glow_nb.state_store import StateStore
-from glow_nb.text import format_name
-from glow_nb.types import Array
+from glow_nb.network import compilation as compiler
+from glow_nb.network.api import Graph, as_threads, load
+from glow_nb.system.state_store import StateStore
 
 TOLERANCE = 1e-4
 """Largest difference over the largest output that still counts as rounding."""

@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from glow_nb.alignment import aligned_bytes
 from glow_nb.backends.interpreter import InterpretedProgram
-from glow_nb.distance import distance
+from glow_nb.base.alignment import aligned_bytes
+from glow_nb.base.distance import distance
+from glow_nb.base.schema import attributes_of, operand_specs, operands_of
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Constant, Function, Node, Result, State, Value
 from glow_nb.hlir.save import Save
 from glow_nb.llir.program import Arena, Buffer, Instruction, Program
-from glow_nb.schema import attributes_of, operand_specs, operands_of
-from glow_nb.state_store import StateStore
-from glow_nb.types import Array
+from glow_nb.system.state_store import StateStore
 
 Key = tuple[str, int]
 """A node's name, and which of the results made for this node."""

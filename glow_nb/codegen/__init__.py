@@ -1,4 +1,6 @@
-"""From kernel sources and a sequence of calls to machine code that runs.
+"""Source to machine code: the cache, the entry, native programs, and the threads that run them.
+
+It imports `kernels`, `simd`, `compiler` and what stands below those.
 
 ``compile`` turns one kernel source into a relocatable object, ``pool`` many in parallel processes,
 ``cache`` keeps them, and ``entry`` generates the function that calls them in order.

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from glow_nb.types import Array
+from glow_nb.base.types import Array
 
 _HEAD_BYTES = object.__basicsize__
 _word_at = ctypes.c_size_t.from_address

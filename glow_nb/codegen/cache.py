@@ -24,10 +24,10 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from glow_nb.base.errors import GlowWarning
 from glow_nb.codegen.in_progress import KernelClaims
-from glow_nb.errors import GlowWarning
 from glow_nb.kernels.target import Target
-from glow_nb.regular_files import open_regular
+from glow_nb.system.regular_files import open_regular
 
 CACHE_VARIABLE = "GLOW_NB_CACHE_DIR"
 MAGIC = b"glow_nb1"
@@ -59,7 +59,7 @@ def object_key(text: str, arguments: str, target: Target) -> str:
 
 
 _SHAPING = (
-    "alignment.py",
+    "base/alignment.py",
     "codegen/compact_lowering.py",
     "codegen/compile.py",
     "codegen/numba_contexts.py",
@@ -68,12 +68,12 @@ _SHAPING = (
     "codegen/target_machine.py",
     "codegen/translate.py",
     "codegen/translate_bytecode.py",
-    "cook_toom.py",
-    "philox.py",
-    "strassen.py",
-    "thread_grid.py",
-    "types.py",
-    "wichura.py",
+    "numerics/cook_toom.py",
+    "numerics/philox.py",
+    "numerics/strassen.py",
+    "scheduling/thread_grid.py",
+    "base/types.py",
+    "numerics/wichura.py",
 )
 """Files that shape an object, beside those of the SIMD layer."""
 

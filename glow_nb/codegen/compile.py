@@ -27,12 +27,12 @@ from numba.core.codegen import AOTCodeLibrary, AOTCPUCodegen
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager
 
+from glow_nb.base.errors import CompileError
 from glow_nb.codegen.numba_contexts import TargetContext, TypingContext
 from glow_nb.codegen.separate_names import SeparateNames
 from glow_nb.codegen.symbols import read_symbols
 from glow_nb.codegen.target_machine import initialize_llvm, target_machine
 from glow_nb.codegen.translate_bytecode import TranslateByteCode
-from glow_nb.errors import CompileError
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.simd.instruction_sets import mark_instruction_sets

@@ -44,8 +44,8 @@ def main() -> None:
     """Compile what arrives on standard input until it ends."""
     requests, answers = sys.stdin.buffer, os.fdopen(int(sys.argv[1]), "wb")
 
+    from glow_nb.base.errors import CompileError
     from glow_nb.codegen.kernel_compiler import kernel_compiler
-    from glow_nb.errors import CompileError
 
     compile_kernel = kernel_compiler()
     gc.freeze()  # what is imported stays: do not look through it again and again

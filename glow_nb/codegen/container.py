@@ -16,8 +16,8 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from glow_nb.alignment import ALIGNMENT
-from glow_nb.errors import CompileError
+from glow_nb.base.alignment import ALIGNMENT
+from glow_nb.base.errors import CompileError
 
 METADATA = "__metadata__"
 DIGEST = "sha256"

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from glow_nb.codegen.cores import available_cores
+from glow_nb.system.cores import available_cores
 
 
 class CoreSlots:

@@ -18,12 +18,12 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal
 
-from glow_nb.alignment import aligned_bytes
+from glow_nb.base.alignment import aligned_bytes
+from glow_nb.base.errors import CompileError
+from glow_nb.base.types import ElementKind
 from glow_nb.codegen.clock import STAMP_SYMBOL
 from glow_nb.codegen.hazards import Access, AccessMode, Hazard, plan_barriers
-from glow_nb.errors import CompileError
 from glow_nb.kernels.writing.source import INDENT, KernelSource, SourceWriter
-from glow_nb.types import ElementKind
 
 Space = Literal["constants", "arena", "binding"]
 

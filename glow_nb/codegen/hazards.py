@@ -21,8 +21,8 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from glow_nb.errors import DefinitionError
-from glow_nb.spans import Spans
+from glow_nb.base.errors import DefinitionError
+from glow_nb.base.spans import Spans
 
 AccessMode = Literal["in", "out", "inout"]
 

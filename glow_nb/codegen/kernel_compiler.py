@@ -6,8 +6,8 @@ import os
 import warnings
 from collections.abc import Callable
 
-from glow_nb.errors import CompileError
-from glow_nb.foreign import foreign
+from glow_nb.base.errors import CompileError
+from glow_nb.base.foreign import foreign
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from glow_nb.base.errors import CompileError
 from glow_nb.codegen.symbols import read_symbols
 from glow_nb.codegen.target_machine import target_machine
-from glow_nb.errors import CompileError
 from glow_nb.kernels.target import Target
 
 _MATH_LIBRARIES = {"linux": "libm.so.6", "darwin": "libSystem.dylib"}

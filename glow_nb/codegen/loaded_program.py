@@ -14,20 +14,20 @@ from weakref import WeakSet
 
 import numpy as np
 
-from glow_nb.alignment import aligned_empty
-from glow_nb.arguments import fits_as_it_is
+from glow_nb.base.alignment import aligned_empty
+from glow_nb.base.arguments import fits_as_it_is
+from glow_nb.base.errors import CompileError, FeedError
+from glow_nb.base.memory_limit import require_memory, require_run_memory
+from glow_nb.base.outputs import Outputs
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.codegen.array_address import address_of
-from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.loaded_code import LoadedCode
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.codegen.result_memory import array_maker
 from glow_nb.codegen.threads import Team
-from glow_nb.errors import CompileError, FeedError
 from glow_nb.kernels.target import Target
-from glow_nb.memory_limit import require_memory, require_run_memory
-from glow_nb.outputs import Outputs
-from glow_nb.state_store import LentState, StateStore
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.system.cores import available_cores
+from glow_nb.system.state_store import LentState, StateStore
 
 _Wanted = tuple[np.dtype[Any], tuple[int, ...]]
 
@@ -84,8 +84,8 @@ class LoadedProgram:
 
     It may be run from any number of Python threads. Each run in progress has its own context
     (arena, scratch, team of threads); idle contexts are kept, the last used first. State belongs to
-    the caller, who gives the same :class:`~glow_nb.state_store.StateStore` to each run; a run
-    without one begins with the values before the first run, and what it leaves is lost.
+    the caller, who gives the same :class:`~glow_nb.system.state_store.StateStore` to each run; a
+    run without one begins with the values before the first run, and what it leaves is lost.
     """
 
     def __init__(self, native: NativeProgram, code: LoadedCode) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from glow_nb.base.errors import CompileError, OptionError
+from glow_nb.base.kernel_report import KernelReport
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.codegen.cache import ObjectCache, object_key
 from glow_nb.codegen.clock import STAMP_SYMBOL, compile_clock
 from glow_nb.codegen.entry import Call, generate_entry
@@ -14,10 +17,7 @@ from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.codegen.runtime import RUNTIME, compile_runtime
 from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.codegen.translate import compile_entry
-from glow_nb.errors import CompileError, OptionError
-from glow_nb.kernel_report import KernelReport
 from glow_nb.kernels.target import Target
-from glow_nb.types import ElementKind, TensorType
 
 
 def make_native_program(

@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.alignment import ALIGNMENT, Bytes, aligned_empty
-from glow_nb.arguments import MOST_THREADS
+from glow_nb.base.alignment import ALIGNMENT, Bytes, aligned_empty
+from glow_nb.base.arguments import MOST_THREADS
+from glow_nb.base.counted import Counted, problem_of
+from glow_nb.base.errors import CompileError, GlowError
+from glow_nb.base.kernel_report import KernelReport
+from glow_nb.base.types import Array, TensorType
+from glow_nb.base.version import __version__
 from glow_nb.codegen.container import read_container, write_container
 from glow_nb.codegen.entry import EntrySource
 from glow_nb.codegen.plain_data import from_plain, to_plain
 from glow_nb.codegen.program_memory import PlacedWeight, ProgramMemory
 from glow_nb.codegen.runtime import RUNTIME, RUNTIME_DIGEST
-from glow_nb.counted import Counted, problem_of
-from glow_nb.errors import CompileError, GlowError
-from glow_nb.kernel_report import KernelReport
 from glow_nb.kernels.target import Target
-from glow_nb.types import Array, TensorType
-from glow_nb.version import __version__
 
 FORMAT = "glow_nb native program 2"
 """What is written of a program says this; another layout of it says another number."""

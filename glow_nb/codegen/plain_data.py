@@ -13,7 +13,7 @@ from functools import cache
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from glow_nb.errors import CompileError
+from glow_nb.base.errors import CompileError
 
 T = TypeVar("T")
 

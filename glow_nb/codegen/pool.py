@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
+from glow_nb.base.progress import report, shown
 from glow_nb.codegen.cache import ObjectCache, object_key
-from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.in_progress import KernelClaims, Result
 from glow_nb.codegen.kernel_compiler import kernel_compiler
 from glow_nb.codegen.workers import compile_in_workers, idle_workers
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
-from glow_nb.progress import report, shown
+from glow_nb.system.cores import available_cores
 
 START_SECONDS = 0.6
 """Measured: from starting a worker to its first answer, most of it importing numba."""

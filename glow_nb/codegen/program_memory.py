@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from glow_nb.alignment import ALIGNMENT, Bytes
-from glow_nb.errors import CompileError
-from glow_nb.types import Array, TensorType
+from glow_nb.base.alignment import ALIGNMENT, Bytes
+from glow_nb.base.errors import CompileError
+from glow_nb.base.types import Array, TensorType
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from glow_nb.alignment import Bytes, aligned_empty
-from glow_nb.freed_memory import MAPPED_BYTES
-from glow_nb.types import Array
+from glow_nb.base.alignment import Bytes, aligned_empty
+from glow_nb.base.types import Array
+from glow_nb.system.freed_memory import MAPPED_BYTES
 
 
 def array_maker(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Callable[[], Array]:

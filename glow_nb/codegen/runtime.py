@@ -64,7 +64,7 @@ from string import Template
 
 import llvmlite.binding as llvm
 
-from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.codegen.target_machine import target_machine
 from glow_nb.kernels.target import Target
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from glow_nb.costs import InstructionCost
+from glow_nb.base.costs import InstructionCost
 from glow_nb.kernels.machine.machine import Machine
 
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from glow_nb.alignment import Bytes, aligned_empty
-from glow_nb.codegen.cores import available_cores
+from glow_nb.base.alignment import Bytes, aligned_empty
+from glow_nb.base.errors import GlowError
 from glow_nb.codegen.entry import EntrySource
 from glow_nb.codegen.loaded_code import LoadedCode
 from glow_nb.codegen.runtime import TeamField, team_bytes
-from glow_nb.codegen.worker_cores import WorkerCores
-from glow_nb.errors import GlowError
+from glow_nb.system.cores import available_cores
+from glow_nb.system.worker_cores import WorkerCores
 
 GRACE, SPINS, PATIENCE = 50, 500, 4000
 """Pauses of some 30 nanoseconds: before a thread takes a share that its own thread has not begun,

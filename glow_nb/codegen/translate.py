@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 
 import llvmlite.binding as llvm
 
+from glow_nb.base.errors import CompileError
+from glow_nb.base.types import ElementKind
 from glow_nb.codegen.entry import PARAMETERS, EntrySource
 from glow_nb.codegen.target_machine import target_machine
-from glow_nb.errors import CompileError
 from glow_nb.kernels.target import Target
-from glow_nb.types import ElementKind
 
 ADDRESS_FUNCTIONS = frozenset(f"{kind.value}_at" for kind in ElementKind)
 _Operand = tuple[str, str]  # LLVM type and value

@@ -20,13 +20,13 @@ from collections.abc import Iterator, Sequence
 from queue import SimpleQueue
 from typing import IO
 
-from glow_nb.child_process import ChildProcess, can_start
+from glow_nb.base.errors import CompileError
 from glow_nb.codegen.compile_worker import READY, read_frame, write_frame
 from glow_nb.codegen.core_slots import CORE_SLOTS
-from glow_nb.codegen.cores import available_cores
-from glow_nb.errors import CompileError
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
+from glow_nb.system.child_process import ChildProcess, can_start
+from glow_nb.system.cores import available_cores
 
 WORKER_MODULE = "glow_nb.codegen.compile_worker"
 IDLE_SECONDS = 60.0

@@ -1,1 +1,4 @@
-"""The subcommands of ``glow-nb``, one file each, and what they share."""
+"""The command line: one file a command, and what commands share.
+
+It may import all others.
+"""

@@ -10,12 +10,12 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from glow_nb.conversion import converted, is_small_float
-from glow_nb.errors import OptionError
-from glow_nb.regular_files import open_regular
-from glow_nb.replaced_files import replace_file
-from glow_nb.schema import closest, listed
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.base.conversion import converted, is_small_float
+from glow_nb.base.errors import OptionError
+from glow_nb.base.schema import closest, listed
+from glow_nb.base.types import Array, ElementKind, TensorType
+from glow_nb.system.regular_files import open_regular
+from glow_nb.system.replaced_files import replace_file
 
 METAVARS = {"--input": "NAME=FILE.npy", "--constant": "NAME=VALUE"}
 """What the options that give arrays to inputs are followed by."""

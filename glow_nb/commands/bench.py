@@ -12,7 +12,11 @@ import click
 from typing_extensions import override
 
 from glow_nb.backends import backend_named
-from glow_nb.codegen.cores import available_cores
+from glow_nb.base.distance import largest_distance
+from glow_nb.base.errors import GlowError, OptionError
+from glow_nb.base.progress import report, shown
+from glow_nb.base.quantities import count_of, duration
+from glow_nb.base.text import format_name
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.json_text import json_text
 from glow_nb.commands.numbers import FiniteRange
@@ -24,15 +28,11 @@ from glow_nb.commands.options import (
     without_option,
 )
 from glow_nb.commands.wording import make_console, make_table, print_table
-from glow_nb.compiler import order_for
-from glow_nb.distance import largest_distance
-from glow_nb.duel.contest import Measurement, duel, ratios_of
-from glow_nb.duel.engines import ENGINES, OURS, PEERS, Arrays, is_installed, require_installed
-from glow_nb.errors import GlowError, OptionError
-from glow_nb.files import SUFFIX
-from glow_nb.progress import report, shown
-from glow_nb.quantities import count_of, duration
-from glow_nb.text import format_name
+from glow_nb.network.compilation import order_for
+from glow_nb.network.files import SUFFIX
+from glow_nb.system.cores import available_cores
+from glow_nb.tools.duel.contest import Measurement, duel, ratios_of
+from glow_nb.tools.duel.engines import ENGINES, OURS, PEERS, Arrays, is_installed, require_installed
 
 LARGEST_FILE_BYTES = 1 << 30
 """A larger model is written with its weights beside it: an ONNX file has at most 2 GiB."""
@@ -185,10 +185,10 @@ def _prepare(
     """
     import onnx  # takes a while, which the other commands need not wait for
 
-    from glow_nb.duel.feeds import bind, random_feeds
-    from glow_nb.importers.onnx.locations import external_locations
-    from glow_nb.importers.onnx.model import load_model
-    from glow_nb.importers.onnx.whole import whole_model
+    from glow_nb.formats.onnx.importer.locations import external_locations
+    from glow_nb.formats.onnx.importer.model import load_model
+    from glow_nb.formats.onnx.importer.whole import whole_model
+    from glow_nb.tools.duel.feeds import bind, random_feeds
 
     if model.suffix == SUFFIX:
         raise OptionError(f"{model}: IR text; other engines run only ONNX files")

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import click
 from typing_extensions import override
 
-from glow_nb.arguments import Shapes
+from glow_nb.base.arguments import Shapes
+from glow_nb.base.errors import OptionError
+from glow_nb.base.types import Array, SymbolicType
 from glow_nb.commands.arrays import read_npy, split_assignment
 from glow_nb.commands.literals import array_of
-from glow_nb.errors import OptionError
-from glow_nb.types import Array, SymbolicType
 
 NamedShape = tuple[str, int | tuple[int, ...]]
 
@@ -64,7 +64,7 @@ class Bindings:
         """
         if not self.texts:
             return {}
-        from glow_nb.importers.onnx import declared_inputs, load_model
+        from glow_nb.formats.onnx.importer import declared_inputs, load_model
 
         return constants_of(self.texts, declared_inputs(load_model(str(model))))
 

@@ -7,8 +7,12 @@ from pathlib import Path
 import click
 import numpy as np
 
-from glow_nb import bisection, pipelines
+from glow_nb import bisection
 from glow_nb.backends import Backend, BackendOptions
+from glow_nb.base.errors import OptionError
+from glow_nb.base.progress import report, shown
+from glow_nb.base.text import format_name
+from glow_nb.base.types import Array
 from glow_nb.commands.arrays import assign_inputs, random_array
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.errors import FOUND
@@ -23,12 +27,9 @@ from glow_nb.commands.options import (
     without_option,
 )
 from glow_nb.commands.wording import make_console, make_table, print_table
-from glow_nb.errors import OptionError
+from glow_nb.compiler import pipelines
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.progress import report, shown
-from glow_nb.text import format_name
-from glow_nb.types import Array
 
 EXAMPLES = """\
 glow-nb bisect model.onnx

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from glow_nb.backends import BackendOptions
+from glow_nb.base.quantities import count_of
 from glow_nb.commands.arrays import read_npz
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.options import (
@@ -22,10 +23,9 @@ from glow_nb.commands.samples import (
     samples_for,
     samples_option,
 )
+from glow_nb.network.source import as_source, shapes_of
 from glow_nb.quant import calibrate as run_calibration
 from glow_nb.quant.samples import batches_of
-from glow_nb.quantities import count_of
-from glow_nb.source import as_source, shapes_of
 
 EXAMPLES = """\
 glow-nb calibrate model.onnx --samples data.npz --output ranges.yaml

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from glow_nb.base.quantities import count_of
+from glow_nb.base.text import format_name
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.ir_files import read_ir
 from glow_nb.commands.options import ExampleCommand
@@ -13,8 +15,6 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.verify import verify
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.program import Program
-from glow_nb.quantities import count_of
-from glow_nb.text import format_name
 
 EXAMPLES = """\
 glow-nb check program.glow

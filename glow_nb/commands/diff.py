@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from glow_nb.api import as_threads
 from glow_nb.backends import Backend, BackendOptions, backend_named
+from glow_nb.base.errors import OptionError
+from glow_nb.base.passes import PassRun
+from glow_nb.base.quantities import count_of
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.errors import FOUND
 from glow_nb.commands.models import load_model
@@ -20,11 +22,9 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.stages import Stages
 from glow_nb.commands.wording import make_console
-from glow_nb.difference import CONTEXT, difference
-from glow_nb.errors import OptionError
 from glow_nb.llir.program import Program
-from glow_nb.passes import PassRun
-from glow_nb.quantities import count_of
+from glow_nb.network.api import as_threads
+from glow_nb.tools.difference import CONTEXT, difference
 
 EXAMPLES = """\
 glow-nb diff model.onnx --pass fold_batch_normalization

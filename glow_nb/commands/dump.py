@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from glow_nb.api import as_threads
 from glow_nb.backends import Backend, BackendOptions, backend_named
+from glow_nb.base.errors import OptionError
+from glow_nb.base.quantities import count_of
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.ir_files import write_ir, write_text
 from glow_nb.commands.models import compile_fixed_model, load_model
@@ -19,14 +20,13 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.stages import Stages
-from glow_nb.compiler import PLACEMENT, Order, order_for
-from glow_nb.driver import IR, run
-from glow_nb.errors import OptionError
+from glow_nb.compiler.driver import IR, run
 from glow_nb.hlir.dot import print_dot
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
+from glow_nb.network.api import as_threads
+from glow_nb.network.compilation import PLACEMENT, Order, order_for
 from glow_nb.observers import WriteIR
-from glow_nb.quantities import count_of
 
 LEVELS = ("hlir", "llir", "source")
 

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import click
 from typing_extensions import override
 
-from glow_nb.errors import GlowError, GlowWarning, bounded
+from glow_nb.base.errors import GlowError, GlowWarning, bounded
 
 INTERRUPTED = 130
 """The exit code of a shell's command that Ctrl-C ended."""

@@ -8,15 +8,15 @@ import click
 
 import glow_nb
 from glow_nb.backends import backend_named
+from glow_nb.base.errors import OptionError
+from glow_nb.base.quantities import count_of
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.ir_files import read_ir
 from glow_nb.commands.options import ExampleCommand
 from glow_nb.commands.orders import passes_option, read_order
 from glow_nb.commands.outputs import OutputPath
-from glow_nb.driver import run
-from glow_nb.errors import OptionError
+from glow_nb.compiler.driver import run
 from glow_nb.hlir.graph import Function
-from glow_nb.quantities import count_of
 
 EXAMPLES = """\
 glow-nb export net.glow --output net.onnx

@@ -12,6 +12,9 @@ from rich.console import Console
 
 import glow_nb
 from glow_nb.backends import Backend, BackendOptions
+from glow_nb.base.costs import Cost
+from glow_nb.base.quantities import byte_count, scaled
+from glow_nb.base.text import format_name
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.json_text import json_text
 from glow_nb.commands.models import load_with_open_sizes, unbound_error
@@ -25,12 +28,9 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.wording import make_console, make_table, print_table
-from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.network import Network
-from glow_nb.quantities import byte_count, scaled
-from glow_nb.text import format_name
+from glow_nb.network.network import Network
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
+from glow_nb.base.errors import GlowError
 from glow_nb.commands.bindings import Bindings
 from glow_nb.commands.models import load_model
-from glow_nb.errors import GlowError
-from glow_nb.files import SUFFIX, load_text, parse_text, save_text
 from glow_nb.hlir.graph import Function
-from glow_nb.ir_text import ir_text
 from glow_nb.llir.program import Program
-from glow_nb.replaced_files import replace_file
+from glow_nb.network.files import SUFFIX, load_text, parse_text, save_text
+from glow_nb.network.ir_text import ir_text
+from glow_nb.system.replaced_files import replace_file
 
 
 def read_ir(file: Path, bindings: Bindings) -> Function | Program:

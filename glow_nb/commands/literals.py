@@ -9,9 +9,9 @@ from math import prod
 
 import numpy as np
 
-from glow_nb.conversion import converted, is_small_float
-from glow_nb.errors import OptionError
-from glow_nb.types import Array, ElementKind, SymbolicType
+from glow_nb.base.conversion import converted, is_small_float
+from glow_nb.base.errors import OptionError
+from glow_nb.base.types import Array, ElementKind, SymbolicType
 
 
 def array_of(text: str, type: SymbolicType, subject: str) -> Array:

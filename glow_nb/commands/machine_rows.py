@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from glow_nb.base.errors import OptionError
 from glow_nb.commands.json_text import json_text
 from glow_nb.commands.wording import make_console, make_table, print_table
-from glow_nb.errors import OptionError
 from glow_nb.kernels.machine.machine import Machine
 from glow_nb.kernels.machine.rows import ROWS
 from glow_nb.kernels.target import Target

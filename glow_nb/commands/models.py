@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import glow_nb
-from glow_nb.api import load_open
-from glow_nb.arguments import Constants
 from glow_nb.backends import BackendLike
+from glow_nb.base.arguments import Constants
+from glow_nb.base.errors import OptionError, UnboundDimension, UnboundInput
+from glow_nb.base.types import Array, Dimensions
 from glow_nb.commands.bindings import Bindings
-from glow_nb.errors import OptionError, UnboundDimension, UnboundInput
-from glow_nb.feeds import name_feeds
-from glow_nb.files import SUFFIX
+from glow_nb.hlir.feeds import name_feeds
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.network import CompiledNetwork, Network
-from glow_nb.types import Array, Dimensions
+from glow_nb.network.api import load_open
+from glow_nb.network.files import SUFFIX
+from glow_nb.network.network import CompiledNetwork, Network
 
 if TYPE_CHECKING:
-    from glow_nb.importers.onnx import SymbolicModel
+    from glow_nb.formats.onnx.importer import SymbolicModel
 
 Signature = Mapping[str, Dimensions | None]
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from glow_nb.base.quantities import byte_count, scaled
+from glow_nb.base.text import format_name
+from glow_nb.base.types import SymbolicType
 from glow_nb.commands.wording import make_console, make_table, print_table
-from glow_nb.quantities import byte_count, scaled
-from glow_nb.text import format_name
-from glow_nb.types import SymbolicType
 
 if TYPE_CHECKING:
-    from glow_nb.importers.onnx import SymbolicModel
+    from glow_nb.formats.onnx.importer import SymbolicModel
 
 HOW_TO_CLOSE = (
     "sizes are open: arithmetic, memory and kernels depend on them; --shape NAME=SIZE gives one"

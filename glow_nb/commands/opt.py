@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from glow_nb.api import as_threads
 from glow_nb.backends import Backend, BackendOptions, backend_named
+from glow_nb.base.passes import Entries, Entry, Step
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.ir_files import read_ir, write_ir
 from glow_nb.commands.options import (
@@ -16,10 +16,10 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.orders import passes_option, read_order
 from glow_nb.commands.outputs import OutputPath
-from glow_nb.driver import STEPS, run
+from glow_nb.compiler.driver import STEPS, run
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.program import Program
-from glow_nb.passes import Entries, Entry, Step
+from glow_nb.network.api import as_threads
 
 EXAMPLES = """\
 glow-nb opt program.glow --passes peephole,stack_instructions

@@ -11,8 +11,8 @@ from typing import Any, TypeGuard, TypeVar
 import click
 from typing_extensions import override
 
-from glow_nb.arguments import MOST_THREADS
 from glow_nb.backends import BACKENDS, BackendOptions
+from glow_nb.base.arguments import MOST_THREADS
 from glow_nb.commands.arrays import METAVARS
 from glow_nb.commands.outputs import check_outputs
 

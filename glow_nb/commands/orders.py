@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from glow_nb.backends import Backend
-from glow_nb.compiler import graph_order, program_order
-from glow_nb.driver import with_traits
-from glow_nb.passes import Entries, Entry, Step, read_steps, steps_in
-from glow_nb.pipelines import INFERENCE, INSTRUCTIONS, TRAINING
+from glow_nb.base.passes import Entries, Entry, Step, read_steps, steps_in
+from glow_nb.compiler.driver import with_traits
+from glow_nb.compiler.pipelines import INFERENCE, INSTRUCTIONS, TRAINING
+from glow_nb.network.compilation import graph_order, program_order
 
 PIPELINES = {"INFERENCE": INFERENCE, "INSTRUCTIONS": INSTRUCTIONS, "TRAINING": TRAINING}
 """Pipelines that can be named like a pass."""

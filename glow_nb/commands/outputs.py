@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from glow_nb.errors import OptionError
-from glow_nb.files import SUFFIX
-from glow_nb.replaced_files import check_writable
+from glow_nb.base.errors import OptionError
+from glow_nb.network.files import SUFFIX
+from glow_nb.system.replaced_files import check_writable
 
 
 class OutputPath(click.Path):

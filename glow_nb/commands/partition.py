@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from glow_nb.base.errors import OptionError
+from glow_nb.base.extras import needing
+from glow_nb.base.quantities import byte_count, duration
+from glow_nb.base.text import format_name
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.device_example import DEVICE_EXAMPLE
 from glow_nb.commands.json_text import json_text
@@ -20,15 +24,11 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.wording import make_console, make_table, print_table
-from glow_nb.errors import OptionError
-from glow_nb.extras import needing
 from glow_nb.hlir.graph import Function
-from glow_nb.quantities import byte_count, duration
 from glow_nb.runtime.planning.timing import Objective
-from glow_nb.text import format_name
 
 if TYPE_CHECKING:
-    from glow_nb.profile import Profile
+    from glow_nb.network.profile import Profile
     from glow_nb.runtime import DeviceDescription, Partitioning
 
 OBJECTIVES = ("latency", "throughput", "memory")

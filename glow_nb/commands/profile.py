@@ -10,6 +10,9 @@ import numpy as np
 from rich.console import Console
 
 from glow_nb.backends import Backend, BackendOptions, Cpu
+from glow_nb.base.extras import needing
+from glow_nb.base.quantities import count_of, duration, scaled
+from glow_nb.base.text import format_name
 from glow_nb.commands.arrays import assign_inputs, random_array
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.json_text import json_text
@@ -25,12 +28,9 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.wording import make_console, make_table, print_table
-from glow_nb.extras import needing
-from glow_nb.network import CompiledNetwork
-from glow_nb.profile import KernelTime, Profile, kernel_table
-from glow_nb.quantities import count_of, duration, scaled
-from glow_nb.replaced_files import replace_file
-from glow_nb.text import format_name
+from glow_nb.network.network import CompiledNetwork
+from glow_nb.network.profile import KernelTime, Profile, kernel_table
+from glow_nb.system.replaced_files import replace_file
 
 ORDERS: dict[str, Callable[[KernelTime], float]] = {
     "order": lambda _: 0.0,
@@ -205,6 +205,6 @@ def totals(profile: Profile) -> list[str]:
 
 def _draw(profile: Profile, picture: Path, title: str) -> None:
     with needing("plot", "--roofline"):
-        from glow_nb.plots.roofline import draw_roofline
+        from glow_nb.network.pictures.roofline import draw_roofline
     draw_roofline(profile, picture, title)
     click.echo(f"wrote {picture}", err=True)

@@ -8,6 +8,8 @@ import click
 from click.core import ParameterSource
 
 import glow_nb
+from glow_nb.base.errors import OptionError
+from glow_nb.base.table import Table
 from glow_nb.commands.arrays import read_npz
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.numbers import FiniteRange
@@ -24,8 +26,7 @@ from glow_nb.commands.samples import (
     samples_option,
 )
 from glow_nb.commands.wording import make_console, make_table, print_table
-from glow_nb.errors import OptionError
-from glow_nb.files import SUFFIX, save_text
+from glow_nb.network.files import SUFFIX, save_text
 from glow_nb.quant import Drift, Ranges, convert, convert_weights, correct_biases, drift
 from glow_nb.quant.methods import METHODS, MethodName
 from glow_nb.quant.schemas import (
@@ -38,7 +39,6 @@ from glow_nb.quant.schemas import (
     WeightKind,
 )
 from glow_nb.quant.weight_only import DEFAULT_BLOCK
-from glow_nb.table import Table
 
 RUNS = 10
 """Runs of each network whose times are reported."""

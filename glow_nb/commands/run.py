@@ -12,6 +12,10 @@ import click
 import numpy as np
 
 from glow_nb.backends import Backend, BackendOptions
+from glow_nb.base.errors import UnboundInput
+from glow_nb.base.quantities import count_of
+from glow_nb.base.text import format_name
+from glow_nb.base.types import Array, TensorType
 from glow_nb.commands.arrays import assign_inputs, member_names, random_array, save_npz
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.models import (
@@ -29,11 +33,7 @@ from glow_nb.commands.options import (
     without_option,
 )
 from glow_nb.commands.outputs import OutputPath
-from glow_nb.errors import UnboundInput
-from glow_nb.network import CompiledNetwork
-from glow_nb.quantities import count_of
-from glow_nb.text import format_name
-from glow_nb.types import Array, TensorType
+from glow_nb.network.network import CompiledNetwork
 
 FEWEST_CLASSES = 10
 """A row of at least so many floats is taken for the scores of classes."""

@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
+from glow_nb.base.errors import OptionError
+from glow_nb.base.schema import listed
+from glow_nb.base.types import Array
 from glow_nb.commands.bindings import NOTHING, Bindings
 from glow_nb.commands.models import open_model
-from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Function
+from glow_nb.network.source import Shapes as FeedShapes
+from glow_nb.network.source import Trained, as_source
 from glow_nb.quant import equalize
-from glow_nb.schema import listed
-from glow_nb.source import Shapes as FeedShapes
-from glow_nb.source import Trained, as_source
-from glow_nb.types import Array
 
 
 def samples_option(*, required: bool, purpose: str = "") -> Callable[[Any], Any]:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from glow_nb.base.errors import OptionError, bounded
+from glow_nb.base.extras import needing
+from glow_nb.base.schema import closest, listed
+from glow_nb.base.text import format_name
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.device_example import DEVICE_EXAMPLE
 from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import ExampleCommand, without_option
-from glow_nb.errors import OptionError, bounded
-from glow_nb.extras import needing
-from glow_nb.schema import closest, listed
-from glow_nb.text import format_name
 
 if TYPE_CHECKING:
     from glow_nb.runtime import DeviceDescription
@@ -232,9 +232,9 @@ def _without(device: DeviceDescription, passes: tuple[str, ...]) -> DeviceDescri
 
 def _this_process() -> DeviceDescription:
     """Return the device that a server has if it is given none."""
-    from glow_nb.codegen.cores import available_cores
-    from glow_nb.memory_limit import memory_limit
+    from glow_nb.base.memory_limit import memory_limit
     from glow_nb.runtime import DeviceDescription
+    from glow_nb.system.cores import available_cores
 
     cores, limit = available_cores(), memory_limit()
     if limit is None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from glow_nb.backends import Backend
-from glow_nb.compiler import order_for
-from glow_nb.driver import IR, runs_of
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
+from glow_nb.base.passes import PassRun, step_names
+from glow_nb.base.schema import closest
+from glow_nb.compiler.driver import IR, runs_of
 from glow_nb.hlir.graph import Function
-from glow_nb.passes import PassRun, step_names
-from glow_nb.schema import closest
+from glow_nb.network.compilation import order_for
 
 
 class Stages:

@@ -9,16 +9,17 @@ from typing import Any
 import click
 import numpy as np
 
+from glow_nb.base.errors import OptionError
+from glow_nb.base.schema import listed
+from glow_nb.base.types import Array
 from glow_nb.commands.arrays import read_npz
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.models import open_model
 from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import ExampleCommand, seed_option_for, threads_option, without_option
 from glow_nb.commands.outputs import OutputPath
-from glow_nb.errors import OptionError
-from glow_nb.files import SUFFIX, save_text
-from glow_nb.replaced_files import replace_file
-from glow_nb.schema import listed
+from glow_nb.network.files import SUFFIX, save_text
+from glow_nb.system.replaced_files import replace_file
 from glow_nb.train import (
     SGD,
     Adagrad,
@@ -34,7 +35,6 @@ from glow_nb.train import (
     SoftmaxCrossEntropy,
     Trainer,
 )
-from glow_nb.types import Array
 
 LOSSES: Mapping[str, Callable[[], Loss]] = {
     "softmax": SoftmaxCrossEntropy,
@@ -291,8 +291,8 @@ def _write(model: Path, trainer: Trainer, output: Path) -> None:
         return
     import onnx
 
-    from glow_nb.importers.onnx.updating import in_inference_mode, with_weights
-    from glow_nb.importers.onnx.whole import whole_model
+    from glow_nb.formats.onnx.importer.updating import in_inference_mode, with_weights
+    from glow_nb.formats.onnx.importer.whole import whole_model
 
     updated = in_inference_mode(with_weights(whole_model(str(model)), trainer.weights))
     replace_file(output, lambda place: onnx.save(updated, place))

@@ -14,19 +14,19 @@ import numpy as np
 import onnx
 
 import glow_nb
+from glow_nb.base.distance import distance
+from glow_nb.base.extras import how_to_add
+from glow_nb.base.quantities import byte_count
+from glow_nb.base.types import Array
 from glow_nb.codegen.cache import CACHE_VARIABLE, ObjectCache
-from glow_nb.codegen.cores import available_cores
 from glow_nb.commands.errors import CleanCommand
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.demo.network import INPUT, LOGITS, PROBABILITIES, make_resnet50
 from glow_nb.demo.photograph import load_image
 from glow_nb.demo.race import Engine, onnxruntime_engines, race
-from glow_nb.distance import distance
-from glow_nb.extras import how_to_add
-from glow_nb.network import Network
-from glow_nb.quantities import byte_count
-from glow_nb.replaced_files import replace_file
-from glow_nb.types import Array
+from glow_nb.network.network import Network
+from glow_nb.system.cores import available_cores
+from glow_nb.system.replaced_files import replace_file
 
 Outputs = dict[str, Array]
 
@@ -198,7 +198,7 @@ def _show_memory(network: Network) -> None:
 
 def _draw(network: Network, picture: Path) -> None:
     try:
-        from glow_nb.plots.memory_map import draw_memory_map
+        from glow_nb.network.pictures.memory_map import draw_memory_map
     except ModuleNotFoundError as error:
         _say("picture", f"none, since {error.name} is not installed; {how_to_add('plot')}")
         return

@@ -15,13 +15,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from glow_nb.base.schema import operands_of
+from glow_nb.base.types import Array
+from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Node, Value
 from glow_nb.hlir.ops import BatchNormalization
 from glow_nb.hlir.save import Save
-from glow_nb.importers.onnx import import_onnx
-from glow_nb.schema import operands_of
-from glow_nb.types import Array
 
 STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 """Channels, blocks and stride of each stage; a block's result has EXPANSION times the channels."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from glow_nb.extras import how_to_add
-from glow_nb.types import Array
+from glow_nb.base.extras import how_to_add
+from glow_nb.base.types import Array
 
 SIDE, SHORTER_SIDE = 224, 256
 """Pixels of the crop, and of the shorter side of the photograph it is cropped from."""

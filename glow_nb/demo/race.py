@@ -9,8 +9,8 @@ from functools import partial
 
 import onnx
 
-from glow_nb.duel.engines import is_installed, open_onnxruntime
-from glow_nb.types import Array
+from glow_nb.base.types import Array
+from glow_nb.tools.duel.engines import is_installed, open_onnxruntime
 
 FEWEST_SECONDS = 0.1
 """In each round an engine runs at least so long, or once."""

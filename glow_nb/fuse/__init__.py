@@ -1,4 +1,6 @@
-"""Operator stacking (paper 5.2): several data-parallel instructions as one pass over memory.
+"""Operator stacking: which instructions share a kernel or a loop, and what that loop becomes.
+
+It imports `llir` and what stands below that.
 
 ``stack_instructions`` is the pass that finds what may run together, ``loop_body`` and
 ``expression`` are what one such loop becomes. Which kernels can be the head of a stack is the

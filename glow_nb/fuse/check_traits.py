@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, product
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.schema import operands_of
 from glow_nb.fuse.stack_instructions import has_reachable_shape
 from glow_nb.llir.program import Instruction, kernel_operands, mutated, read
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.traits import Traits, traits_of
 from glow_nb.llir.verify import may_overlap
 from glow_nb.llir.windows import can_be_strided, may_have_gaps
-from glow_nb.schema import operands_of
 
 
 def check_traits(instruction: Instruction, traits: Traits) -> None:

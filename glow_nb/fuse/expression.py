@@ -14,14 +14,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from glow_nb.errors import DefinitionError
+from glow_nb.base.errors import DefinitionError
+from glow_nb.base.schema import attributes_of
+from glow_nb.base.types import ElementKind
 from glow_nb.fuse.vector_code import Vector, VectorCode
 from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.llir.program import Instruction, mutated
 from glow_nb.llir.scalar import applied, scalar_expression
 from glow_nb.llir.scalar_functions import SCALAR_FUNCTIONS, ScalarFunction
-from glow_nb.schema import attributes_of
-from glow_nb.types import ElementKind
 
 BOOL, FLOAT32, FLOAT64 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.FLOAT64
 _NARROW = (ElementKind.FLOAT16, ElementKind.BFLOAT16)

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.schema import operand_specs
 from glow_nb.fuse.expression import write_scalar
 from glow_nb.fuse.vector_code import Vector, VectorCode
 from glow_nb.llir.program import Buffer, Instruction, mutated
 from glow_nb.llir.scalar import tables_of
-from glow_nb.schema import operand_specs
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, combinations
 
+from glow_nb.base.schema import map_operands, operands_of
 from glow_nb.llir.lifetimes import mark_lifetimes
 from glow_nb.llir.program import (
     Activation,
@@ -21,7 +22,6 @@ from glow_nb.llir.scalar import tables_of
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.traits import NO_TRAITS, Traits, traits_of
 from glow_nb.llir.verify import may_overlap
-from glow_nb.schema import map_operands, operands_of
 
 MAX_POINTERS = 14
 """Regions that one stack may touch: each needs a register for its address. [A sum of 20 tensors in

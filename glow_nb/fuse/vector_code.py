@@ -17,10 +17,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.llir.scalar import number_as
 from glow_nb.llir.scalar_functions import SCALAR_FUNCTIONS, ScalarFunction
-from glow_nb.types import ElementKind
 
 FLOAT32, INT32 = ElementKind.FLOAT32, ElementKind.INT32
 _ADD, _SUB, _RINT, _SATURATE, _CONVERT, _CONVERT_FLOAT32 = (

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from glow_nb.errors import GradientError, PassError
-from glow_nb.foreign import foreign, name_of
+from glow_nb.base.errors import GradientError, PassError
+from glow_nb.base.foreign import foreign, name_of
+from glow_nb.base.schema import map_operands, operand_specs, operands_of
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.formulas import emit_formula, has_known_formula
@@ -25,7 +26,6 @@ from glow_nb.hlir.rules import (
     GradientRule,
     OperandGradients,
 )
-from glow_nb.schema import map_operands, operand_specs, operands_of
 
 Sums = dict[Value, list[Value]]
 """The gradients of a value, by the nodes that read it; their sum is its gradient."""

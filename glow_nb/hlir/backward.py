@@ -6,12 +6,12 @@ from typing import TypeVar
 
 from typing_extensions import override
 
+from glow_nb.base.types import TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.families import number_beside
 from glow_nb.hlir.terms import Term
-from glow_nb.types import TensorType
 
 N = TypeVar("N", bound=Node)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glow_nb.errors import GlowError
+from glow_nb.base.errors import GlowError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.arithmetic import Add, Mul

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, Self, TypeVar
 
-from glow_nb.arguments import array_of_numbers
-from glow_nb.errors import GlowError
+from glow_nb.base.arguments import array_of_numbers
+from glow_nb.base.errors import GlowError
+from glow_nb.base.text import TokenReader
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import (
     Constant,
     Function,
@@ -17,8 +19,6 @@ from glow_nb.hlir.graph import (
     updates_last,
 )
 from glow_nb.hlir.save import Save
-from glow_nb.text import TokenReader
-from glow_nb.types import Array, ElementKind, TensorType
 
 N = TypeVar("N", bound=Node)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
 from glow_nb.hlir.graph import Node
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, count
 
 import glow_nb.hlir.gradients  # noqa: F401  registers the rules of all operators
-from glow_nb.errors import GradientError
+from glow_nb.base.errors import GradientError
+from glow_nb.base.schema import closest, listed, operands_of
 from glow_nb.hlir.backpropagate import (
     Sums,
     backpropagate,
@@ -22,7 +23,6 @@ from glow_nb.hlir.backward import PREFIX, Backward
 from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.save import Save
-from glow_nb.schema import closest, listed, operands_of
 
 
 def differentiate(function: Function, wrt: Iterable[str], output: str | None = None) -> Function:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from glow_nb.base.schema import attributes_of, operands_of
+from glow_nb.base.text import format_literal
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Result, Value
 from glow_nb.hlir.save import Save
-from glow_nb.schema import attributes_of, operands_of
-from glow_nb.text import format_literal
 
 _COLOURS = {"placeholder": "#cfe8cf", "constant": "#e8e8e8", "node": "#ffffff", "save": "#cfe8cf"}
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from glow_nb.base.schema import attribute_specs, attributes_of, operand_specs
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.graph import NODES, Node, Value
 from glow_nb.hlir.ops.comparison import Select
 from glow_nb.hlir.ops.families import BOOL, FLOATS, BinaryElementwise, UnaryElementwise
-from glow_nb.schema import attribute_specs, attributes_of, operand_specs
-from glow_nb.types import ElementKind
 
 Word = str | type[ast.AST]
 """A function by its name, or an arithmetic operator by the class of its syntax."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from glow_nb.arguments import described
-from glow_nb.errors import GlowError, OptionError
+from glow_nb.base.arguments import described
+from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.hlir.graph import Function
 
 

@@ -17,21 +17,16 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from typing_extensions import override
 
-from glow_nb.arguments import array_of_numbers
-from glow_nb.attributes import check_attributes
-from glow_nb.costs import Cost
-from glow_nb.counted import Counted
-from glow_nb.errors import GlowError, UnsupportedError, VerifyError
-from glow_nb.payload import HasPayload, Payload
-from glow_nb.plan import Plan
-from glow_nb.schema import (
-    Registry,
-    as_dataclass,
-    changed_operands,
-    operands_of,
-)
-from glow_nb.text import Printable, format_name
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.base.arguments import array_of_numbers
+from glow_nb.base.attributes import check_attributes
+from glow_nb.base.costs import Cost
+from glow_nb.base.counted import Counted
+from glow_nb.base.errors import GlowError, UnsupportedError, VerifyError
+from glow_nb.base.payload import HasPayload, Payload
+from glow_nb.base.plan import Plan
+from glow_nb.base.schema import Registry, as_dataclass, changed_operands, operands_of
+from glow_nb.base.text import Printable, format_name
+from glow_nb.base.types import Array, ElementKind, TensorType
 
 _NUMBERS = itertools.count(1)
 """Tells nodes without a name apart where they are shown, as in errors about their operands."""

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.errors import OptionError
-from glow_nb.types import Array
+from glow_nb.base.errors import OptionError
+from glow_nb.base.types import Array
 
 LEAST_WIDTH = 2.0**-149
 """The smallest positive float32, which divides all others."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from glow_nb.base.schema import map_operands
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Value
 from glow_nb.hlir.save import Save
-from glow_nb.schema import map_operands
 
 
 def inline(function: Function, builder: Builder, values: Mapping[str, Value]) -> dict[str, Value]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from glow_nb.base.payload import array_or_none
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.graph import Constant, Value
-from glow_nb.payload import array_or_none
-from glow_nb.types import Array, ElementKind
 
 
 def is_known(value: Value) -> bool:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from glow_nb.errors import PassError
-from glow_nb.foreign import foreign, name_of
+from glow_nb.base.errors import PassError
+from glow_nb.base.foreign import foreign, name_of
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.hlir.rounding import computes_wide, in_float32, reads_or_makes_narrow

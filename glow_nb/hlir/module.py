@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from glow_nb.errors import GlowError
+from glow_nb.base.errors import GlowError
+from glow_nb.base.text import Printable
 from glow_nb.hlir.graph import Constant, Function, Placeholder, State
-from glow_nb.text import Printable
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from glow_nb.counted import read_counted
-from glow_nb.errors import GlowError
+from glow_nb.base.counted import read_counted
+from glow_nb.base.errors import GlowError
+from glow_nb.base.schema import attribute_specs, closest, operand_specs
+from glow_nb.base.text import Token, TokenReader
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import NODES, Constant, Function, Node, Placeholder, State, Value
 from glow_nb.hlir.module import Module
 from glow_nb.hlir.print import MAX_INLINE_BYTES
 from glow_nb.hlir.verify import verify, verify_module
-from glow_nb.schema import attribute_specs, closest, operand_specs
-from glow_nb.text import Token, TokenReader
-from glow_nb.types import Array, TensorType
 
 
 def parse_module(

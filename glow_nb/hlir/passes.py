@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from glow_nb.base.passes import PassRegistry
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.verify import verify
-from glow_nb.passes import PassRegistry
 
 GRAPH_PASSES: PassRegistry[Function] = PassRegistry("graph", verify)
 register_pass = GRAPH_PASSES.register

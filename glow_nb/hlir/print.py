@@ -23,12 +23,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from glow_nb.base.payload import HasPayload, Payload, array_or_none
+from glow_nb.base.schema import attributes_of, operand_specs
+from glow_nb.base.text import format_attributes, format_literal, format_name, format_plan, text_of
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Result, State, Value
 from glow_nb.hlir.module import Module
-from glow_nb.payload import HasPayload, Payload, array_or_none
-from glow_nb.schema import attributes_of, operand_specs
-from glow_nb.text import format_attributes, format_literal, format_name, format_plan, text_of
-from glow_nb.types import Array
 
 INLINE_ELEMENTS = 8
 """Constants of at most this many elements are written out in the text."""

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableMapping, Sequence
 from itertools import islice
 
+from glow_nb.base.schema import operands_of
 from glow_nb.hlir.graph import Constant, Node, Value, producer_of
-from glow_nb.schema import operands_of
 
 Origins = MutableMapping[str, tuple[str, ...]]
 """Names of imported nodes by the name of the node that stands for them, if not for itself alone."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing_extensions import override
 
+from glow_nb.base.payload import Recipe
+from glow_nb.base.schema import operands_of
+from glow_nb.base.types import Array
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Node, Value
 from glow_nb.hlir.ops import Reshape, Transpose
-from glow_nb.payload import Recipe
-from glow_nb.schema import operands_of
-from glow_nb.types import Array
 
 LARGE_BYTES = 1 << 16
 """What is smaller is computed at once: passes look at its numbers."""

@@ -8,14 +8,14 @@ from typing import TypeVar, overload
 
 from typing_extensions import override
 
-from glow_nb.errors import GlowError, OptionError
+from glow_nb.base.errors import GlowError, OptionError
+from glow_nb.base.schema import operands_of, renewed
+from glow_nb.base.types import TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, State, Value, producer_of
 from glow_nb.hlir.provenance import record_replacement
 from glow_nb.hlir.save import Save
-from glow_nb.schema import operands_of, renewed
-from glow_nb.types import TensorType
 
 N = TypeVar("N", bound=Node)
 M = TypeVar("M", bound=Node)

@@ -8,6 +8,8 @@ several does their arithmetic in float32 and rounds to 16 bits at its end.
 
 from __future__ import annotations
 
+from glow_nb.base.schema import map_operands, operands_of
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops.activation import Relu
@@ -21,8 +23,6 @@ from glow_nb.hlir.ops.pooling import MaxPool
 from glow_nb.hlir.ops.reduction import ReduceMax, ReduceMin
 from glow_nb.hlir.ops.scatter import ScatterElements, ScatterND
 from glow_nb.hlir.ops.shape import Concat, Pad, Reshape, Slice, Split, Tile, Transpose
-from glow_nb.schema import map_operands, operands_of
-from glow_nb.types import ElementKind, TensorType
 
 WIDE = ElementKind.FLOAT32
 """The kind that stands for a 16-bit float between the nodes of an expansion."""

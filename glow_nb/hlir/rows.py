@@ -13,12 +13,12 @@ from math import prod
 
 import numpy as np
 
+from glow_nb.base.schema import attributes_of, operands_of
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.ops.attention import Attention
 from glow_nb.hlir.ops.reduction import ArgReduction, CumSum, Reduction, TopK
-from glow_nb.schema import attributes_of, operands_of
-from glow_nb.types import Array, TensorType
 
 MOST_BYTES = 1 << 24
 """Constants of more bytes are not compared number by number."""

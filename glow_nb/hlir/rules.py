@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from glow_nb.base.schema import RuleTable
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.rewrite import Replacement, Rewriter
-from glow_nb.schema import RuleTable
 
 if TYPE_CHECKING:
     from glow_nb.hlir.backward import Backward

@@ -6,8 +6,8 @@ from typing import ClassVar, TypeGuard
 
 from typing_extensions import override
 
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Placeholder, State, Value, define_node
-from glow_nb.types import Array, TensorType
 
 
 @define_node("save")

@@ -3,7 +3,8 @@
 An elementwise node writes over an operand that ends there, and a reshape moves nothing: neither
 takes memory of its own then. What a node writes to a placeholder is read by no other node. What
 makes the next value of a state, for its ``save`` alone, comes behind all that read the old one:
-then it takes the memory of the old one. :mod:`glow_nb.ordering` says how an order is found.
+then it takes the memory of the old one. :mod:`glow_nb.scheduling.ordering` says how an order is
+found.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 
+from glow_nb.base.schema import operands_of
 from glow_nb.hlir.direct_saves import is_read_at_the_end, readers_of, saved_alone
 from glow_nb.hlir.graph import Function, Node, State, producer_of
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.save import is_update
-from glow_nb.ordering import Scheduler, best_order, order_by
-from glow_nb.schema import operands_of
-from glow_nb.steps import Steps
+from glow_nb.scheduling.ordering import Scheduler, best_order, order_by
+from glow_nb.scheduling.steps import Steps
 
 Behind = Mapping[Node, Sequence[Node]]
 """Nodes that overwrite a state, each with those that it comes behind: they read the old value."""

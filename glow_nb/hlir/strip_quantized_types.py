@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TypeVar
 
+from glow_nb.base.schema import operands_of
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, State, Value
 from glow_nb.hlir.ops.quantization import AsQuantized, Stored
 from glow_nb.hlir.ops.shape import Pad
-from glow_nb.schema import operands_of
 
 
 def computes_on_quantized(node: Node) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from glow_nb.counted import problem_of
-from glow_nb.errors import VerifyError
+from glow_nb.base.counted import problem_of
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.schema import operands_of
 from glow_nb.hlir.graph import (
     Constant,
     Function,
@@ -16,7 +17,6 @@ from glow_nb.hlir.graph import (
 )
 from glow_nb.hlir.module import Module
 from glow_nb.hlir.save import Save, is_update
-from glow_nb.schema import operands_of
 
 
 def verify(function: Function) -> None:

@@ -1,1 +1,4 @@
-"""Kernel generators: one instruction to Python source text, and the SIMD layer it is written in."""
+"""The kernels of the cpu: one generator of source for each kind of instruction.
+
+It imports `fuse` and what stands below that, and never `simd`, which its source calls.
+"""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from glow_nb.errors import CompileError, UnsupportedError
-from glow_nb.foreign import foreign, name_of
+from glow_nb.base.errors import CompileError, UnsupportedError
+from glow_nb.base.foreign import foreign, name_of
 from glow_nb.fuse.check_traits import check_traits
 from glow_nb.kernels.attention import attention, merge
 from glow_nb.kernels.movement import gather, pad, repeat, scatter

@@ -7,7 +7,9 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
 
-from glow_nb.errors import DefinitionError, UnsupportedError
+from glow_nb.base.errors import DefinitionError, UnsupportedError
+from glow_nb.base.plan import Plan
+from glow_nb.base.schema import RuleTable
 from glow_nb.kernels.stacks.elementwise import elementwise_source
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
@@ -16,8 +18,6 @@ from glow_nb.llir.kernel_table import KernelTable
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.traits import PLAIN, KernelTraits
-from glow_nb.plan import Plan
-from glow_nb.schema import RuleTable
 
 KernelGenerator = Callable[[Any, Target], KernelSource]
 """Writes the kernel of an instruction of one class, or a few."""

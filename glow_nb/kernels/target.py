@@ -9,12 +9,12 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from glow_nb.errors import OptionError
-from glow_nb.kernels.host_caches import available_processors, caches_of
+from glow_nb.base.errors import OptionError
+from glow_nb.base.schema import listed
 from glow_nb.kernels.machine.choose import ChosenRow, choose_row
 from glow_nb.kernels.machine.machine import Machine
 from glow_nb.kernels.machine.rows import ROWS
-from glow_nb.schema import listed
+from glow_nb.system.host_caches import available_processors, caches_of
 
 LANE_COUNTS = (4, 8, 16)
 FLOAT_BYTES = 4

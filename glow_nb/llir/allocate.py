@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from glow_nb.alignment import ALIGNMENT
-from glow_nb.arguments import described
-from glow_nb.errors import GlowError, OptionError, VerifyError
-from glow_nb.foreign import name_of
+from glow_nb.base.alignment import ALIGNMENT
+from glow_nb.base.arguments import described
+from glow_nb.base.errors import GlowError, OptionError, VerifyError
+from glow_nb.base.foreign import name_of
 from glow_nb.llir.exact_placement import Tightening
 from glow_nb.llir.placement_search import Budget, Sections
 from glow_nb.llir.program import Alloc, Arena, Buffer, Dealloc, Program

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from glow_nb.alignment import ALIGNMENT
-from glow_nb.errors import VerifyError
+from glow_nb.base.alignment import ALIGNMENT
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.schema import operands_of
 from glow_nb.llir.program import Activation, Arena, Buffer, Program, is_marker
-from glow_nb.schema import operands_of
 
 
 @dataclass(repr=False)

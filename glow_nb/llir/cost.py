@@ -11,7 +11,8 @@ it. What caches are too small for makes the real traffic larger, never smaller.
 
 from __future__ import annotations
 
-from glow_nb.costs import Cost, InstructionCost
+from glow_nb.base.costs import Cost, InstructionCost
+from glow_nb.base.schema import per_item
 from glow_nb.hlir.cost import total_cost
 from glow_nb.llir.in_place import is_same_memory
 from glow_nb.llir.instructions.gather import GatherElementsInst, GatherInst, GatherNDInst
@@ -19,7 +20,6 @@ from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.instructions.scatter import ScatterElementsInst, ScatterNDInst
 from glow_nb.llir.program import Buffer, Instruction, Register, Weight, mutated, read
 from glow_nb.llir.stack import StackInst
-from glow_nb.schema import per_item
 
 _GATHERS = (GatherInst, GatherElementsInst, GatherNDInst)
 _SCATTERS = (ScatterElementsInst, ScatterNDInst)

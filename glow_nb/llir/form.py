@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from glow_nb.base.schema import attributes_of, operand_specs
 from glow_nb.llir.program import Buffer, Instruction, Register, View
 from glow_nb.llir.stack import StackInst
-from glow_nb.schema import attributes_of, operand_specs
 
 Form = tuple[object, ...]
 """A key: instructions of equal forms have the same kernel."""

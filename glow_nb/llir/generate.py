@@ -14,7 +14,9 @@ from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 import glow_nb.llir.instructions  # noqa: F401  registers those with a class of their own
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.schema import RuleTable, fields_of, operand_specs
+from glow_nb.base.types import TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.direct_saves import aliases_of, is_read_at_the_end, readers_of, saved_alone
 from glow_nb.hlir.graph import Function, Node, Placeholder, State, Value, producer_of
@@ -37,8 +39,6 @@ from glow_nb.llir.program import (
     View,
     Weight,
 )
-from glow_nb.schema import RuleTable, fields_of, operand_specs
-from glow_nb.types import TensorType
 
 N = TypeVar("N", bound=Node)
 

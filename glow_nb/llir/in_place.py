@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from glow_nb.base.schema import operand_specs, operands_of
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, mutated, read
 from glow_nb.llir.stack import StackInst, tables_in
 from glow_nb.llir.traits import Traits, traits_of
-from glow_nb.schema import operand_specs, operands_of
 
 
 def may_lie_on(instruction: Instruction, result: Buffer, source: Buffer) -> bool:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from glow_nb.errors import DefinitionError
+from glow_nb.base.errors import DefinitionError
+from glow_nb.base.schema import Registry, closest, operand_specs
 from glow_nb.hlir.graph import Node
 from glow_nb.llir.generate import GENERATORS
 from glow_nb.llir.instructions.derived import has_instruction, instruction_for
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.traits import PLAIN, KernelTraits, Traits
-from glow_nb.schema import Registry, closest, operand_specs
 
 Maker = Callable[..., Any]
 """What makes a kernel; what it takes and returns is the business of the backend."""

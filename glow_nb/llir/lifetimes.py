@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from glow_nb.base.schema import operands_of
 from glow_nb.llir.program import (
     Activation,
     Alloc,
@@ -13,7 +14,6 @@ from glow_nb.llir.program import (
     TensorView,
     View,
 )
-from glow_nb.schema import operands_of
 
 
 def mark_lifetimes(work: Sequence[Instruction]) -> tuple[Instruction, ...]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from glow_nb.base.schema import operands_of
 from glow_nb.llir.program import Activation, Buffer, Instruction
-from glow_nb.schema import operands_of
 
 
 @dataclass(frozen=True)

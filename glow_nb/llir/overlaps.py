@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
+from glow_nb.base.spans import Spans
 from glow_nb.llir.program import Buffer
 from glow_nb.llir.verify import element_interval, may_overlap, part_of_period
-from glow_nb.spans import Spans
 
 T = TypeVar("T")
 

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from glow_nb.attributes import check_attributes
-from glow_nb.counted import read_counted
+from glow_nb.base.attributes import check_attributes
+from glow_nb.base.counted import read_counted
+from glow_nb.base.schema import FieldSpec, closest, operand_specs
+from glow_nb.base.text import Token, TokenReader
+from glow_nb.base.types import Array
 from glow_nb.hlir.parse import check_attribute_names, read_initializer
 from glow_nb.llir.instructions.derived import find_instruction, known_instructions
 from glow_nb.llir.program import (
@@ -27,9 +30,6 @@ from glow_nb.llir.program import (
 )
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.verify import verify
-from glow_nb.schema import FieldSpec, closest, operand_specs
-from glow_nb.text import Token, TokenReader
-from glow_nb.types import Array
 
 
 def parse_program(

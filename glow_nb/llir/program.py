@@ -17,13 +17,12 @@ from typing import Annotated, ClassVar, Self, TypeVar, dataclass_transform
 
 from typing_extensions import override
 
-from glow_nb.attributes import check_attributes
-from glow_nb.counted import Counted
-from glow_nb.errors import VerifyError
-from glow_nb.llir.strides import contiguous_strides
-from glow_nb.payload import HasPayload, Payload
-from glow_nb.plan import Plan
-from glow_nb.schema import (
+from glow_nb.base.attributes import check_attributes
+from glow_nb.base.counted import Counted
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.payload import HasPayload, Payload
+from glow_nb.base.plan import Plan
+from glow_nb.base.schema import (
     Qualifier,
     Registry,
     as_dataclass,
@@ -32,8 +31,9 @@ from glow_nb.schema import (
     per_item,
     qualified_operands_of,
 )
-from glow_nb.text import Printable, format_name
-from glow_nb.types import TensorType
+from glow_nb.base.text import Printable, format_name
+from glow_nb.base.types import TensorType
+from glow_nb.llir.strides import contiguous_strides
 
 INSTRUCTIONS: Registry[str, type[Instruction]] = Registry("instruction")
 

@@ -44,11 +44,11 @@ from typing import NoReturn
 
 from typing_extensions import override
 
-from glow_nb.errors import DefinitionError, GlowWarning
+from glow_nb.base.errors import DefinitionError, GlowWarning
+from glow_nb.base.schema import attributes_of, operand_specs
+from glow_nb.base.types import ElementKind
 from glow_nb.llir.program import Buffer, Instruction
 from glow_nb.llir.scalar_functions import OPERATORS, SCALAR_FUNCTIONS, ScalarFunction
-from glow_nb.schema import attributes_of, operand_specs
-from glow_nb.types import ElementKind
 
 TABLE_SIZE = 256
 """Elements of a table: one for each byte."""

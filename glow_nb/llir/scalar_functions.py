@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import zip_longest
 
+from glow_nb.base.schema import Registry
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.ops.families import ALL, FLOATS, Kinds
-from glow_nb.schema import Registry
-from glow_nb.types import ElementKind
 
 
 class CostClass(Enum):

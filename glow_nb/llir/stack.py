@@ -29,6 +29,7 @@ from typing import Self
 
 from typing_extensions import override
 
+from glow_nb.base.schema import map_operands
 from glow_nb.llir.program import (
     Buffer,
     Instruction,
@@ -40,7 +41,6 @@ from glow_nb.llir.program import (
     read,
 )
 from glow_nb.llir.scalar import tables_of
-from glow_nb.schema import map_operands
 
 
 @define_instruction("stack")

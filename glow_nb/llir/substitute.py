@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from glow_nb.base.schema import map_operands
 from glow_nb.llir.program import Buffer, Instruction, View
-from glow_nb.schema import map_operands
 
 
 def substitute(

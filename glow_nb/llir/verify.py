@@ -14,8 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from glow_nb.counted import problem_of
-from glow_nb.errors import VerifyError
+from glow_nb.base.counted import problem_of
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.schema import per_item, qualified_operands_of
 from glow_nb.llir.in_place import covers_root, is_same_region, may_lie_on
 from glow_nb.llir.program import (
     Activation,
@@ -35,7 +36,6 @@ from glow_nb.llir.program import (
 )
 from glow_nb.llir.scalar import TABLE_SIZE, tables_of
 from glow_nb.llir.stack import StackInst, members_of
-from glow_nb.schema import per_item, qualified_operands_of
 
 
 def verify(program: Program) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.base.schema import operand_specs, operands_of
 from glow_nb.llir.in_place import covers_root
 from glow_nb.llir.program import Buffer, Instruction, View, kernel_operands
 from glow_nb.llir.stack import StackInst, tables_in
 from glow_nb.llir.strides import contiguous_strides
 from glow_nb.llir.traits import Traits, traits_of
 from glow_nb.llir.verify import element_interval
-from glow_nb.schema import operand_specs, operands_of
 
 
 @dataclass

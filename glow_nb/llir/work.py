@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from glow_nb.base.schema import map_operands, operands_of
 from glow_nb.llir.lifetimes import mark_lifetimes
 from glow_nb.llir.overlaps import Overlaps, best_period
 from glow_nb.llir.program import Buffer, Instruction, Program
-from glow_nb.schema import map_operands, operands_of
 
 
 class Work:

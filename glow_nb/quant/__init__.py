@@ -1,5 +1,7 @@
 """Quantization: which numbers the values of a network take, and the integers that stand for them.
 
+It imports `network` and what stands below that.
+
 ::
 
     from glow_nb import quant

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.api import as_threads, compile
 from glow_nb.backends import BackendLike
-from glow_nb.compiler import optimize
+from glow_nb.base.types import Array
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.network.api import as_threads, compile
+from glow_nb.network.compilation import optimize
+from glow_nb.network.source import Trained, as_source, shapes_of
 from glow_nb.quant.comparison import Drift, drift
 from glow_nb.quant.operators import PRODUCTS, is_product_of_weights
 from glow_nb.quant.samples import Samples, batches_of
-from glow_nb.source import Trained, as_source, shapes_of
-from glow_nb.types import Array
 
 
 @dataclass(frozen=True)

@@ -7,22 +7,22 @@ import warnings
 
 import numpy as np
 
-from glow_nb.api import as_threads, compile
-from glow_nb.arguments import whole_number
 from glow_nb.backends import BackendLike
-from glow_nb.compiler import optimize
-from glow_nb.errors import GlowWarning
+from glow_nb.base.arguments import whole_number
+from glow_nb.base.errors import GlowWarning
+from glow_nb.base.progress import report, shown
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, State, Value
 from glow_nb.hlir.histogram import Histogram
 from glow_nb.hlir.ops.profile import Profile
-from glow_nb.progress import report, shown
+from glow_nb.network.api import as_threads, compile
+from glow_nb.network.compilation import optimize
+from glow_nb.network.source import Trained, as_source, shapes_of
 from glow_nb.quant.ranges import Ranges, profiled_values
 from glow_nb.quant.samples import Samples, batches_of, samples_in
 from glow_nb.quant.structure import structural_keys
 from glow_nb.quant.value_range import ValueRange
-from glow_nb.source import Trained, as_source, shapes_of
-from glow_nb.state_store import StateStore
+from glow_nb.system.state_store import StateStore
 
 MOST_BINS = 1 << 20
 

@@ -10,26 +10,26 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.api import as_threads, compile
-from glow_nb.arguments import as_path, whole_number
 from glow_nb.backends import Backend, BackendLike, backend_named
-from glow_nb.compiler import optimize
-from glow_nb.distance import differences_of, energy, signal_to_noise
-from glow_nb.errors import OptionError, UnsupportedError
-from glow_nb.extras import needing
+from glow_nb.base.arguments import as_path, whole_number
+from glow_nb.base.distance import differences_of, energy, signal_to_noise
+from glow_nb.base.errors import OptionError, UnsupportedError
+from glow_nb.base.extras import needing
+from glow_nb.base.quantities import count_of
+from glow_nb.base.table import Table, html_text
+from glow_nb.base.text import format_name
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Value
-from glow_nb.network import Network
+from glow_nb.network.api import as_threads, compile
+from glow_nb.network.compilation import optimize
+from glow_nb.network.network import Network
+from glow_nb.network.source import Trained, as_source, shapes_of
 from glow_nb.quant.gain import Gains, measure
 from glow_nb.quant.samples import Samples, batches_of
 from glow_nb.quant.schemas import Encoding
 from glow_nb.quant.value_drift import DriftValues, ValueDrift
-from glow_nb.quantities import count_of
-from glow_nb.source import Trained, as_source, shapes_of
-from glow_nb.table import Table, html_text
-from glow_nb.text import format_name
-from glow_nb.types import Array, ElementKind
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,12 +12,14 @@ from typing import Any
 
 from typing_extensions import override
 
-from glow_nb.arguments import described, truth
 from glow_nb.backends import BackendLike
-from glow_nb.compiler import optimize
-from glow_nb.errors import CalibrationError, OptionError
+from glow_nb.base.arguments import described, truth
+from glow_nb.base.errors import CalibrationError, OptionError
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.histogram import Histogram
+from glow_nb.network.compilation import optimize
+from glow_nb.network.source import Trained, as_source
 from glow_nb.quant.emission import Emission
 from glow_nb.quant.gain import Gains, Predictor
 from glow_nb.quant.methods import Method, MethodName, chosen, method_named
@@ -36,8 +38,6 @@ from glow_nb.quant.schemas import (
     symmetric,
 )
 from glow_nb.quant.value_range import ValueRange
-from glow_nb.source import Trained, as_source
-from glow_nb.types import ElementKind
 
 
 @dataclass(frozen=True)

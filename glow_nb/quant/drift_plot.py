@@ -11,10 +11,10 @@ import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, SubFigure
 
+from glow_nb.base.text import format_name
 from glow_nb.quant.gain import Gains, LayerGain
 from glow_nb.quant.value_drift import DriftValues, ValueDrift
-from glow_nb.replaced_files import replace_file
-from glow_nb.text import format_name
+from glow_nb.system.replaced_files import replace_file
 
 ROW_INCHES = 0.19
 WORST_SHARE = 0.1

@@ -12,6 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from glow_nb.base.schema import map_operands
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Node, Value, producer_of
@@ -20,8 +22,6 @@ from glow_nb.quant.operators import PRODUCTS, is_mover
 from glow_nb.quant.placement import Placement
 from glow_nb.quant.schemas import Encoding, Schema
 from glow_nb.quant.weights import least_scales, quantize_bias, quantize_weights
-from glow_nb.schema import map_operands
-from glow_nb.types import Array, ElementKind
 
 
 class Emission:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.compiler import optimize
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.rewrite import substitute
+from glow_nb.network.compilation import optimize
 from glow_nb.quant.operators import PRODUCTS, has_finite_weights, is_product_of_weights
 from glow_nb.quant.schemas import symmetric
 from glow_nb.quant.weights import quantize_weights
-from glow_nb.types import Array, ElementKind
 
 ROUNDS = 20
 """Passes over all pairs: each disturbs its neighbours a little."""

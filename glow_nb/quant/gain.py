@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from glow_nb import compiler
-from glow_nb.arguments import described
 from glow_nb.backends import BackendLike, backend_named
 from glow_nb.backends.backend import Estimator
-from glow_nb.errors import OptionError
+from glow_nb.base.arguments import described
+from glow_nb.base.errors import OptionError
+from glow_nb.base.table import Table
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.network import Network
+from glow_nb.network import compilation as compiler
+from glow_nb.network.network import Network
 from glow_nb.quant.layers import Layer, Names, byte_links, match
-from glow_nb.table import Table
-from glow_nb.types import Array
 
 MICROSECONDS = 1e-3
 """Of a nanosecond."""

@@ -14,13 +14,13 @@ from typing import Literal
 
 import numpy as np
 
-from glow_nb.arguments import described
-from glow_nb.errors import OptionError
-from glow_nb.foreign import foreign, name_of
+from glow_nb.base.arguments import described
+from glow_nb.base.errors import OptionError
+from glow_nb.base.foreign import foreign, name_of
+from glow_nb.base.schema import closest
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.histogram import Histogram
 from glow_nb.quant.schemas import Encoding, Schema
-from glow_nb.schema import closest
-from glow_nb.types import Array, ElementKind
 
 CANDIDATES = 64
 """How many ends of a range are tried between its end and 0, from one search to the next."""

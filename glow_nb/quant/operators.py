@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from glow_nb.base.schema import operands_of
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Node, Value
-from glow_nb.schema import operands_of
-from glow_nb.types import ElementKind
 
 FLOAT32 = ElementKind.FLOAT32
 

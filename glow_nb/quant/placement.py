@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from glow_nb.arguments import described
-from glow_nb.errors import OptionError
+from glow_nb.base.arguments import described
+from glow_nb.base.errors import OptionError
+from glow_nb.base.schema import closest
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function, Node, Value, producer_of
 from glow_nb.hlir.save import Save
@@ -28,7 +29,6 @@ from glow_nb.quant.operators import (
     is_mover,
     is_product_of_weights,
 )
-from glow_nb.schema import closest
 
 READ_BY_FLOATS = "what it makes is read by operators on floats only"
 

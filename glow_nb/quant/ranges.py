@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 from typing_extensions import override
 
-from glow_nb.arguments import as_path, described
-from glow_nb.errors import CalibrationError
+from glow_nb.base.arguments import as_path, described
+from glow_nb.base.errors import CalibrationError
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.quant.ranges_file import StoredRanges, read_ranges, write_ranges
 from glow_nb.quant.structure import structural_keys
 from glow_nb.quant.value_range import ValueRange
-from glow_nb.types import ElementKind
 
 
 @dataclass(frozen=True)

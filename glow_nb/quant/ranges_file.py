@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
-from glow_nb.errors import CalibrationError, reason_of
+from glow_nb.base.errors import CalibrationError, reason_of
+from glow_nb.base.types import Array
 from glow_nb.hlir.histogram import Histogram
 from glow_nb.quant.value_range import ValueRange
-from glow_nb.regular_files import read_text
-from glow_nb.replaced_files import replace_file
-from glow_nb.types import Array
+from glow_nb.system.regular_files import read_text
+from glow_nb.system.replaced_files import replace_file
 
 FORMAT = "glow_nb ranges 1"
 MOST_BINS = 1 << 20

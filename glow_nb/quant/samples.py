@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from glow_nb.arguments import as_array, described
-from glow_nb.errors import CalibrationError
-from glow_nb.feeds import Feeds, name_feeds
-from glow_nb.source import Shapes, Source, shapes_of
-from glow_nb.types import Array, ElementKind
+from glow_nb.base.arguments import as_array, described
+from glow_nb.base.errors import CalibrationError
+from glow_nb.base.types import Array, ElementKind
+from glow_nb.hlir.feeds import Feeds, name_feeds
+from glow_nb.network.source import Shapes, Source, shapes_of
 
 Samples = Mapping[str, Array] | Array | Iterable[Feeds]
 """One feed after another; or arrays of many samples along the first axis, one for each input."""

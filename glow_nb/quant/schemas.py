@@ -13,11 +13,11 @@ from typing import Literal
 
 import numpy as np
 
-from glow_nb.arguments import described
-from glow_nb.conversion import rounded
-from glow_nb.errors import OptionError
-from glow_nb.schema import closest
-from glow_nb.types import Array, ElementKind
+from glow_nb.base.arguments import described
+from glow_nb.base.conversion import rounded
+from glow_nb.base.errors import OptionError
+from glow_nb.base.schema import closest
+from glow_nb.base.types import Array, ElementKind
 
 LEAST_SCALE = 2.0**-126
 """The smallest normal float32: what divides by a smaller one loses digits."""

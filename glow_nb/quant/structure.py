@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from glow_nb.base.schema import attributes_of, operand_specs
 from glow_nb.hlir.graph import Constant, Function, Node, Value
-from glow_nb.schema import attributes_of, operand_specs
 
 
 def structural_keys(function: Function) -> dict[Value, str]:

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.arguments import as_integer, described
-from glow_nb.compiler import optimize
-from glow_nb.conversion import converted
-from glow_nb.errors import OptionError
+from glow_nb.base.arguments import as_integer, described
+from glow_nb.base.conversion import converted
+from glow_nb.base.errors import OptionError
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.ops import Add, DequantizingMatMul, FullyConnected, MatMul, Reshape
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.network.compilation import optimize
+from glow_nb.network.source import Trained, as_source
 from glow_nb.quant.placement import Kept, kept_by_name
 from glow_nb.quant.schemas import FEW_BITS, kind_named
-from glow_nb.source import Trained, as_source
-from glow_nb.types import Array, ElementKind
 
 DEFAULT_BLOCK = 32
 BITS_OF_BYTE = 8

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glow_nb.conversion import rounded
+from glow_nb.base.conversion import rounded
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.quant.schemas import LEAST_SCALE, Encoding, Schema
-from glow_nb.types import Array, ElementKind
 
 MOST_BIAS = 2**31 - 256
 """The greatest integer of a bias: what comes out of float32 arithmetic stays within int32."""

@@ -1,5 +1,7 @@
 """Networks on many devices (paper section 6): partitioned, provisioned, executed, served.
 
+It imports `network` and what stands below that.
+
 What is named here comes when it is asked for: a process that only runs what others have compiled
 imports its own part alone.
 """

@@ -6,16 +6,22 @@ from typing import Protocol, runtime_checkable
 
 from glow_nb.backends import Backend, backend_named
 from glow_nb.backends.backend import MemoryPlanner, PlannedMemory
+from glow_nb.base.memory_limit import within_memory
+from glow_nb.base.progress import shown
+from glow_nb.base.text import format_name
 from glow_nb.codegen.native_program import NativeProgram
-from glow_nb.compiler import build_program, code_of, leaving_out, lower_for, make_executable
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.memory_limit import within_memory
-from glow_nb.progress import shown
+from glow_nb.network.compilation import (
+    build_program,
+    code_of,
+    leaving_out,
+    lower_for,
+    make_executable,
+)
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.partitioning import Part
-from glow_nb.text import format_name
 
 
 @runtime_checkable

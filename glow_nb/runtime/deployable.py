@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.base.types import TensorType
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.llir.program import Program
-from glow_nb.types import TensorType
 
 
 @dataclass(frozen=True, eq=False)

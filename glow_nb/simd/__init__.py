@@ -1,1 +1,4 @@
-"""The SIMD layer: the numba intrinsics that kernels are written in, for vectors of any width."""
+"""What the source of kernels calls: vectors, tiles and mathematics as numba intrinsics.
+
+It imports `base`, `numerics` and `scheduling`.
+"""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
 from glow_nb.simd.lanes import BOOL, Lanes
 
 Binary = Callable[[Lanes, Lanes], Lanes]

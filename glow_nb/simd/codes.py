@@ -14,7 +14,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.types import ElementKind
 from glow_nb.simd.convert import convert
 from glow_nb.simd.lanes import FLOAT32, Lanes
 from glow_nb.simd.memory import (
@@ -29,7 +30,6 @@ from glow_nb.simd.memory import (
 from glow_nb.simd.outer_product import PLAIN, add_products
 from glow_nb.simd.tile import offset
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile
-from glow_nb.types import ElementKind
 
 WORD_BITS = 32
 

@@ -1,6 +1,6 @@
 """Conversions between element kinds.
 
-Floats to integers drop the fraction; what does not fit is as :mod:`glow_nb.conversion` says.
+Floats to integers drop the fraction; what does not fit is as :mod:`glow_nb.base.conversion` says.
 Narrowing floats rounds to nearest,
 ties to even, once: on the way from ``float64`` to 16 bits the ``float32`` step rounds to odd.
 """
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from glow_nb.base.types import ElementKind
 from glow_nb.simd.arithmetic import absolute, rint
 from glow_nb.simd.half import narrow_to_half, widen_half
 from glow_nb.simd.lanes import BOOL, FLOAT32, FLOAT64, INT32, INT64, Lanes, joined
 from glow_nb.simd.packing import packs_bytes, rounded_to_bytes
 from glow_nb.simd.storage import FORMATS, decode, encode
 from glow_nb.simd.types import is_narrow, llvm_vector
-from glow_nb.types import ElementKind
 
 FLOAT16, BFLOAT16 = ElementKind.FLOAT16, ElementKind.BFLOAT16
 _SUFFIXES = {FLOAT32: "f32", FLOAT64: "f64"}

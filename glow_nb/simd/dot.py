@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.simd.loops import turns
 from glow_nb.simd.memory import (
     address,

@@ -11,6 +11,7 @@ from typing import Any
 
 from numba.extending import intrinsic
 
+from glow_nb.base.types import ElementKind
 from glow_nb.simd import arithmetic
 from glow_nb.simd.convert import (
     clamp,
@@ -23,7 +24,6 @@ from glow_nb.simd.in_step import all_in_step
 from glow_nb.simd.lanes import BOOL, FLOAT32, Lanes
 from glow_nb.simd.tile import tile_of
 from glow_nb.simd.types import RegisterTile, Vec
-from glow_nb.types import ElementKind
 
 
 def lanes_of(builder: Any, value: Any, vector: Vec) -> Lanes:

@@ -10,10 +10,10 @@ from typing import Any
 
 from llvmlite import ir
 
+from glow_nb.base.types import ElementKind
 from glow_nb.simd.instruction_sets import has_instruction_set
 from glow_nb.simd.lanes import FLOAT32, INT32, Lanes, call_named
 from glow_nb.simd.types import llvm_vector
-from glow_nb.types import ElementKind
 
 FLOAT16 = ElementKind.FLOAT16
 CONVERSIONS = "convert_float16"

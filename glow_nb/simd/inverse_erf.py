@@ -8,12 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from glow_nb.numerics.wichura import (
+    FAR,
+    FAR_OUTSIDE,
+    MIDDLE,
+    MIDDLE_RADIUS,
+    MIDDLE_SIZE,
+    OUTSIDE,
+    Ratio,
+)
 from glow_nb.simd.arithmetic import absolute, copysign, require_float, sqrt
 from glow_nb.simd.convert import convert
 from glow_nb.simd.elementary import polynomial
 from glow_nb.simd.lanes import FLOAT32, FLOAT64, Lanes
 from glow_nb.simd.wide import log_of
-from glow_nb.wichura import FAR, FAR_OUTSIDE, MIDDLE, MIDDLE_RADIUS, MIDDLE_SIZE, OUTSIDE, Ratio
 
 
 def inverse_erf(x: Lanes) -> Lanes:

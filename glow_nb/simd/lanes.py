@@ -10,8 +10,8 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
 
+from glow_nb.base.types import ElementKind
 from glow_nb.simd.types import is_narrow, llvm_element, llvm_vector
-from glow_nb.types import ElementKind
 
 BOOL, FLOAT32, FLOAT64 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.FLOAT64
 INT32, INT64 = ElementKind.INT32, ElementKind.INT64

@@ -14,11 +14,11 @@ from typing import Any
 from llvmlite import ir
 from numba.extending import intrinsic
 
+from glow_nb.base.types import ElementKind
 from glow_nb.simd.instruction_sets import has_instruction_set
 from glow_nb.simd.lanes import I32, Lanes, call_named, joined
 from glow_nb.simd.memory import address, load_scalar, load_vector
 from glow_nb.simd.types import INDEX, Pointer, Vec, llvm_vector
-from glow_nb.types import ElementKind
 
 INT8, UINT8 = ElementKind.INT8, ElementKind.UINT8
 BYTES = (INT8, UINT8)

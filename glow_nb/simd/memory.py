@@ -13,6 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from glow_nb.base.types import ElementKind
 from glow_nb.simd.lanes import (
     BOOL,
     FLOAT32,
@@ -29,7 +30,6 @@ from glow_nb.simd.types import (
     Vec,
     llvm_memory_element,
 )
-from glow_nb.types import ElementKind
 
 _ALL_LEVELS, _SECOND_LEVEL = 3, 2
 """How near a prefetch brings data, as LLVM counts it."""

@@ -64,6 +64,7 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
+from glow_nb.base.types import ElementKind
 from glow_nb.simd import (
     arithmetic,
     codes,
@@ -106,7 +107,6 @@ from glow_nb.simd.elementwise import (
 from glow_nb.simd.inverse_erf import inverse_erf
 from glow_nb.simd.lanes import BOOL, FLOAT32, Lanes
 from glow_nb.simd.types import Pointer, Vec, is_narrow, kernel_signature, scalar_type
-from glow_nb.types import ElementKind
 
 __all__ = ["NAMESPACE", "Pointer", "Vec", "kernel_signature"]
 

@@ -15,6 +15,7 @@ from typing import Any
 from llvmlite import ir
 from numba.extending import intrinsic
 
+from glow_nb.base.types import ElementKind
 from glow_nb.simd.convert import convert
 from glow_nb.simd.instruction_sets import has_instruction_set
 from glow_nb.simd.lanes import I32, Lanes, call_named, first_lanes, splat_value
@@ -29,7 +30,6 @@ from glow_nb.simd.memory import (
 )
 from glow_nb.simd.tile import offset, read_vector
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile
-from glow_nb.types import ElementKind
 
 INT16 = ElementKind.INT16
 

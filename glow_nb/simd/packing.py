@@ -12,9 +12,9 @@ from typing import Any
 
 from llvmlite import ir
 
+from glow_nb.base.types import ElementKind
 from glow_nb.simd.instruction_sets import has_instruction_set
 from glow_nb.simd.lanes import FLOAT32, I32, INT32, Lanes, call_named
-from glow_nb.types import ElementKind
 
 BYTES = (ElementKind.INT8, ElementKind.UINT8)
 _TOO_LARGE = 2.0**30

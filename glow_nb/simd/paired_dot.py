@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from glow_nb.base.types import ElementKind
 from glow_nb.simd.instruction_sets import has_instruction_set
 from glow_nb.simd.lanes import I32, REGISTER_BYTES, Lanes, call_named, splat_value
 from glow_nb.simd.loops import turns
@@ -28,7 +29,6 @@ from glow_nb.simd.memory import (
 from glow_nb.simd.outer_product import Groups, add_products, in_any_way
 from glow_nb.simd.tile import offset
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile
-from glow_nb.types import ElementKind
 
 UINT8, INT8 = ElementKind.UINT8, ElementKind.INT8
 STEP_INPUTS = 4

@@ -1,4 +1,5 @@
-"""The counter-based generator Philox 4x32-10 on vectors; :mod:`glow_nb.philox` says what it makes.
+"""The counter-based generator Philox 4x32-10 on vectors; :mod:`glow_nb.numerics.philox` says what
+it makes.
 
 Words stand in lanes of 64 bits, since a product of two has as many. The high half of a lane may
 hold anything: a product takes only the low halves, and shifts bring the high half of a product
@@ -15,12 +16,12 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from glow_nb.philox import KEY_STEPS, LOW_WORD, MULTIPLIERS, ROUNDS, WORDS
+from glow_nb.base.types import ElementKind
+from glow_nb.numerics.philox import KEY_STEPS, LOW_WORD, MULTIPLIERS, ROUNDS, WORDS
 from glow_nb.simd.convert import convert
 from glow_nb.simd.lanes import Lanes, constant_vector, splat_value
 from glow_nb.simd.memory import are_literal, literal
 from glow_nb.simd.types import Vec, llvm_vector
-from glow_nb.types import ElementKind
 
 UINT32, UINT64 = ElementKind.UINT32, ElementKind.UINT64
 _I64 = ir.IntType(64)

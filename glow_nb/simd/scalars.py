@@ -9,11 +9,11 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from glow_nb.base.types import ElementKind
 from glow_nb.simd.convert import convert
 from glow_nb.simd.lanes import BOOL, FLOAT32, I32, Lanes, constant_vector, splat_value
 from glow_nb.simd.memory import address, are_literal, literal, load_scalar, store_vector, to_index
 from glow_nb.simd.types import Pointer, Vec, is_narrow, llvm_element, llvm_vector, scalar_type
-from glow_nb.types import ElementKind
 
 
 def element_of(context: Any, builder: Any, value: Any, value_type: Any, kind: ElementKind) -> Any:

@@ -1,4 +1,5 @@
-"""The share of a thread in a :func:`~glow_nb.thread_grid.thread_grid`, as one function of a kernel.
+"""The share of a thread in a :func:`~glow_nb.scheduling.thread_grid.thread_grid`, as one function
+of a kernel.
 
 Written out in the text of each kernel, the choice of a grid took a quarter of the time to compile
 a convolution.
@@ -13,9 +14,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from glow_nb.scheduling.thread_grid import WORTH
 from glow_nb.simd.memory import are_literal, literal
 from glow_nb.simd.types import INDEX
-from glow_nb.thread_grid import WORTH
 
 _RANGES = types.UniTuple(types.int64, 4)
 _WORDS = ir.LiteralStructType([INDEX] * 4)

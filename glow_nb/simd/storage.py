@@ -1,16 +1,16 @@
 """Numbers of storage kinds in vectors: their bits to numbers and back, by integer arithmetic.
 
 A vector of a storage kind holds bytes. Floats of a few bits are decoded to ``float32``, which holds
-them all, and encoded from it; :mod:`glow_nb.conversion` says what the numbers become.
+them all, and encoded from it; :mod:`glow_nb.base.conversion` says what the numbers become.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.base.types import ElementKind
 from glow_nb.simd.lanes import FLOAT32, INT32, Lanes
 from glow_nb.simd.types import llvm_vector
-from glow_nb.types import ElementKind
 
 _BIAS, _MANTISSA_BITS = 127, 23
 _INFINITY, _NAN = 0x7F80_0000, 0x7FC0_0000

@@ -14,6 +14,17 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
+from glow_nb.base.types import Array
+from glow_nb.numerics.strassen import (
+    BLOCKS,
+    LEAST_RECOVERED,
+    LEFT,
+    PRODUCTS,
+    RECOVERY,
+    SIDE,
+    SUMS,
+    terms,
+)
 from glow_nb.simd.arithmetic import absolute
 from glow_nb.simd.lanes import FLOAT32, Lanes
 from glow_nb.simd.memory import (
@@ -26,17 +37,6 @@ from glow_nb.simd.memory import (
 )
 from glow_nb.simd.tile import offset, tile_of
 from glow_nb.simd.types import Pointer, RegisterTile
-from glow_nb.strassen import (
-    BLOCKS,
-    LEAST_RECOVERED,
-    LEFT,
-    PRODUCTS,
-    RECOVERY,
-    SIDE,
-    SUMS,
-    terms,
-)
-from glow_nb.types import Array
 
 
 @intrinsic(prefer_literal=True)

@@ -13,10 +13,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.types import ElementKind
 from glow_nb.simd.memory import address, to_index
 from glow_nb.simd.types import INDEX, Pointer, Vec
-from glow_nb.types import ElementKind
 
 
 @intrinsic(prefer_literal=True)

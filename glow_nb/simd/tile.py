@@ -15,6 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from glow_nb.base.types import ElementKind
 from glow_nb.simd.convert import convert
 from glow_nb.simd.lanes import FLOAT32, Lanes, first_lanes, splat_value
 from glow_nb.simd.memory import (
@@ -38,7 +39,6 @@ from glow_nb.simd.types import (
     is_narrow,
     llvm_vector,
 )
-from glow_nb.types import ElementKind
 
 
 def offset(builder: Any, index: Any, elements: int) -> Any:

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import models, register_model
 
-from glow_nb.types import ElementKind
+from glow_nb.base.types import ElementKind
 
 INDEX = ir.IntType(64)
 POINTER = ir.IntType(8).as_pointer()

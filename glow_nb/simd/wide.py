@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from glow_nb.base.types import ElementKind
 from glow_nb.simd.arithmetic import absolute, copysign, require_float, sqrt, trunc
 from glow_nb.simd.convert import convert
 from glow_nb.simd.elementary import between, polynomial
 from glow_nb.simd.lanes import FLOAT32, FLOAT64, INT32, Lanes
-from glow_nb.types import ElementKind
 
 Function = Callable[[Lanes], Lanes]
 

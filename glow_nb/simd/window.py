@@ -8,11 +8,11 @@ from typing import Any
 from llvmlite import ir
 from numba.extending import intrinsic
 
+from glow_nb.base.types import ElementKind
 from glow_nb.simd.lanes import Lanes, constant_vector
 from glow_nb.simd.memory import are_literal, literal, to_index
 from glow_nb.simd.tile import accumulator, read_vector
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile, llvm_vector
-from glow_nb.types import ElementKind
 
 WINDOW_REGISTERS = 14
 """Accumulators and weights of a window that stay in registers; one more holds the input."""

@@ -17,7 +17,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from glow_nb.cook_toom import (
+from glow_nb.base.types import Array
+from glow_nb.numerics.cook_toom import (
     ShortConvolution,
     inputs_of,
     is_known,
@@ -36,7 +37,6 @@ from glow_nb.simd.memory import (
     to_index,
 )
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile
-from glow_nb.types import Array
 
 
 @intrinsic(prefer_literal=True)
@@ -75,9 +75,9 @@ def winograd_weights(
     """``winograd_weights(p, to, plane, w, i, row, high, wide, kernel_high, kernel_wide, pair, n)``.
 
     Transform n filters side by side for one pair of rows of the elements of tiles of high x wide
-    outputs (:func:`glow_nb.cook_toom.row_pairs`): ``p[to + e * plane]`` becomes element e of these
-    rows of ``q G g G^T``, where tap t of g is ``w[i + t * row]``. This is for integers, which are
-    converted to the kind of p. Literals are all but *to* and *i*.
+    outputs (:func:`glow_nb.numerics.cook_toom.row_pairs`): ``p[to + e * plane]`` becomes element e
+    of these rows of ``q G g G^T``, where tap t of g is ``w[i + t * row]``. This is for integers,
+    which are converted to the kind of p. Literals are all but *to* and *i*.
     """
     literals = (plane, row, high, wide, kernel_high, kernel_wide, pair, lanes)
     if not (isinstance(dest, Pointer) and isinstance(filter, Pointer) and are_literal(*literals)):
@@ -123,7 +123,7 @@ def tile_winograd_output(
     """``tile_winograd_output(t, m, r, s, count)``: the first *count* rows of ``A t``.
 
     Row j of t is product j, of ``(m - 1) s + r``; row i of the result is output i of m, of integers
-    a multiple of it (:attr:`glow_nb.cook_toom.ShortConvolution.scale`).
+    a multiple of it (:attr:`glow_nb.numerics.cook_toom.ShortConvolution.scale`).
     """
     if not (_fits(tile, outputs, taps, stride) and are_literal(count)):
         return None

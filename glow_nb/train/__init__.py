@@ -1,5 +1,7 @@
 """Training: losses, optimizers, schedules of their rates, and the trainer.
 
+It imports `network` and what stands below that.
+
 ::
 
     from glow_nb.train import Adam, SoftmaxCrossEntropy, Trainer

@@ -12,12 +12,12 @@ from pathlib import Path
 from types import UnionType
 from typing import Any
 
-from glow_nb.errors import ModelError
-from glow_nb.replaced_files import replace_file
-from glow_nb.tensor_files import read_tensors, tensor_bytes
+from glow_nb.base.errors import ModelError
+from glow_nb.base.types import Array, ElementKind, TensorType
+from glow_nb.network.tensor_files import read_tensors, tensor_bytes
+from glow_nb.system.replaced_files import replace_file
 from glow_nb.train.fitting import FitState
 from glow_nb.train.numbers import MOST_INTEGER, computed_kind
-from glow_nb.types import Array, ElementKind, TensorType
 
 FORMAT = "glow_nb checkpoint 1"
 

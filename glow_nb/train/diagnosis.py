@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from glow_nb.base.schema import operands_of
+from glow_nb.base.types import Array
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Function, State, Value
 from glow_nb.hlir.save import Save
-from glow_nb.schema import operands_of
-from glow_nb.types import Array
 
 
 def first_fault(function: Function, feeds: Mapping[str, Array], states: Mapping[str, Array]) -> str:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from glow_nb.arguments import described, whole_number
 from glow_nb.backends import BackendLike
-from glow_nb.errors import FeedError, ModelError, OptionError
-from glow_nb.feeds import Feeds
+from glow_nb.base.arguments import described, whole_number
+from glow_nb.base.errors import FeedError, ModelError, OptionError
+from glow_nb.base.passes import Entries, Step
+from glow_nb.base.types import Array, TensorType
+from glow_nb.compiler.pipelines import TRAINING
 from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.feeds import Feeds
 from glow_nb.hlir.graph import Constant, Function, State, Value
 from glow_nb.hlir.rewrite import substitute
-from glow_nb.memory_report import MemoryReport
-from glow_nb.network import Network
-from glow_nb.passes import Entries, Step
-from glow_nb.pipelines import TRAINING
-from glow_nb.source import Shapes, Source, shapes_of
+from glow_nb.network.memory_report import MemoryReport
+from glow_nb.network.network import Network
+from glow_nb.network.source import Shapes, Source, shapes_of
 from glow_nb.train.forms import (
     generators_of,
     inference_form,
@@ -42,7 +43,6 @@ from glow_nb.train.step import (
     with_loss,
     with_states,
 )
-from glow_nb.types import Array, TensorType
 
 
 @dataclass(frozen=True)

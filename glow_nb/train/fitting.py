@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-from glow_nb.progress import report, shown
+from glow_nb.base.progress import report, shown
 from glow_nb.train.batches import Batches, Stream
 
 Score = dict[str, float]

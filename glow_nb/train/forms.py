@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from glow_nb.base.types import Array
 from glow_nb.hlir.batch_statistics import normalize_by_batch
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, State, Value
@@ -22,7 +23,6 @@ from glow_nb.hlir.ops.elementwise import as_kind
 from glow_nb.hlir.ops.families import splat
 from glow_nb.hlir.ops.random import Bernoulli, Drawn, Dropout
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
-from glow_nb.types import Array
 
 GENERATOR = "generator"
 """The state of the random numbers: their seed, and the number of the step."""

@@ -22,9 +22,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from glow_nb.errors import OptionError
-from glow_nb.schema import closest
-from glow_nb.types import Array
+from glow_nb.base.errors import OptionError
+from glow_nb.base.schema import closest
+from glow_nb.base.types import Array
 
 __all__ = [
     "fans_of",

@@ -14,8 +14,9 @@ from math import prod
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.arguments import array_of_numbers, as_integer, described
-from glow_nb.errors import FeedError, OptionError
+from glow_nb.base.arguments import array_of_numbers, as_integer, described
+from glow_nb.base.errors import FeedError, OptionError
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.activation import Clip, Softplus
@@ -24,7 +25,6 @@ from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.terms import Term, where
 from glow_nb.train.numbers import checked_number, keep_numbers
 from glow_nb.train.sums import mean, total
-from glow_nb.types import Array, TensorType
 
 LossFunction = Callable[[Builder, Value, Value], Value]
 """Emits the loss of a prediction, given the target; returns a float of one element."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable
 
-from glow_nb.api import compile
 from glow_nb.backends import BackendLike, backend_named
-from glow_nb.compiler import order_for
+from glow_nb.base.passes import Entries
+from glow_nb.compiler.pipelines import TRAINING, left_out
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
-from glow_nb.network import Network
-from glow_nb.passes import Entries
-from glow_nb.pipelines import TRAINING, left_out
-from glow_nb.state_store import StateStore
-from glow_nb.variants import MAX_VARIANTS, VariantCache
+from glow_nb.network.api import compile
+from glow_nb.network.compilation import order_for
+from glow_nb.network.network import Network
+from glow_nb.network.variants import MAX_VARIANTS, VariantCache
+from glow_nb.system.state_store import StateStore
 
 
 class Networks:

@@ -6,9 +6,9 @@ from math import isfinite
 
 import numpy as np
 
-from glow_nb.arguments import described
-from glow_nb.errors import OptionError
-from glow_nb.types import ElementKind
+from glow_nb.base.arguments import described
+from glow_nb.base.errors import OptionError
+from glow_nb.base.types import ElementKind
 
 MOST_INTEGER = (1 << 63) - 1
 """The largest seed, and number of steps: the state of the random numbers is of int64."""

@@ -11,13 +11,13 @@ from math import isfinite
 
 import numpy as np
 
-from glow_nb.errors import OptionError, TrainingError
+from glow_nb.base.errors import OptionError, TrainingError
+from glow_nb.base.types import Array
 from glow_nb.hlir.save import is_update
-from glow_nb.network import Network
+from glow_nb.network.network import Network
 from glow_nb.train.diagnosis import first_fault
 from glow_nb.train.states import TrainerStates
 from glow_nb.train.step import StepFunctions
-from glow_nb.types import Array
 
 Arrays = Mapping[str, Array]
 

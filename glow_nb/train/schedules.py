@@ -12,9 +12,9 @@ from math import cos, pi
 
 from typing_extensions import override
 
-from glow_nb.arguments import whole_number
-from glow_nb.errors import OptionError
-from glow_nb.foreign import foreign, name_of
+from glow_nb.base.arguments import whole_number
+from glow_nb.base.errors import OptionError
+from glow_nb.base.foreign import foreign, name_of
 from glow_nb.train.numbers import checked_number, keep_numbers
 
 

@@ -9,7 +9,9 @@ from fnmatch import fnmatchcase
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
+from glow_nb.base.schema import closest, operands_of
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Constant, Function, Node, Value, producer_of
 from glow_nb.hlir.ops.activation import PRelu
 from glow_nb.hlir.ops.arithmetic import Add, Sub
@@ -18,8 +20,6 @@ from glow_nb.hlir.ops.matrix import FullyConnected, MatMul
 from glow_nb.hlir.ops.shape import Reshape, Transpose
 from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution
 from glow_nb.hlir.save import Save
-from glow_nb.schema import closest, operands_of
-from glow_nb.types import Array
 
 PRODUCTS = (MatMul, FullyConnected, Convolution, TransposedConvolution)
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glow_nb.claims import Claim, Claims
-from glow_nb.errors import ModelError, StateError
+from glow_nb.base.errors import ModelError, StateError
+from glow_nb.base.types import Array
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, State
-from glow_nb.state_store import StateStore
-from glow_nb.types import Array
+from glow_nb.system.claims import Claim, Claims
+from glow_nb.system.state_store import StateStore
 
 COUNTER = "glow_nb.steps"
 """What the state is called that counts the steps, unless a network has that name itself."""

@@ -11,9 +11,12 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from glow_nb.arguments import described
-from glow_nb.errors import FeedError, OptionError, VerifyError
-from glow_nb.foreign import foreign, name_of
+from glow_nb.base.arguments import described
+from glow_nb.base.errors import FeedError, OptionError, VerifyError
+from glow_nb.base.foreign import foreign, name_of
+from glow_nb.base.passes import Entries
+from glow_nb.base.schema import closest, listed, operands_of
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.differentiate import emit_gradients
@@ -23,8 +26,6 @@ from glow_nb.hlir.passes import GRAPH_PASSES
 from glow_nb.hlir.rewrite import substitute
 from glow_nb.hlir.save import Save, is_update
 from glow_nb.hlir.terms import Term
-from glow_nb.passes import Entries
-from glow_nb.schema import closest, listed, operands_of
 from glow_nb.train.losses import LossFunction
 from glow_nb.train.optimizers import Optimizer
 from glow_nb.train.sums import beside
@@ -37,7 +38,6 @@ from glow_nb.train.update import (
     number_kind,
     save_all,
 )
-from glow_nb.types import ElementKind, TensorType
 
 LOSS, PREDICTION, TARGET = "loss", "prediction", "target"
 

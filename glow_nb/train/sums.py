@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from glow_nb.base.types import TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.elementwise import ConvertTo
 from glow_nb.hlir.ops.reduction import ReduceMean, ReduceSum
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.terms import Term
-from glow_nb.types import TensorType
 
 
 def total(term: Term) -> Term:

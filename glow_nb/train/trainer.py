@@ -8,17 +8,18 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from glow_nb.api import as_threads
-from glow_nb.arguments import as_array, as_path, described, truth, whole_number
 from glow_nb.backends import BackendLike
-from glow_nb.errors import FeedError, ModelError, OptionError
-from glow_nb.feeds import Feeds
-from glow_nb.foreign import foreign, name_of
+from glow_nb.base.arguments import as_array, as_path, described, truth, whole_number
+from glow_nb.base.errors import FeedError, ModelError, OptionError
+from glow_nb.base.foreign import foreign, name_of
+from glow_nb.base.progress import tell
+from glow_nb.base.types import Array
+from glow_nb.hlir.feeds import Feeds
 from glow_nb.hlir.graph import Function
-from glow_nb.memory_report import MemoryReport
-from glow_nb.progress import tell
-from glow_nb.replaced_files import check_writable
-from glow_nb.source import Trained, as_source, shapes_of
+from glow_nb.network.api import as_threads
+from glow_nb.network.memory_report import MemoryReport
+from glow_nb.network.source import Trained, as_source, shapes_of
+from glow_nb.system.replaced_files import check_writable
 from glow_nb.train.batches import Batches, Data, Stream, as_batches
 from glow_nb.train.checkpoint import Checkpoint, check_weights, read_checkpoint, write_checkpoint
 from glow_nb.train.engine import Engine
@@ -26,7 +27,6 @@ from glow_nb.train.fitting import FitState, History, Place, Score, run_fit
 from glow_nb.train.losses import LossFunction, samples_of
 from glow_nb.train.numbers import MOST_INTEGER
 from glow_nb.train.optimizers import Optimizer
-from glow_nb.types import Array
 
 Metric = Callable[[Array, Array], float]
 """Takes the predictions and the targets of a batch, and returns their mean score."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import State, Value
 from glow_nb.hlir.ops.arithmetic import Add, And
@@ -21,7 +22,6 @@ from glow_nb.hlir.terms import Term
 from glow_nb.train.numbers import computed_kind
 from glow_nb.train.optimizers import Optimizer, clip_to_norm, squares_of
 from glow_nb.train.sums import beside, total
-from glow_nb.types import ElementKind, TensorType
 
 Changes = Mapping[State, Value]
 """The next value of each state."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import onnx
 
 from experiments.networks.transformers import NETWORKS, Size, audio_encoder, grouped_decoder
-from glow_nb import compiler
 from glow_nb.backends import backend_named
-from glow_nb.importers import import_onnx
+from glow_nb.formats.onnx.importer import import_onnx
+from glow_nb.network import compilation as compiler
 
 MIB = 2**20
 

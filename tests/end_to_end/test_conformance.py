@@ -8,11 +8,11 @@ import numpy as np
 import onnx
 import pytest
 
-from glow_nb.conformance import EXPLAINED, FAILED, PASSED, CaseOutcome, Report, run_tests
-from glow_nb.distance import distance
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.distance import distance
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.types import ElementKind
 from glow_nb.onnx_backend import prepare
-from glow_nb.types import ElementKind
+from glow_nb.tools.conformance import EXPLAINED, FAILED, PASSED, CaseOutcome, Report, run_tests
 
 pytestmark = pytest.mark.skipif(
     onnx.defs.onnx_opset_version() < 28,

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.errors import DeadlineError, DeviceError, MemoryLimitError
+from glow_nb.base.errors import DeadlineError, DeviceError, MemoryLimitError
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import MatMul
 from glow_nb.runtime.devices.device_description import DeviceDescription

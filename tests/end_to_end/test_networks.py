@@ -26,14 +26,14 @@ from experiments.networks import recent as recent_networks
 from experiments.networks import video_and_audio as video_and_audio_networks
 from experiments.networks.transformers import NETWORKS as TRANSFORMERS
 from experiments.networks.twins import NAMES, make_twin
-from glow_nb import compiler
 from glow_nb.backends import backend_named
 from glow_nb.backends.cpu.options import Winograd
-from glow_nb.distance import largest_distance
-from glow_nb.duel.feeds import random_feeds
+from glow_nb.base.distance import largest_distance
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.stack import members_of
-from glow_nb.types import Array
+from glow_nb.network import compilation as compiler
+from glow_nb.tools.duel.feeds import random_feeds
 
 pytestmark = pytest.mark.jit
 

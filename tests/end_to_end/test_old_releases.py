@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from glow_nb.conformance import EXPLAINED, FAILED, run_tests
+from glow_nb.tools.conformance import EXPLAINED, FAILED, run_tests
 from tests.old_releases import RELEASES, NoDownloadError, cases_of, form_of, is_corrected, wheel_of
 
 pytestmark = pytest.mark.slow

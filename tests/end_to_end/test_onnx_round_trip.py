@@ -22,16 +22,16 @@ import glow_nb
 from experiments.networks import mobile as mobile_networks
 from experiments.networks.transformers import NETWORKS as TRANSFORMERS
 from experiments.networks.twins import NAMES, make_twin
-from glow_nb.conformance import PASSED, check, run_test
-from glow_nb.distance import largest_distance
-from glow_nb.duel.feeds import random_feeds
-from glow_nb.errors import UnsupportedError
-from glow_nb.exporters import export_onnx
+from glow_nb.base.distance import largest_distance
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.types import Array
+from glow_nb.formats.onnx.export import export_onnx
+from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
-from glow_nb.importers.onnx import import_onnx
 from glow_nb.onnx_backend import GlowBackendRep
-from glow_nb.types import Array
+from glow_nb.tools.conformance import PASSED, check, run_test
+from glow_nb.tools.duel.feeds import random_feeds
 from tests.in_turn import marked
 
 SHARES = 20

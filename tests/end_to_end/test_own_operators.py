@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from glow_nb.errors import DefinitionError
+from glow_nb.base.errors import DefinitionError
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import NODES, define_node
 from glow_nb.hlir.ops.families import UnaryElementwise

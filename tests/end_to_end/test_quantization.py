@@ -13,17 +13,18 @@ import pytest
 import glow_nb
 from experiments.networks.mobile import mobilenet_v2
 from experiments.networks.training import resnet18
-from glow_nb import compiler, quant
+from glow_nb import quant
 from glow_nb.backends.cpu import Cpu
 from glow_nb.backends.cpu.backend import CpuBackend
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Convolution, FullyConnected, QuantizedConvolution
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
+from glow_nb.network import compilation as compiler
 from glow_nb.quant.ranges import profiled_values
 from glow_nb.quant.schemas import KINDS
 from glow_nb.quant.structure import structural_keys
-from glow_nb.types import Array, ElementKind
 from tests.exact_sessions import exact_session
 from tests.in_turn import in_turn
 from tests.unit.quant.networks import branching, convolutional, dense, random, residual

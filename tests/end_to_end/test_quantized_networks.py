@@ -13,13 +13,13 @@ from onnx import TensorProto, helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 import glow_nb
-from glow_nb.compiler import optimize
+from glow_nb.base.types import Array
+from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.importers import import_onnx
-from glow_nb.types import Array
+from glow_nb.network.compilation import optimize
 from tests.exact_sessions import exact_session
 from tests.in_turn import marked
-from tests.unit.importers.models import weight
+from tests.unit.formats.onnx.importer.models import weight
 
 RANDOM = np.random.default_rng(7)
 SHAPE = (1, 3, 12, 12)

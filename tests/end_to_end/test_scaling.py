@@ -31,8 +31,8 @@ from experiments.networks.scaling_graphs import (
     slices_inside,
     slices_of_concat,
 )
-from glow_nb import compiler, pipelines
 from glow_nb.backends import backend_named
+from glow_nb.compiler import pipelines
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Value
@@ -44,6 +44,7 @@ from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import print_program
 from glow_nb.llir.program import Program
+from glow_nb.network import compilation as compiler
 from tests.in_turn import marked
 
 FACTOR = 4

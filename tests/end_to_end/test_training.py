@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from glow_nb.base.types import Array
 from glow_nb.train import SGD, AdamW, Optimizer, SoftmaxCrossEntropy, Trainer
-from glow_nb.types import Array
 from tests.in_turn import in_turn
 from tests.unit.train.networks import normalized_model
 

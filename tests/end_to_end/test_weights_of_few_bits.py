@@ -14,9 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import glow_nb
+from glow_nb.base.types import Array, ElementKind
+from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.ops import DequantizingMatMul
-from glow_nb.importers.onnx import import_onnx
-from glow_nb.types import Array, ElementKind
 
 pytestmark = pytest.mark.jit
 RANDOM = np.random.default_rng(0)

@@ -12,13 +12,13 @@ import pytest
 import glow_nb
 from experiments.benchmarks.accuracy import truth_of
 from experiments.networks.twins import NAMES, make_twin
-from glow_nb.distance import distance, largest_distance
-from glow_nb.duel.feeds import random_feeds
-from glow_nb.errors import OptionError
+from glow_nb.base.distance import distance, largest_distance
+from glow_nb.base.errors import OptionError
+from glow_nb.base.types import Array
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function
-from glow_nb.types import Array
+from glow_nb.tools.duel.feeds import random_feeds
 
 pytestmark = pytest.mark.jit
 

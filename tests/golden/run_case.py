@@ -7,8 +7,9 @@ import re
 import glow_nb.backends.cpu.unsigned_activations
 import glow_nb.kernels.operators
 import glow_nb.llir.instructions  # noqa: F401  (all register words of the language, or passes)
-from glow_nb.driver import run_to, with_traits
-from glow_nb.errors import GlowError
+from glow_nb.base.errors import GlowError
+from glow_nb.base.passes import Step, step_names
+from glow_nb.compiler.driver import run_to, with_traits
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
 from glow_nb.hlir.parse import parse_module
@@ -17,7 +18,6 @@ from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import print_program
 from glow_nb.llir.program import Program
-from glow_nb.passes import Step, step_names
 from tests.golden.filecheck import Case, MismatchError, read_case, verify_checks
 
 IR = Module | Program
@@ -29,7 +29,8 @@ def run_case(text: str, path: str) -> None:
     """Run the case *text*; raise MismatchError if it does not do what its comments say.
 
     *path* is what errors in the IR call the text. What the case names is run by the compiler's own
-    driver, so it may name the steps that are no passes, too (:data:`glow_nb.driver.STEPS`).
+    driver, so it may name the steps that are no passes, too
+    (:data:`glow_nb.compiler.driver.STEPS`).
     """
     case = read_case(text)
     if case.error is not None:

@@ -8,13 +8,13 @@ import glow_nb.hlir.ops
 import glow_nb.hlir.optimize
 import glow_nb.llir.instructions
 import glow_nb.llir.optimize
+from glow_nb.base.passes import step_names
+from glow_nb.compiler.program_passes import PROGRAM_PASSES
 from glow_nb.hlir.graph import NODES
 from glow_nb.hlir.parse import parse_module
 from glow_nb.hlir.passes import GRAPH_PASSES
 from glow_nb.llir.instructions.derived import known_instructions
 from glow_nb.llir.parse import parse_program
-from glow_nb.passes import step_names
-from glow_nb.program_passes import PROGRAM_PASSES
 from tests.golden.filecheck import read_case
 
 FOLDER = Path(__file__).parent

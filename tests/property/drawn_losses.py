@@ -14,12 +14,12 @@ from random import Random
 
 import numpy as np
 
+from glow_nb.base.schema import attribute_specs, operands_of
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate, evaluate_node
 from glow_nb.hlir.graph import Function, Node, Placeholder, Value
 from glow_nb.hlir.ops import Add, ConvertTo, Mul, ReduceSum
-from glow_nb.schema import attribute_specs, operands_of
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.property.drawn_operators import (
     SIZES,
     STARTS,

@@ -26,12 +26,12 @@ from typing import Any, get_args
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.conversion import converted
-from glow_nb.errors import GlowError
+from glow_nb.base.conversion import converted
+from glow_nb.base.errors import GlowError
+from glow_nb.base.schema import FieldSpec, fields_of, map_operands
+from glow_nb.base.types import QUANTIZED, Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value
-from glow_nb.schema import FieldSpec, fields_of, map_operands
-from glow_nb.types import QUANTIZED, Array, ElementKind, TensorType
 
 KINDS = tuple(ElementKind)
 QUANTIZATIONS = ((0.25, 0), (0.5, 3), (1.0, 1), (2.0, 0))

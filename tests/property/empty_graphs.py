@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 from hypothesis import strategies as st
 
-from glow_nb.errors import GlowError
+from glow_nb.base.errors import GlowError
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Value
-from glow_nb.types import ElementKind
 
 T = TypeVar("T")
 SIZES = (0, 0, 1, 2, 3)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from glow_nb.base.schema import operands_of
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Node, Value
-from glow_nb.schema import operands_of
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.property.random_graphs import Draw
 
 KINDS = (

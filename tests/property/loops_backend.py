@@ -18,6 +18,8 @@ from typing_extensions import override
 from glow_nb.backends.backend import Backend
 from glow_nb.backends.interpreter import Memory
 from glow_nb.backends.scalar_numpy import evaluate_scalar
+from glow_nb.base.schema import Qualifier, operand_specs
+from glow_nb.base.types import Array
 from glow_nb.fuse.check_traits import check_traits
 from glow_nb.hlir import ops
 from glow_nb.hlir.ops.families import bounds_of
@@ -31,9 +33,7 @@ from glow_nb.llir.program import Buffer, Instruction, Program, Register, mutated
 from glow_nb.llir.stack import StackInst, members_of
 from glow_nb.llir.traits import KernelTraits
 from glow_nb.llir.windows import pixel_stride
-from glow_nb.schema import Qualifier, operand_specs
-from glow_nb.state_store import StateStore
-from glow_nb.types import Array
+from glow_nb.system.state_store import StateStore
 
 MatMulInst = instruction_for(ops.MatMul)
 Kernel = Callable[[Memory], None]

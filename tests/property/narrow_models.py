@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 from onnx import AttributeProto
 
-from glow_nb.importers.onnx.element_kinds import code_of
-from glow_nb.types import Array, ElementKind
+from glow_nb.base.types import Array, ElementKind
+from glow_nb.formats.onnx.schema.element_kinds import code_of
 
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Value
-from glow_nb.types import ElementKind
 
 if TYPE_CHECKING:
     from tests.property.random_graphs import GraphMaker

@@ -13,11 +13,11 @@ from functools import partial
 import numpy as np
 from hypothesis import strategies as st
 
-from glow_nb.distance import distance
+from glow_nb.base.distance import distance
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, State, Value
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.property.channel_patterns import CHANNEL_PATTERNS
 from tests.property.patterns import PATTERNS
 from tests.property.product_patterns import PRODUCT_PATTERNS
@@ -375,7 +375,7 @@ def functions(draw: st.DrawFn, max_nodes: int = 10, max_states: int = 2) -> Func
 
 
 def _operands(node: Node) -> list[Value]:
-    from glow_nb.schema import operands_of
+    from glow_nb.base.schema import operands_of
 
     return list(operands_of(node))
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import glow_nb
-from glow_nb import compiler
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Value
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.network import compilation as compiler
 from tests.property.drawn_operators import draw_graph
 from tests.property.test_drawn_operators import check_close, has_kernels
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.ops.attention import HEADS, NAN, TOKENS, ZERO, ZERO_FOR_NAN, by_heads
-from glow_nb.kernels.host_caches import KIBIBYTE
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.attention import AttentionInst
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.system.host_caches import KIBIBYTE
 from tests.unit.kernels.cases import check, instruction_of
 
 pytestmark = pytest.mark.jit

@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import glow_nb
-from glow_nb.distance import distance
+from glow_nb.base.distance import distance
+from glow_nb.base.schema import operands_of
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Add, Concat, Convolution, MaxPool, Slice
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Program, Register
 from glow_nb.llir.stack import members_of
-from glow_nb.schema import operands_of
-from glow_nb.types import Array, ElementKind, TensorType
 
 pytestmark = pytest.mark.jit
 

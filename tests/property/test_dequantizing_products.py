@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import glow_nb
 from glow_nb.backends.cpu.backend import CpuBackend
 from glow_nb.backends.cpu.pack_dequantizing_products import pack_dequantizing_products
-from glow_nb.conversion import converted
+from glow_nb.base.conversion import converted
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -18,7 +19,6 @@ from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.optimize.fold_constants import fold_constants
 from glow_nb.kernels.target import LANE_COUNTS, Target
-from glow_nb.types import Array, ElementKind, TensorType
 
 KINDS = [ElementKind(name) for name in ("int4", "uint4", "int8", "uint8", "int2", "uint2")]
 FLOATS = [ElementKind(name) for name in ("float32", "float32", "float16", "bfloat16")]

@@ -17,10 +17,11 @@ from typing_extensions import override
 
 import glow_nb
 import glow_nb.kernels.operators  # registers operators
-from glow_nb import compiler
 from glow_nb.backends import backend_named
-from glow_nb.distance import distance
-from glow_nb.errors import GlowError
+from glow_nb.base.distance import distance
+from glow_nb.base.errors import GlowError
+from glow_nb.base.schema import OneOf, map_operands, operands_of, structural_key
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import NODES, Function, Node, Value, define_node
@@ -37,8 +38,7 @@ from glow_nb.llir.generate import generate, is_supported
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import external_weights, print_program
 from glow_nb.llir.program import INSTRUCTIONS
-from glow_nb.schema import OneOf, map_operands, operands_of, structural_key
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.network import compilation as compiler
 from tests.in_turn import one_in
 from tests.property.drawn_operators import DrawnGraph, NotDrawnError, draw_graph, plain
 

@@ -8,12 +8,12 @@ import numpy as np
 from hypothesis import given
 
 import glow_nb
-from glow_nb import compiler
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Placeholder
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.verify import verify
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.network import compilation as compiler
 from tests.property.integer_graphs import integer_feeds, integer_functions
 from tests.property.random_graphs import check_same, feeds_of, functions
 

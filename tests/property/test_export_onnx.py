@@ -16,16 +16,16 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
-from glow_nb.errors import GlowError
-from glow_nb.exporters import export_onnx
+from glow_nb.base.errors import GlowError
+from glow_nb.base.schema import attributes_of, operands_of
+from glow_nb.base.types import Array, ElementKind
+from glow_nb.formats.onnx.export import export_onnx
+from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir import ops
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import NODES, Constant, Function, Node, Value
 from glow_nb.hlir.rewrite import substitute
 from glow_nb.hlir.rounding import is_narrow
-from glow_nb.importers.onnx import import_onnx
-from glow_nb.schema import attributes_of, operands_of
-from glow_nb.types import Array, ElementKind
 from tests.property.drawn_operators import DrawnGraph, NotDrawnError, draw_graph
 from tests.property.test_drawn_operators import check_close
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import glow_nb
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.differentiate import differentiate
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import NODES, Value
@@ -19,7 +20,6 @@ from glow_nb.hlir.lower import lower
 from glow_nb.hlir.ops import Add, Mul, ReduceSum
 from glow_nb.hlir.rules import GRADIENTS
 from glow_nb.hlir.save import Save
-from glow_nb.types import Array, ElementKind
 from tests.in_turn import marked
 from tests.property.drawn_losses import DrawnLoss, draw_loss
 from tests.property.drawn_operators import SIZES

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.importers import import_onnx
 from tests.in_turn import in_turn, left_out
-from tests.unit.importers.models import one, value
+from tests.unit.formats.onnx.importer.models import one, value
 
 MODES, PADDINGS = ("nearest", "linear", "cubic"), ("zeros", "border", "reflection")
 # Multiples of 1/16 and odd numbers beside them: halves between elements are met, and avoided.

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glow_nb.formats.onnx.importer import import_onnx
+from glow_nb.formats.onnx.importer.registry import RULES
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.importers import import_onnx
-from glow_nb.importers.onnx.registry import RULES
 from tests.property.onnx_draws import RECIPES, Drawing, draw
 
 USUAL = [
@@ -26,7 +26,7 @@ TRAINING = "ONNX Runtime is built without training"
 RANDOM = "ONNX Runtime's numbers come from another generator"
 NEIGHBOURS = (
     "ONNX Runtime may round to the integer beside; each is compared within one step in "
-    "tests/unit/importers/test_quantization.py"
+    "tests/unit/formats/onnx/importer/test_quantization.py"
 )
 ONNX_RUNTIME = (
     "QLinearAdd QLinearMul QLinearAveragePool QLinearGlobalAveragePool QLinearConcat "
@@ -36,9 +36,9 @@ ONNX_RUNTIME = (
 
 DYNAMIC = (
     "its products round as ONNX Runtime's do not always; it is compared in "
-    "tests/unit/importers/test_dynamic_quantization.py"
+    "tests/unit/formats/onnx/importer/test_dynamic_quantization.py"
 )
-FORMS = "its forms are compared in tests/unit/importers/test_legal_forms.py"
+FORMS = "its forms are compared in tests/unit/formats/onnx/importer/test_legal_forms.py"
 
 NOT_DRAWN = {
     **dict.fromkeys(("DynamicQuantizeLinear", "DynamicQuantizeLSTM"), DYNAMIC),

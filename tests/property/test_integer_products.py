@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import glow_nb
 from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.kernels.target import Target
-from glow_nb.types import Array, ElementKind, TensorType
 
 KINDS = [ElementKind(name) for name in ("int8", "uint8", "int16", "uint16", "int32")]
 SIZES = st.one_of(st.integers(1, 9), st.sampled_from([0, 16, 31, 33, 70]))

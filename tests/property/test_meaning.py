@@ -10,9 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import glow_nb
-from glow_nb import compiler, pipelines
 from glow_nb.backends import backend_named
 from glow_nb.backends.interpreter import InterpretedProgram
+from glow_nb.base.passes import Repeat
+from glow_nb.base.types import Array
+from glow_nb.compiler import pipelines
+from glow_nb.compiler.program_passes import PROGRAM_PASSES
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.lower import lower
@@ -27,10 +30,8 @@ from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import external_weights, print_program
 from glow_nb.llir.program import Program
 from glow_nb.llir.verify import verify as verify_program
-from glow_nb.passes import Repeat
-from glow_nb.program_passes import PROGRAM_PASSES
-from glow_nb.state_store import StateStore
-from glow_nb.types import Array
+from glow_nb.network import compilation as compiler
+from glow_nb.system.state_store import StateStore
 from tests.passes_for_cpu import run_passes
 from tests.property.random_graphs import check_same, feeds_of, functions
 

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 import glow_nb
-from glow_nb.errors import GlowError
+from glow_nb.base.errors import GlowError
+from glow_nb.base.types import Array
+from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
-from glow_nb.importers import import_onnx
-from glow_nb.types import Array
-from tests.unit.importers.models import model, one, value, weight
+from tests.unit.formats.onnx.importer.models import model, one, value, weight
 
 FLOATS = np.linspace(-1, 1, 256, dtype=np.float32)
 NUMBERS = (0, -1, 1, 2, 3, 7, -2, 100, 1 << 31, 1 << 40, -(1 << 63), (1 << 63) - 1)

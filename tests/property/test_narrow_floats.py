@@ -10,13 +10,13 @@ import onnx
 import pytest
 
 from glow_nb.backends.interpreter import Interpreter
-from glow_nb.compiler import lower_for
-from glow_nb.errors import UnboundInput, UnsupportedError
+from glow_nb.base.errors import UnboundInput, UnsupportedError
+from glow_nb.base.types import Array, ElementKind
+from glow_nb.formats.onnx.importer import import_onnx
+from glow_nb.formats.onnx.importer.registry import RULES
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
-from glow_nb.importers.onnx import import_onnx
-from glow_nb.importers.onnx.registry import RULES
-from glow_nb.types import Array, ElementKind
+from glow_nb.network.compilation import lower_for
 from tests.in_turn import in_turn
 from tests.property.narrow_models import NarrowModel, narrow_model
 
@@ -183,7 +183,7 @@ def takes_float16(domain: str, name: str) -> bool:
     """True if an operand of the operator, in its newest version, may be float16.
 
     Operators of ONNX Runtime, of which ONNX knows no schema, are compared with it elsewhere
-    (``tests/unit/importers/test_quantization.py``).
+    (``tests/unit/formats/onnx/importer/test_quantization.py``).
     """
     if not onnx.defs.has(name, domain=domain):
         return False

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from glow_nb.backends import Backend, backend_named
 from glow_nb.backends.backend import Executable, StatefulExecutable
-from glow_nb.compiler import build_program, lower_for
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
+from glow_nb.network.compilation import build_program, lower_for
 from glow_nb.runtime.planning.split import Splitter, placed_program, stacked_program
 from glow_nb.runtime.planning.units import Units, units_of
-from glow_nb.state_store import StateStore
-from glow_nb.types import Array
+from glow_nb.system.state_store import StateStore
 from tests.property.random_graphs import feeds_of, functions
 from tests.property.test_stacks import stacks
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import glow_nb
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Concat, Convolution, MaxPool, Relu
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import in_turn
 
 pytestmark = pytest.mark.jit

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from glow_nb import bisection, compiler
+from glow_nb import bisection
 from glow_nb.backends import backend_named
+from glow_nb.base.schema import operands_of
 from glow_nb.hlir.graph import Function, producer_of
 from glow_nb.hlir.parse import parse_function
 from glow_nb.hlir.print import external_constants, print_function
 from glow_nb.hlir.save import Save
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import external_weights, print_program
-from glow_nb.schema import operands_of
+from glow_nb.network import compilation as compiler
 from tests.property.random_graphs import feeds_of, functions
 
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glow_nb.compiler import optimize
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.optimize import GRAPH_PASSES
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.network.compilation import optimize
 
 FLOAT32 = ElementKind.FLOAT32
 KINDS = [ElementKind(name) for name in ("uint8", "int8", "int16")]

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import glow_nb
 from glow_nb.backends.cpu.backend import CpuBackend
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.kernels.target import Target
-from glow_nb.types import Array, ElementKind
 from tests.in_turn import one_in
 
 FLOAT32, FLOAT64 = ElementKind.FLOAT32, ElementKind.FLOAT64

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import glow_nb
-from glow_nb import compiler
 from glow_nb.backends import backend_named
 from glow_nb.hlir import recipe
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
+from glow_nb.network import compilation as compiler
 from tests.property.random_graphs import check_same, feeds_of, functions
 from tests.property.test_meaning import check_function
 

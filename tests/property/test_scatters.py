@@ -14,10 +14,10 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import glow_nb
+from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.importers import import_onnx
 from tests.in_turn import one_in
-from tests.unit.importers.models import one, value
+from tests.unit.formats.onnx.importer.models import one, value
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 KINDS = (np.float32, np.int64, np.int32, np.float64)

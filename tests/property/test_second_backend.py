@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 import glow_nb
-from glow_nb import pipelines
-from glow_nb.compiler import lower_for
+from glow_nb.base.schema import operand_specs
+from glow_nb.compiler import pipelines
 from glow_nb.fuse.check_traits import check_traits
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
@@ -22,7 +22,7 @@ from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import INSTRUCTIONS, Instruction, Program
 from glow_nb.llir.stack import StackInst, members_of
 from glow_nb.llir.traits import NO_TRAITS, KernelTraits, Traits
-from glow_nb.schema import operand_specs
+from glow_nb.network.compilation import lower_for
 from tests.passes_for_cpu import run_passes
 from tests.property.loops_backend import LOOPS, Loops
 from tests.property.random_graphs import check_same, feeds_of, functions

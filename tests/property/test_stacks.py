@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 import glow_nb
 from glow_nb.backends.cpu.backend import CpuBackend
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.stack import StackInst
-from glow_nb.types import ElementKind
 from tests.property.random_graphs import check_same, feeds_of
 
 T = TypeVar("T")

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.kernels.strassen.nest import StrassenNest
 from glow_nb.kernels.target import LANE_COUNTS, Target
-from glow_nb.strassen import SIDE
-from glow_nb.types import Array, ElementKind
+from glow_nb.numerics.strassen import SIDE
 from tests.unit.kernels.strassen.test_matmul import run
 
 SPECIALS = (np.nan, np.inf, -np.inf, 0.0, 1e9, 1e-9, -0.0)

@@ -13,13 +13,13 @@ import glow_nb
 from glow_nb.backends.cpu.algorithms import Problem, algorithm_of
 from glow_nb.backends.cpu.algorithms.candidates import all_valid, candidates_for
 from glow_nb.backends.cpu.backend import CpuBackend
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.kernels.target import Target
-from glow_nb.types import Array, ElementKind
 
 AVX2 = ("+sse2,+avx,+avx2,+fma", 8)
 VNNI = ("+sse2,+avx,+avx2,+fma,+avx512f,+avx512bw,+avx512vl,+avx512vnni", 16)

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import glow_nb
-from glow_nb.distance import distance
+from glow_nb.base.distance import distance
+from glow_nb.base.types import Array
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -21,7 +22,6 @@ from glow_nb.hlir.graph import Constant, Function
 from glow_nb.kernels import operators
 from glow_nb.kernels.operators.panels import pack_bias, pack_filter
 from glow_nb.kernels.target import Target
-from glow_nb.types import Array
 
 pytestmark = pytest.mark.jit
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from glow_nb.conversion import converted
-from glow_nb.types import Array, ElementKind
+from glow_nb.base.conversion import converted
+from glow_nb.base.types import Array, ElementKind
 
 UNFIT = (
     *(np.nan, np.inf, -np.inf, -0.0, -0.5, 3e38, -3e38, 9.3e18, -9.3e18, 2.0**63, 2.0**64, 1e10),

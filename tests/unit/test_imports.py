@@ -4,6 +4,7 @@ import importlib
 import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 import grimp
 import pytest
@@ -17,8 +18,8 @@ import pytest
         "glow_nb.hlir.optimize",
         "glow_nb.llir.instructions",
         "glow_nb.llir.optimize",
-        "glow_nb.importers.onnx",
-        "glow_nb.api",
+        "glow_nb.formats.onnx.importer",
+        "glow_nb.network.api",
     ],
 )
 def test_importing_does_not_import_numba(module: str) -> None:
@@ -42,15 +43,17 @@ def test_importing_the_package_alone_imports_no_onnx() -> None:
 
 
 def test_a_part_of_the_package_comes_alone() -> None:
-    script = "import sys, glow_nb.errors; print(*sorted(m for m in sys.modules if m[:4] == 'glow'))"
-    assert printed(script) == "glow_nb glow_nb.errors glow_nb.version"
+    script = (
+        "import sys, glow_nb.base.errors; print(*sorted(m for m in sys.modules if m[:4] == 'glow'))"
+    )
+    assert printed(script) == "glow_nb glow_nb.base glow_nb.base.errors glow_nb.base.version"
 
 
 @pytest.mark.parametrize(
     "use",
     [
         "glow_nb.observers.Timing",
-        "glow_nb.bisection.bisect, glow_nb.errors.GlowError",
+        "glow_nb.bisection.bisect, glow_nb.base.errors.GlowError",
         "pickle.loads(pickle.dumps(glow_nb.OptionError('x'))), glow_nb.hlir.ops.Relu",
     ],
 )
@@ -60,11 +63,11 @@ def test_names_come_when_they_are_asked_for(use: str) -> None:
 
 def test_every_public_name_exists() -> None:
     import glow_nb
-    from glow_nb import public_names
+    from glow_nb.network import public_names
 
     assert {name for name in glow_nb.__all__ if not hasattr(glow_nb, name)} == set()
     assert {*glow_nb.__all__, "bisection", "observers"} <= set(dir(glow_nb))
-    importlib.import_module("glow_nb.api")  # which becomes an attribute of the package
+    importlib.import_module("glow_nb.network.api")  # which becomes an attribute of the package
     others = {name for name in dir(glow_nb) if not name.startswith("__")} - {*glow_nb.__all__}
     assert others == {"bisection", "observers", "quant", "runtime", "train"}
     offered = {name for name in vars(public_names) if not name.startswith("__")}
@@ -86,6 +89,14 @@ def test_no_modules_import_each_other() -> None:
         order.prepare()
     except CycleError as error:
         pytest.fail(f"a circle: {' imports '.join(reversed(error.args[1]))}")
+
+
+def test_the_root_is_a_table_of_contents() -> None:
+    import glow_nb
+
+    root = Path(glow_nb.__file__).parent
+    modules = {path.stem for path in root.glob("*.py")} - {"__init__", "__main__"}
+    assert len(modules) <= 6, sorted(modules)
 
 
 def test_a_name_that_does_not_exist() -> None:

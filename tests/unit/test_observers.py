@@ -13,17 +13,17 @@ from onnx.helper import make_node
 
 import glow_nb
 from glow_nb.backends import backend_named
-from glow_nb.errors import GlowError, OptionError
-from glow_nb.files import load_text, parse_text
+from glow_nb.base.errors import GlowError, OptionError
+from glow_nb.base.passes import STEP_NAMES, PassRun
+from glow_nb.compiler.program_passes import PROGRAM_PASSES
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.optimize import GRAPH_PASSES
-from glow_nb.ir_text import ir_text
 from glow_nb.llir.program import Program
+from glow_nb.network.files import load_text, parse_text
+from glow_nb.network.ir_text import ir_text
 from glow_nb.observers import PrintDiff, Timing, WriteIR, each
-from glow_nb.passes import STEP_NAMES, PassRun
-from glow_nb.program_passes import PROGRAM_PASSES
-from tests.unit.importers.models import model, value
+from tests.unit.formats.onnx.importer.models import model, value
 
 NAME = '../../etc/"x"\n'
 

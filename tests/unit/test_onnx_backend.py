@@ -10,9 +10,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import glow_nb.onnx_backend as backend
-from glow_nb.conformance import CaseOutcome, Report, operators_of, run_test, write_markdown
-from glow_nb.errors import FeedError, OptionError, UnsupportedError
-from tests.unit.importers.models import model, one, value, weight
+from glow_nb.base.errors import FeedError, OptionError, UnsupportedError
+from glow_nb.tools.conformance import CaseOutcome, Report, operators_of, run_test, write_markdown
+from tests.unit.formats.onnx.importer.models import model, one, value, weight
 
 INT = TensorProto.INT64
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)

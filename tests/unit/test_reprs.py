@@ -10,10 +10,10 @@ import pytest
 from typing_extensions import override
 
 import glow_nb
+from glow_nb.base.table import Table
 from glow_nb.hlir.ops import Relu
 from glow_nb.quant.comparison import Drift
 from glow_nb.quant.value_drift import ValueDrift
-from glow_nb.table import Table
 
 HOSTILE = '<script>alert("x")</script>&lt;'
 

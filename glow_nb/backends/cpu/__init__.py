@@ -10,9 +10,9 @@ from typing_extensions import override
 from glow_nb.backends.backend import Backend
 from glow_nb.backends.cpu.options import CpuOptions, Winograd
 from glow_nb.backends.options import BackendOptions
-from glow_nb.errors import CompileError
-from glow_nb.foreign import foreign
-from glow_nb.memory_limit import require_memory
+from glow_nb.base.errors import CompileError
+from glow_nb.base.foreign import foreign
+from glow_nb.base.memory_limit import require_memory
 
 LIBRARY_BYTES = 256 << 20
 """What the libraries of a first compilation take of the process's addresses (LLVM, numba, ONNX,

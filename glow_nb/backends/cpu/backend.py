@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from typing_extensions import override
 
-from glow_nb.alignment import aligned_bytes
 from glow_nb.backends.backend import Backend, PlannedMemory
 from glow_nb.backends.cpu.algorithms.choice import check_choice
 from glow_nb.backends.cpu.columns_to_rows import columns_to_rows
@@ -29,13 +28,14 @@ from glow_nb.backends.cpu.select_packed_operators import (
 from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.backends.cpu.split_attention import split_attention
 from glow_nb.backends.cpu.unsigned_activations import unsigned_activations
+from glow_nb.base.alignment import aligned_bytes
+from glow_nb.base.passes import Entries, Step
 from glow_nb.codegen.program_memory import PlacedWeight
 from glow_nb.codegen.workers import keep_workers
 from glow_nb.hlir.ops import ConvolutionFilterGradient, DequantizingMatMul
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Buffer, Instruction, Program
-from glow_nb.passes import Entries, Step
 
 
 class CpuBackend(Backend):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from math import prod
 
 from glow_nb.backends.cpu.products import PRODUCTS, Product
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import Add, Convolution, FullyConnected, MatMul, Reshape, Transpose
 from glow_nb.hlir.passes import register_pass
@@ -17,7 +18,6 @@ from glow_nb.kernels.products.convolution_cost import best_product_cycles
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.operand_cost import row_product_cycles
 from glow_nb.kernels.target import Target
-from glow_nb.types import ElementKind
 
 FLOATS = frozenset({ElementKind.FLOAT32, ElementKind.FLOAT64})
 

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from glow_nb.alignment import aligned_bytes, aligned_empty
 from glow_nb.backends.cpu.shared_weights import SharedWeights, WeightPlace
-from glow_nb.codegen.cores import available_cores
+from glow_nb.base.alignment import aligned_bytes, aligned_empty
+from glow_nb.base.progress import report
 from glow_nb.codegen.program_memory import PlacedWeight, ProgramMemory
 from glow_nb.llir.program import Buffer, Weight
-from glow_nb.progress import report
+from glow_nb.system.cores import available_cores
 
 
 class ConstantBlock:

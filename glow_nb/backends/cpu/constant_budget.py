@@ -21,11 +21,11 @@ from typing_extensions import override
 
 from glow_nb.backends.cpu.algorithms import Candidate, algorithm_of
 from glow_nb.backends.cpu.products import Product
+from glow_nb.base.plan import Plan
+from glow_nb.base.quantities import byte_count
+from glow_nb.base.table import Table
 from glow_nb.hlir.graph import Constant, Function, Value
 from glow_nb.hlir.ops import Convolution
-from glow_nb.plan import Plan
-from glow_nb.quantities import byte_count
-from glow_nb.table import Table
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 
 from glow_nb.backends.cpu.products import Product
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Constant, Value
 from glow_nb.hlir.ops import (
     Add,
@@ -28,7 +29,6 @@ from glow_nb.hlir.ops.quantization import BYTE_SHIFT
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.products.dot_form import INT8, UINT8, DotForm, best_factors, dot_form
 from glow_nb.kernels.target import Target
-from glow_nb.types import ElementKind
 
 
 def factor_kinds(node: Product, target: Target) -> tuple[ElementKind, DotForm]:

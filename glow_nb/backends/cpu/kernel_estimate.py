@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import ElementKind
 from glow_nb.codegen.sharing import estimate_ns
-from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.kernels.operators import (
@@ -44,7 +45,6 @@ from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.traits import traits_of
-from glow_nb.types import ElementKind
 
 Convolving = PackedConvolution | WinogradConvolution
 

@@ -17,14 +17,14 @@ from glow_nb.backends.backend import kernel_ns
 from glow_nb.backends.cpu.algorithms import Candidate, algorithm_of
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.products import Product
-from glow_nb.driver import run_to
+from glow_nb.base.types import Array, ElementKind, TensorType
+from glow_nb.compiler.driver import run_to
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Node, Value
 from glow_nb.hlir.ops import Maximum, ReduceMax, Reshape
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
-from glow_nb.types import Array, ElementKind, TensorType
 
 PREPARATIONS = frozenset({"reduce_max", "maximum"})
 """Opcodes of the instructions of a program that are not measured."""

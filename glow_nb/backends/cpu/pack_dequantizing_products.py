@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.known import is_uniform
 from glow_nb.hlir.ops import Add, Broadcast, ConvertTo, DequantizingMatMul
@@ -17,7 +18,6 @@ from glow_nb.kernels.operators.panels import pack_matrix, pad_end
 from glow_nb.kernels.products.coded_weights import columns_of_panel
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.target import Target
-from glow_nb.types import ElementKind
 
 
 @register_pass

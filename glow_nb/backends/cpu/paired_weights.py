@@ -8,6 +8,7 @@ import numpy as np
 
 from glow_nb.backends.cpu.integer_products import has_known_sums, with_unsigned_left
 from glow_nb.backends.cpu.products import Product
+from glow_nb.base.plan import Plan
 from glow_nb.hlir.graph import Constant, Value
 from glow_nb.hlir.ops import Convolution, Reshape
 from glow_nb.hlir.rewrite import Rewriter
@@ -22,7 +23,6 @@ from glow_nb.kernels.operators.pairings import (
 from glow_nb.kernels.operators.panels import pack_bias
 from glow_nb.kernels.products.dot_form import INT8, UINT8, pays_to_pair
 from glow_nb.kernels.target import Target
-from glow_nb.plan import Plan
 
 MOST_STEPS = 1.12
 """Steps of a product over those that it would take if any two weights could be a pair. A step saves

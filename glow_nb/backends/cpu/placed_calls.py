@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from glow_nb.base.errors import CompileError
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.hazards import AccessMode
 from glow_nb.codegen.program_memory import PlacedWeight
-from glow_nb.errors import CompileError
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import (
     Activation,

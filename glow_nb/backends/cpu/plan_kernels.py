@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from glow_nb.compiler.program_passes import register_pass
 from glow_nb.kernels.cpu_kernels import planned
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
-from glow_nb.program_passes import register_pass
 
 
 @register_pass

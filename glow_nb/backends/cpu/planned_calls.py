@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from glow_nb.alignment import aligned_bytes
 from glow_nb.backends.cpu.annotated_source import Use
 from glow_nb.backends.cpu.placed_calls import Places
+from glow_nb.base.alignment import aligned_bytes
+from glow_nb.base.kernel_report import KernelReport
 from glow_nb.codegen.entry import Call, plan_hazards, scratch_for
 from glow_nb.codegen.sharing import Sharing, estimate_ns, plan_sharing
-from glow_nb.kernel_report import KernelReport
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel, is_loop
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from glow_nb.base.schema import attributes_of, operands_of
 from glow_nb.hlir.graph import Constant, Value
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.schema import attributes_of, operands_of
 
 Product = Convolution | FullyConnected | MatMul
 PRODUCTS = (Convolution, FullyConnected, MatMul)

@@ -24,7 +24,7 @@ from glow_nb.kernels.products.filter_gradient_plan import (
     can_turn,
 )
 from glow_nb.kernels.target import Target
-from glow_nb.thread_grid import largest_share
+from glow_nb.scheduling.thread_grid import largest_share
 
 
 @register_pass

@@ -13,12 +13,12 @@ from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 
-from glow_nb.alignment import Bytes
+from glow_nb.base.alignment import Bytes
+from glow_nb.base.payload import Payload, Recipe
+from glow_nb.base.schema import attributes_of, operands_of
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Constant
 from glow_nb.hlir.recipe import NodeRecipe
-from glow_nb.payload import Payload, Recipe
-from glow_nb.schema import attributes_of, operands_of
-from glow_nb.types import Array, TensorType
 
 
 class WeightPlace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glow_nb.base.schema import attributes_of
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.ops import Attention
 from glow_nb.hlir.ops.attention import by_heads
@@ -10,7 +11,6 @@ from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.kernels.operators import AttentionParts, MergeAttentionParts
 from glow_nb.kernels.operators.attention import KINDS
 from glow_nb.kernels.target import Target
-from glow_nb.schema import attributes_of
 
 WORTH = 0.9
 """Parts, and more of them, are made if the busiest thread then has less than this share of what it

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from glow_nb.base.schema import map_operands, operands_of
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Function, Node, Value, producer_of
 from glow_nb.hlir.ops import (
     Dequantize,
@@ -20,8 +22,6 @@ from glow_nb.hlir.ops import (
 from glow_nb.hlir.ops.quantization import BYTE_SHIFT
 from glow_nb.hlir.ops.quantized_elementwise import QuantizedBinary
 from glow_nb.hlir.passes import register_pass
-from glow_nb.schema import map_operands, operands_of
-from glow_nb.types import ElementKind
 
 _PRODUCTS: tuple[type[Node], ...] = (
     *(QuantizedConvolution, QuantizedTransposedConvolution),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from glow_nb.base.types import TensorType
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops.reduction import ReduceSum
 from glow_nb.hlir.rules import OperandGradients
 from glow_nb.hlir.terms import Term
-from glow_nb.types import TensorType
 
 
 def sum_to(builder: Builder, gradient: Value, type: TensorType) -> Value:

@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.elementwise import ConvertTo
@@ -16,7 +17,6 @@ from glow_nb.hlir.ops.gather import GatherElements, GatherND
 from glow_nb.hlir.ops.scatter import ScatterElements, ScatterND
 from glow_nb.hlir.rules import OperandGradients, gradient
 from glow_nb.hlir.terms import Term, where
-from glow_nb.types import ElementKind, TensorType
 
 Scatter = ScatterElements | ScatterND
 

@@ -8,7 +8,9 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.extremes import larger, smaller
+from glow_nb.base.extremes import larger, smaller
+from glow_nb.base.schema import OneOf
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add, Maximum, Minimum, Mul, Sub
 from glow_nb.hlir.ops.comparison import GreaterEqual, Select
@@ -27,8 +29,6 @@ from glow_nb.hlir.ops.families import (
 )
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.schema import OneOf
-from glow_nb.types import Array, TensorType
 
 
 @define_node("relu", scalar="maximum(input, 0)")

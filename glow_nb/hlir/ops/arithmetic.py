@@ -7,10 +7,10 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.extremes import larger, smaller
+from glow_nb.base.extremes import larger, smaller
+from glow_nb.base.schema import OneOf
 from glow_nb.hlir.graph import define_node
 from glow_nb.hlir.ops.families import BOOL, INTEGERS, BinaryElementwise, Kinds
-from glow_nb.schema import OneOf
 
 
 def _is_integer(x: Any) -> bool:

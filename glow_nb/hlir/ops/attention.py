@@ -8,7 +8,9 @@ from typing import Annotated, Any
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.schema import OneOf
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.activation import Tanh
@@ -22,8 +24,6 @@ from glow_nb.hlir.ops.reduction import ReduceMax
 from glow_nb.hlir.ops.shape import Reshape, Transpose
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.schema import OneOf
-from glow_nb.types import Array, ElementKind, TensorType
 
 HEADS, TOKENS = "heads", "tokens"
 """Layouts: ``[batch, heads, tokens, depth]`` and ``[batch, tokens, heads, depth]``."""

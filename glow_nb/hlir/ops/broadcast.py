@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import fitted
-from glow_nb.types import Array, TensorType
 
 
 @define_node("broadcast")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import (
     BOOL,
@@ -17,7 +18,6 @@ from glow_nb.hlir.ops.families import (
     fitted,
     require_kind,
 )
-from glow_nb.types import Array, TensorType
 
 
 @define_node("equal", scalar="lhs == rhs")

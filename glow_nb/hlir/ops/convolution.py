@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import (
     NUMBERS,
@@ -20,7 +21,6 @@ from glow_nb.hlir.ops.families import (
     widest,
 )
 from glow_nb.hlir.ops.windows import Window, pad_spatial
-from glow_nb.types import Array, ElementKind, TensorType
 
 MAX_CELLS = 1 << 22
 """The matrix of windows is made piece by piece, of about so many elements."""

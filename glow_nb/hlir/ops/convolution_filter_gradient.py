@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import FLOATS, fitted, product_kind, require_kind, wide
 from glow_nb.hlir.ops.matrix import MatMul
@@ -16,7 +17,6 @@ from glow_nb.hlir.ops.shape import Concat, Pad, Reshape, Slice, Transpose
 from glow_nb.hlir.ops.windows import Window, pad_spatial
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.types import Array, TensorType
 
 
 @define_node("convolution_filter_gradient")

@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.conversion import in_float32
-from glow_nb.costs import Cost
+from glow_nb.base.conversion import in_float32
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import NARROW_FLOATS, Kinds, fitted, require_kind, widest
 from glow_nb.hlir.ops.gather import Gather
@@ -27,7 +28,6 @@ from glow_nb.hlir.ops.quantization import emit_kind, number
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.types import Array, ElementKind, TensorType
 
 
 @define_node("dequantizing_mat_mul")

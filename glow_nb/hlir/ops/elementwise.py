@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.conversion import bits_as, converted
+from glow_nb.base.conversion import bits_as, converted
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops.families import (
     ALL,
@@ -20,7 +21,6 @@ from glow_nb.hlir.ops.families import (
     fitted,
     require_kind,
 )
-from glow_nb.types import Array, ElementKind, TensorType
 
 if TYPE_CHECKING:
     from glow_nb.hlir.builder import Builder
@@ -302,7 +302,7 @@ class IsInf(UnaryElementwise):
 
 @define_node("convert_to", scalar="convert(input)")
 class ConvertTo(UnaryElementwise):
-    """Convert the elements to another *kind*, as :func:`glow_nb.conversion.converted` says."""
+    """Convert the elements to another *kind*, as :func:`glow_nb.base.conversion.converted` says."""
 
     kinds: ClassVar[Kinds] = ALL
     kind: ElementKind

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.errors import KindError, VerifyError
-from glow_nb.freed_memory import mapped_empty
+from glow_nb.base.errors import KindError, VerifyError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Node, Value
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.system.freed_memory import mapped_empty
 
 Kinds = frozenset[ElementKind]
 

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import INDICES, fitted, require_axis, require_kind
-from glow_nb.types import Array, TensorType
 
 
 def clamped(indices: Array, size: int) -> Any:

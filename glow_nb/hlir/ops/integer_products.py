@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.builder import Builder, Emitter
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.known import array_of
@@ -39,7 +40,6 @@ from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution
 from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.types import ElementKind, TensorType
 
 _SMALLER = (ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16)
 

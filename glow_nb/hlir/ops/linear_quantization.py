@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.conversion import in_float32, rounded
+from glow_nb.base.conversion import in_float32, rounded
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops.families import Kinds, require_kind
-from glow_nb.types import Array, ElementKind, TensorType
 
 FLOAT32, INT32 = ElementKind.FLOAT32, ElementKind.INT32
 NARROW: Kinds = frozenset(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add
 from glow_nb.hlir.ops.families import (
@@ -20,7 +21,6 @@ from glow_nb.hlir.ops.families import (
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.types import Array, TensorType
 
 
 @define_node("mat_mul")

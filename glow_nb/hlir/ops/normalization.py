@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add, Div, Mul, Sub
@@ -25,7 +26,6 @@ from glow_nb.hlir.ops.reduction import ReduceMax, ReduceMean, ReduceSum
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.types import Array, TensorType
 
 
 @define_node("batch_normalization")

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import FLOATS, NUMBERS, bounds_of, fitted, require_kind, wide
 from glow_nb.hlir.ops.windows import Window, pad_spatial
-from glow_nb.types import Array, ElementKind, TensorType
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,7 +7,8 @@ from math import prod
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Mul
@@ -27,7 +28,6 @@ from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution
 from glow_nb.hlir.ops.windows import Window, crop_spatial, pad_spatial
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.types import Array, TensorType
 
 
 @define_node("max_pool_gradient")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.histogram import updated
 from glow_nb.hlir.rules import no_gradient
-from glow_nb.types import Array, ElementKind, TensorType
 
 FLOAT32, INT64 = ElementKind.FLOAT32, ElementKind.INT64
 

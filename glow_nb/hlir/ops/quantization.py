@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.conversion import dequantized, quantized
-from glow_nb.costs import Cost
+from glow_nb.base.conversion import dequantized, quantized
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import QUANTIZED, Array, ElementKind, TensorType, quantization_problem
 from glow_nb.hlir.builder import Builder, Emitter
 from glow_nb.hlir.graph import Constant, Node, Value, define_node
 from glow_nb.hlir.ops.elementwise import ConvertTo
@@ -28,13 +29,6 @@ from glow_nb.hlir.ops.linear_quantization import (
 )
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import LOWERINGS, lowers
-from glow_nb.types import (
-    QUANTIZED,
-    Array,
-    ElementKind,
-    TensorType,
-    quantization_problem,
-)
 
 ACTIVATIONS: Kinds = QUANTIZED - {INT32}
 """The kinds that operators round to: every one of their numbers is one of float32, too."""

@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.conversion import dequantized, quantized
+from glow_nb.base.conversion import dequantized, quantized
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add, Div, Maximum, Minimum, Mul, Sub
 from glow_nb.hlir.ops.families import BinaryElementwise, broadcast_type
@@ -22,7 +23,6 @@ from glow_nb.hlir.ops.quantization import (
 )
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import LOWERINGS
-from glow_nb.types import Array, ElementKind, TensorType
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,7 +7,8 @@ from math import prod
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.conversion import rounded
+from glow_nb.base.conversion import rounded
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add
 from glow_nb.hlir.ops.broadcast import Broadcast
@@ -28,7 +29,6 @@ from glow_nb.hlir.ops.reduction import ReduceSum
 from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.types import Array, ElementKind, TensorType
 
 
 @define_node("quantized_average_pool")

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.conversion import rounded
-from glow_nb.costs import Cost
+from glow_nb.base.conversion import rounded
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Placeholder, Value, define_node
 from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops.convolution import Convolution, convolution_cost, convolve
@@ -39,7 +40,6 @@ from glow_nb.hlir.ops.quantization import (
 )
 from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution, transposed_convolve
 from glow_nb.hlir.ops.windows import Window
-from glow_nb.types import Array, ElementKind, TensorType
 
 
 @define_node("quantized_convolution")

@@ -1,9 +1,9 @@
 """Random numbers: each is a function of seed, run, stream and place alone.
 
-All come from the counter-based generator of :mod:`glow_nb.philox`. Its operand ``generator``,
-``int64<2>``, holds the seed and the number of the run; whoever runs a function again and again
-counts the runs up. The attribute ``stream`` tells the nodes of one function apart: those with equal
-streams make equal numbers, the others share none.
+All come from the counter-based generator of :mod:`glow_nb.numerics.philox`. Its operand
+``generator``, ``int64<2>``, holds the seed and the number of the run; whoever runs a function again
+and again counts the runs up. The attribute ``stream`` tells the nodes of one function apart: those
+with equal streams make equal numbers, the others share none.
 
 A uniform number is made of the high 24 bits of its word, as many as a ``float32`` has: a whole
 number times 2**-24, so that nothing is rounded, 1 cannot come out, and every backend gets the same
@@ -20,7 +20,8 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add, BitShift, BitwiseOr, Minimum, Mul
@@ -37,8 +38,7 @@ from glow_nb.hlir.ops.families import (
 from glow_nb.hlir.ops.shape import Reshape, slice_axis
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.philox import GENERATOR, LOW_WORD, random_words
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.numerics.philox import GENERATOR, LOW_WORD, random_words
 
 FLOAT32, FLOAT64 = ElementKind.FLOAT32, ElementKind.FLOAT64
 

@@ -8,7 +8,9 @@ from typing import Annotated, Any
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.schema import OneOf
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, wide
 from glow_nb.hlir.recurrence.activations import ACTIVATIONS
@@ -34,8 +36,6 @@ from glow_nb.hlir.recurrence.steps import (
     gates_of,
     step_type,
 )
-from glow_nb.schema import OneOf
-from glow_nb.types import Array, ElementKind, TensorType
 
 CellName = Annotated[str, OneOf(RNN, GRU, LSTM)]
 Direction = Annotated[str, OneOf(FORWARD, REVERSE, BIDIRECTIONAL)]

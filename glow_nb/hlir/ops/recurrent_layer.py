@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add
 from glow_nb.hlir.ops.comparison import Greater, Select
@@ -28,7 +29,6 @@ from glow_nb.hlir.recurrence.cells import GATES, GRU, LSTM, Cell
 from glow_nb.hlir.recurrence.cuts import emit_concat, emit_slice
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.types import Array, TensorType
 
 
 @define_node("recurrent_layer")

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
-from glow_nb.extremes import largest, smallest
+from glow_nb.base.costs import Cost
+from glow_nb.base.extremes import largest, smallest
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Div
 from glow_nb.hlir.ops.families import (
@@ -25,7 +26,6 @@ from glow_nb.hlir.ops.families import (
 )
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.types import Array, ElementKind, TensorType
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,12 +9,12 @@ from typing import Annotated
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.schema import OneOf
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import FLOATS, INDICES, fitted, require_kind, wide
 from glow_nb.hlir.ops.gather import clamped
-from glow_nb.schema import OneOf
-from glow_nb.types import Array, TensorType
 
 FARTHEST = 1e15
 """Samples are numbered up to here; float64 places farther away are not told apart."""

@@ -14,12 +14,12 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.schema import OneOf
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import INDICES, NUMBERS, fitted, require_kind
 from glow_nb.hlir.ops.gather import clamped, require_along
-from glow_nb.schema import OneOf
-from glow_nb.types import Array, TensorType
 
 REDUCTIONS: dict[str, np.ufunc | None] = {
     "none": None,

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import COMPUTED, require_kind
-from glow_nb.types import Array, ElementKind, TensorType
 
 COUNT = TensorType(ElementKind.INT64, ())
 _FLOAT32 = frozenset({ElementKind.FLOAT32})

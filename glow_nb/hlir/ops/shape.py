@@ -10,16 +10,16 @@ from typing import Annotated, ClassVar
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.conversion import quantized
-from glow_nb.freed_memory import mapped_empty
+from glow_nb.base.conversion import quantized
+from glow_nb.base.schema import OneOf
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.families import fitted, require_axis
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.schema import OneOf
-from glow_nb.types import Array, TensorType
+from glow_nb.system.freed_memory import mapped_empty
 
 
 @define_node("reshape")

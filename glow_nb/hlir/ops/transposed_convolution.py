@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.convolution import Convolution
@@ -27,7 +28,6 @@ from glow_nb.hlir.ops.shape import Concat, Pad, Reshape, Slice, Transpose
 from glow_nb.hlir.ops.windows import Window, crop_spatial, pad_spatial
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.types import Array, TensorType
 
 MOST_PHASES = 16
 """Convolutions that one transposed convolution may become."""

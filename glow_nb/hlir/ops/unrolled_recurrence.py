@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from glow_nb.base.types import TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.inline import inline
@@ -32,7 +33,6 @@ from glow_nb.hlir.recurrence.steps import (
 )
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.types import TensorType
 
 Values = dict[str, Value]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node
-from glow_nb.types import Array, TensorType
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from math import inf, prod
 
 import numpy as np
 
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.known import array_of, uniform
 from glow_nb.hlir.ops import Add, And, Broadcast, Not, Reshape, Select
 from glow_nb.hlir.ops.families import splat, wide
 from glow_nb.hlir.rewrite import Rewriter
-from glow_nb.types import Array, ElementKind, TensorType
 
 NEVER_SEEN = -1e4
 """A score that stands for those of keys that a constant hides weighs nothing, if it is not above.

@@ -13,9 +13,9 @@ from math import gcd, prod
 
 import numpy as np
 
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Node
 from glow_nb.hlir.ops import Reshape, Slice, Transpose
-from glow_nb.types import Array
 
 
 @dataclass(frozen=True)

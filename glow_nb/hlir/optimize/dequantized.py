@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from glow_nb.conversion import quantized
+from glow_nb.base.conversion import quantized
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.known import array_of, is_known
 from glow_nb.hlir.ops import (
@@ -30,7 +31,6 @@ from glow_nb.hlir.ops import (
 )
 from glow_nb.hlir.optimize.ranges import Range
 from glow_nb.hlir.rewrite import Rewriter
-from glow_nb.types import Array, ElementKind
 
 PRODUCTS = (
     QuantizedConvolution,

@@ -6,12 +6,12 @@ import hashlib
 
 import numpy as np
 
+from glow_nb.base.schema import per_item, structural_key
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.ops.random import RandomBits
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.recipe import NodeRecipe
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
-from glow_nb.schema import per_item, structural_key
 
 
 @register_pass

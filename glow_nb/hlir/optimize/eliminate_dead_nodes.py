@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from glow_nb.base.schema import operands_of
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.passes import register_pass
-from glow_nb.schema import operands_of
 
 
 @register_pass

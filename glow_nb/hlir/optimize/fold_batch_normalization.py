@@ -6,14 +6,14 @@ import dataclasses
 
 import numpy as np
 
+from glow_nb.base.schema import operands_of
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.known import is_known
 from glow_nb.hlir.ops import Add, BatchNormalization, Convolution, Div, Mul, Neg, Sub
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.recipe import folded
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.schema import operands_of
-from glow_nb.types import Array
 
 AFFINE: tuple[type[Node], ...] = (Add, BatchNormalization, Div, Mul, Neg, Sub)
 """What may be a scale and shift of its operand (:func:`affine_forms`)."""

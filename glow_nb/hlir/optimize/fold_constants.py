@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from glow_nb.base.schema import operands_of, renewed
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.known import is_known
@@ -13,7 +14,6 @@ from glow_nb.hlir.ops.families import SHORT_INTEGERS
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.recipe import WeightTransform, folded
 from glow_nb.hlir.rewrite import Rewriter
-from glow_nb.schema import operands_of, renewed
 
 GROWTH_LIMIT_BYTES = 1 << 20
 """A result larger than this is folded only if it is at most twice as large as its operands, so that

@@ -6,7 +6,9 @@ import dataclasses
 
 import numpy as np
 
-from glow_nb.conversion import dequantized
+from glow_nb.base.conversion import dequantized
+from glow_nb.base.schema import map_operands
+from glow_nb.base.types import TensorType
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import Dequantize, Quantize, QuantizedAveragePool, Rescale
 from glow_nb.hlir.ops.quantized_elementwise import BINARY
@@ -14,8 +16,6 @@ from glow_nb.hlir.optimize.dequantized import PRODUCTS, emit_bounded, quantizati
 from glow_nb.hlir.optimize.ranges import Range
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.schema import map_operands
-from glow_nb.types import TensorType
 
 ROUNDING = (*PRODUCTS, *BINARY, Quantize, QuantizedAveragePool, Rescale)
 """Operators that round to a quantized type of any scale."""

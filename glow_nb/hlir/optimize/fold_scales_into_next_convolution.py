@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Constant, Function, Node
 from glow_nb.hlir.known import is_known
 from glow_nb.hlir.ops import Convolution
 from glow_nb.hlir.optimize.fold_batch_normalization import affine_forms, folded_name
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.types import Array
 
 
 @register_pass

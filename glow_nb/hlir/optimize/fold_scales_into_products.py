@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops import FullyConnected, MatMul
 from glow_nb.hlir.optimize.fold_batch_normalization import AFFINE, affine_forms, folded_name
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.types import Array
 
 
 @register_pass

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from glow_nb.base.schema import map_operands, operands_of
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops import (
@@ -21,8 +23,6 @@ from glow_nb.hlir.ops import (
 from glow_nb.hlir.ops.gather import clamped
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.schema import map_operands, operands_of
-from glow_nb.types import Array
 
 MAX_GROWTH = 1.125
 """More channels than there were are computed only if they are so many times as many at most."""

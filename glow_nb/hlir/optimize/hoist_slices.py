@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from glow_nb.base.schema import changed_operands, operands_of
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import (
     AvgPool,
@@ -26,7 +27,6 @@ from glow_nb.hlir.ops import (
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.permutation import axis_groups, inverse, permute
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.schema import changed_operands, operands_of
 
 Ranges = tuple[range, ...]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from glow_nb.errors import GlowWarning
+from glow_nb.base.errors import GlowWarning
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops.batch_norm_training import BatchNormTraining, by_moments
 from glow_nb.hlir.passes import register_pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.known import uniform
 from glow_nb.hlir.ops import Clip, Maximum, Minimum, Relu
@@ -12,7 +13,6 @@ from glow_nb.hlir.ops.families import bounds_of
 from glow_nb.hlir.optimize.ranges import Range, range_of
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.types import ElementKind
 
 MAX_EXACT_INTEGER = 2**53
 """A bound beyond is not exact as the float that a Clip holds."""

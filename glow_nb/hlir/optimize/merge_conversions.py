@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.ops import ConvertTo
 from glow_nb.hlir.ops.families import keeps_every_number
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.types import ElementKind
 
 
 @register_pass

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from glow_nb.base.schema import attributes_of
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.known import array_of, is_known
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Split
 from glow_nb.hlir.optimize.eliminate_dead_nodes import eliminate_dead_nodes
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.schema import attributes_of
-from glow_nb.types import Array
 
 VECTOR = 8
 """Columns that cost as much as one: float32 lanes of a common processor."""

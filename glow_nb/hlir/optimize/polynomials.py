@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.known import tolerance_of, uniform
 from glow_nb.hlir.ops import Add, Div, Mul, Neg, Pow, Sub
 from glow_nb.hlir.rewrite import Rewriter
-from glow_nb.types import ElementKind
 
 Polynomial = dict[int, float]
 """Coefficients by degree; those that are 0 are left out."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.known import array_of, is_known
 from glow_nb.hlir.ops import (
@@ -25,7 +26,6 @@ from glow_nb.hlir.optimize.block_scales import Layout
 from glow_nb.hlir.optimize.dequantized import Moved, followed
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.types import Array, ElementKind
 
 FLOAT32 = ElementKind.FLOAT32
 LEAST_BLOCK = 8

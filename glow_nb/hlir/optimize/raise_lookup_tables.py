@@ -7,6 +7,8 @@ from typing import TypeGuard
 
 import numpy as np
 
+from glow_nb.base.schema import map_operands, operands_of
+from glow_nb.base.types import Array
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Function, Node, Placeholder, Value
 from glow_nb.hlir.known import is_known
@@ -31,8 +33,6 @@ from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.hlir.ops.quantized_elementwise import BINARY
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.schema import map_operands, operands_of
-from glow_nb.types import Array
 
 CONVERSIONS = (Dequantize, Quantize, Rescale)
 CHEAP = (Abs, Add, Clip, Div, LeakyRelu, Maximum, Minimum, Mul, Neg, Relu, Sub, *BINARY)

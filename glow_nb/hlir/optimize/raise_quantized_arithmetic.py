@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from glow_nb.base.schema import attributes_of, operands_of
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import (
     Add,
@@ -28,8 +30,6 @@ from glow_nb.hlir.ops import (
 from glow_nb.hlir.optimize.dequantized import quantization_of
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.schema import attributes_of, operands_of
-from glow_nb.types import ElementKind
 
 _QUANTIZED: dict[type[Node], Any] = {
     Add: QuantizedAdd,

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from glow_nb.base.schema import attributes_of
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops import (
@@ -34,8 +36,6 @@ from glow_nb.hlir.optimize.dequantized import (
 )
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.schema import attributes_of
-from glow_nb.types import Array, ElementKind, TensorType
 
 Readers = Mapping[str, list[Node]]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from glow_nb.base.payload import array_or_none
 from glow_nb.hlir.graph import Constant, Node, Result, Value, producer_of
 from glow_nb.hlir.ops import (
     Abs,
@@ -38,7 +39,6 @@ from glow_nb.hlir.ops import (
     Tile,
     Transpose,
 )
-from glow_nb.payload import array_or_none
 
 Range = tuple[float, float]
 

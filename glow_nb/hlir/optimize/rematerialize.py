@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property, partial
 
-from glow_nb.arguments import whole_number
+from glow_nb.base.arguments import whole_number
+from glow_nb.base.schema import map_operands, operands_of
 from glow_nb.hlir.graph import Function, Node, Value, producer_of
 from glow_nb.hlir.ops import Broadcast, Reshape
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.save import Save
-from glow_nb.schema import map_operands, operands_of
 
 MOST_NODES = 8
 """Nodes that are computed again for one value."""

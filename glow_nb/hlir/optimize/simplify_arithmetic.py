@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.known import array_of, is_uniform, uniform
 from glow_nb.hlir.ops import (
@@ -36,7 +37,6 @@ from glow_nb.hlir.ops.families import bounds_of, splat
 from glow_nb.hlir.optimize.ranges import range_of
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.types import Array
 
 MAX_DIVISORS = 4096
 """Constants of more elements are not looked through for powers of two."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from glow_nb.base.schema import map_operands
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import Broadcast, MatMul, Reshape, Select, Slice, Tile, Transpose
 from glow_nb.hlir.ops.families import BinaryElementwise, UnaryElementwise
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.schema import map_operands
 
 _READING: tuple[type[Node], ...] = (
     *(UnaryElementwise, BinaryElementwise, Select),

@@ -9,13 +9,13 @@ from math import prod
 
 import numpy as np
 
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops import AvgPool, Convolution, Gather, MaxPool, Reshape, Transpose
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.permutation import Permutation, inverse, permute
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.types import Array
 
 MAX_GROWTH = 1.125
 """Channels are repeated, so that groups which overlap can be read apart, up to so many times."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from glow_nb.base.schema import map_operands, operands_of
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.ops import (
     Broadcast,
@@ -23,8 +25,6 @@ from glow_nb.hlir.optimize.dequantized import quantization_of
 from glow_nb.hlir.optimize.fold_pads import sees_input
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.schema import map_operands, operands_of
-from glow_nb.types import ElementKind
 
 FLOAT32 = ElementKind.FLOAT32
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from glow_nb.base.schema import map_operands, operands_of
 from glow_nb.hlir.graph import Constant, Function, Node
 from glow_nb.hlir.ops import Broadcast, IntLookupTable, Reshape
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.permutation import axis_groups
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.schema import map_operands, operands_of
 
 Shape = tuple[int, ...]
 

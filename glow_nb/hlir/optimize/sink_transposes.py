@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+from glow_nb.base.schema import map_operands, operands_of
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value, producer_of
 from glow_nb.hlir.ops import (
     ArgMax,
@@ -56,7 +57,6 @@ from glow_nb.hlir.permutation import (
     permute,
 )
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.schema import map_operands, operands_of
 
 Shape = tuple[int, ...]
 

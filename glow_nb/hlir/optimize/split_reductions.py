@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from glow_nb.base.schema import map_operands, operands_of
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import (
     ConvertTo,
@@ -18,7 +19,6 @@ from glow_nb.hlir.optimize.sink_reshapes import Shape, shape_before
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.hlir.rounding import WIDE, commutes_with_rounding, is_narrow
-from glow_nb.schema import map_operands, operands_of
 
 Reduction = ReduceMax | ReduceMean | ReduceMin | ReduceProd | ReduceSum
 ENOUGH_RESULTS = 64

@@ -6,13 +6,13 @@ import dataclasses
 from math import prod
 from typing import Any
 
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops import FullyConnected, MatMul, Reshape, Transpose
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.permutation import Permutation, inverse
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.types import Array
 
 
 @register_pass

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.recurrence.cells import Cell, Phase
 from glow_nb.hlir.terms import Term
-from glow_nb.types import Array, ElementKind, TensorType
 
 NEXT, UP, DOWN = "next_", "up_", "down_"
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.kernels.attention.packing import Packing
 from glow_nb.kernels.attention.plan import AttentionPlan, plan_attention

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.attention.plan import AttentionPlan
 from glow_nb.kernels.attention.shape import AttentionShape
 from glow_nb.kernels.writing.index_text import plus, times

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, product
 
-from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.attention.shape import AttentionShape
 from glow_nb.kernels.products.blocking import (
     MAX_VECTORS,

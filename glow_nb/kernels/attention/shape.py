@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.ops.attention import by_heads
 from glow_nb.kernels.operators.attention_instructions import AttentionPartsInst
 from glow_nb.kernels.writing.index_text import index_text, plus, times
 from glow_nb.kernels.writing.vectors import computed_kind
 from glow_nb.llir.instructions.attention import AttentionInst
 from glow_nb.llir.program import Buffer
-from glow_nb.types import ElementKind
 
 
 @dataclass(frozen=True)

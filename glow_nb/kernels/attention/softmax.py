@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from glow_nb.base.types import ElementKind
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.kernels.attention.plan import AttentionPlan
 from glow_nb.kernels.attention.shape import AttentionShape, Mask
 from glow_nb.kernels.writing.index_text import index_text, plus, times
 from glow_nb.kernels.writing.source import SourceWriter
-from glow_nb.types import ElementKind
 
 LOG2_E = math.log2(math.e)
 

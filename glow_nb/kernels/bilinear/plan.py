@@ -17,14 +17,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from glow_nb.base.plan import Plan
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.blocking import Columns, Cut, lanes_for, lanes_of, most_rows
 from glow_nb.kernels.products.caches import level_2_bytes, longest_dot
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import DotForm, dot_form_of
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
-from glow_nb.plan import Plan
-from glow_nb.types import ElementKind
 
 PAD_BYTES = 64
 """Gap between the matrices of scratch, so that the elements of one tile, which are written

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glow_nb.kernels.host_caches import KIBIBYTE
 from glow_nb.kernels.machine.fact import UNRECORDED, fact
+from glow_nb.system.host_caches import KIBIBYTE
 
 _SHARES = "Zen 5: twelve products by experiments/benchmarks/cache_shares.py."
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from glow_nb.kernels.host_caches import KIBIBYTE
 from glow_nb.kernels.machine.machine import Machine
+from glow_nb.system.host_caches import KIBIBYTE
 
 _AVX2 = "+sse2,+ssse3,+avx,+avx2,+fma,+f16c"
 _AVX512 = f"{_AVX2},+avx512f,+avx512bw,+avx512vl"

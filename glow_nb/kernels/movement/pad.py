@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from glow_nb.base.types import TensorType
 from glow_nb.hlir.ops.families import fitted
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
@@ -19,7 +20,6 @@ from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import native_lanes
 from glow_nb.llir.instructions.shape import PadInst
 from glow_nb.llir.strides import contiguous_strides
-from glow_nb.types import TensorType
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ from typing import Annotated
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.schema import OneOf
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.attention import (
     AXES,
@@ -20,8 +22,6 @@ from glow_nb.hlir.ops.attention import (
     by_heads,
 )
 from glow_nb.hlir.ops.families import fitted, require_kind, wide
-from glow_nb.schema import OneOf
-from glow_nb.types import Array, ElementKind, TensorType
 
 KINDS = frozenset({ElementKind.FLOAT32, ElementKind.FLOAT64})
 PEAK_AND_TOTAL = 2

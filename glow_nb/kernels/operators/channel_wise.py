@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.convolution import require_pad_value
@@ -24,7 +25,6 @@ from glow_nb.hlir.ops.shape import Pad, Reshape, Transpose
 from glow_nb.hlir.ops.windows import Window, pad_spatial
 from glow_nb.kernels.operators.tap_groups import WIDEST, Entry, TapGroups
 from glow_nb.llir.instructions.derived import derive_instruction
-from glow_nb.types import Array, TensorType
 
 
 @define_node("channel_wise_convolution")

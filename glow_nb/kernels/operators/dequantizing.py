@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.conversion import in_float32
-from glow_nb.costs import Cost
+from glow_nb.base.conversion import in_float32
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops import (
@@ -28,7 +29,6 @@ from glow_nb.hlir.ops.families import fitted, number_beside, require_kind, wides
 from glow_nb.hlir.ops.matrix import matrix_product_cost
 from glow_nb.kernels.operators.panels import check_block, pack_matrix, panels_of, unpacked_matrix
 from glow_nb.llir.instructions.derived import derive_instruction
-from glow_nb.types import Array, ElementKind, TensorType
 
 INT8, UINT8 = ElementKind.INT8, ElementKind.UINT8
 WORD_BYTES, BYTE_BITS = 4, 8

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import fitted, require_kind, widest
 from glow_nb.hlir.ops.windows import Window, pad_spatial
 from glow_nb.llir.instructions.derived import derive_instruction
-from glow_nb.types import Array, ElementKind, TensorType
 
 KINDS = frozenset({ElementKind.FLOAT32, ElementKind.FLOAT64})
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.convolution import convolution_cost, convolve, require_pad_value
 from glow_nb.hlir.ops.families import (
@@ -33,7 +34,6 @@ from glow_nb.kernels.operators.panels import (
     unpacked_filter,
     unpacked_matrix,
 )
-from glow_nb.types import Array, TensorType
 
 
 @define_node("packed_convolution")

@@ -6,7 +6,9 @@ from math import prod
 
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.payload import array_or_none
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.convolution import convolve, require_pad_value
 from glow_nb.hlir.ops.families import fitted, require_kind, widest
@@ -22,8 +24,6 @@ from glow_nb.kernels.operators.pairings import (
 from glow_nb.kernels.operators.panels import check_block, joins_taps, panels_of, runs_of
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.program import Activation, Bound, In, Out, StateBuffer, Weight, define_instruction
-from glow_nb.payload import array_or_none
-from glow_nb.types import Array, ElementKind, TensorType
 
 INT8, UINT8, INT32 = ElementKind.INT8, ElementKind.UINT8, ElementKind.INT32
 

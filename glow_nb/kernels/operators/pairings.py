@@ -25,7 +25,7 @@ from itertools import combinations
 
 import numpy as np
 
-from glow_nb.types import Array
+from glow_nb.base.types import Array
 
 WINDOW = 16
 """Neighbouring inputs of which a step takes any: what one shuffle of bytes reaches."""

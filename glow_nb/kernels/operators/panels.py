@@ -18,12 +18,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from glow_nb.base.schema import operands_of
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops.families import product_kind, widest
 from glow_nb.hlir.ops.shape import Pad, Reshape, Transpose
-from glow_nb.schema import operands_of
-from glow_nb.types import Array, ElementKind, TensorType
 
 
 def panels_of(depth: int, block: int) -> int:

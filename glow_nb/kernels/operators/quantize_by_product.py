@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.conversion import rounded
+from glow_nb.base.conversion import rounded
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.elementwise import fused_multiply_add
 from glow_nb.hlir.ops.families import require_kind
 from glow_nb.hlir.ops.linear_quantization import FLOAT32, require_beside, require_result_kind
 from glow_nb.hlir.ops.quantization import BYTES
-from glow_nb.types import Array, ElementKind, TensorType
 
 BORDERS = np.arange(-512, 512) + 0.5
 """Between all integers that are bytes when any offset is added, and beyond them."""

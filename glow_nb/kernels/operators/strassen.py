@@ -1,4 +1,5 @@
-"""Strassen's form of matrix products, which a backend with SIMD selects: :mod:`glow_nb.strassen`.
+"""Strassen's form of matrix products, which a backend with SIMD selects:
+:mod:`glow_nb.numerics.strassen`.
 
 Neighbouring rows of the left matrix, 2 i and 2 i + 1, are rows i of its blocks;
 column j of the right one, and of the result, meets column ``j + N / 2``.
@@ -11,13 +12,14 @@ from math import prod
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import fitted, require_kind, widest
 from glow_nb.hlir.ops.matrix import matrix_product_cost
 from glow_nb.kernels.operators.panels import panels_of
 from glow_nb.kernels.operators.strassen_weights import COMPUTED_FLOATS
-from glow_nb.strassen import (
+from glow_nb.numerics.strassen import (
     LARGEST_SCALE,
     LEFT,
     PRODUCTS,
@@ -28,7 +30,6 @@ from glow_nb.strassen import (
     scales,
     whole_of,
 )
-from glow_nb.types import Array, TensorType
 
 
 @define_node("strassen_mat_mul")

@@ -8,7 +8,8 @@ from itertools import product
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops import (
     Abs,
@@ -36,7 +37,7 @@ from glow_nb.hlir.recipe import WeightTransform
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 from glow_nb.kernels.operators.panels import pad_end, panels_of
-from glow_nb.strassen import (
+from glow_nb.numerics.strassen import (
     EXPONENT_BITS,
     LARGEST_COLUMN_SCALE,
     PRODUCTS,
@@ -46,7 +47,6 @@ from glow_nb.strassen import (
     scales,
     terms,
 )
-from glow_nb.types import Array, ElementKind, TensorType
 
 COMPUTED_FLOATS = frozenset({ElementKind.FLOAT32})
 """Kinds that are multiplied so: smaller ones lose too many digits."""

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import NUMBERS, fitted, product_kind, require_kind, widest
 from glow_nb.hlir.ops.matrix import matrix_product_cost
 from glow_nb.llir.instructions.derived import derive_instruction
-from glow_nb.types import Array, TensorType
 
 
 @define_node("unpacked_mat_mul")

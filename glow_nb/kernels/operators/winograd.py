@@ -1,4 +1,5 @@
-"""Winograd's form of convolutions, which a backend with SIMD selects: :mod:`glow_nb.cook_toom`.
+"""Winograd's form of convolutions, which a backend with SIMD selects:
+:mod:`glow_nb.numerics.cook_toom`.
 
 In each spatial dimension ``m`` neighbouring outputs of a filter with ``r`` taps and stride ``s``
 take ``n = (m - 1) s + r`` products in place of ``m r``.
@@ -16,16 +17,8 @@ from math import gcd, prod
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.cook_toom import (
-    ShortConvolution,
-    WholeDivision,
-    inputs_of,
-    is_known,
-    scale_of,
-    short_convolution,
-    tap_noise,
-)
-from glow_nb.costs import Cost
+from glow_nb.base.costs import Cost
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.convolution import convolution_cost, convolve, require_pad_value
 from glow_nb.hlir.ops.families import fitted, require_kind, widest
@@ -37,7 +30,15 @@ from glow_nb.hlir.recipe import WeightTransform
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 from glow_nb.kernels.operators.panels import check_panels, unpacked_filter
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.numerics.cook_toom import (
+    ShortConvolution,
+    WholeDivision,
+    inputs_of,
+    is_known,
+    scale_of,
+    short_convolution,
+    tap_noise,
+)
 
 COMPUTED_FLOATS = frozenset({ElementKind.FLOAT32, ElementKind.FLOAT64})
 WHOLE_FACTORS = ElementKind.INT16
@@ -147,8 +148,9 @@ class WinogradConvolution(Node):
 
     Bytes take a filter of integers that is not transformed, with the weights of two neighbouring
     input channels together: ``[group, panels, ceil(C / group / 2), *r, block * 2]``. U is
-    ``q G filter G^T`` in int16, which wraps around (:mod:`glow_nb.cook_toom`). The result is int32,
-    which wraps around before it is divided by ``q`` (:class:`glow_nb.cook_toom.WholeDivision`).
+    ``q G filter G^T`` in int16, which wraps around (:mod:`glow_nb.numerics.cook_toom`). The result
+    is int32, which wraps around before it is divided by ``q``
+    (:class:`glow_nb.numerics.cook_toom.WholeDivision`).
 
     The transforms spread NaN and infinity over a whole tile, and may overflow where the direct sum
     does not. If *guarded*, a result that is not finite so is the direct sum of its own window and

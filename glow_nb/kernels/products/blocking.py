@@ -15,11 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from glow_nb.alignment import CACHE_LINE_BYTES
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.target import Target
-from glow_nb.types import ElementKind
 
 MAX_VECTORS = 12
 

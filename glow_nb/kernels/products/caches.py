@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.target import Target
 
 LONGEST_CHAIN = 384

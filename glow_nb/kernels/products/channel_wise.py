@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.plan import Plan
 from glow_nb.kernels.operators.channel_wise import ChannelWiseConvolutionInst
 from glow_nb.kernels.operators.tap_groups import WIDEST
 from glow_nb.kernels.products.channel_wise_plan import (
@@ -29,7 +30,6 @@ from glow_nb.kernels.writing.loops import write_shares
 from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.traits import KernelTraits
-from glow_nb.plan import Plan
 
 
 def plan_source(

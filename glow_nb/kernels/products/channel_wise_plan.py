@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.plan import Plan
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.operators.channel_wise import (
     ChannelWiseConvolution,
     ChannelWiseConvolutionInst,
@@ -17,8 +19,6 @@ from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import dot_form, dot_form_of
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
-from glow_nb.plan import Plan
-from glow_nb.types import ElementKind
 
 
 def suits_steps(shape: ConvolutionShape, left: ElementKind, factors: int, target: Target) -> bool:

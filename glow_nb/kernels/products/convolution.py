@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glow_nb.base.plan import Plan
 from glow_nb.kernels.operators.packed_instructions import PackedConvolutionInst
 from glow_nb.kernels.operators.paired import PairedConvolutionInst
 from glow_nb.kernels.products.blocking import lanes_of
@@ -17,7 +18,6 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
-from glow_nb.plan import Plan
 
 
 def plan_convolution(instruction: PackedConvolutionInst, target: Target, fusion: Fusion) -> Plan:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from math import prod
 
-from glow_nb.cook_toom import inputs_of
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.blocking import (
     Columns,
     fetch_cycles,
@@ -37,8 +37,8 @@ from glow_nb.kernels.products.product_cost import (
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest, run_of
 from glow_nb.kernels.products.product_plan import plan_loops
 from glow_nb.kernels.target import Target
-from glow_nb.thread_grid import largest_share
-from glow_nb.types import ElementKind
+from glow_nb.numerics.cook_toom import inputs_of
+from glow_nb.scheduling.thread_grid import largest_share
 
 
 def best_product_cycles(shape: MatMulShape, kind: ElementKind, target: Target) -> float:

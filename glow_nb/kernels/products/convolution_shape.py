@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
-from glow_nb.types import ElementKind
+from glow_nb.base.types import ElementKind
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from math import prod
 
+from glow_nb.base.plan import Plan
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.operators.packed_instructions import (
     DepthwiseConvolutionInst,
     GroupedConvolutionInst,
@@ -31,8 +33,6 @@ from glow_nb.kernels.writing.loops import write_shares
 from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.traits import KernelTraits
-from glow_nb.plan import Plan
-from glow_nb.types import ElementKind
 
 MIN_PIXELS, MAX_PIXELS, MIN_SUMS = 4, 12, 6
 MOST_CHAINED_PRODUCTS = 64

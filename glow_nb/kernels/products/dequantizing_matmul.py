@@ -6,6 +6,8 @@ from contextlib import nullcontext
 
 from typing_extensions import override
 
+from glow_nb.base.plan import Plan
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.operators.dequantizing import PackedDequantizingMatMulInst
 from glow_nb.kernels.products.blocking import Columns
 from glow_nb.kernels.products.coded_weights import CodedWeights, decoding_form, in_registers
@@ -29,8 +31,6 @@ from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
-from glow_nb.plan import Plan
-from glow_nb.types import ElementKind
 
 FLOAT32 = ElementKind.FLOAT32
 

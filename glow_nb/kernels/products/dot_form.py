@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.plan import Plan
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.operators.pairings import STEP_INPUTS, WINDOW
 from glow_nb.kernels.target import Target
-from glow_nb.plan import Plan
-from glow_nb.types import ElementKind
 
 INT8, UINT8, INT16 = ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16
 FITS_16_BITS = frozenset({INT8, UINT8, INT16})

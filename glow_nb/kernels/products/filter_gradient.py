@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
-from glow_nb.alignment import CACHE_LINE_BYTES
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.plan import Plan
 from glow_nb.kernels.operators.filter_gradient import FilterGradientPartsInst
 from glow_nb.kernels.products.caches import level_2_bytes
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
@@ -24,7 +25,6 @@ from glow_nb.kernels.writing.loops import write_shares
 from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.traits import KernelTraits
-from glow_nb.plan import Plan
 
 
 def plan_filter_gradient(

@@ -18,6 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.base.plan import Plan
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.blocking import (
     Columns,
     Cut,
@@ -30,8 +32,6 @@ from glow_nb.kernels.products.blocking import (
 from glow_nb.kernels.products.caches import LONGEST_CHAIN, level_2_bytes, longest_dot
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.target import Target
-from glow_nb.plan import Plan
-from glow_nb.types import ElementKind
 
 VOLUME = 3
 """Dimensions that a kernel is written for; what has fewer gets dimensions of size 1 in front."""

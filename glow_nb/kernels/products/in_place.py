@@ -9,6 +9,7 @@ its rows lie so far apart that few of them find a place in the first-level cache
 
 from __future__ import annotations
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.blocking import (
     lanes_of,
     rank_blocks,
@@ -26,7 +27,6 @@ from glow_nb.kernels.products.product_nest import (
 )
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
-from glow_nb.types import ElementKind
 
 
 def in_place_nest(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> ProductNest:

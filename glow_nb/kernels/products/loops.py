@@ -20,13 +20,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.base.plan import Plan
 from glow_nb.kernels.products.blocking import Columns, Cut
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import DotForm
 from glow_nb.kernels.products.inner_blocks import reduction_of
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.reduction import Reduction
-from glow_nb.plan import Plan
 
 
 @dataclass(frozen=True)

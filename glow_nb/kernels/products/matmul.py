@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.base.plan import Plan
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
@@ -20,7 +21,6 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
-from glow_nb.plan import Plan
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import log2
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.caches import byte_cycles, level_2_bytes
 from glow_nb.kernels.products.convolution_cost import (
@@ -30,7 +31,6 @@ from glow_nb.kernels.products.row_products import reads_left_once, tile_of
 from glow_nb.kernels.products.sweep_plan import SweepPlan, suits_sweep
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
-from glow_nb.types import ElementKind
 
 MAX_REMEMBERED = 4096
 """Problems whose choice is remembered."""

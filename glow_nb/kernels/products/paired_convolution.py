@@ -6,7 +6,8 @@ from math import prod
 
 from typing_extensions import override
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.plan import Plan
 from glow_nb.kernels.operators.paired import PairedConvolution, PairedConvolutionInst
 from glow_nb.kernels.operators.pairings import STEP_INPUTS, WINDOW, most_steps
 from glow_nb.kernels.products.blocking import lanes_of
@@ -24,7 +25,6 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import times
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
-from glow_nb.plan import Plan
 
 
 def plan_paired(instruction: PairedConvolutionInst, target: Target, fusion: Fusion) -> Plan:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.blocking import Columns, Cut, line_cycles, most_rows
 from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.target import Target
-from glow_nb.types import ElementKind
 
 
 def filter_cycles(filter_bytes: float, part: float, target: Target) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
-from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.products.inner_blocks import input_distances
 from glow_nb.kernels.products.loops import (
     Loops,

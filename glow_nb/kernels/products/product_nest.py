@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.ops.families import sum_kind
 from glow_nb.kernels.operators.panels import joins_taps, runs_of
 from glow_nb.kernels.products.coded_weights import CodedWeights
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.writing.vectors import computed_kind
-from glow_nb.types import ElementKind
 
 
 @dataclass(frozen=True)

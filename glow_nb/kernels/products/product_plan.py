@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil, prod
 
-from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.plan import Plan
 from glow_nb.kernels.products.blocking import Cut, lanes_of, most_rows
 from glow_nb.kernels.products.caches import (
     LONGEST_CHAIN,
@@ -33,7 +34,6 @@ from glow_nb.kernels.products.reduction import Reduction
 from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
-from glow_nb.plan import Plan
 
 MOST_SHORTER = 32
 """Steps by which streams are made shorter, so that they do not meet in the caches."""

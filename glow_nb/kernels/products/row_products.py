@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 
+from glow_nb.base.plan import Plan
 from glow_nb.kernels.products.blocking import Cut, lanes_of, registers_of
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
@@ -23,7 +24,6 @@ from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.loops import write_shares
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.program import kernel_operands
-from glow_nb.plan import Plan
 
 ROWS = "rows"
 """The algorithm whose vectors run along the sums: rows of both matrices, or columns, meet."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.base.plan import Plan
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.blocking import MAX_VECTORS, Cut, lanes_of, registers_of, row_limit
 from glow_nb.kernels.products.caches import byte_cycles, level_2_bytes
 from glow_nb.kernels.products.in_place import in_place_block, rows_conflict
@@ -15,8 +17,6 @@ from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
-from glow_nb.plan import Plan
-from glow_nb.types import ElementKind
 
 SWEEP = "sweep"
 """The algorithm that multiplies a few right rows from end to end, then the next ones."""

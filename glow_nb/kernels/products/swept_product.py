@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from glow_nb.alignment import CACHE_LINE_BYTES, aligned_bytes
+from glow_nb.base.alignment import CACHE_LINE_BYTES, aligned_bytes
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.products.sweep_plan import SweepPlan

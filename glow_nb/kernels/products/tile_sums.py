@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from math import prod
 
-from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.loops import Loops, tile_steps
 from glow_nb.kernels.products.product_nest import ProductNest

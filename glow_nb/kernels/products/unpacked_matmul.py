@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.plan import Plan
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.in_place import in_place_nest, nest_in_place
@@ -21,7 +22,6 @@ from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
-from glow_nb.plan import Plan
 
 IN_PLACE, COPIED = "in_place", "copied_panels"
 """The algorithms of the nest of loops: tiles read the right matrix where it lies, or copies."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.products.loops import Loops, tile_steps
 from glow_nb.kernels.products.product_loops import ProductWriter
 from glow_nb.kernels.products.product_nest import ProductNest

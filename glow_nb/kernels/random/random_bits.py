@@ -17,7 +17,7 @@ from glow_nb.llir.instructions.random import RandomBitsInst
 from glow_nb.llir.program import Buffer
 from glow_nb.llir.strides import contiguous_strides
 from glow_nb.llir.traits import FUSES_EPILOGUE
-from glow_nb.philox import WORDS
+from glow_nb.numerics.philox import WORDS
 
 _ELEMENT = "element"
 """What stands among the tensors for the numbers of their elements, as if these lay in memory."""

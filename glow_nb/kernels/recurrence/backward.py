@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.recurrence.cells import HIDDEN, Phase
 from glow_nb.hlir.recurrence.steps import DOWN, UP, backward_step, gates_of, step_type
 from glow_nb.kernels.recurrence.plan import RecurrencePlan, Scratch
@@ -21,7 +22,6 @@ from glow_nb.kernels.writing.index_text import index_text, plus, times
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.instructions.recurrence import RecurrenceGradientInst
 from glow_nb.llir.program import kernel_operands
-from glow_nb.types import ElementKind
 
 OPERANDS = ("dest", "first_states", "upstream", "inputs", "products", "previous", "recurrent")
 OPTIONAL = ("bias", "peepholes", "lengths")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.recurrence.cells import HIDDEN, MEMORY, Phase
 from glow_nb.hlir.recurrence.steps import NEXT, forward_step, step_type
 from glow_nb.kernels.recurrence.plan import RecurrencePlan, Scratch
@@ -21,7 +22,6 @@ from glow_nb.kernels.writing.index_text import index_text, plus, times
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.instructions.recurrence import RecurrenceInst
 from glow_nb.llir.program import kernel_operands
-from glow_nb.types import ElementKind
 
 
 @kernel_for(RecurrenceInst)

@@ -13,8 +13,9 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
-from glow_nb.alignment import aligned_bytes
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.alignment import aligned_bytes
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.ops.families import NARROW_FLOATS
 from glow_nb.hlir.ops.recurrence import directions_of
 from glow_nb.hlir.recurrence.cells import Cell, Phase
@@ -27,7 +28,6 @@ from glow_nb.kernels.products.blocking import (
     row_limit,
 )
 from glow_nb.kernels.target import Target
-from glow_nb.types import ElementKind
 
 WIDTHS = (1, 2, 4, 8)
 """Vectors of each gate in a panel."""

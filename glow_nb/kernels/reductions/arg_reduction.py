@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.lines import Lines
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import computed_kind, floor_power_of_two, native_lanes
 from glow_nb.llir.instructions.reduction import ArgMaxInst, ArgMinInst
-from glow_nb.types import ElementKind
 
 INT32, INT64 = ElementKind.INT32, ElementKind.INT64
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.lines import Lines
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import native_lanes
 from glow_nb.llir.instructions.reduction import CumSumInst
-from glow_nb.types import ElementKind
 
 
 @kernel_for(CumSumInst)

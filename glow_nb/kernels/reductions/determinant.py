@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from math import prod
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.loops import share
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import native_lanes
 from glow_nb.llir.instructions.matrix import DeterminantInst
-from glow_nb.types import ElementKind
 
 FLOAT64 = ElementKind.FLOAT64
 

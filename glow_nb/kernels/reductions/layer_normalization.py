@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.base.types import ElementKind
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.kernels.reductions.rows import Rows
 from glow_nb.kernels.registry import head_kernel_for
@@ -16,7 +17,6 @@ from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
 from glow_nb.kernels.writing.walks import Walk
 from glow_nb.llir.instructions.normalization import LayerNormalizationInst
 from glow_nb.llir.traits import FUSES_BOTH
-from glow_nb.types import ElementKind
 
 
 @head_kernel_for(LayerNormalizationInst, traits=FUSES_BOTH)

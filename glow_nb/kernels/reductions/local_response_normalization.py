@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from glow_nb.base.types import ElementKind
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
@@ -26,7 +27,6 @@ from glow_nb.kernels.writing.vectors import (
     native_lanes,
 )
 from glow_nb.llir.instructions.normalization import LocalResponseNormalizationInst
-from glow_nb.types import ElementKind
 
 MOST_UNROLLED = 16
 """Neighbours whose sum is written out rather than looped over."""

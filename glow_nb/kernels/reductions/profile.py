@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from glow_nb.base.types import ElementKind
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.hlir.histogram import LEAST_WIDTH, MOST_BINS
 from glow_nb.kernels.registry import kernel_for
@@ -11,7 +12,6 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.instructions.profile import ProfileInst
 from glow_nb.llir.traits import SERIAL
-from glow_nb.types import ElementKind
 
 FLOAT32, INT64 = ElementKind.FLOAT32, ElementKind.INT64
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.base.types import ElementKind
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.hlir.ops.families import bounds_of
 from glow_nb.kernels.registry import head_kernel_for
@@ -23,7 +24,6 @@ from glow_nb.llir.instructions.reduction import (
 )
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.traits import FUSES_BOTH
-from glow_nb.types import ElementKind
 
 LEAST_PIECES = 4
 

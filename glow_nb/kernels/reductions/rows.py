@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from glow_nb.alignment import aligned_bytes
+from glow_nb.base.alignment import aligned_bytes
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus
@@ -15,7 +16,6 @@ from glow_nb.kernels.writing.turns import squares
 from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
 from glow_nb.kernels.writing.walks import Walk
 from glow_nb.llir.program import Buffer
-from glow_nb.types import ElementKind
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.reductions.rows import Rows
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
@@ -17,7 +18,6 @@ from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
 from glow_nb.kernels.writing.walks import Walk
 from glow_nb.llir.instructions.normalization import LogSoftmaxInst, SoftmaxInst
 from glow_nb.llir.traits import FUSES_BOTH
-from glow_nb.types import ElementKind
 
 UNROLL = 2
 """Vectors at a time: with more, exponentials and the sum do not fit into 16 registers."""

@@ -5,13 +5,13 @@ One thread does it, since each place of the result depends on what was chosen be
 
 from __future__ import annotations
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.heap import Order, write_heap, write_sift_down
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.instructions.selection import NonMaxSuppressionInst, NonZeroInst, UniqueInst
 from glow_nb.llir.traits import SERIAL
-from glow_nb.types import ElementKind
 
 INT64, FLOAT32 = ElementKind.INT64, ElementKind.FLOAT32
 

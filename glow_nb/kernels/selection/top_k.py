@@ -6,6 +6,7 @@ inserted. A line that comes in the wrong order costs ``count * k`` steps.
 
 from __future__ import annotations
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text
@@ -13,7 +14,6 @@ from glow_nb.kernels.writing.lines import Lines
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.instructions.reduction import TopKInst
 from glow_nb.llir.traits import SCALAR
-from glow_nb.types import ElementKind
 
 
 @kernel_for(TopKInst, traits=SCALAR)

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.types import ElementKind
 from glow_nb.fuse.loop_body import LoopBody
 from glow_nb.fuse.vector_code import Vector, VectorCode
 from glow_nb.kernels.target import Target
@@ -28,7 +29,6 @@ from glow_nb.kernels.writing.vectors import (
 )
 from glow_nb.llir.program import Buffer, Instruction, kernel_operands
 from glow_nb.llir.scalar_functions import CostClass
-from glow_nb.types import ElementKind
 
 _VARIABLE = re.compile(r"\b[vx]\d+\b")
 

@@ -14,6 +14,8 @@ from functools import cached_property
 from itertools import count
 from typing import Protocol
 
+from glow_nb.base.schema import operand_specs
+from glow_nb.base.types import ElementKind
 from glow_nb.fuse.loop_body import LoopBody
 from glow_nb.fuse.vector_code import Vector, VectorCode
 from glow_nb.kernels.writing.source import SourceWriter
@@ -26,8 +28,6 @@ from glow_nb.llir.program import (
 )
 from glow_nb.llir.scalar_functions import CostClass
 from glow_nb.llir.stack import StackInst
-from glow_nb.schema import operand_specs
-from glow_nb.types import ElementKind
 
 CHEAP_OPERATIONS = 3
 """Vector operations that are repeated rather than kept."""

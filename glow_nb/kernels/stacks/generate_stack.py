@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
 from glow_nb.fuse.loop_body import LoopBody
 from glow_nb.kernels.registry import CPU_KERNELS, kernel_for
 from glow_nb.kernels.stacks.elementwise import loop_source

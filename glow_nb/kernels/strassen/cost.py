@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.bilinear.plan import plan_bilinear
 from glow_nb.kernels.products.blocking import fetch_cycles
 from glow_nb.kernels.products.product_cost import (
@@ -11,9 +12,8 @@ from glow_nb.kernels.products.product_cost import (
 )
 from glow_nb.kernels.strassen.nest import StrassenNest
 from glow_nb.kernels.target import Target
-from glow_nb.strassen import SIDE
-from glow_nb.thread_grid import largest_share
-from glow_nb.types import ElementKind
+from glow_nb.numerics.strassen import SIDE
+from glow_nb.scheduling.thread_grid import largest_share
 
 LEAST_GAIN = 1.03
 """How many times as fast it must seem to be preferred: the weights take 7/4 of their memory, and

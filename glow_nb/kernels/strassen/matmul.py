@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.plan import Plan
 from glow_nb.kernels.bilinear.plan import BilinearPlan, plan_bilinear
 from glow_nb.kernels.operators.strassen_instructions import StrassenMatMulInst
 from glow_nb.kernels.registry import head_kernel_for, plan_of
@@ -12,8 +13,7 @@ from glow_nb.kernels.strassen.writer import StrassenWriter
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
-from glow_nb.plan import Plan
-from glow_nb.strassen import SIDE
+from glow_nb.numerics.strassen import SIDE
 
 STRASSEN = "strassen"
 """The algorithm that multiplies sums of blocks: seven products in place of eight."""

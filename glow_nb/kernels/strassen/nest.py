@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
-from glow_nb.strassen import BLOCKS, PRODUCTS, SIDE
-from glow_nb.types import ElementKind
+from glow_nb.numerics.strassen import BLOCKS, PRODUCTS, SIDE
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from functools import reduce
 
 from typing_extensions import override
 
-from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.kernels.bilinear.plan import PAD_BYTES, BilinearPlan, rounded_up
 from glow_nb.kernels.bilinear.weights import ReadWeights
@@ -22,7 +22,7 @@ from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.strassen.nest import StrassenNest
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.llir.program import kernel_operands
-from glow_nb.strassen import EXPONENT_BITS, LARGEST_SCALE
+from glow_nb.numerics.strassen import EXPONENT_BITS, LARGEST_SCALE
 
 
 class StrassenWriter(BilinearWriter):

@@ -26,11 +26,11 @@ from enum import Enum
 from functools import cached_property
 from math import gcd
 
-from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.machine.machine import Machine
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.vectors import floor_power_of_two, native_lanes
-from glow_nb.types import ElementKind
 
 PIECE_BYTES = 16
 """Bytes of a row that a tile takes: the processor shuffles freely only within so many bytes."""

@@ -8,6 +8,7 @@ whole rows together or taking them apart.
 
 from __future__ import annotations
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.stacks.elementwise import elementwise_source
 from glow_nb.kernels.target import Target
@@ -20,7 +21,6 @@ from glow_nb.kernels.writing.vectors import floor_power_of_two, native_lanes
 from glow_nb.llir.instructions.shape import CopyInst, TransposeInst
 from glow_nb.llir.program import View
 from glow_nb.llir.traits import KernelTraits
-from glow_nb.types import ElementKind
 
 FEW = {1: 8, 2: 4, 4: 3, 8: 2}
 """By element size in bytes, how many rows are zipped at most: each takes more shuffles."""

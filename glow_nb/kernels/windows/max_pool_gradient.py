@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
 from glow_nb.hlir.rounding import is_narrow
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target

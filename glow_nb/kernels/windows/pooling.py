@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.types import ElementKind
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.hlir.ops.families import bounds_of
 from glow_nb.kernels.registry import head_kernel_for, kernel_for
@@ -26,7 +27,6 @@ from glow_nb.kernels.writing.vectors import Block, Site, blocks_of, computed_kin
 from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst, MaxPoolWithArgmaxInst
 from glow_nb.llir.program import Buffer
 from glow_nb.llir.traits import FUSES_EPILOGUE
-from glow_nb.types import ElementKind
 
 MOST_UNROLLED = 25
 """Taps of a window that are written out rather than looped over."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.base.types import ElementKind
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.hlir.ops.regions import FARTHEST
 from glow_nb.kernels.movement.gather import write_place
@@ -17,7 +18,6 @@ from glow_nb.kernels.writing.loops import loops
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import Block, blocks_of, computed_kind, native_lanes
 from glow_nb.llir.instructions.regions import RoiAlignInst
-from glow_nb.types import ElementKind
 
 FLOAT64 = ElementKind.FLOAT64
 

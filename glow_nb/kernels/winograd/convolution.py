@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.plan import Plan
 from glow_nb.kernels.bilinear.plan import BilinearPlan
 from glow_nb.kernels.operators.winograd_instructions import WinogradConvolutionInst
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
@@ -14,7 +15,6 @@ from glow_nb.kernels.winograd.nest import WinogradNest, is_flat, plan_winograd
 from glow_nb.kernels.winograd.writer import WinogradWriter
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
-from glow_nb.plan import Plan
 
 WINOGRAD = "winograd"
 """The algorithm of tiles whose inputs and results are transformed."""

@@ -15,7 +15,7 @@ from glow_nb.kernels.products.product_cost import (
 )
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.nest import WinogradNest, plan_winograd
-from glow_nb.thread_grid import largest_share
+from glow_nb.scheduling.thread_grid import largest_share
 
 TRANSFORM_LENGTH = 6
 """The n for which these two hold. Half of them grows with n, as an element of the result is a sum

@@ -5,7 +5,8 @@ Three things must fit:
 - transformed inputs into 16 bits, which those of bytes always do: with tiles of four outputs of
   three taps the largest is 17340 in magnitude;
 - transformed weights into 16 bits: 144 times the largest weight of such tiles, if not less;
-- results, before they are divided, into 32 bits (:class:`glow_nb.cook_toom.WholeDivision`). What
+- results, before they are divided, into 32 bits
+(:class:`glow_nb.numerics.cook_toom.WholeDivision`). What
   the sums are on the way there does not matter, since they wrap around.
 
 Results of two outputs a tile in both dimensions may have 30 bits, which those of 1827 channels with
@@ -21,9 +22,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from glow_nb.cook_toom import WholeDivision, scale_of, short_convolution
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.kernels.operators.winograd import WHOLE_FACTORS
-from glow_nb.types import Array, ElementKind
+from glow_nb.numerics.cook_toom import WholeDivision, scale_of, short_convolution
 
 Tile = tuple[int, ...]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import product
 from math import prod
 
-from glow_nb.cook_toom import short_convolution
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.kernels.operators.winograd_instructions import WinogradFilterInst
 from glow_nb.kernels.registry import kernel_for
@@ -18,7 +18,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.loops import write_shares
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import native_lanes
-from glow_nb.types import Array, ElementKind
+from glow_nb.numerics.cook_toom import short_convolution
 
 
 @kernel_for(WinogradFilterInst)

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
-from glow_nb.cook_toom import inputs_of, is_known, row_pairs
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.bilinear.plan import BilinearPlan, plan_bilinear
 from glow_nb.kernels.operators.winograd import WHOLE_FACTORS, tiles_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import SINGLE, DotForm, dot_form
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
-from glow_nb.types import ElementKind
+from glow_nb.numerics.cook_toom import inputs_of, is_known, row_pairs
 
 VOLUME = 3
 """Dimensions that a kernel is written for; what has fewer gets dimensions of size 1 in front."""

@@ -13,13 +13,13 @@ from math import prod
 
 from typing_extensions import override
 
-from glow_nb.alignment import CACHE_LINE_BYTES
-from glow_nb.cook_toom import row_pairs
+from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.bilinear.plan import BilinearPlan, Scratch
 from glow_nb.kernels.bilinear.weights import ReadWeights
 from glow_nb.kernels.winograd.nest import WinogradNest
 from glow_nb.kernels.writing.index_text import plus
 from glow_nb.kernels.writing.source import SourceWriter
+from glow_nb.numerics.cook_toom import row_pairs
 
 MOST_LINES = 32
 """Cache lines to fetch for an element: more requests than a core can have under way at a time would

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from typing_extensions import override
 
-from glow_nb.cook_toom import WholeDivision, scale_of
 from glow_nb.kernels.bilinear.plan import BilinearPlan
 from glow_nb.kernels.bilinear.weights import ReadWeights
 from glow_nb.kernels.bilinear.writer import BilinearWriter
@@ -15,6 +14,7 @@ from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.winograd.nest import WinogradNest
 from glow_nb.kernels.winograd.weights import MadeWeights
 from glow_nb.kernels.writing.index_text import plus, times
+from glow_nb.numerics.cook_toom import WholeDivision, scale_of
 
 AHEAD_BYTES = 128
 """From the factors of one element that are written to those that are fetched, to be written next.

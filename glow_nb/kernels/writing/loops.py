@@ -78,7 +78,7 @@ def write_shares(
     """Write ``unit``, ``unit_end``, ``panel_begin`` and ``panel_end`` of ``thread``.
 
     There are *units* times *panels* pieces of work, which the threads share as a
-    :func:`~glow_nb.thread_grid.thread_grid`. *panel* names the second kind of pieces:
+    :func:`~glow_nb.scheduling.thread_grid.thread_grid`. *panel* names the second kind of pieces:
     the variables are ``<panel>_begin`` and ``<panel>_end``.
     """
     sizes = f"{units}, {panels}, {int(panels_first)}"

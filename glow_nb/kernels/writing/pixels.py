@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
 from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import broadcast_strides
 from glow_nb.kernels.writing.source import SourceWriter

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from glow_nb.base.types import ElementKind
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.kernels.writing.source import SourceWriter
-from glow_nb.types import ElementKind
 
 LONGEST_PIECE = 4096
 """Elements that one step moves: a longer row is cut, so that threads can share it."""

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
-from glow_nb.errors import DefinitionError
-from glow_nb.types import ElementKind
+from glow_nb.base.errors import DefinitionError
+from glow_nb.base.types import ElementKind
 
 INDENT = "    "
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.llir.program import Buffer
 from glow_nb.llir.verify import may_overlap
-from glow_nb.types import ElementKind
 
 
 def may_stream(dest: Buffer, operands: Collection[Buffer], target: Target) -> bool:

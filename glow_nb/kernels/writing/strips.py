@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.lines import Lines
@@ -22,7 +23,6 @@ from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.kernels.writing.streams import line_elements, write_streamed_copy
 from glow_nb.kernels.writing.vectors import Block, Site, floor_power_of_two
 from glow_nb.kernels.writing.walks import Walk
-from glow_nb.types import ElementKind
 
 
 @dataclass(frozen=True)

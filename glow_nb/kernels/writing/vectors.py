@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.loops import share
 from glow_nb.kernels.writing.source import SourceWriter
-from glow_nb.types import ElementKind
 
 LANE_BYTES = 4
 """Lanes of a target are counted in elements of so many bytes."""

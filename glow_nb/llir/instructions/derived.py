@@ -11,7 +11,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from glow_nb.errors import DefinitionError, UnsupportedError
+from glow_nb.base.errors import DefinitionError, UnsupportedError
+from glow_nb.base.schema import FieldSpec, as_dataclass, fields_of, operand_specs, per_class
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import NODES, Node
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
@@ -25,7 +26,6 @@ from glow_nb.llir.program import (
     define_instruction,
 )
 from glow_nb.llir.scalar import table_names
-from glow_nb.schema import FieldSpec, as_dataclass, fields_of, operand_specs, per_class
 
 _ONE = ("dest",)
 """The name of an only result."""

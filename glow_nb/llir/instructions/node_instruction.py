@@ -13,9 +13,9 @@ from typing import Any, Self
 
 from typing_extensions import override
 
+from glow_nb.base.schema import FieldSpec, changed_operands, fields_of, per_item
 from glow_nb.hlir.graph import Node, Placeholder
 from glow_nb.llir.program import Buffer, Instruction, mutated
-from glow_nb.schema import FieldSpec, changed_operands, fields_of, per_item
 
 
 @dataclass(frozen=True, eq=False, repr=False)

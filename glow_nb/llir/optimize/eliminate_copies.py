@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from glow_nb.base.schema import operands_of
 from glow_nb.llir.in_place import is_same_memory
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.overlaps import Overlaps, best_period
@@ -23,7 +24,6 @@ from glow_nb.llir.traits import NO_TRAITS, Traits
 from glow_nb.llir.verify import may_overlap
 from glow_nb.llir.windows import can_be_strided, laid_around, rebased
 from glow_nb.llir.work import Work
-from glow_nb.schema import operands_of
 
 
 def eliminate_copies(program: Program, *, traits: Traits = NO_TRAITS) -> Program:

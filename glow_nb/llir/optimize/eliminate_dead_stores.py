@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glow_nb.base.schema import operands_of
 from glow_nb.llir.in_place import covers_root
 from glow_nb.llir.program import (
     Buffer,
@@ -12,7 +13,6 @@ from glow_nb.llir.program import (
     mutated,
     read,
 )
-from glow_nb.schema import operands_of
 
 
 def eliminate_dead_stores(program: Program) -> Program:

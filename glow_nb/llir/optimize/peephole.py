@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from glow_nb.base.schema import attributes_of, map_operands
 from glow_nb.llir.instructions.pooling import MaxPoolInst, MaxPoolWithArgmaxInst
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import (
@@ -21,7 +22,6 @@ from glow_nb.llir.traits import NO_TRAITS, Traits
 from glow_nb.llir.verify import may_overlap
 from glow_nb.llir.windows import can_be_strided
 from glow_nb.llir.work import Work
-from glow_nb.schema import attributes_of, map_operands
 
 Pattern = Callable[[Instruction, Work, Traits], Instruction]
 

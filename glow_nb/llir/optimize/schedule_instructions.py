@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from glow_nb.alignment import aligned_bytes
+from glow_nb.base.alignment import aligned_bytes
+from glow_nb.base.schema import operands_of
 from glow_nb.llir.dependences import dependences
 from glow_nb.llir.in_place import candidates
 from glow_nb.llir.lifetimes import mark_lifetimes
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, mutated, read
 from glow_nb.llir.traits import NO_TRAITS, Traits
-from glow_nb.ordering import Scheduler, best_order, order_by
-from glow_nb.schema import operands_of
-from glow_nb.steps import Steps
+from glow_nb.scheduling.ordering import Scheduler, best_order, order_by
+from glow_nb.scheduling.steps import Steps
 
 
 def schedule_instructions(
@@ -34,8 +34,8 @@ def schedule_instructions(
 
     Among orders of equal peak it is the one in which bytes wait least to be read: for the smallest
     sum, over all bytes that are read, of the bytes that move between the time they were touched
-    before and now. How orders are found says :mod:`glow_nb.ordering`. The peak never grows, and
-    what is as good as it was stays as it is. Another *scheduler* may find other orders.
+    before and now. How orders are found says :mod:`glow_nb.scheduling.ordering`. The peak never
+    grows, and what is as good as it was stays as it is. Another *scheduler* may find other orders.
 
     Raises:
         OptionError: *scheduler* returns no order that is allowed.

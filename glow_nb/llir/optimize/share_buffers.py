@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from glow_nb.base.schema import operands_of
 from glow_nb.llir.in_place import candidates
 from glow_nb.llir.lifetimes import mark_lifetimes
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, View
 from glow_nb.llir.substitute import substitute
 from glow_nb.llir.traits import NO_TRAITS, Traits
-from glow_nb.schema import operands_of
 
 
 def share_buffers(program: Program, *, traits: Traits = NO_TRAITS) -> Program:

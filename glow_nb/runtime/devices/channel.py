@@ -14,7 +14,7 @@ import threading
 from enum import IntEnum
 from typing import NamedTuple
 
-from glow_nb.errors import CompileError, FeedError, GlowError, MemoryLimitError, StateError
+from glow_nb.base.errors import CompileError, FeedError, GlowError, MemoryLimitError, StateError
 from glow_nb.runtime.devices.heartbeat import HEARTBEATS
 
 _HEADER = struct.Struct("=IIII")

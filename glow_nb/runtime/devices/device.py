@@ -7,9 +7,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
+from glow_nb.base.types import Array
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device_description import DeviceDescription
-from glow_nb.types import Array
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Device(Protocol):
 
     All methods may be called from any thread, but a callback of a future must not wait for its
     device: what would wake it may be this very thread. A device that has died raises
-    :class:`~glow_nb.errors.DeviceError` from each method but ``health``, ``kill``, ``restart`` and
-    ``close``.
+    :class:`~glow_nb.base.errors.DeviceError` from each method but ``health``, ``kill``, ``restart``
+    and ``close``.
     """
 
     @property

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from glow_nb.arguments import described
-from glow_nb.errors import OptionError
+from glow_nb.base.arguments import described
+from glow_nb.base.errors import OptionError
 
 KINDS = ("local", "process", "ray", "interpreter", "simulated")
 """The kinds of devices."""

@@ -30,12 +30,12 @@ from typing import Any
 
 import yaml
 
-from glow_nb.arguments import as_path
-from glow_nb.errors import OptionError
-from glow_nb.regular_files import open_regular
+from glow_nb.base.arguments import as_path
+from glow_nb.base.errors import OptionError
+from glow_nb.base.schema import closest
 from glow_nb.runtime.devices.device_description import KINDS, DeviceDescription, Link
 from glow_nb.runtime.devices.open_device import check_backend, check_options
-from glow_nb.schema import closest
+from glow_nb.system.regular_files import open_regular
 
 MOST_DEVICES = 10_000
 MOST_BYTES = 1 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from glow_nb.errors import DeviceError
+from glow_nb.base.errors import DeviceError
 
 
 def start_thread(name: str, work: Callable[[], None]) -> threading.Thread:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from glow_nb.errors import DeviceError, GlowError
-from glow_nb.feeds import FeedCheck
+from glow_nb.base.errors import DeviceError, GlowError
+from glow_nb.base.types import Array
+from glow_nb.hlir.feeds import FeedCheck
 from glow_nb.runtime.deployable import Deployable
-from glow_nb.types import Array
 
 Outcome = list[Array] | GlowError
 """How a run ends: with its outputs, or with the reason why there are none."""

@@ -6,8 +6,8 @@ busy machine it may be any number of times what it was before.
 
 from __future__ import annotations
 
-from glow_nb.arguments import described
-from glow_nb.errors import OptionError
+from glow_nb.base.arguments import described
+from glow_nb.base.errors import OptionError
 
 HEARTBEATS = 10
 """Signs of life in the time after which a device that gives none is killed.

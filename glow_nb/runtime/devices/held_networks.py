@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-from glow_nb.errors import MemoryLimitError, OptionError
-from glow_nb.feeds import FeedCheck
+from glow_nb.base.errors import MemoryLimitError, OptionError
+from glow_nb.base.schema import closest
+from glow_nb.hlir.feeds import FeedCheck
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.engine import HeldNetwork, LoadStatus
-from glow_nb.schema import closest
 
 
 class HeldNetworks:

@@ -7,11 +7,11 @@ from functools import partial
 from typing_extensions import override
 
 from glow_nb.backends.interpreter import Interpreter
+from glow_nb.base.errors import CompileError
 from glow_nb.codegen.native_program import NativeProgram
-from glow_nb.errors import CompileError
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.thread_device import Runner, ThreadDevice
-from glow_nb.state_store import StateStore
+from glow_nb.system.state_store import StateStore
 
 
 class InterpreterDevice(ThreadDevice):

@@ -10,7 +10,7 @@ from glow_nb.codegen.loaded_program import load
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.native import native_of
 from glow_nb.runtime.devices.thread_device import Runner, ThreadDevice
-from glow_nb.state_store import StateStore
+from glow_nb.system.state_store import StateStore
 
 
 class LocalDevice(ThreadDevice):

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from typing_extensions import override
 
-from glow_nb.errors import (
+from glow_nb.base.errors import (
     CompileError,
     DeviceError,
     FeedError,
@@ -21,12 +21,12 @@ from glow_nb.errors import (
     MemoryLimitError,
     OptionError,
 )
+from glow_nb.base.types import Array
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device import Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.engine import Engine, HeldNetwork, LoadStatus, Outcome, Run
 from glow_nb.runtime.devices.held_networks import HeldNetworks
-from glow_nb.types import Array
 
 
 class ManagedDevice(ABC):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from glow_nb.base.errors import CompileError
 from glow_nb.codegen.native_program import NativeProgram
-from glow_nb.errors import CompileError
 from glow_nb.runtime.deployable import Deployable
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from glow_nb.arguments import described, whole_number
 from glow_nb.backends import BACKENDS
-from glow_nb.errors import OptionError
+from glow_nb.base.arguments import described, whole_number
+from glow_nb.base.errors import OptionError
+from glow_nb.base.schema import closest
 from glow_nb.runtime.devices.device import Device
 from glow_nb.runtime.devices.device_description import KINDS, DeviceDescription
 from glow_nb.runtime.devices.options import DeviceOptions, read_options
-from glow_nb.schema import closest
 
 INTERPRETER = "interpreter"
 """The name of a kind, and of the backend that it needs."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar, cast
 
-from glow_nb.attributes import check_attributes
-from glow_nb.errors import GlowError, OptionError
+from glow_nb.base.attributes import check_attributes
+from glow_nb.base.errors import GlowError, OptionError
+from glow_nb.base.schema import closest
 from glow_nb.runtime.devices.device_description import UNSUPPORTED, WITHOUT, DeviceDescription
-from glow_nb.schema import closest
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.child_process import ChildProcess, can_start
-from glow_nb.errors import DeviceError, MemoryLimitError, OptionError, reason_of
-from glow_nb.kernels.host_caches import available_processors
-from glow_nb.memory_limit import within_memory
+from glow_nb.base.errors import DeviceError, MemoryLimitError, OptionError, reason_of
+from glow_nb.base.memory_limit import within_memory
 from glow_nb.runtime.devices.channel import Channel, Frame, Verb, error_of
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.device_thread import start_thread
@@ -29,6 +27,8 @@ from glow_nb.runtime.devices.options import DeviceOptions, read_options
 from glow_nb.runtime.devices.process_worker import SLOTS
 from glow_nb.runtime.devices.program_file import program_file
 from glow_nb.runtime.devices.shared_memory import AnonymousFile, Slots, slots_bytes
+from glow_nb.system.child_process import ChildProcess, can_start
+from glow_nb.system.host_caches import available_processors
 
 WORKER_MODULE = "glow_nb.runtime.devices.process_worker"
 START_SECONDS = 60.0

@@ -20,13 +20,13 @@ import threading
 import time
 from dataclasses import dataclass
 
+from glow_nb.base.errors import GlowError
+from glow_nb.base.memory_limit import within_memory
 from glow_nb.codegen.loaded_program import LoadedProgram, load
 from glow_nb.codegen.native_program import NativeProgram
-from glow_nb.errors import GlowError
-from glow_nb.memory_limit import within_memory
 from glow_nb.runtime.devices.channel import Channel, Frame, Verb, text_of
 from glow_nb.runtime.devices.shared_memory import Slots, map_for_reading
-from glow_nb.state_store import StateStore
+from glow_nb.system.state_store import StateStore
 
 SLOTS = 2
 """Runs of which the arrays lie here: while one works, another one comes, or its results go."""

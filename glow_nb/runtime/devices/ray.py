@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.errors import DeviceError, GlowError, OptionError
-from glow_nb.extras import needing
-from glow_nb.foreign import foreign
-from glow_nb.memory_limit import within_memory
+from glow_nb.base.errors import DeviceError, GlowError, OptionError
+from glow_nb.base.extras import needing
+from glow_nb.base.foreign import foreign
+from glow_nb.base.memory_limit import within_memory
 from glow_nb.runtime.devices.channel import error_of
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.device_thread import start_thread

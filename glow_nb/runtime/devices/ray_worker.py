@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from glow_nb.base.errors import GlowError
+from glow_nb.base.memory_limit import within_memory
+from glow_nb.base.types import Array
 from glow_nb.codegen.loaded_program import LoadedProgram, load
 from glow_nb.codegen.native_program import NativeProgram
-from glow_nb.errors import GlowError
-from glow_nb.memory_limit import within_memory
 from glow_nb.runtime.devices.channel import text_of
-from glow_nb.state_store import StateStore
-from glow_nb.types import Array
+from glow_nb.system.state_store import StateStore
 
 
 class RayWorker:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glow_nb.alignment import aligned_bytes
-from glow_nb.types import Array, TensorType
+from glow_nb.base.alignment import aligned_bytes
+from glow_nb.base.types import Array, TensorType
 
 
 class AnonymousFile:

@@ -13,10 +13,11 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.backends.interpreter import Interpreter
+from glow_nb.base.costs import InstructionCost
+from glow_nb.base.errors import OptionError
+from glow_nb.base.types import Array
 from glow_nb.codegen.loaded_program import load
 from glow_nb.codegen.native_program import NativeProgram
-from glow_nb.costs import InstructionCost
-from glow_nb.errors import OptionError
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device_description import DeviceDescription
@@ -24,7 +25,6 @@ from glow_nb.runtime.devices.engine import Engine
 from glow_nb.runtime.devices.options import DeviceOptions, read_options
 from glow_nb.runtime.devices.thread_device import Runner, ThreadDevice
 from glow_nb.runtime.planning.costs import KernelWork, kernel_seconds
-from glow_nb.types import Array
 
 
 @dataclass(frozen=True)

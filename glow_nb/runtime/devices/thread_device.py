@@ -9,14 +9,14 @@ from queue import SimpleQueue
 
 from typing_extensions import override
 
-from glow_nb.errors import DeviceError, GlowError
-from glow_nb.foreign import foreign
-from glow_nb.memory_limit import within_memory
+from glow_nb.base.errors import DeviceError, GlowError
+from glow_nb.base.foreign import foreign
+from glow_nb.base.memory_limit import within_memory
+from glow_nb.base.types import Array
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device_thread import start_thread
 from glow_nb.runtime.devices.engine import Ended, Engine, HeldNetwork, Outcome, Run
 from glow_nb.runtime.devices.managed_device import ManagedDevice
-from glow_nb.types import Array
 
 Runner = Callable[[Sequence[Array]], list[Array]]
 """Runs a network on arrays that fit it; returns new ones."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from glow_nb.counted import Counted, visible_types
-from glow_nb.errors import PartitionError
+from glow_nb.base.counted import Counted, visible_types
+from glow_nb.base.errors import PartitionError
+from glow_nb.base.types import TensorType
 from glow_nb.runtime.hosting.hosted_device import HostedPart
-from glow_nb.types import TensorType
 
 
 class Dataflow:

@@ -9,16 +9,16 @@ from __future__ import annotations
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 
-from glow_nb.counted import cut
-from glow_nb.errors import GlowError
-from glow_nb.memory_limit import out_of_memory
+from glow_nb.base.counted import cut
+from glow_nb.base.errors import GlowError
+from glow_nb.base.memory_limit import out_of_memory
+from glow_nb.base.types import Array
 from glow_nb.runtime.hosting.dataflow import Dataflow
 from glow_nb.runtime.hosting.executor import Execution, Run
 from glow_nb.runtime.hosting.hosted_device import Copy, HostedDevice, HostedPart
 from glow_nb.runtime.hosting.request import Asked
 from glow_nb.runtime.hosting.served_network import ServedNetwork
 from glow_nb.runtime.hosting.tracer import TracedRequest, TracedRun
-from glow_nb.types import Array
 
 DirectOutcome = dict[str, Array] | GlowError | CancelledError
 """How a direct run ends: with outputs by name, with an error, or interrupted from the keyboard."""

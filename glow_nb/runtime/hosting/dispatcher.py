@@ -16,8 +16,9 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TypeVar
 
-from glow_nb.errors import DeviceError, GlowError
-from glow_nb.memory_limit import out_of_memory
+from glow_nb.base.errors import DeviceError, GlowError
+from glow_nb.base.memory_limit import out_of_memory
+from glow_nb.base.types import Array
 from glow_nb.runtime.hosting.direct_run import DirectOutcome
 from glow_nb.runtime.hosting.effects import Effects, Outcome
 from glow_nb.runtime.hosting.executor import Execution, Run
@@ -26,7 +27,6 @@ from glow_nb.runtime.hosting.request import Asked, Request
 from glow_nb.runtime.hosting.schedule import Schedule
 from glow_nb.runtime.hosting.served_network import ServedNetwork
 from glow_nb.runtime.hosting.timer import Timer
-from glow_nb.types import Array
 
 LOOK_SECONDS = 1.0
 """How often devices are asked how they are: one that has died may have nothing to do."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from concurrent.futures import CancelledError
 
-from glow_nb.errors import GlowError
+from glow_nb.base.errors import GlowError
+from glow_nb.base.types import Array
 from glow_nb.runtime.hosting.executor import Execution, Run
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
 from glow_nb.runtime.hosting.request import Request
-from glow_nb.types import Array
 
 Outcome = list[Array] | GlowError | CancelledError
 """How a run ended: with outputs, with an error, or cancelled."""

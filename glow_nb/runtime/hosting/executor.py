@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from glow_nb.counted import cut
-from glow_nb.errors import DeviceError
+from glow_nb.base.counted import cut
+from glow_nb.base.errors import DeviceError
+from glow_nb.base.types import Array
 from glow_nb.runtime.hosting.batching import joined, split
 from glow_nb.runtime.hosting.dataflow import Dataflow
 from glow_nb.runtime.hosting.hosted_device import Copy, HostedDevice, HostedPart
 from glow_nb.runtime.hosting.request import Request
 from glow_nb.runtime.hosting.tracer import TracedRun
-from glow_nb.types import Array
 
 
 class Execution:

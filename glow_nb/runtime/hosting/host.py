@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
 
-from glow_nb.arguments import as_integer, described, seconds, whole_number
-from glow_nb.errors import DeadlineError, GlowWarning, OptionError, RefusedError
-from glow_nb.feeds import Feeds
+from glow_nb.base.arguments import as_integer, described, seconds, whole_number
+from glow_nb.base.errors import DeadlineError, GlowWarning, OptionError, RefusedError
+from glow_nb.base.schema import closest
+from glow_nb.base.types import Array
+from glow_nb.hlir.feeds import Feeds
 from glow_nb.runtime.devices.device import Device, Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting.dataflow import Dataflow
@@ -28,8 +30,6 @@ from glow_nb.runtime.hosting.schedule import Schedule
 from glow_nb.runtime.hosting.served_network import ServedNetwork
 from glow_nb.runtime.hosting.statistics import Statistics
 from glow_nb.runtime.hosting.tracer import Tracer
-from glow_nb.schema import closest
-from glow_nb.types import Array
 
 GRACE_SECONDS = 1.0
 """How long a device may go on with a run whose deadline has passed, before it is killed."""

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.arguments import described
-from glow_nb.errors import DeviceError, GlowError, OptionError
-from glow_nb.foreign import foreign
+from glow_nb.base.arguments import described
+from glow_nb.base.errors import DeviceError, GlowError, OptionError
+from glow_nb.base.foreign import foreign
+from glow_nb.base.types import Array
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device import Device, Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting.statistics import DeviceStatistics
-from glow_nb.types import Array
 
 DEPTH = 2
 """Runs that a device is given at a time: the next one waits there while one is done, so that the

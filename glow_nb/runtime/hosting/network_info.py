@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from glow_nb.base.types import SymbolicType, TensorType
 from glow_nb.runtime.hosting.batching import open_types
 from glow_nb.runtime.hosting.served_network import ServedNetwork
-from glow_nb.types import SymbolicType, TensorType
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, cast
 
-from glow_nb.api import Graph, load
-from glow_nb.errors import GlowError, OptionError, UnboundDimension
-from glow_nb.foreign import foreign, name_of
+from glow_nb.base.errors import GlowError, OptionError, UnboundDimension
+from glow_nb.base.foreign import foreign, name_of
+from glow_nb.base.types import TensorType
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
+from glow_nb.network.api import Graph, load
 from glow_nb.runtime.hosting.batching import batch_sizes
 from glow_nb.runtime.hosting.dataflow import Dataflow
 from glow_nb.runtime.planning.partitioning import Partitioning
-from glow_nb.types import TensorType
 
 if TYPE_CHECKING:
-    from glow_nb.importers.onnx import SymbolicModel
+    from glow_nb.formats.onnx.importer import SymbolicModel
 
 Planned = Graph | Partitioning
 Servable = Planned | Callable[[int], Planned]
@@ -38,7 +38,7 @@ def plans_of(name: str, network: Servable, max_batch: int) -> Mapping[int, Funct
     try:
         return _one_size(name, _as_function(name, load(network)), max_batch)
     except UnboundDimension:
-        from glow_nb.importers.onnx import SymbolicModel, load_model
+        from glow_nb.formats.onnx.importer import SymbolicModel, load_model
 
         # Only an ONNX model has open sizes.
         model = SymbolicModel(load_model(cast(str, network)), {}, {})

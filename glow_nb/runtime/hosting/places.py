@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from glow_nb.errors import GlowError, PartitionError
+from glow_nb.base.errors import GlowError, PartitionError
 from glow_nb.runtime.hosting.hosted_device import HostedDevice, HostedPart
 
 

@@ -12,7 +12,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 
-from glow_nb.errors import CompileError, DeviceError, GlowError, PartitionError, UnsupportedError
+from glow_nb.base.errors import (
+    CompileError,
+    DeviceError,
+    GlowError,
+    PartitionError,
+    UnsupportedError,
+)
+from glow_nb.base.schema import closest, listed
 from glow_nb.hlir.graph import Function
 from glow_nb.runtime.deploy import compile_part
 from glow_nb.runtime.hosting.dataflow import Dataflow
@@ -29,7 +36,6 @@ from glow_nb.runtime.hosting.places import (
 )
 from glow_nb.runtime.planning.partitioner import partition, runs_all_of
 from glow_nb.runtime.planning.partitioning import Part, Partitioning
-from glow_nb.schema import closest, listed
 
 Plans = Mapping[int, Function | Partitioning]
 """A network by its batch size: a graph for any device, or parts with a device for each."""

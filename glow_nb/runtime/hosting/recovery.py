@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterator
 from functools import partial
 
-from glow_nb.errors import DeviceError, GlowError
+from glow_nb.base.errors import DeviceError, GlowError
 from glow_nb.runtime.devices.device_thread import start_thread
 from glow_nb.runtime.hosting.dispatcher import Dispatcher
 from glow_nb.runtime.hosting.hosted_device import HostedDevice

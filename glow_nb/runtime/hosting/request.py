@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
+from glow_nb.base.types import Array
 from glow_nb.runtime.hosting.tracer import TracedRequest
-from glow_nb.types import Array
 
 
 class Answering(Protocol):

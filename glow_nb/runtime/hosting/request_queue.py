@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from itertools import count
 
-from glow_nb.errors import RefusedError
+from glow_nb.base.errors import RefusedError
 from glow_nb.runtime.hosting.request import Request
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
+from glow_nb.base.types import Array, TensorType
 from glow_nb.runtime.hosting.batching import joined
 from glow_nb.runtime.hosting.dataflow import Dataflow
-from glow_nb.types import Array, TensorType
 
 RunOnce = Callable[[Dataflow, Sequence[Array]], Sequence[Array]]
 """Runs a dataflow on arrays in the order of its inputs, and returns its outputs in order."""

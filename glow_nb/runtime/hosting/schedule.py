@@ -10,7 +10,8 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
 
-from glow_nb.errors import DeadlineError, DeviceError, GlowError, MemoryLimitError
+from glow_nb.base.errors import DeadlineError, DeviceError, GlowError, MemoryLimitError
+from glow_nb.base.types import Array
 from glow_nb.runtime.hosting.direct_run import DirectOutcome, DirectRun
 from glow_nb.runtime.hosting.effects import Effects, Outcome
 from glow_nb.runtime.hosting.executor import Execution, Run
@@ -18,7 +19,6 @@ from glow_nb.runtime.hosting.hosted_device import Copy, HostedDevice
 from glow_nb.runtime.hosting.request import Asked, Request
 from glow_nb.runtime.hosting.served_network import ServedNetwork
 from glow_nb.runtime.hosting.tracer import Tracer
-from glow_nb.types import Array
 
 MOST_LOSSES = 3
 """How many devices may be lost with one run: it may be what kills them."""

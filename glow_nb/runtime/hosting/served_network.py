@@ -7,7 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from copy import deepcopy
 
-from glow_nb.errors import DeviceError, GlowError, RefusedError
+from glow_nb.base.errors import DeviceError, GlowError, RefusedError
 from glow_nb.runtime.hosting.batching import FixedFeeds, RowFeeds, open_types
 from glow_nb.runtime.hosting.dataflow import Dataflow
 from glow_nb.runtime.hosting.executor import Execution, Run

@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from glow_nb.arguments import as_path
-from glow_nb.replaced_files import replace_file
+from glow_nb.base.arguments import as_path
 from glow_nb.runtime.hosting.dataflow import Dataflow
+from glow_nb.system.replaced_files import replace_file
 
 MOST_EVENTS = 1_000_000
 """What a tracer keeps: some hundred bytes each. What comes later is dropped."""

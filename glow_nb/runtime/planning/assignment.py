@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from glow_nb.errors import OptionError, PartitionError
+from glow_nb.base.errors import OptionError, PartitionError
+from glow_nb.base.schema import closest
 from glow_nb.runtime.planning.units import Units
-from glow_nb.schema import closest
 
 Assignment = Mapping[str, str]
 """Names or patterns of nodes (``*``, ``?``, ``[ab]``), each with the name of a device."""

@@ -12,8 +12,8 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from glow_nb.arguments import whole_number
-from glow_nb.costs import InstructionCost
+from glow_nb.base.arguments import whole_number
+from glow_nb.base.costs import InstructionCost
 from glow_nb.kernels.machine.rows import AVX2
 from glow_nb.runtime.devices.device_description import DeviceDescription
 

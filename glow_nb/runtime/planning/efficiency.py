@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from glow_nb.arguments import described
-from glow_nb.costs import InstructionCost
-from glow_nb.errors import OptionError
+from glow_nb.base.arguments import described
+from glow_nb.base.costs import InstructionCost
+from glow_nb.base.errors import OptionError
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.program import Instruction
-from glow_nb.profile import KernelTime, Profile
+from glow_nb.network.profile import KernelTime, Profile
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.costs import KernelWork
 

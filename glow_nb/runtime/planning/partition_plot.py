@@ -16,11 +16,11 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK, PALETTE, REST
-from glow_nb.replaced_files import replace_file
+from glow_nb.base.text import format_name
+from glow_nb.network.pictures.memory_map import BACKGROUND, FAINT, INK, PALETTE, REST
 from glow_nb.runtime.planning.partitioning import Partitioning
 from glow_nb.runtime.planning.timing import TimedPart, begins_of, memory_bytes, timed_parts
-from glow_nb.text import format_name
+from glow_nb.system.replaced_files import replace_file
 
 MOST_ROWS = 40
 """The most devices that are drawn; those without a part are left out first."""

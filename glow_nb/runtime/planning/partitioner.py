@@ -6,17 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from glow_nb.arguments import described, whole_number
 from glow_nb.backends import Backend
-from glow_nb.compiler import lower_for
-from glow_nb.errors import OptionError, PartitionError, UnsupportedError
+from glow_nb.base.arguments import described, whole_number
+from glow_nb.base.errors import OptionError, PartitionError, UnsupportedError
+from glow_nb.base.schema import closest
 from glow_nb.fuse.check_traits import check_traits
 from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import NODES, Function
 from glow_nb.hlir.ops import Transpose
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.stack import members_of
-from glow_nb.profile import Profile
+from glow_nb.network.compilation import lower_for
+from glow_nb.network.profile import Profile
 from glow_nb.runtime.deploy import backend_of
 from glow_nb.runtime.devices.device_description import UNSUPPORTED, DeviceDescription
 from glow_nb.runtime.planning.assignment import Assignment, assigned_devices
@@ -29,7 +30,6 @@ from glow_nb.runtime.planning.planner import Planner
 from glow_nb.runtime.planning.split import stacked_program
 from glow_nb.runtime.planning.timing import VALUES, Objective
 from glow_nb.runtime.planning.units import Units, units_of
-from glow_nb.schema import closest
 
 
 def partition(

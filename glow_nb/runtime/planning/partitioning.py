@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
-from glow_nb.counted import Counted
+from glow_nb.base.counted import Counted
+from glow_nb.base.types import TensorType
 from glow_nb.llir.program import Program
 from glow_nb.runtime.devices.device_description import DeviceDescription
-from glow_nb.types import TensorType
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Partitioning:
         lower_bound: No plan can reach less by the cost model. Where each device has one part, no
             other such plan can.
         counted: Of outputs whose size only a run shows, by name, what of them counts
-            (:func:`glow_nb.counted.cut`).
+            (:func:`glow_nb.base.counted.cut`).
     """
 
     name: str

@@ -21,7 +21,7 @@ from typing import Protocol
 
 import numpy as np
 
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
 from glow_nb.runtime.hosting.hosted_device import DEPTH
 from glow_nb.runtime.planning.copies import AWAY, Copies
 from glow_nb.runtime.planning.partitioning import Partitioning

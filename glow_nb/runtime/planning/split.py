@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from glow_nb.backends.backend import Backend
-from glow_nb.compiler import program_order
-from glow_nb.driver import run_to
+from glow_nb.base.passes import Entries, step_names
+from glow_nb.compiler.driver import run_to
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.lifetimes import mark_lifetimes
 from glow_nb.llir.program import (
@@ -20,7 +20,7 @@ from glow_nb.llir.program import (
     read,
 )
 from glow_nb.llir.substitute import substitute
-from glow_nb.passes import Entries, step_names
+from glow_nb.network.compilation import program_order
 
 STACKING = "stack_instructions"
 """The pass that decides what becomes one kernel: a program is cut behind it."""

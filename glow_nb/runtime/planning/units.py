@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from glow_nb.base.schema import operands_of
 from glow_nb.llir.in_place import candidates
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import (
@@ -31,7 +32,6 @@ from glow_nb.runtime.planning.costs import KernelWork
 from glow_nb.runtime.planning.efficiency import UNMEASURED, Efficiencies
 from glow_nb.runtime.planning.groups import in_order, joined
 from glow_nb.runtime.planning.moves import is_copy, movers_of, without_own_copies
-from glow_nb.schema import operands_of
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from glow_nb.errors import GlowError
+from glow_nb.base.errors import GlowError
 from glow_nb.runtime.serve import descriptions, replies
 from glow_nb.runtime.serve.apart import apart
 from glow_nb.runtime.serve.body import read_body

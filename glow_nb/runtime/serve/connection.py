@@ -10,7 +10,7 @@ from typing import Any
 from typing_extensions import override
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from glow_nb.errors import bounded
+from glow_nb.base.errors import bounded
 from glow_nb.runtime.serve.limits import Limits
 from glow_nb.runtime.serve.request_parser import RequestParser
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from glow_nb.base.types import ElementKind
 from glow_nb.runtime.serve.refusal import bad_request
-from glow_nb.types import ElementKind
 
 
 def _name(kind: ElementKind) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from glow_nb.base.types import SymbolicType, TensorType
+from glow_nb.base.version import __version__
 from glow_nb.runtime.hosting.statistics import Histogram, NetworkStatistics
 from glow_nb.runtime.serve.datatypes import NAMES
 from glow_nb.runtime.serve.model_server import ServedModel
-from glow_nb.types import SymbolicType, TensorType
-from glow_nb.version import __version__
 
 Type = TensorType | SymbolicType
 EXTENSIONS = ("binary_tensor_data", "model_repository", "model_configuration", "statistics")

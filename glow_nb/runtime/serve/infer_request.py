@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from glow_nb.base.schema import closest
+from glow_nb.base.types import Array, SymbolicType, TensorType
 from glow_nb.runtime.serve.datatypes import NAMES, kind_of
 from glow_nb.runtime.serve.json_fields import (
     Object,
@@ -21,8 +23,6 @@ from glow_nb.runtime.serve.json_fields import (
 )
 from glow_nb.runtime.serve.refusal import bad_request
 from glow_nb.runtime.serve.tensors import Bytes, from_bytes, from_json
-from glow_nb.schema import closest
-from glow_nb.types import Array, SymbolicType, TensorType
 
 USUAL_PRIORITY = 10
 """What the priority of a request counts as that has none; 1 goes first."""

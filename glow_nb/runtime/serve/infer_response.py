@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.runtime.serve.datatypes import NAMES
 from glow_nb.runtime.serve.tensors import to_bytes, to_json
-from glow_nb.types import Array, ElementKind
 
 
 def infer_response(

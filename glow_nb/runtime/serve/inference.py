@@ -9,7 +9,8 @@ from functools import partial
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from glow_nb.errors import DeadlineError, OptionError, RefusedError
+from glow_nb.base.errors import DeadlineError, OptionError, RefusedError
+from glow_nb.base.types import Array
 from glow_nb.runtime.serve.body import read_body
 from glow_nb.runtime.serve.body_memory import BodyMemory, Share
 from glow_nb.runtime.serve.infer_request import InferRequest, parse_infer_request
@@ -19,7 +20,6 @@ from glow_nb.runtime.serve.model_server import ModelServer, ServedModel
 from glow_nb.runtime.serve.refusal import bad_request
 from glow_nb.runtime.serve.rows import run_in_pieces
 from glow_nb.runtime.serve.tensors import Bytes
-from glow_nb.types import Array
 
 JSON_LENGTH = "Inference-Header-Content-Length"
 LONG_JSON_BYTES = 1 << 16

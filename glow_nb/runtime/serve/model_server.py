@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from glow_nb.errors import GlowError
-from glow_nb.feeds import Feeds
+from glow_nb.base.errors import GlowError
+from glow_nb.base.schema import closest
+from glow_nb.base.types import Array, SymbolicType, TensorType
+from glow_nb.hlir.feeds import Feeds
 from glow_nb.runtime.hosting.batching import open_types
 from glow_nb.runtime.hosting.network_info import NetworkInfo
 from glow_nb.runtime.hosting.network_source import Servable
@@ -20,8 +22,6 @@ from glow_nb.runtime.hosting.statistics import Statistics
 from glow_nb.runtime.serve.model_source import LoadOptions, ModelSource, read_source
 from glow_nb.runtime.serve.refusal import Refusal, bad_request, status_of
 from glow_nb.runtime.serve.repository import ModelFile, ModelRepository, in_order
-from glow_nb.schema import closest
-from glow_nb.types import Array, SymbolicType, TensorType
 
 Types = Mapping[str, TensorType | SymbolicType]
 

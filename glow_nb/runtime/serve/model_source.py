@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import glow_nb
-from glow_nb.arguments import Shapes
-from glow_nb.errors import ModelError, OptionError, UnboundDimension
-from glow_nb.files import SUFFIX
+from glow_nb.base.arguments import Shapes
+from glow_nb.base.errors import ModelError, OptionError, UnboundDimension
+from glow_nb.base.types import Array, SymbolicType
+from glow_nb.network.files import SUFFIX
 from glow_nb.runtime.hosting.network_source import Servable, open_batch
 from glow_nb.runtime.serve.repository import ModelFile
 from glow_nb.runtime.serve.rows import dependence_of_rows
 from glow_nb.runtime.serve.stamp import Stamp
-from glow_nb.types import Array, SymbolicType
 
 if TYPE_CHECKING:
-    from glow_nb.importers.onnx import SymbolicModel
-    from glow_nb.importers.onnx.model import Model
+    from glow_nb.formats.onnx.importer import SymbolicModel
+    from glow_nb.formats.onnx.importer.model import Model
 
 MOST_ROWS = 256
 """The most rows of a request where the server is given no other number."""
@@ -84,7 +84,12 @@ def read_source(file: ModelFile, options: LoadOptions) -> ModelSource:
         constants = Path(os.path.realpath(file.path)).with_suffix(".npz")
         stamp = Stamp.of([*own, constants])
         return ModelSource(glow_nb.load(str(file.path)), stamp)
-    from glow_nb.importers.onnx import SymbolicModel, declared_inputs, import_onnx, load_model
+    from glow_nb.formats.onnx.importer import (
+        SymbolicModel,
+        declared_inputs,
+        import_onnx,
+        load_model,
+    )
 
     stamp = Stamp.of(own)
     model = load_model(str(file.path))
@@ -139,7 +144,7 @@ def _other_open_sizes(file: ModelFile, model: SymbolicModel) -> str:
 
 def _data_files(path: Path, model: Model) -> list[Path]:
     """Return where the external data of *model* may be found, seen from its file and from links."""
-    from glow_nb.importers.onnx.locations import external_locations
+    from glow_nb.formats.onnx.importer.locations import external_locations
 
     folders = dict.fromkeys((path.parent, Path(os.path.realpath(path)).parent))
     locations = [os.path.normpath(each) for each in external_locations(model.proto) if each]

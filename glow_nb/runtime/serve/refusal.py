@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from glow_nb.errors import DeadlineError, DeviceError, GlowError, MemoryLimitError, RefusedError
+from glow_nb.base.errors import (
+    DeadlineError,
+    DeviceError,
+    GlowError,
+    MemoryLimitError,
+    RefusedError,
+)
 
 _STATUS: tuple[tuple[type[GlowError], int], ...] = (
     (DeadlineError, 504),

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from glow_nb.errors import GlowError
+from glow_nb.base.errors import GlowError
 from glow_nb.runtime.serve.body import WINDOW_BITS
 from glow_nb.runtime.serve.refusal import status_of
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
 
 Model = TypeVar("Model")
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from glow_nb.errors import GlowError
+from glow_nb.base.errors import GlowError
+from glow_nb.base.types import Array
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Placeholder
 from glow_nb.hlir.rows import keeps_rows_apart
 from glow_nb.runtime.hosting.row_check import random_array
-from glow_nb.types import Array
 
 Arrays = Mapping[str, Array]
 

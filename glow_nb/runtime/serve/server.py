@@ -13,7 +13,7 @@ from types import FrameType
 import uvicorn
 from typing_extensions import override
 
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
 from glow_nb.runtime.serve.application import application
 from glow_nb.runtime.serve.connection import connection_within
 from glow_nb.runtime.serve.limits import Limits

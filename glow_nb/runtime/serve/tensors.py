@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.runtime.serve.datatypes import NAMES
 from glow_nb.runtime.serve.json_fields import TooLarge
 from glow_nb.runtime.serve.refusal import bad_request
-from glow_nb.types import Array, ElementKind
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -6,7 +6,7 @@ import pytest
 
 from experiments.benchmarks.cost_model import Layer, excess_of, page
 from glow_nb.backends.cpu.algorithms import Candidate
-from glow_nb.plan import Plan
+from glow_nb.base.plan import Plan
 
 NARROW = Candidate(Plan.of("direct", block=16), 100.0)
 WIDE = Candidate(Plan.of("direct", block=32), 120.0)

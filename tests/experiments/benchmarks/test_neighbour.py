@@ -19,8 +19,8 @@ from experiments.benchmarks.neighbour import (
     tied_to,
 )
 from experiments.benchmarks.printing import replace_part
-from glow_nb.duel.contest import Measurement, Ratios
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
+from glow_nb.tools.duel.contest import Measurement, Ratios
 from tests.unit.commands.samples import write_dense
 
 ties = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs affinity")

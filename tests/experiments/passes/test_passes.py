@@ -17,10 +17,10 @@ from experiments.passes import (
     instruction_pass,
     scheduler,
 )
+from glow_nb.base.plan import Plan
 from glow_nb.hlir.ops import Add, Convolution, MatMul, Relu, Softmax, Tanh
-from glow_nb.ordering import Scheduler
-from glow_nb.plan import Plan
-from glow_nb.steps import Steps
+from glow_nb.scheduling.ordering import Scheduler
+from glow_nb.scheduling.steps import Steps
 
 X = np.linspace(-9, 9, 24, dtype=np.float32).reshape(4, 6)
 FOLDER = Path(ablation.__file__).parent

@@ -17,9 +17,9 @@ from experiments.networks.training import CASES
 from experiments.training import digits as train_digits
 from experiments.training.digits import network, write_model
 from experiments.training.text import python_reference, windows
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function
 from glow_nb.train.selection import select
-from glow_nb.types import Array
 
 SHIPPED = Path(train_digits.__file__).parents[1] / "digits.onnx"
 

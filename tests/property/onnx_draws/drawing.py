@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from glow_nb.types import Array
+from glow_nb.base.types import Array
 from tests.property.onnx_draws.reference import (
     STEP,
     RefusedError,
@@ -26,7 +26,7 @@ from tests.property.onnx_draws.reference import (
     model_of,
     rounding,
 )
-from tests.unit.importers.models import value, weight
+from tests.unit.formats.onnx.importer.models import value, weight
 
 T = TypeVar("T")
 Shape = tuple[int, ...]

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from tests.property.onnx_draws.drawing import BYTES, FLOATS, Drawing, Shape, recipe
 from tests.property.onnx_draws.reference import RefusedError
-from tests.unit.importers.models import value
+from tests.unit.formats.onnx.importer.models import value
 
 
 def _right(g: Drawing, x: str, columns: int) -> Shape:

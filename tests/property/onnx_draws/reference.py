@@ -9,8 +9,8 @@ import onnx
 import onnxruntime
 from onnx import helper
 
-from glow_nb.types import Array
-from tests.unit.importers.models import model, value
+from glow_nb.base.types import Array
+from tests.unit.formats.onnx.importer.models import model, value
 
 MOST_ELEMENTS = 20_000
 STEP = {"float16": 2e-3, "float32": 4e-6, "float64": 1e-12}

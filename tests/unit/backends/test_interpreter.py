@@ -11,7 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from glow_nb.backends.interpreter import InterpretedProgram, Interpreter
-from glow_nb.errors import FeedError, UnsupportedError, VerifyError
+from glow_nb.base.errors import FeedError, UnsupportedError, VerifyError
+from glow_nb.base.schema import attribute_specs, operand_specs
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import NODES, Function, Node
@@ -34,8 +36,6 @@ from glow_nb.llir.program import (
     Weight,
     define_instruction,
 )
-from glow_nb.schema import attribute_specs, operand_specs
-from glow_nb.types import ElementKind, TensorType
 from tests.unit.llir.sampling import check_program, functions, golden_functions
 
 AddInst = instruction_for(ops.Add)

@@ -22,7 +22,8 @@ from glow_nb.backends.cpu.select_packed_operators import (
     candidates_of,
     select_packed_operators,
 )
-from glow_nb.errors import OptionError, PassError
+from glow_nb.base.errors import OptionError, PassError
+from glow_nb.base.plan import Plan
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import Convolution, MatMul, Reshape, Transpose
@@ -36,7 +37,6 @@ from glow_nb.kernels.operators import (
     WinogradConvolution,
 )
 from glow_nb.kernels.target import Target
-from glow_nb.plan import Plan
 from tests.targets import SMALL_CORE
 
 RNG = np.random.default_rng(3)

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from glow_nb.alignment import Bytes, aligned_empty
+from glow_nb.base.alignment import Bytes, aligned_empty
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.codegen.cache import CACHE_VARIABLE
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.loaded_program import LoadedProgram, load
@@ -20,7 +21,6 @@ from glow_nb.codegen.native_program import Binding, NativeProgram, OutputBinding
 from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.kernels.target import CACHES_VARIABLE
 from glow_nb.kernels.writing.source import KernelSource
-from glow_nb.types import ElementKind, TensorType
 
 FLOAT32 = ElementKind.FLOAT32
 SIZE = 1003

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from glow_nb.base.types import ElementKind
 from glow_nb.codegen import array_address
 from glow_nb.codegen.array_address import address_of
-from glow_nb.types import ElementKind
 
 
 @pytest.mark.parametrize("kind", list(ElementKind))

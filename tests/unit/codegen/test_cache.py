@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import glow_nb
+from glow_nb.base.errors import GlowWarning
 from glow_nb.codegen import cache
 from glow_nb.codegen.cache import CACHE_VARIABLE, ObjectCache, default_folder, object_key
-from glow_nb.errors import GlowWarning
 from glow_nb.kernels.target import Target
 
 HOST = Target.host()
@@ -296,7 +296,7 @@ def test_trim_of_a_folder_that_is_not_there(tmp_path: Path) -> None:
 
 
 NOT_SHAPING = {
-    "errors",  # what is said of kernels that do not compile
+    "base.errors",  # what is said of kernels that do not compile
     "kernels.target",  # a part of each key
     "kernels.writing.source",  # the text is a part of each key
     "codegen.entry",  # likewise

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.codegen import compact_lowering
 from glow_nb.codegen.compile import compile_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.types import Array, ElementKind
 from tests.unit.kernels.running import RunningKernel
 
 pytestmark = pytest.mark.jit

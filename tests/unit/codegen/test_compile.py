@@ -7,13 +7,13 @@ import sys
 import numpy as np
 import pytest
 
+from glow_nb.base.errors import CompileError
+from glow_nb.base.types import ElementKind
 from glow_nb.codegen.compile import compile_kernel
 from glow_nb.codegen.loaded_code import LoadedCode
 from glow_nb.codegen.symbols import read_symbols
-from glow_nb.errors import CompileError
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.writing.source import KernelSource
-from glow_nb.types import ElementKind
 from tests.unit.codegen.samples import FLOAT32, source
 
 pytestmark = pytest.mark.jit

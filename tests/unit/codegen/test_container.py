@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glow_nb.base.errors import CompileError
 from glow_nb.codegen.container import read_container, write_container
-from glow_nb.errors import CompileError
 
 PIECES = {"first": bytes(range(128)), "empty": b"", "last": b"abc"}
 WRITTEN = write_container({"said": "a text, ünïcode"}, PIECES)

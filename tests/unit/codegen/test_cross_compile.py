@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from glow_nb.backends.cpu.backend import CpuBackend
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.codegen.compile import compile_assembly, compile_kernel
 from glow_nb.codegen.runtime import compile_runtime
-from glow_nb.compiler import build_program, lower_for
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Value
 from glow_nb.hlir.ops import Add, Convolution, FullyConnected, MaxPool, Relu, Reshape, Softmax
@@ -21,7 +21,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.shape import TransposeInst
 from glow_nb.llir.program import Buffer
-from glow_nb.types import ElementKind, TensorType
+from glow_nb.network.compilation import build_program, lower_for
 from tests.in_turn import marked
 
 pytestmark = pytest.mark.jit

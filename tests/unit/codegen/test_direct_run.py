@@ -11,12 +11,12 @@ import pytest
 
 import glow_nb
 from glow_nb.backends.cpu.executable import CpuExecutable
+from glow_nb.base.errors import FeedError
 from glow_nb.codegen.loaded_program import LoadedProgram, load
 from glow_nb.codegen.native_program import OutputBinding
-from glow_nb.errors import FeedError
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
-from glow_nb.network import CompiledNetwork
+from glow_nb.network.network import CompiledNetwork
 from tests.unit.codegen.samples import Chain
 
 pytestmark = pytest.mark.jit

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glow_nb.base.errors import CompileError
+from glow_nb.base.types import ElementKind
 from glow_nb.codegen.entry import Call, EntrySource, Region, generate_entry
 from glow_nb.codegen.hazards import AccessMode
 from glow_nb.codegen.loaded_code import LoadedCode
 from glow_nb.codegen.runtime import compile_runtime
 from glow_nb.codegen.symbols import read_symbols
 from glow_nb.codegen.translate import compile_entry
-from glow_nb.errors import CompileError
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
-from glow_nb.types import ElementKind
 from tests.unit.codegen.samples import FLOAT32, Chain, source
 
 HOST = Target.host()

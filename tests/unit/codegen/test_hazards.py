@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glow_nb.base.errors import DefinitionError
 from glow_nb.codegen.hazards import Access, Hazard, plan_barriers
-from glow_nb.errors import DefinitionError
 
 
 def accesses() -> st.SearchStrategy[list[Access]]:

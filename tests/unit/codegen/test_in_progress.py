@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from glow_nb.base.errors import CompileError
 from glow_nb.codegen import in_progress, pool
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.in_progress import KernelClaims
 from glow_nb.codegen.pool import compile_objects
-from glow_nb.errors import CompileError
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from tests.unit.codegen.samples import source

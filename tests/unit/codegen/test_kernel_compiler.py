@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.pool import compile_objects
-from glow_nb.errors import CompileError
+from glow_nb.base.errors import CompileError
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.kernels.target import Target
 

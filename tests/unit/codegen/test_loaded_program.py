@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.alignment import Bytes, aligned_empty
+from glow_nb.base.alignment import Bytes, aligned_empty
+from glow_nb.base.errors import CompileError, FeedError, GlowError, OptionError
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.codegen import threads
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.entry import Call, Region
@@ -20,9 +22,7 @@ from glow_nb.codegen.loaded_program import load
 from glow_nb.codegen.make_native_program import make_native_program
 from glow_nb.codegen.native_program import Binding, OutputBinding
 from glow_nb.codegen.program_memory import ProgramMemory
-from glow_nb.errors import CompileError, FeedError, GlowError, OptionError
 from glow_nb.kernels.writing.source import KernelSource
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import one_in
 from tests.unit.codegen.samples import FLOAT32, SIZE, Chain, region, source
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from glow_nb.base.errors import GlowWarning
 from glow_nb.codegen import cache, measure_limits
 from glow_nb.codegen.cache import CACHE_VARIABLE
 from glow_nb.codegen.compile import compile_assembly
@@ -18,7 +19,6 @@ from glow_nb.codegen.measure_limits import (
     limits_that_were_beaten,
     machine_limits,
 )
-from glow_nb.errors import GlowWarning
 from glow_nb.kernels.target import Target
 from tests.targets import SMALL_CORE
 

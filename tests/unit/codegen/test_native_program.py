@@ -14,15 +14,15 @@ import pytest
 from onnx import TensorProto, helper
 
 import glow_nb
-from glow_nb.alignment import aligned_empty
 from glow_nb.backends.cpu.executable import CpuExecutable
+from glow_nb.base.alignment import aligned_empty
+from glow_nb.base.counted import Counted
+from glow_nb.base.errors import CompileError, FeedError, MemoryLimitError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.codegen.container import read_container, write_container
 from glow_nb.codegen.loaded_program import load
 from glow_nb.codegen.native_program import Binding, NativeProgram, OutputBinding
 from glow_nb.codegen.program_memory import PlacedWeight, ProgramMemory
-from glow_nb.counted import Counted
-from glow_nb.errors import CompileError, FeedError, MemoryLimitError
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.codegen.samples import FLOAT32, SIZE, Chain, run_python
 
 pytestmark = pytest.mark.jit
@@ -108,7 +108,7 @@ ANOTHER_PROCESS = """
         results = loaded.run([feeds[name] for name in feeds])
     np.savez("results.npz", *results)
     parts = ("numba", "onnx", "glow_nb.hlir", "glow_nb.llir", "glow_nb.fuse")
-    parts += ("glow_nb.importers",)
+    parts += ("glow_nb.formats.onnx.importer",)
     print(*(part for part in parts if part in sys.modules))
 """
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from glow_nb.base.errors import CompileError, GlowError
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.codegen.plain_data import from_plain, to_plain
-from glow_nb.errors import CompileError, GlowError
-from glow_nb.types import ElementKind, TensorType
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from glow_nb.base.errors import CompileError
 from glow_nb.codegen import pool, workers
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.pool import choose_workers, compile_objects
 from glow_nb.codegen.symbols import read_symbols
-from glow_nb.errors import CompileError
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from tests.unit.codegen.samples import run_python, source

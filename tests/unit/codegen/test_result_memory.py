@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.alignment import ALIGNMENT
+from glow_nb.base.alignment import ALIGNMENT
+from glow_nb.base.types import Array
 from glow_nb.codegen.result_memory import array_maker
-from glow_nb.freed_memory import MAPPED_BYTES
 from glow_nb.hlir.ops import Neg
-from glow_nb.types import Array
+from glow_nb.system.freed_memory import MAPPED_BYTES
 
 pytestmark = pytest.mark.jit
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
-from glow_nb.types import Array, ElementKind
 from tests.unit.kernels.running import RunningKernel
 
 pytestmark = pytest.mark.jit

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glow_nb.base.costs import Cost, InstructionCost
 from glow_nb.codegen.sharing import (
     Sharing,
     estimate_ns,
     plan_sharing,
 )
-from glow_nb.costs import Cost, InstructionCost
 from glow_nb.kernels.machine.rows import ZEN5
 
 LONG, SHORT = 100_000.0, 100.0

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from glow_nb.base.errors import CompileError
 from glow_nb.codegen import pool, workers
 from glow_nb.codegen.pool import choose_workers
 from glow_nb.codegen.workers import compile_in_workers, idle_workers, keep_workers
-from glow_nb.errors import CompileError
 from glow_nb.kernels.target import Target
 from tests.unit.codegen.samples import source
 from tests.unit.codegen.test_pool import numbered

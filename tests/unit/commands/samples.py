@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
 from glow_nb.cli import main
-from glow_nb.files import save_text
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.ops import Convolution
+from glow_nb.network.files import save_text
 
 GRAPH = """\
 constant %w : float32<2 x 2> = dense [1.0, 0.0, 0.0, 2.0]

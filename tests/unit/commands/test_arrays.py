@@ -10,6 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from glow_nb.base.errors import GlowError, OptionError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.commands.arrays import (
     assign_inputs,
     member_names,
@@ -17,8 +19,6 @@ from glow_nb.commands.arrays import (
     read_npy,
     save_npz,
 )
-from glow_nb.errors import GlowError, OptionError
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.commands.samples import save_array
 
 

@@ -10,13 +10,13 @@ import onnx
 import onnxruntime
 import pytest
 
+from glow_nb.base.errors import OptionError
 from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.commands import bench
-from glow_nb.duel.contest import Measurement
-from glow_nb.duel.engines import is_installed, require_installed
-from glow_nb.errors import OptionError
 from glow_nb.kernels.machine.rows import ROWS
 from glow_nb.kernels.target import Target
+from glow_nb.tools.duel.contest import Measurement
+from glow_nb.tools.duel.engines import is_installed, require_installed
 from tests.unit.commands.samples import call, fails, write_dense, write_graph
 
 

@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper
 
+from glow_nb.base.errors import OptionError
+from glow_nb.base.types import ElementKind, SymbolicType
 from glow_nb.cli import main
 from glow_nb.commands.literals import array_of
-from glow_nb.errors import OptionError
-from glow_nb.types import ElementKind, SymbolicType
 from tests.unit.commands.samples import fails
-from tests.unit.importers.models import model, value, weight
+from tests.unit.formats.onnx.importer.models import model, value, weight
 
 COMPILING = (
     *("bench", "bisect", "calibrate", "check", "diff", "dump", "export", "info", "opt"),

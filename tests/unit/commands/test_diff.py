@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 import glow_nb
-from glow_nb.difference import difference
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
+from glow_nb.tools.difference import difference
 from tests.unit.commands.samples import call, fails, write_dense, write_graph
 
 TEXT = """\

@@ -11,15 +11,15 @@ import pytest
 
 import glow_nb
 from glow_nb.backends import backend_named
+from glow_nb.base.passes import PassRun
 from glow_nb.commands.stages import Stages
-from glow_nb.compiler import lower_for
-from glow_nb.files import load_text, parse_text
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.print import print_function
-from glow_nb.ir_text import ir_text
 from glow_nb.llir.print import print_program
 from glow_nb.llir.program import Program
-from glow_nb.passes import PassRun
+from glow_nb.network.compilation import lower_for
+from glow_nb.network.files import load_text, parse_text
+from glow_nb.network.ir_text import ir_text
 from tests.unit.commands.samples import (
     GRAPH,
     call,

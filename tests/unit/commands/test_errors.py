@@ -9,9 +9,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from glow_nb.base.errors import ModelError
 from glow_nb.cli import main
 from glow_nb.commands.errors import CleanCommand
-from glow_nb.errors import ModelError
 from tests.unit.commands.samples import call, fails, write_dense
 
 

@@ -11,10 +11,10 @@ import pytest
 from onnx import helper
 
 import glow_nb
-from glow_nb.errors import OptionError
-from glow_nb.quantities import byte_count, count_of, scaled
+from glow_nb.base.errors import OptionError
+from glow_nb.base.quantities import byte_count, count_of, scaled
 from tests.unit.commands.samples import call, fails, write_dense, write_graph
-from tests.unit.importers.models import model, value, weight
+from tests.unit.formats.onnx.importer.models import model, value, weight
 
 INTERPRETER = ("--backend", "interpreter")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from glow_nb.files import load_text, parse_text
+from glow_nb.compiler.pipelines import TRAINING
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.llir.program import Program
-from glow_nb.pipelines import TRAINING
+from glow_nb.network.files import load_text, parse_text
 from tests.unit.commands.samples import (
     GRAPH,
     call,

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 import pytest
 
+from glow_nb.base.errors import bounded
 from glow_nb.cli import main
 from glow_nb.commands.outputs import OutputPath
-from glow_nb.errors import bounded
-from glow_nb.files import save_text
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.ops import Relu
+from glow_nb.network.files import save_text
 from tests.unit.commands.samples import fails
 
 OUTPUTS = [

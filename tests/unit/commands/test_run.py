@@ -12,12 +12,12 @@ import pytest
 from onnx import TensorProto, helper
 
 import glow_nb
-from glow_nb import api
+from glow_nb.base.errors import GlowWarning
+from glow_nb.base.types import Array, TensorType
 from glow_nb.commands.run import best_classes, describe_array
-from glow_nb.errors import GlowWarning
-from glow_nb.types import Array, TensorType
+from glow_nb.network import api
 from tests.unit.commands.samples import call, fails, save_array, write_dense, write_graph, write_sum
-from tests.unit.importers.models import model, value
+from tests.unit.formats.onnx.importer.models import model, value
 
 INTERPRETER = ("--backend", "interpreter")
 

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from onnx import helper, numpy_helper
 
 import glow_nb
+from glow_nb.base.types import Array
 from glow_nb.cli import main
 from glow_nb.commands.train import OPTIMIZERS, train
 from glow_nb.hlir.graph import Function
-from glow_nb.types import Array
 from tests.unit.commands.samples import call, fails
 from tests.unit.train.networks import corners, normalized_model, perceptron
 

@@ -9,12 +9,12 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from glow_nb.base.types import Array
 from glow_nb.demo.network import LOGITS, PROBABILITIES, STAGES, make_resnet50
 from glow_nb.demo.photograph import load_image, normalize
+from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.cost import total_cost
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.importers.onnx import import_onnx
-from glow_nb.types import Array
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
 from glow_nb.fuse.check_traits import check_traits
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel

@@ -2,6 +2,7 @@
 
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.fuse.expression import write_scalar
 from glow_nb.fuse.vector_code import Vector, VectorCode, number_text
 from glow_nb.hlir import ops
@@ -9,7 +10,6 @@ from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Buffer, Instruction
 from glow_nb.llir.scalar_functions import SCALAR_FUNCTIONS
-from glow_nb.types import ElementKind, TensorType
 
 AddInst = instruction_for(ops.Add)
 BitShiftInst = instruction_for(ops.BitShift)

@@ -10,10 +10,10 @@ import pytest
 from typing_extensions import override
 
 import glow_nb
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import NODES, Node, Value, define_node
 from glow_nb.hlir.ops.elementwise import fused_multiply_add
-from glow_nb.types import Array, ElementKind, TensorType
 
 INT32, FLOAT16 = ElementKind.INT32, ElementKind.FLOAT16
 FLOAT32, FLOAT64 = ElementKind.FLOAT32, ElementKind.FLOAT64

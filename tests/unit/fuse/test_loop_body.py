@@ -2,14 +2,14 @@
 
 import pytest
 
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.fuse.loop_body import LoopBody
 from glow_nb.fuse.vector_code import Vector, VectorCode
 from glow_nb.hlir import ops
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.reduction import CumSumInst
 from glow_nb.llir.program import Buffer
-from glow_nb.types import ElementKind, TensorType
 
 ReluInst = instruction_for(ops.Relu)
 AddInst = instruction_for(ops.Add)

@@ -10,7 +10,8 @@ import pytest
 from typing_extensions import override
 
 import glow_nb
-from glow_nb.errors import GradientError
+from glow_nb.base.errors import GradientError
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.differentiate import differentiate
 from glow_nb.hlir.evaluate import evaluate
@@ -18,7 +19,6 @@ from glow_nb.hlir.graph import NODES, Function, Node, Value, define_node
 from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import LOWERINGS, WITHOUT_GRADIENT, lowers, no_gradient
-from glow_nb.types import Array, TensorType
 
 
 @pytest.fixture

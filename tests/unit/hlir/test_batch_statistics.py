@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.errors import GlowError
+from glow_nb.base.errors import GlowError
+from glow_nb.base.types import Array
 from glow_nb.hlir import ops
 from glow_nb.hlir.batch_statistics import normalize_by_batch
 from glow_nb.hlir.differentiate import differentiate
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
-from glow_nb.types import Array
 
 
 def training(

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.errors import GlowError, ParseError, VerifyError
+from glow_nb.base.errors import GlowError, ParseError, VerifyError
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Placeholder, Value
 from glow_nb.hlir.print import print_function
 from glow_nb.hlir.save import Save
 from glow_nb.hlir.verify import verify
-from glow_nb.types import ElementKind, TensorType
 
 VECTOR = TensorType(ElementKind.FLOAT32, (3,))
 

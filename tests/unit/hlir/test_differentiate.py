@@ -12,7 +12,7 @@ from typing_extensions import override
 
 import glow_nb
 from glow_nb.backends import backend_named
-from glow_nb.errors import GradientError, PassError
+from glow_nb.base.errors import GradientError, PassError
 from glow_nb.hlir import ops
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
+from glow_nb.base.types import Array
 from glow_nb.hlir.histogram import Histogram
-from glow_nb.types import Array
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 MANY = st.lists(FLOATS, max_size=40)

@@ -6,10 +6,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant
 from glow_nb.hlir.known import is_about, is_uniform, uniform
-from glow_nb.types import Array, TensorType
 
 
 def constant(array: Array) -> Constant:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glow_nb.errors import PassError
+from glow_nb.base.errors import PassError
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -13,7 +14,6 @@ from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import LOWERINGS
-from glow_nb.types import ElementKind
 
 
 def dense_network() -> Function:

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import glow_nb
-from glow_nb.errors import ParseError
+from glow_nb.base.errors import ParseError
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.optimize import GRAPH_PASSES

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from glow_nb.errors import GlowError
+from glow_nb.base.errors import GlowError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Function, Node, Value
@@ -18,7 +19,6 @@ from glow_nb.hlir.optimize.eliminate_common_nodes import eliminate_common_nodes
 from glow_nb.hlir.optimize.fold_constants import fold_constants
 from glow_nb.hlir.recipe import LARGE_BYTES, NodeRecipe, folded
 from glow_nb.kernels.operators import WinogradFilter
-from glow_nb.types import Array, ElementKind, TensorType
 
 WIDE = TensorType(ElementKind.FLOAT32, (128, 128))
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import GlowError, OptionError, VerifyError
+from glow_nb.base.errors import GlowError, OptionError, VerifyError
+from glow_nb.base.schema import operands_of
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Node, Placeholder, Value
@@ -18,8 +20,6 @@ from glow_nb.hlir.print import print_function
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
 from glow_nb.hlir.save import Save
 from glow_nb.hlir.verify import verify
-from glow_nb.schema import operands_of
-from glow_nb.types import Array, ElementKind, TensorType
 
 
 def chain() -> Function:

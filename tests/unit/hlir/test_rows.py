@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from glow_nb.base.types import ElementKind, TensorType
+from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.rows import Rows, keeps_rows_apart, rows_of
-from glow_nb.importers import import_onnx
 from glow_nb.runtime.serve.rows import dependence_of_rows
-from glow_nb.types import ElementKind, TensorType
-from tests.unit.importers.models import model, value, weight
+from tests.unit.formats.onnx.importer.models import model, value, weight
 
 RNG = np.random.default_rng(0)
 WEIGHTS = {

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 
+from glow_nb.base.schema import operands_of
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Value, producer_of
 from glow_nb.hlir.schedule import peak_bytes, schedule
 from glow_nb.hlir.verify import verify
-from glow_nb.schema import operands_of
 from tests.property.random_graphs import functions
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.errors import FeedError, GlowError, VerifyError
+from glow_nb.base.errors import FeedError, GlowError, VerifyError
+from glow_nb.base.types import Array
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, State
@@ -17,7 +18,6 @@ from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.hlir.save import Save
 from glow_nb.hlir.schedule import schedule
 from glow_nb.hlir.verify import verify, verify_module
-from glow_nb.types import Array
 
 ZEROS = np.zeros(3, np.float32)
 ONES = np.ones(3, np.float32)

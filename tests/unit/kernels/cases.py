@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from glow_nb.conversion import converted
+from glow_nb.base.conversion import converted
+from glow_nb.base.schema import attribute_specs, operand_specs
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Placeholder
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Buffer, Instruction, mutated, read
-from glow_nb.schema import attribute_specs, operand_specs
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
 COMPUTED = [kind for kind in ElementKind if not kind.is_storage]

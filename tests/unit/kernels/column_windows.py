@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.llir.program import Buffer, View
-from glow_nb.types import Array, ElementKind, TensorType
 
 
 class ColumnWindows:

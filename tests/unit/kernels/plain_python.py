@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from glow_nb.thread_grid import thread_grid
+from glow_nb.scheduling.thread_grid import thread_grid
 
 
 def run_text(

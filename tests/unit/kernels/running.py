@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.loaded_code import LoadedCode
 from glow_nb.codegen.pool import compile_objects
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
-from glow_nb.types import Array, ElementKind
 
 CACHE = ObjectCache()
 GUARD = 64

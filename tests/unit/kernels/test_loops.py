@@ -4,11 +4,11 @@ import pytest
 
 import glow_nb
 from glow_nb.backends.cpu.backend import CpuBackend
-from glow_nb.compiler import build_program, lower_for
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops import Add, Relu, Sigmoid, Softmax, Transpose
 from glow_nb.kernels.cpu_kernels import generate_kernel, is_loop
 from glow_nb.llir.program import Program
+from glow_nb.network.compilation import build_program, lower_for
 
 
 def program_of(*nodes: type[Node], **attributes: object) -> Program:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from glow_nb.errors import CompileError, DefinitionError, UnsupportedError
+from glow_nb.base.errors import CompileError, DefinitionError, UnsupportedError
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.registry import CPU_KERNELS, kernel_for
@@ -16,7 +17,6 @@ from glow_nb.llir.instructions.reduction import CumSumInst
 from glow_nb.llir.program import Activation, Alloc, Buffer, Instruction, Register
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.traits import FUSES_EPILOGUE
-from glow_nb.types import ElementKind, TensorType
 
 ReluInst = instruction_for(ops.Relu)
 

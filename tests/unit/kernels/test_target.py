@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
 from glow_nb.kernels import target
 from glow_nb.kernels.machine.rows import ROWS
 from glow_nb.kernels.target import CACHES_VARIABLE, LANE_COUNTS, Target

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 import glow_nb.kernels.operators  # noqa: F401  the golden cases hold these, too
 from glow_nb.backends.interpreter import Interpreter
+from glow_nb.base.schema import map_operands, operands_of
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -20,8 +22,6 @@ from glow_nb.llir.allocate import allocate
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.program import Program
 from glow_nb.llir.verify import verify
-from glow_nb.schema import map_operands, operands_of
-from glow_nb.types import Array, ElementKind, TensorType
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "hlir"
 

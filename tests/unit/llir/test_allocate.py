@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glow_nb.errors import GlowError, VerifyError
+from glow_nb.base.errors import GlowError, VerifyError
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.llir import allocate as allocator
 from glow_nb.llir.allocate import LiveRange, Placement, Problem, allocate, place
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Activation, Alloc, Bound, Dealloc, Program
-from glow_nb.types import ElementKind, TensorType
 
 ReluInst = instruction_for(ops.Relu)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from experiments.networks.published import inception_v3, mobilenet_v1, mobilenet_v2
-from glow_nb import compiler
 from glow_nb.backends import backend_named
 from glow_nb.hlir.graph import Function
+from glow_nb.network import compilation as compiler
 
 F = 4  # bytes of a float32
 LARGEST_PAIRS = {

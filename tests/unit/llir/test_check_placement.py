@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.schema import operands_of
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.allocate import allocate
@@ -28,8 +30,6 @@ from glow_nb.llir.program import (
     TensorView,
     View,
 )
-from glow_nb.schema import operands_of
-from glow_nb.types import ElementKind, TensorType
 from tests.unit.llir.sampling import functions
 
 AddInst = instruction_for(ops.Add)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from glow_nb.costs import Cost, InstructionCost
-from glow_nb.files import parse_text
+from glow_nb.base.costs import Cost, InstructionCost
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.program import Instruction, Program
+from glow_nb.network.files import parse_text
 
 DECLARED = """\
 declare @main {{

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.llir.dependences import dependences
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.program import Activation, Buffer, Instruction, View, Weight, mutated, read
 from glow_nb.llir.verify import may_overlap
-from glow_nb.types import ElementKind, TensorType
 
 BIAS = Weight("bias", TensorType(ElementKind.FLOAT32, (1, 1)))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from glow_nb.backends.cpu.backend import CpuBackend
-from glow_nb.compiler import build_program, lower_for
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.llir.form import Form, form_of
@@ -16,7 +16,7 @@ from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.normalization import SoftmaxInst
 from glow_nb.llir.program import Activation, Bound, Buffer, Instruction, Register, View, Weight
 from glow_nb.llir.stack import StackInst
-from glow_nb.types import ElementKind, TensorType
+from glow_nb.network.compilation import build_program, lower_for
 from tests.unit.runtime.planning.test_candidate_parts import NETWORKS
 
 AddInst = instruction_for(ops.Add)

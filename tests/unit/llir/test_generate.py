@@ -10,7 +10,8 @@ from hypothesis import given
 from typing_extensions import override
 
 import glow_nb.llir.instructions  # noqa: F401  registers them
-from glow_nb.errors import DefinitionError, UnsupportedError
+from glow_nb.base.errors import DefinitionError, UnsupportedError
+from glow_nb.base.types import TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import NODES, Function, Node, Placeholder, Value, define_node
@@ -18,7 +19,6 @@ from glow_nb.hlir.lower import lower
 from glow_nb.hlir.rules import LOWERINGS
 from glow_nb.llir.generate import Generator, generate, generates, is_supported
 from glow_nb.llir.program import Activation, Bound, Program, View, mutated, read
-from glow_nb.types import TensorType
 from tests.unit.llir.sampling import check_program, functions, golden_functions
 
 GOLDEN = golden_functions()

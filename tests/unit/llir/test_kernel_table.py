@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glow_nb.errors import DefinitionError
+from glow_nb.base.errors import DefinitionError
 from glow_nb.hlir import ops
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.normalization import SoftmaxInst

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.lifetimes import mark_lifetimes
 from glow_nb.llir.program import Activation, Bound, Instruction, View, Weight, mutated
-from glow_nb.types import ElementKind, TensorType
 
 AddInst = instruction_for(ops.Add)
 ReluInst = instruction_for(ops.Relu)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.llir.program import Activation, View
 from glow_nb.llir.verify import may_overlap
-from glow_nb.types import ElementKind, TensorType
 
 BASE = Activation("base", TensorType(ElementKind.FLOAT32, (1000,)))
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.llir.overlaps import Overlaps, best_period
 from glow_nb.llir.program import Activation, Buffer, View
 from glow_nb.llir.verify import may_overlap
-from glow_nb.types import ElementKind, TensorType
 
 BASE = Activation("base", TensorType(ElementKind.FLOAT32, (1000,)))
 

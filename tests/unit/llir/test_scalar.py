@@ -8,7 +8,9 @@ import math
 import pytest
 
 import glow_nb.llir.instructions  # noqa: F401  registers them
-from glow_nb.errors import DefinitionError, GlowWarning
+from glow_nb.base.errors import DefinitionError, GlowWarning
+from glow_nb.base.schema import Qualifier, operand_specs
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.llir.instructions.derived import instruction_for, known_instructions
 from glow_nb.llir.program import (
@@ -20,8 +22,6 @@ from glow_nb.llir.program import (
 )
 from glow_nb.llir.scalar import define_scalar_function, number_as, scalar_expression
 from glow_nb.llir.scalar_functions import SCALAR_FUNCTIONS, ScalarFunction
-from glow_nb.schema import Qualifier, operand_specs
-from glow_nb.types import ElementKind, TensorType
 
 GeluInst = instruction_for(ops.Gelu)
 ModuloInst = instruction_for(ops.Modulo)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from glow_nb.backends import scalar_numpy
+from glow_nb.base.types import ElementKind
 from glow_nb.llir.scalar_functions import OPERATORS, SCALAR_FUNCTIONS
 from glow_nb.simd import namespace
 from glow_nb.simd.namespace import NAMESPACE
-from glow_nb.types import ElementKind
 
 FUNCTIONS = {name: f for name, f in SCALAR_FUNCTIONS.items() if not f.definition}
 FOR_KERNELS = {

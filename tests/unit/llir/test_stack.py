@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glow_nb.errors import GlowError, VerifyError
+from glow_nb.base.errors import GlowError, VerifyError
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import print_program
 from glow_nb.llir.stack import StackInst

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import glow_nb
+from glow_nb.base.types import Array
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.save import Save
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import print_program
-from glow_nb.types import Array
 
 SIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 

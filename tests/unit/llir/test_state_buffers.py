@@ -9,9 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from glow_nb import compiler
 from glow_nb.backends import backend_named
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
 from glow_nb.fuse.stack_instructions import stack_instructions
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
@@ -24,6 +23,7 @@ from glow_nb.llir.program import Instruction, Program, StateBuffer, mutated, rea
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.traits import KernelTraits
 from glow_nb.llir.verify import may_overlap, verify
+from glow_nb.network import compilation as compiler
 from tests.property.random_graphs import functions
 
 WIDE = np.ones((8, 16), np.float32)

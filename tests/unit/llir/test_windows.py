@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.llir.instructions.normalization import SoftmaxInst
 from glow_nb.llir.program import Buffer, View
 from glow_nb.llir.traits import KernelTraits, Traits
 from glow_nb.llir.windows import can_be_strided, laid_around
-from glow_nb.types import ElementKind, TensorType
 
 
 def window(name: str, base: Buffer, shape: tuple[int, ...], offset: int) -> View:

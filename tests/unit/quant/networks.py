@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import glow_nb
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import (
     Add,
@@ -20,7 +21,6 @@ from glow_nb.hlir.ops import (
     Sigmoid,
     Softmax,
 )
-from glow_nb.types import Array
 
 
 def random(*shape: int, seed: int = 0) -> Array:

@@ -10,7 +10,7 @@ import pytest
 
 import glow_nb
 from glow_nb import quant
-from glow_nb.errors import CalibrationError
+from glow_nb.base.errors import CalibrationError
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Dequantize
 from glow_nb.quant.bias_correction import mean_decibels

@@ -10,10 +10,10 @@ import pytest
 
 import glow_nb
 from glow_nb import quant
-from glow_nb.errors import CalibrationError, FeedError, GlowWarning, OptionError
+from glow_nb.base.errors import CalibrationError, FeedError, GlowWarning, OptionError
+from glow_nb.base.types import Array
 from glow_nb.hlir.histogram import Histogram
 from glow_nb.hlir.ops import Add, Log
-from glow_nb.types import Array
 from tests.unit.quant.networks import convolutional, dense, random
 
 

@@ -11,14 +11,14 @@ import pytest
 
 import glow_nb
 from glow_nb import quant
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
+from glow_nb.base.types import Array
+from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Add
-from glow_nb.importers import import_onnx
 from glow_nb.quant.comparison import Drift
 from glow_nb.quant.gain import Gains, LayerGain, Times
 from glow_nb.quant.value_drift import ValueDrift
-from glow_nb.types import Array
 from tests.unit.quant.networks import convolutional, dense, random, residual
 
 

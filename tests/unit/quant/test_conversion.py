@@ -12,7 +12,8 @@ import pytest
 import glow_nb
 from glow_nb import quant
 from glow_nb.backends.cpu.backend import CpuBackend
-from glow_nb.errors import CalibrationError, GlowWarning, OptionError
+from glow_nb.base.errors import CalibrationError, GlowWarning, OptionError
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function
 from glow_nb.hlir.ops import (
@@ -31,7 +32,6 @@ from glow_nb.kernels.target import Target
 from glow_nb.quant.methods import METHODS
 from glow_nb.quant.schemas import SCHEMAS, Encoding
 from glow_nb.quant.weights import MOST_BIAS, least_scales, quantize_bias, quantize_weights
-from glow_nb.types import Array, ElementKind
 from tests.in_turn import in_turn
 from tests.unit.quant.networks import branching, convolutional, dense, random, residual
 

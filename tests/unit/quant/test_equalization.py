@@ -9,9 +9,9 @@ import pytest
 
 import glow_nb
 from glow_nb import quant
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Clip, Convolution, FullyConnected, LeakyRelu, Relu, Transpose
-from glow_nb.types import Array
 from tests.unit.quant.networks import dense, random, residual
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.histogram import Histogram
 from glow_nb.quant.methods import METHODS, Percentile, chosen, entropy, method_named, minmax, mse
 from glow_nb.quant.schemas import SCHEMAS, Encoding, asymmetric, symmetric
-from glow_nb.types import Array, ElementKind
 
 UINT8, INT8 = ElementKind.UINT8, ElementKind.INT8
 FLOATS = st.floats(-(2.0**100), 2.0**100, width=32)

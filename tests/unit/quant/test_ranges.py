@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import glow_nb
 from glow_nb import quant
-from glow_nb.errors import CalibrationError
+from glow_nb.base.errors import CalibrationError
 from glow_nb.hlir.histogram import Histogram
 from glow_nb.hlir.ops import Log
 from glow_nb.quant.ranges import Ranges

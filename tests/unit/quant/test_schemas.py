@@ -9,7 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
+from glow_nb.base.types import ElementKind
 from glow_nb.quant.schemas import (
     KINDS,
     SCHEMAS,
@@ -21,7 +22,6 @@ from glow_nb.quant.schemas import (
     symmetric,
     symmetric_unsigned,
 )
-from glow_nb.types import ElementKind
 
 INT8, UINT8, INT16 = ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16
 

@@ -9,13 +9,13 @@ import pytest
 
 import glow_nb
 from glow_nb import quant
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import DequantizingMatMul, FullyConnected, MatMul
 from glow_nb.quant.weight_only import rounded_by_blocks
-from glow_nb.types import Array, ElementKind
 
 RANDOM = np.random.default_rng(0)
 

@@ -9,9 +9,9 @@ import numpy as np
 
 import glow_nb
 from glow_nb.backends.cpu.executable import CpuExecutable
+from glow_nb.base.types import Array
 from glow_nb.llir.program import Buffer
 from glow_nb.runtime.deployable import Deployable
-from glow_nb.types import Array
 
 SCALE = """
 func @main(%x : float32<{size}>) -> (%y : float32<{size}>) {{

@@ -13,13 +13,13 @@ from queue import SimpleQueue
 from typing import Any
 
 from glow_nb.backends.interpreter import Interpreter
-from glow_nb.errors import DeviceError, GlowError, MemoryLimitError, OptionError
+from glow_nb.base.errors import DeviceError, GlowError, MemoryLimitError, OptionError
+from glow_nb.base.types import Array
 from glow_nb.llir.program import Program
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device import Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
-from glow_nb.state_store import StateStore
-from glow_nb.types import Array
+from glow_nb.system.state_store import StateStore
 
 
 @dataclass(eq=False)

@@ -9,13 +9,13 @@ import numpy as np
 
 import glow_nb
 from glow_nb.backends.interpreter import Interpreter
-from glow_nb.compiler import build_program, lower_for
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Add, Mul
+from glow_nb.network.compilation import build_program, lower_for
 from glow_nb.runtime.deploy import compile_part
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.partitioning import Part, Partitioning
-from glow_nb.types import Array, ElementKind, TensorType
 
 DEVICE = DeviceDescription("any", "simulated", "interpreter")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
 from glow_nb.hlir.ops import MatMul
 from glow_nb.llir.program import Program
 from glow_nb.runtime import DeviceDescription, compile_part

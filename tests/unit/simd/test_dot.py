@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from glow_nb.base.types import ElementKind
 from glow_nb.codegen.compile import compile_assembly
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.simd.dot import TURNS
-from glow_nb.types import ElementKind
 
 FLOAT32 = ElementKind.FLOAT32
 

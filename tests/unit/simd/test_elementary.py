@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.ops.random import inverse_error_function
 from glow_nb.kernels.cpu_kernels import generate_kernel
@@ -14,7 +15,6 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Instruction
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import one_in
 from tests.unit.kernels.cases import check, instruction_of
 from tests.unit.kernels.running import RunningKernel

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.codegen.compile import ALLOWED_SYMBOLS, compile_kernel
 from glow_nb.codegen.symbols import read_symbols
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.writing.source import KernelSource
-from glow_nb.types import Array, ElementKind
 from tests.in_turn import in_turn
 from tests.unit.kernels.running import RunningKernel
 

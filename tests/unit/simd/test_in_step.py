@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.codegen.compile import compile_assembly
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
@@ -12,7 +13,6 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import in_turn
 from tests.unit.kernels.running import RunningKernel
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.conversion import converted, saturated
+from glow_nb.base.conversion import converted, saturated
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.simd.namespace import NAMESPACE
-from glow_nb.types import Array, ElementKind
 from tests.in_turn import each_with_one_width, left_out
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 

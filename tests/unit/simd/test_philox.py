@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.philox import Words, philox
-from glow_nb.types import ElementKind
+from glow_nb.numerics.philox import Words, philox
 from tests.unit.kernels.running import RunningKernel
 
 pytestmark = pytest.mark.jit

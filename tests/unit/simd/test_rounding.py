@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.types import Array, ElementKind
 from tests.in_turn import each_with_one_width
 from tests.unit.kernels.running import RunningKernel
 

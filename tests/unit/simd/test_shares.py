@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.types import ElementKind
 from tests.unit.kernels.plain_python import own_share
 from tests.unit.kernels.running import RunningKernel
 

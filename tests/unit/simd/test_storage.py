@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glow_nb.conversion import converted, is_small_float
+from glow_nb.base.conversion import converted, is_small_float
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.derived import instruction_for
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import in_turn, one_in
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.running import RunningKernel

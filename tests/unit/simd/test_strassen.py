@@ -5,20 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glow_nb.errors import CompileError
+from glow_nb.base.errors import CompileError
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.strassen import (
-    BLOCKS,
-    LEFT,
-    PRODUCTS,
-    RECOVERY,
-    RIGHT,
-    SIDE,
-    SUMS,
-    recovered,
-)
-from glow_nb.types import Array, ElementKind
+from glow_nb.numerics.strassen import BLOCKS, LEFT, PRODUCTS, RECOVERY, RIGHT, SIDE, SUMS, recovered
 from tests.unit.kernels.running import RunningKernel
 
 FLOAT32 = ElementKind.FLOAT32

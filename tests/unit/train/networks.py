@@ -6,11 +6,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from glow_nb.base.types import Array
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import FullyConnected, Gelu, MatMul, Relu
 from glow_nb.hlir.ops.random import Dropout
-from glow_nb.types import Array
 
 
 def perceptron(batch: int) -> Function:

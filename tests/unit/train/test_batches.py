@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import FeedError, OptionError
+from glow_nb.base.errors import FeedError, OptionError
 from glow_nb.train.batches import Batches, as_batches
 
 INPUTS, TARGETS = np.arange(20).reshape(10, 2), np.arange(10)

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import GlowError, ModelError
+from glow_nb.base.errors import GlowError, ModelError
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import MatMul
-from glow_nb.tensor_files import read_tensors, tensor_bytes
+from glow_nb.network.tensor_files import read_tensors, tensor_bytes
 from glow_nb.train import Adam, Epoch, MeanSquaredError
 from glow_nb.train.checkpoint import FORMAT, Checkpoint, read_checkpoint, write_checkpoint
 from glow_nb.train.fitting import FitState
-from glow_nb.types import ElementKind
 from tests.unit.train.networks import dropping, perceptron
 from tests.unit.train.trainers import POINTS, REGIONS, make
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
 from glow_nb.train import initializers as init
 
 MATRIX, FILTER, GROUPED = (300, 200), (64, 3, 5, 32), (64, 3, 3, 1)

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from glow_nb.base.types import Array
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import BatchNormalization, FullyConnected
 from glow_nb.hlir.ops.random import Dropout
 from glow_nb.train import Adam, Batches, StepDecay, Trainer
-from glow_nb.types import Array
 from tests.interrupts import interrupted_at_each_line
 from tests.unit.train.trainers import POINTS, REGIONS, make
 
@@ -24,11 +24,11 @@ FILES = (
     "glow_nb/train/networks.py",
     "glow_nb/train/fitting.py",
     "glow_nb/train/checkpoint.py",
-    "glow_nb/claims.py",
-    "glow_nb/files.py",
-    "glow_nb/replaced_files.py",
-    "glow_nb/network.py",
-    "glow_nb/state_store.py",
+    "glow_nb/system/claims.py",
+    "glow_nb/network/files.py",
+    "glow_nb/system/replaced_files.py",
+    "glow_nb/network/network.py",
+    "glow_nb/system/state_store.py",
 )
 
 BATCHES = Batches(POINTS[:16], REGIONS[:16], 8)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.errors import FeedError, OptionError
+from glow_nb.base.errors import FeedError, OptionError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.train import Huber, Loss, MeanSquaredError, SigmoidCrossEntropy, SoftmaxCrossEntropy
 from glow_nb.train.step import LOSS, PREDICTION, TARGET, loss_function
-from glow_nb.types import Array, ElementKind, TensorType
 
 LOGITS = np.array([[1, -2, 0.5], [0, 3, -1], [100, -100, 0], [0.2, 0.1, -0.3]], np.float64)
 CLASSES = np.array([2, 1, 1, 0])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.terms import Term
 from glow_nb.train import SGD, Adagrad, Adam, AdamW, Constant, Optimizer, RMSprop, Trainer
 from glow_nb.train.sums import total
-from glow_nb.types import Array, ElementKind
 from tests.unit.train.trainers import POINTS, REGIONS, make
 
 WEIGHT = np.array([0.5, -1.2, 2.0])

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import FeedError, GradientError, OptionError, TrainingError
+from glow_nb.base.errors import FeedError, GradientError, OptionError, TrainingError
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import BitCast, MatMul, Mul
 from glow_nb.hlir.ops.elementwise import Sqrt
 from glow_nb.hlir.terms import Term
-from glow_nb.network import CompiledNetwork
+from glow_nb.network.network import CompiledNetwork
 from glow_nb.train import SGD, Adam, MeanSquaredError, SoftmaxCrossEntropy, Trainer
 from glow_nb.train.sums import mean, total
-from glow_nb.types import Array, ElementKind
 from tests.unit.train.networks import dropping
 from tests.unit.train.trainers import POINTS, REGIONS, make
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
 from glow_nb.train import SGD, Adam, Constant, Cosine, OneCycle, Schedule, StepDecay, WarmUp
 
 COSINE = [0.5, 0.453209164, 0.330709164, 0.179290836, 0.056790836, 0.01]

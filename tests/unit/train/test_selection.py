@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Add, ConvertTo, Less, MatMul, Mul, PRelu, Select, Softmax, Sub
 from glow_nb.train import MeanSquaredError
 from glow_nb.train.selection import select
-from glow_nb.types import ElementKind
 from tests.unit.train.trainers import POINTS, make
 
 LEFT_OUT = {

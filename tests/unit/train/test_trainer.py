@@ -12,20 +12,15 @@ from onnx import TensorProto, helper
 from onnx.numpy_helper import from_array
 
 import glow_nb
-from glow_nb.errors import (
-    FeedError,
-    GlowError,
-    GlowWarning,
-    OptionError,
-)
+from glow_nb.base.errors import FeedError, GlowError, GlowWarning, OptionError
+from glow_nb.base.types import Array
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import BatchNormTraining, MatMul
 from glow_nb.hlir.ops.random import Drawn
 from glow_nb.train import SGD, Adam, MeanSquaredError, SoftmaxCrossEntropy, StepDecay, Trainer
-from glow_nb.types import Array
-from tests.unit.importers.models import model as onnx_model
-from tests.unit.importers.models import value
+from tests.unit.formats.onnx.importer.models import model as onnx_model
+from tests.unit.formats.onnx.importer.models import value
 from tests.unit.train.networks import (
     dropping,
     gated,

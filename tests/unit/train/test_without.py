@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
 from glow_nb.hlir.ops import MatMul, Tanh
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.train import SGD, MeanSquaredError, Trainer

@@ -20,11 +20,11 @@ from typing import ClassVar, TypeVar
 
 from glow_nb.backends.cpu.algorithms.problem import Problem
 from glow_nb.backends.cpu.products import Product
+from glow_nb.base.plan import Plan
+from glow_nb.base.schema import Registry
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.target import Target
-from glow_nb.plan import Plan
-from glow_nb.schema import Registry
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from glow_nb.backends.cpu.algorithms import ALGORITHMS, Algorithm, Candidate, Problem, algorithm_of
 from glow_nb.backends.cpu.products import Product
+from glow_nb.base.plan import Plan
 from glow_nb.kernels.target import Target
-from glow_nb.plan import Plan
 
 MAX_REMEMBERED = 4096
 """Problems whose candidates are remembered: networks have many products of one problem."""

@@ -11,6 +11,7 @@ from glow_nb.backends.cpu.algorithms.algorithm import Algorithm, register_algori
 from glow_nb.backends.cpu.algorithms.problem import Problem
 from glow_nb.backends.cpu.channel_wise_convolutions import emit_lanes, emit_steps
 from glow_nb.backends.cpu.products import Product
+from glow_nb.base.plan import Plan
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Convolution
 from glow_nb.hlir.rewrite import Rewriter
@@ -18,7 +19,6 @@ from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.channel_wise_plan import CHANNEL_WISE, suits_steps
 from glow_nb.kernels.products.depthwise import DEPTHWISE, suits_lanes
 from glow_nb.kernels.target import Target
-from glow_nb.plan import Plan
 
 
 @register_algorithm

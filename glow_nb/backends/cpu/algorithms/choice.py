@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from glow_nb.arguments import described
 from glow_nb.backends.cpu.algorithms import ALGORITHMS, Candidate
 from glow_nb.backends.cpu.algorithms.candidates import all_valid
 from glow_nb.backends.cpu.options import Choice
 from glow_nb.backends.cpu.products import PRODUCTS, Product
-from glow_nb.errors import OptionError
-from glow_nb.foreign import foreign
+from glow_nb.base.arguments import described
+from glow_nb.base.errors import OptionError
+from glow_nb.base.foreign import foreign
+from glow_nb.base.schema import closest
 from glow_nb.hlir.graph import Constant, Function
 from glow_nb.kernels.strassen.matmul import STRASSEN
 from glow_nb.kernels.winograd.convolution import WINOGRAD
-from glow_nb.schema import closest
 
 NOT = "not "
 

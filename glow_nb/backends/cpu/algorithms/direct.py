@@ -10,6 +10,7 @@ from glow_nb.backends.cpu.algorithms.algorithm import Algorithm, register_algori
 from glow_nb.backends.cpu.algorithms.problem import Problem
 from glow_nb.backends.cpu.integer_products import widened, with_unsigned_left
 from glow_nb.backends.cpu.products import Product
+from glow_nb.base.plan import Plan
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul
 from glow_nb.hlir.ops.windows import Window
@@ -28,7 +29,6 @@ from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.product_plan import DIRECT
 from glow_nb.kernels.target import Target
-from glow_nb.plan import Plan
 
 
 @register_algorithm

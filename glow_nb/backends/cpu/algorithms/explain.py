@@ -18,11 +18,11 @@ from glow_nb.backends.cpu.algorithms.choice import Chooser, allowed_algorithms
 from glow_nb.backends.cpu.constant_budget import spend
 from glow_nb.backends.cpu.options import CpuOptions
 from glow_nb.backends.cpu.products import PRODUCTS, Product
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
+from glow_nb.base.schema import closest
+from glow_nb.base.table import Table
 from glow_nb.hlir.graph import Function
 from glow_nb.kernels.target import Target
-from glow_nb.schema import closest
-from glow_nb.table import Table
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from glow_nb.backends.cpu.algorithms.algorithm import (
 from glow_nb.backends.cpu.algorithms.problem import Problem
 from glow_nb.backends.cpu.paired_weights import emit_paired, paired_weights, steps_over_fewest
 from glow_nb.backends.cpu.products import Product
+from glow_nb.base.plan import Plan
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.operators.pairings import PairedWeights
@@ -24,7 +25,6 @@ from glow_nb.kernels.products.convolution_cost import direct_cycles
 from glow_nb.kernels.products.dot_form import PAIRED_BYTES, UINT8
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
-from glow_nb.plan import Plan
 
 PAIRED = "paired"
 """The algorithm that multiplies pairs of bytes by one instruction."""

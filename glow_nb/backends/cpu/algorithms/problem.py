@@ -9,6 +9,7 @@ from glow_nb.backends.cpu.integer_products import factor_kinds
 from glow_nb.backends.cpu.operand_layouts import operands_as_they_lie
 from glow_nb.backends.cpu.paired_weights import may_pair
 from glow_nb.backends.cpu.products import Product, shape_of
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Constant
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Transpose
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
@@ -17,7 +18,6 @@ from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
-from glow_nb.types import ElementKind
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from glow_nb.backends.cpu.algorithms.algorithm import Algorithm, register_algori
 from glow_nb.backends.cpu.algorithms.problem import Problem, pixels_of
 from glow_nb.backends.cpu.algorithms.weights import LIMIT, numbers_of
 from glow_nb.backends.cpu.products import Product
+from glow_nb.base.plan import Plan
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Convolution, MatMul, Reshape, Transpose
 from glow_nb.hlir.rewrite import Rewriter
@@ -24,8 +25,7 @@ from glow_nb.kernels.strassen.cost import LEAST_GAIN, strassen_cycles, suits_str
 from glow_nb.kernels.strassen.matmul import STRASSEN
 from glow_nb.kernels.strassen.nest import StrassenNest
 from glow_nb.kernels.target import Target
-from glow_nb.plan import Plan
-from glow_nb.strassen import LARGEST_COLUMN_SCALE, SIDE, scales
+from glow_nb.numerics.strassen import LARGEST_COLUMN_SCALE, SIDE, scales
 
 
 @register_algorithm

@@ -11,13 +11,13 @@ from glow_nb.backends.cpu.algorithms.problem import Problem
 from glow_nb.backends.cpu.integer_products import widened
 from glow_nb.backends.cpu.operand_layouts import operands_as_they_lie
 from glow_nb.backends.cpu.products import Product
+from glow_nb.base.plan import Plan
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Convolution, FullyConnected
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.operators import UnpackedMatMul
 from glow_nb.kernels.products.operand_cost import in_place_cycles, suits_in_place
 from glow_nb.kernels.target import Target
-from glow_nb.plan import Plan
 
 UNPACKED = "unpacked"
 """The algorithm that reads a matrix where it lies, sweeps it, or copies panels on the way.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from glow_nb.base.payload import Recipe
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Constant, Value
 from glow_nb.hlir.ops import Mul, Reshape, Transpose
 from glow_nb.hlir.recipe import NodeRecipe
-from glow_nb.payload import Recipe
-from glow_nb.types import Array
 
 LIMIT = 2.0**64
 """Weights that are as large, which no network has, are not transformed."""

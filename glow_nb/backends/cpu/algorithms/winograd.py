@@ -12,7 +12,8 @@ from glow_nb.backends.cpu.algorithms.algorithm import Algorithm, register_algori
 from glow_nb.backends.cpu.algorithms.problem import Problem, pixels_of
 from glow_nb.backends.cpu.algorithms.weights import LIMIT, largest_of, numbers_of
 from glow_nb.backends.cpu.products import Product, shape_of
-from glow_nb.cook_toom import inputs_of
+from glow_nb.base.plan import Plan
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Constant, Value
 from glow_nb.hlir.ops import Convolution
 from glow_nb.hlir.ops.quantization import BYTES
@@ -29,8 +30,7 @@ from glow_nb.kernels.winograd.convolution import WINOGRAD
 from glow_nb.kernels.winograd.cost import winograd_cycles
 from glow_nb.kernels.winograd.exactness import exact_tiles
 from glow_nb.kernels.winograd.nest import VOLUME, WinogradNest, suits_winograd
-from glow_nb.plan import Plan
-from glow_nb.types import ElementKind
+from glow_nb.numerics.cook_toom import inputs_of
 
 TRIED_TILES = {1: {3: (2, 4, 6), 5: (2, 4), 7: (2,)}, 2: {3: (2, 3, 4), 5: (2, 4)}}
 """Outputs of a tile that are tried for a stride and so many taps: what is larger costs too much

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.differentiate import differentiate
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Constant, Node, Value
-from glow_nb.types import Array, ElementKind, TensorType
 
 Make = Callable[..., Node]
 """Takes the operands and gives a node; its result counts."""

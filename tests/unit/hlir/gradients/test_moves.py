@@ -8,12 +8,12 @@ from math import prod
 import numpy as np
 import pytest
 
+from glow_nb.base.types import Array
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.differentiate import differentiate
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Node, Value
-from glow_nb.types import Array
 
 MOVES: list[tuple[tuple[int, ...], Callable[[Value], Node]]] = [
     *(

@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import glow_nb
+from glow_nb.base.types import Array
+from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.differentiate import differentiate
-from glow_nb.importers import import_onnx
-from glow_nb.types import Array
 
 X = np.array([[0, 0, 0, 0], [3, 4, 0, 0]], np.float32).reshape(2, 1, 4)
 Nodes = list[onnx.NodeProto]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.errors import GradientError
+from glow_nb.base.errors import GradientError
 from glow_nb.hlir import ops
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import glow_nb
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Add, Mul, RecurrentLayer, ReduceSum
 from glow_nb.hlir.recurrence.cells import GATES
-from glow_nb.types import Array
 
 ROWS, FEATURES, SIZE = 3, 2, 4
 CELLS: dict[str, dict[str, Any]] = {

@@ -9,12 +9,12 @@ import numpy.typing as npt
 import onnx
 from onnx.reference import ReferenceEvaluator
 
+from glow_nb.base.schema import operand_specs
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.lower import lower
-from glow_nb.schema import operand_specs
-from glow_nb.types import ElementKind, TensorType
 
 Numbers = npt.NDArray[Any]
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.types import Array
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node
-from glow_nb.types import Array
 from tests.unit.hlir.ops.applying import Numbers, apply, check_close, floats, onnx_result, value
 
 NAMES: dict[type[Node], str] = {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
 from glow_nb.hlir import ops
 from tests.unit.hlir.ops.applying import (
     Numbers,

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import glow_nb.hlir.gradients  # noqa: F401  registers the rules
+from glow_nb.base.schema import fields_of
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import NODES, Node
 from glow_nb.hlir.rules import GRADIENTS, LOWERINGS, WITHOUT_GRADIENT
 from glow_nb.hlir.save import Save
 from glow_nb.kernels import operators
-from glow_nb.schema import fields_of
 from tests.unit.hlir.ops.applying import apply, floats
 
 EXPORTED = [getattr(package, name) for package in (ops, operators) for name in package.__all__]

@@ -9,12 +9,12 @@ import onnx.reference
 import pytest
 
 import glow_nb
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Placeholder
-from glow_nb.types import Array, ElementKind, TensorType
 
 SIZES = {1: (5,), 2: (4, 5), 3: (3, 2, 4)}
 NUMBERS = {"int8": -128, "uint8": 255, "int16": -999, "int32": 70_000}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
 from glow_nb.hlir import ops
 from glow_nb.hlir.ops.transposed_convolution import MOST_PHASES
 from tests.unit.hlir.ops.applying import (

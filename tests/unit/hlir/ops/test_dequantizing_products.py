@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Node
-from glow_nb.types import ElementKind
 from tests.unit.hlir.ops.applying import as_arguments, value
 
 

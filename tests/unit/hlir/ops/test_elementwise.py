@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.schema import attribute_specs
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node
 from glow_nb.hlir.ops.families import UnaryElementwise
-from glow_nb.schema import attribute_specs
-from glow_nb.types import ElementKind
 from tests.unit.hlir.ops.applying import (
     Numbers,
     apply,

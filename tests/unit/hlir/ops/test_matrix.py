@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
 from glow_nb.hlir import ops
 from tests.unit.hlir.ops.applying import apply, check_close, check_lowering, floats, value
 

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import glow_nb
-from glow_nb.errors import GlowError, VerifyError
+from glow_nb.base.errors import GlowError, VerifyError
+from glow_nb.base.types import QUANTIZED, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import NODES, Constant, Function, Node, State
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.parse import parse_function
-from glow_nb.types import QUANTIZED, ElementKind, TensorType
 from tests.unit.hlir.ops.applying import Numbers, apply, onnx_result, value
 
 INT8, UINT8 = ElementKind.INT8, ElementKind.UINT8

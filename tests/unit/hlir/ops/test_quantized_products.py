@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Constant, Node, Value
 from glow_nb.hlir.lower import lower
-from glow_nb.types import ElementKind, TensorType
 from tests.unit.hlir.ops.applying import (
     Numbers,
     as_arguments,

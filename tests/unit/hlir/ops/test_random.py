@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import GlowError, VerifyError
+from glow_nb.base.errors import GlowError, VerifyError
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node
 from glow_nb.hlir.ops.random import inverse_error_function
-from glow_nb.philox import random_words
-from glow_nb.types import ElementKind
+from glow_nb.numerics.philox import random_words
 from tests.unit.hlir.ops.applying import Numbers, apply, check_lowering, floats, value
 
 GENERATOR = np.array([2026, 11])

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Function, Placeholder
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.ops import Recurrence, RecurrentLayer, ReduceSum
 from glow_nb.hlir.optimize.split_recurrent_layers import split_recurrent_layers
 from glow_nb.hlir.recurrence.cells import GATES
-from glow_nb.types import Array, ElementKind, TensorType
 
 NONE: Any = (None,) * 5
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import glow_nb
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.types import TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node
 from glow_nb.hlir.lower import lower
-from glow_nb.types import TensorType
 from tests.unit.hlir.ops.applying import (
     Numbers,
     apply,

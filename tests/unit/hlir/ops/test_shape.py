@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.types import Array
 from glow_nb.hlir import ops
 from glow_nb.hlir.lower import lower
-from glow_nb.types import Array
 from tests.unit.hlir.ops.applying import (
     apply,
     check_lowering,

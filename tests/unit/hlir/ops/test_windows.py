@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.types import TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
@@ -24,7 +25,6 @@ from glow_nb.kernels.operators.panels import (
     pack_grouped_filter,
     pack_matrix,
 )
-from glow_nb.types import TensorType
 from tests.unit.hlir.ops.applying import (
     Numbers,
     apply,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glow_nb.conversion import converted
+from glow_nb.base.conversion import converted
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
@@ -13,7 +14,6 @@ from glow_nb.hlir.ops import Add, ConvertTo, MatMul, MaxPool, Pad, Relu, Reshape
 from glow_nb.hlir.ops.families import keeps_every_number
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.optimize.merge_slices import taken_of
-from glow_nb.types import Array, ElementKind
 
 
 def opcodes(function: Function) -> list[str]:

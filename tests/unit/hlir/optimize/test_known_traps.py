@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb import compiler
 from glow_nb.backends import backend_named
+from glow_nb.base.passes import PassRun
+from glow_nb.base.types import Array
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.kernels.operators.packed_instructions import PackedConvolutionInst
 from glow_nb.llir.stack import StackInst
-from glow_nb.passes import PassRun
-from glow_nb.types import Array
+from glow_nb.network import compilation as compiler
 
 POINT = {"kernel": (1,), "stride": (1,), "pads": (0, 0), "dilation": (1,), "group": 1}
 

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glow_nb.base.types import Array
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.differentiate import differentiate
@@ -13,7 +14,6 @@ from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops.shape import slice_axis
 from glow_nb.hlir.optimize import GRAPH_PASSES
-from glow_nb.types import Array
 
 ROWS, SIZE = 2, 6
 

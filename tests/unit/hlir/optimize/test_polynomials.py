@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Value
 from glow_nb.hlir.ops import Add, Div, Mul, Neg, Pow, Sub, Tanh
 from glow_nb.hlir.optimize.polynomials import is_close, polynomial_of
-from glow_nb.types import ElementKind
 
 
 @pytest.fixture

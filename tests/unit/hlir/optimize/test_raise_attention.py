@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.optimize.attention_masks import diagonal_of
-from glow_nb.types import Array, ElementKind
 
 SCORES = (2, 3, 4, 5)
 TRIANGLE = np.tri(4, 5, 1, dtype=np.bool_)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glow_nb import compiler
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.optimize import GRAPH_PASSES
+from glow_nb.network import compilation as compiler
 
 CHANNELS, HALF = 18, 9
 

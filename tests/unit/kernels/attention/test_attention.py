@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.ops.attention import by_heads
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.attention import AttentionInst
 from glow_nb.llir.program import Buffer, View
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import each_with_one_width, in_turn, left_out, marked
 from tests.unit.kernels.cases import assert_close, check, expected_of, instruction_of, run
 from tests.unit.kernels.running import RunningKernel

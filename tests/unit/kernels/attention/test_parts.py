@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import UnsupportedError, VerifyError
+from glow_nb.base.errors import UnsupportedError, VerifyError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.ops.attention import by_heads
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.attention_instructions import (
@@ -17,7 +18,6 @@ from glow_nb.kernels.operators.attention_instructions import (
 )
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.attention import AttentionInst
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import left_out, marked
 from tests.unit.kernels.cases import assert_close, check, expected_of, instruction_of, run
 

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.attention.plan import (
     MOST_CHAINED_KEYS,
     plan_attention,
 )
 from glow_nb.kernels.attention.shape import AttentionShape, Place
-from glow_nb.kernels.host_caches import KIBIBYTE
 from glow_nb.kernels.products.blocking import registers_of, row_limit
 from glow_nb.kernels.products.caches import level_2_bytes
 from glow_nb.kernels.target import LANE_COUNTS, Target
-from glow_nb.types import ElementKind
+from glow_nb.system.host_caches import KIBIBYTE
 
 PACKED = [(1500, 1500, 64), (197, 197, 64), (128, 128, 32), (8, 4096, 128)]
 FEW = [(1, 8192, 64), (3, 5000, 80)]

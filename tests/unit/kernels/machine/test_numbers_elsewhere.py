@@ -26,7 +26,7 @@ NAME = re.compile(
 TEXT = re.compile(r"\b(Zen \d|caches?|cycles?|processors?|cores?|TLB|DRAM)\b", re.IGNORECASE)
 
 ALLOWED = {
-    "kernels/bilinear/plan.py PAD_BYTES": "a line of a cache, as in glow_nb.alignment",
+    "kernels/bilinear/plan.py PAD_BYTES": "a line of a cache, as in glow_nb.base.alignment",
     "kernels/movement/scatter.py ENOUGH_LINES": "lines of a tensor that threads share",
     "kernels/products/caches.py LONGEST_CHAIN": "numerical: rounding errors of a sum",
     "kernels/products/inner_blocks.py IMAGE_CHANNELS": "numerical: rounding errors of a sum",

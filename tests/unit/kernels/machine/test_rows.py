@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
 from glow_nb.kernels.machine.choose import choose_row
 from glow_nb.kernels.machine.machine import GROUPS, Machine
 from glow_nb.kernels.machine.rows import AVX2, AVX512, MEASURED, ROWS, SIMD128, ZEN3, ZEN4

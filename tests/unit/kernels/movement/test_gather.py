@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.gather import GatherElementsInst, GatherInst, GatherNDInst
 from glow_nb.llir.program import Buffer, Instruction, View
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import one_in
 from tests.unit.kernels.cases import check, instruction_of, random_array, random_indices
 

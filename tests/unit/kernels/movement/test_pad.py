@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.shape import PadInst
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import in_turn, left_out
 from tests.unit.kernels.cases import COMPUTED, check, instruction_of
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.shape import TileInst
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import one_in
 from tests.unit.kernels.cases import check, instruction_of
 

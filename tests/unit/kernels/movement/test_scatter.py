@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.ops.families import NUMBERS
 from glow_nb.hlir.ops.scatter import REDUCTIONS
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.scatter import ScatterElementsInst, ScatterNDInst
 from glow_nb.llir.program import Buffer, Instruction, View
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import in_turn, left_out
 from tests.unit.kernels.cases import expected_of, instruction_of, random_array, random_indices, run
 from tests.unit.kernels.running import RunningKernel

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
 from glow_nb.kernels.operators import PackedDequantizingMatMul
 from tests.unit.hlir.ops.applying import as_arguments
 

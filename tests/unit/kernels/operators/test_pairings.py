@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glow_nb.base.types import Array
 from glow_nb.kernels.operators import pairings
 from glow_nb.kernels.operators.pairings import (
     STEP_INPUTS,
@@ -13,7 +14,6 @@ from glow_nb.kernels.operators.pairings import (
     paired,
     unpaired,
 )
-from glow_nb.types import Array
 
 LARGEST_BYTE = 255
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import glow_nb
 from glow_nb.backends.cpu.multiply_by_reciprocals import multiply_by_reciprocals
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -20,7 +21,6 @@ from glow_nb.hlir.graph import Function
 from glow_nb.kernels.operators import QuantizeByProduct
 from glow_nb.kernels.operators.quantize_by_product import _rounds_alike, reciprocal_of
 from glow_nb.kernels.target import Target
-from glow_nb.types import Array, ElementKind
 
 WITH_FMA = replace(Target.host(8), cpu="x86-64", features="+sse2,+avx,+avx2,+fma")
 

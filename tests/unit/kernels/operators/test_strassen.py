@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.costs import Cost
-from glow_nb.errors import VerifyError
+from glow_nb.base.costs import Cost
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Placeholder
 from glow_nb.hlir.lower import lower
 from glow_nb.kernels.operators import StrassenMatMul, StrassenScales, StrassenWeights
 from glow_nb.kernels.operators.panels import pack_bias
-from glow_nb.types import Array, TensorType
 
 RANDOM = np.random.default_rng(0)
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -16,7 +17,6 @@ from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.lower import lower
 from glow_nb.kernels import operators
 from glow_nb.kernels.operators.panels import pack_bias, pack_filter
-from glow_nb.types import Array, ElementKind, TensorType
 
 # batch, input, channels, depth, kernel, tile, pads, group, block; then stride and dilation, of 1 if
 # they are left out

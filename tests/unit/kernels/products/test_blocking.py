@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.machine.rows import ZEN3
 from glow_nb.kernels.products.blocking import (
     Columns,
@@ -15,7 +16,6 @@ from glow_nb.kernels.products.blocking import (
     step_cycles,
 )
 from glow_nb.kernels.target import LANE_COUNTS, Target
-from glow_nb.types import ElementKind
 
 COUNTS = st.integers(1, 5000)
 AVX2, AVX512 = "+avx,+avx2,+fma", "+avx,+avx2,+fma,+avx512f,+avx512vl"

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import glow_nb
+from glow_nb.base.errors import UnsupportedError, VerifyError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.codegen.compile import compile_assembly
-from glow_nb.errors import UnsupportedError, VerifyError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -32,7 +33,6 @@ from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Buffer, View
 from glow_nb.llir.stack import StackInst
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import in_turn, one_in
 from tests.unit.kernels.cases import check, instruction_of
 from tests.unit.kernels.products.test_convolution import conv

@@ -2,7 +2,7 @@
 
 import pytest
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.products.coded_weights import CodedWeights
 from glow_nb.kernels.target import Target

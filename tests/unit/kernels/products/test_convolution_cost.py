@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import INT8, UINT8, best_factors, dot_form, dot_form_of
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.target import Target
-from glow_nb.types import ElementKind
 from tests.candidates import convolution_candidates, product_candidates
 
 FLOAT32 = ElementKind.FLOAT32

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import (
     DepthwiseConvolutionInst,
@@ -15,7 +16,6 @@ from glow_nb.kernels.products.depthwise import plan_depthwise, suits_lanes, tile
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Buffer
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import left_out, marked
 from tests.unit.kernels.products.test_convolution import conv, reference
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
@@ -19,7 +20,6 @@ from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
 from glow_nb.kernels.products.product_plan import plan_loops, tiles_ahead
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
-from glow_nb.types import ElementKind, TensorType
 from tests.targets import SMALL_CORE
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.plain_python import run_text

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.products import product_plan
-from glow_nb.types import ElementKind, TensorType
 from tests.targets import SMALL_CORE
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.plain_python import run_text

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import UnsupportedError, VerifyError
+from glow_nb.base.errors import UnsupportedError, VerifyError
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.graph import Placeholder
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.filter_gradient import (
@@ -25,7 +26,6 @@ from glow_nb.kernels.products.filter_gradient_plan import (
 )
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Buffer, View
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import each_with_one_width
 from tests.unit.kernels.products.test_convolution import conv
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact

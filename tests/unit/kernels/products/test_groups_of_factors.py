@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.codegen.compile import compile_assembly
-from glow_nb.errors import VerifyError
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedConvolutionInst, PackedMatMulInst
 from glow_nb.kernels.operators.panels import joins_taps, panels_of, runs_of
@@ -18,7 +19,6 @@ from glow_nb.kernels.products import product_plan
 from glow_nb.kernels.products.dot_form import best_factors, dot_form
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Instruction, read
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import each_with_one_width, left_out, one_in
 from tests.unit.kernels.cases import check, instruction_of, random_array
 from tests.unit.kernels.products.test_product_loops import order_of, small_caches

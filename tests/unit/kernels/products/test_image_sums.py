@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.products import product_plan
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
@@ -13,7 +14,6 @@ from glow_nb.kernels.products.inner_blocks import IMAGE_CHAIN
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
 from glow_nb.kernels.products.product_plan import plan_loops
 from glow_nb.kernels.target import LANE_COUNTS, Target
-from glow_nb.types import ElementKind
 from tests.unit.kernels.products.test_convolution import check, conv, convolution_of
 from tests.unit.kernels.products.test_product_loops import order_of, small_caches
 

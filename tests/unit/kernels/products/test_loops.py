@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glow_nb.backends.cpu.plan_kernels import plan_kernels
-from glow_nb.files import parse_all_text
+from glow_nb.base.plan import Plan
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.cpu_kernels import generate_kernel, planned
 from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
@@ -18,8 +19,7 @@ from glow_nb.kernels.products.loops import Loops
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
 from glow_nb.kernels.products.product_plan import plan_loops
 from glow_nb.llir.program import Program
-from glow_nb.plan import Plan
-from glow_nb.types import ElementKind
+from glow_nb.network.files import parse_all_text
 from tests.targets import SMALL_CORE
 
 PRODUCT = """declare @p {

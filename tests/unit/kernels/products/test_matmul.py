@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.ops.families import SHORT_INTEGERS
 from glow_nb.kernels.cpu_kernels import generate_kernel
@@ -15,7 +16,6 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register
 from glow_nb.llir.stack import StackInst
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.candidates import product_candidates
 from tests.in_turn import in_turn, one_in
 from tests.unit.kernels.cases import COMPUTED

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glow_nb import compiler
 from glow_nb.backends import backend_named
 from glow_nb.backends.cpu.backend import CpuBackend
+from glow_nb.base.errors import UnsupportedError, VerifyError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.codegen.compile import compile_assembly, compile_kernel
-from glow_nb.errors import UnsupportedError, VerifyError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
@@ -28,8 +28,8 @@ from glow_nb.kernels.target import Target
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import external_weights, print_program
 from glow_nb.llir.program import Bound, Weight
+from glow_nb.network import compilation as compiler
 from glow_nb.simd.paired_dot import TURNS
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import check, expected_of, instruction_of
 from tests.unit.kernels.running import RunningKernel, at_a_forbidden_page
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.bilinear import plan as bilinear
 from glow_nb.kernels.products.blocking import rank_blocks
 from glow_nb.kernels.products.caches import (
@@ -19,7 +20,6 @@ from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
 from glow_nb.kernels.products.product_plan import block_bytes, plan_loops
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.winograd.nest import WinogradNest, plan_winograd, suits_winograd
-from glow_nb.types import ElementKind
 
 FLOAT32 = ElementKind.FLOAT32
 KIBIBYTE = 1024

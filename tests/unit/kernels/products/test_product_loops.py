@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
 
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.products import product_plan
@@ -24,7 +25,6 @@ from glow_nb.kernels.products.product_plan import plan_loops
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Buffer
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import in_turn, left_out
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.products.test_convolution import SHAPES, check, conv

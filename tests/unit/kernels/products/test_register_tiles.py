@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import glow_nb
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -18,7 +19,6 @@ from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register
 from glow_nb.llir.stack import StackInst
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import each_with_one_width
 from tests.targets import SMALL_CORE
 from tests.unit.kernels.products.test_matmul import packed

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.ops.families import SHORT_INTEGERS
 from glow_nb.kernels.operators.packed_instructions import (
     DepthwiseConvolutionInst,
@@ -14,7 +15,6 @@ from glow_nb.kernels.operators.packed_instructions import (
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Instruction
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import in_turn, left_out
 from tests.unit.kernels.cases import check, instruction_of
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
@@ -26,7 +27,6 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register, View
 from glow_nb.llir.stack import StackInst
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import each_with_one_width, in_turn
 from tests.targets import SMALL_CORE
 from tests.unit.kernels.running import RunningKernel, at_a_forbidden_page

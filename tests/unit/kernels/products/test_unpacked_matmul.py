@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glow_nb.errors import UnsupportedError, VerifyError
+from glow_nb.base.errors import UnsupportedError, VerifyError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.machine.machine import Machine
@@ -27,7 +28,6 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register, View
 from glow_nb.llir.stack import StackInst
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import each_with_one_width, in_turn, marked
 from tests.unit.kernels.cases import check, instruction_of, run
 from tests.unit.kernels.products.test_product_loops import order_of

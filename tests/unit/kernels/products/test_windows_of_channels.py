@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators import packed_instructions as packed
@@ -18,7 +19,6 @@ from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.program import Buffer, Instruction, Register, View, kernel_operands
 from glow_nb.llir.stack import StackInst
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import each_with_one_width
 from tests.unit.kernels.running import RunningKernel
 

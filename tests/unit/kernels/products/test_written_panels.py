@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products import product_plan, unpacked_matmul
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import one_in
 from tests.targets import SMALL_CORE
 from tests.unit.kernels.cases import instruction_of

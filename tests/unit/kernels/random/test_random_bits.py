@@ -8,7 +8,7 @@ import pytest
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.random import RandomBitsInst
-from glow_nb.philox import GENERATOR
+from glow_nb.numerics.philox import GENERATOR
 from tests.in_turn import each_with_one_width
 from tests.unit.kernels.cases import check, instruction_of
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from glow_nb.backends.cpu.pack_recurrences import pack_recurrences
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Value
@@ -20,7 +21,6 @@ from glow_nb.kernels.target import Target
 from glow_nb.llir.generate import generate
 from glow_nb.llir.instructions.recurrence import RecurrenceGradientInst, RecurrenceInst
 from glow_nb.llir.program import Instruction, Weight, read
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import each_with_one_width
 from tests.unit.kernels.cases import assert_close, instruction_of, run
 

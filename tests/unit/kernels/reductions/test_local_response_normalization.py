@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.ops.families import FLOATS
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.normalization import LocalResponseNormalizationInst
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import in_turn
 from tests.unit.kernels.cases import check, instruction_of
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.histogram import Histogram
 from glow_nb.hlir.ops.profile import Profile
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.profile import ProfileInst
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import check, instruction_of
 
 NOTHING = np.array([np.inf, -np.inf], np.float32)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.reductions.reduction import LEAST_PIECES
 from glow_nb.kernels.target import LANE_COUNTS, Target
@@ -16,7 +17,6 @@ from glow_nb.llir.instructions.reduction import (
     ReduceSumInst,
 )
 from glow_nb.llir.program import Instruction
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import in_turn
 from tests.unit.kernels.cases import check, instruction_of
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import glow_nb
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.codegen import pool
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Value
-from glow_nb.types import ElementKind, TensorType
 from tests.unit.kernels.cases import random_array
 
 Producer = Callable[[Builder, ElementKind, tuple[int, ...]], Value]

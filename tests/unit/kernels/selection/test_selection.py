@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.selection import NonMaxSuppressionInst, NonZeroInst, UniqueInst
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import in_turn, one_in
 from tests.unit.kernels.cases import COMPUTED, check, instruction_of, random_array
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.ops.families import NUMBERS
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.reduction import TopKInst
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import one_in
 from tests.unit.kernels.cases import check, instruction_of, random_array
 

@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.schema import operand_specs
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.codegen.compile import compile_kernel
-from glow_nb.errors import VerifyError
 from glow_nb.fuse.loop_body import LoopBody
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel
@@ -15,8 +17,6 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for, known_instructions
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Buffer, Instruction, View
-from glow_nb.schema import operand_specs
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import each_with_one_width, in_turn, left_out, marked, one_in
 from tests.unit.kernels.cases import assert_close, check, instruction_of, random_array
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import glow_nb
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
@@ -22,7 +23,6 @@ from glow_nb.llir.instructions.normalization import SoftmaxInst
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Buffer, Register, View, kernel_operands
 from glow_nb.llir.stack import StackInst
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import each_with_one_width, in_turn
 from tests.passes_for_cpu import run_passes
 from tests.unit.kernels.cases import assert_close

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel
 from glow_nb.kernels.operators.channel_wise import (
@@ -44,8 +45,7 @@ from glow_nb.llir.instructions.reduction import (
 )
 from glow_nb.llir.program import Buffer, Instruction, Register, kernel_operands
 from glow_nb.llir.stack import StackInst
-from glow_nb.philox import GENERATOR
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.numerics.philox import GENERATOR
 from tests.in_turn import in_turn, left_out, marked
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.running import RunningKernel

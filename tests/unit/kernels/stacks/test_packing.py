@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.codegen.compile import compile_assembly
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Instruction
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import check, instruction_of
 
 pytestmark = pytest.mark.jit

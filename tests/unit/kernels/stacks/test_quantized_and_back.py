@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import glow_nb
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir import ops
-from glow_nb.types import ElementKind
 from tests.in_turn import in_turn
 
 KINDS = [ElementKind(name) for name in "int8 uint8 int16 uint16 int4 uint4".split()]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import glow_nb
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import ConvertTo, DequantizeLinear, Div, QuantizeLinear, Sub
-from glow_nb.types import Array, ElementKind
 from tests.in_turn import in_turn
 
 FLOAT32 = ElementKind.FLOAT32

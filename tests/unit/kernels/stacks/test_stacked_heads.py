@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import glow_nb
+from glow_nb.base.types import Array
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function
@@ -17,7 +18,6 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Instruction, Register, kernel_operands
 from glow_nb.llir.stack import StackInst
-from glow_nb.types import Array
 from tests.in_turn import marked
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 from tests.unit.kernels.stacks.test_in_place import HEADS, float32, numbers

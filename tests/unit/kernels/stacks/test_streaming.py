@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.fuse.loop_body import LoopBody
 from glow_nb.hlir import ops
 from glow_nb.kernels.stacks.elementwise import loop_source
@@ -12,7 +13,6 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Buffer, View
-from glow_nb.types import ElementKind, TensorType
 from tests.unit.kernels.cases import assert_close, random_array
 from tests.unit.kernels.running import RunningKernel
 

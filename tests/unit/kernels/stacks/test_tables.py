@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import glow_nb
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.codegen.compile import compile_assembly
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
@@ -18,7 +19,6 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Instruction, mutated
 from glow_nb.llir.stack import StackInst, tables_in
-from glow_nb.types import ElementKind, TensorType
 from tests.unit.kernels.cases import check, instruction_of
 
 pytestmark = pytest.mark.jit

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from glow_nb.distance import distance
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.distance import distance
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Placeholder
 from glow_nb.kernels.bilinear.plan import plan_bilinear
@@ -24,7 +25,6 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register, kernel_operands
 from glow_nb.llir.stack import StackInst
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import in_turn
 from tests.unit.kernels.column_windows import ColumnWindows
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact

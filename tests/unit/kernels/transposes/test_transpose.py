@@ -5,12 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.transposes.plan import Blocks, Matrix, Way
 from glow_nb.llir.instructions.shape import TransposeInst
 from glow_nb.llir.program import Buffer, Instruction, View
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import each_with_one_width, in_turn, left_out
 from tests.unit.kernels.cases import check, instruction_of, random_array
 from tests.unit.kernels.running import RunningKernel, guarded

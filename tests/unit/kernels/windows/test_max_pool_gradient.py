@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.pooling_gradients import MaxPoolGradientInst
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import each_with_one_width, left_out
 from tests.unit.kernels.cases import check, instruction_of
 

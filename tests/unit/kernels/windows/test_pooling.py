@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst, MaxPoolWithArgmaxInst
 from glow_nb.llir.program import Buffer, Instruction, View
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import each_with_one_width, in_turn, left_out
 from tests.unit.kernels.cases import COMPUTED, check, instruction_of
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.regions import RoiAlignInst
-from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import in_turn
 from tests.unit.kernels.cases import check, instruction_of, random_array
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from glow_nb.base.distance import distance
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.codegen.compile import compile_assembly
-from glow_nb.cook_toom import WholeDivision, scale_of
-from glow_nb.distance import distance
-from glow_nb.errors import UnsupportedError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -28,7 +28,7 @@ from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register, View, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.strides import contiguous_strides
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.numerics.cook_toom import WholeDivision, scale_of
 from tests.in_turn import in_turn, marked, one_in
 from tests.unit.kernels.products.test_convolution import conv
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.ops.families import widest
 from glow_nb.kernels.winograd.exactness import exact_tiles, result_bounds
-from glow_nb.types import Array, ElementKind
 
 INT8, UINT8 = ElementKind.INT8, ElementKind.UINT8
 TILES = [(2, 2), (2, 4), (4, 4)]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.operators.winograd_instructions import WinogradFilterInst
 from glow_nb.kernels.target import Target
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import each_with_one_width
 from tests.unit.kernels.cases import check, instruction_of
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.convolution import generate_winograd
 from glow_nb.kernels.winograd.nest import WinogradNest, plan_winograd, suits_winograd
-from glow_nb.types import ElementKind
 from tests.unit.kernels.products.test_convolution import conv
 from tests.unit.kernels.winograd.test_convolution import FLOAT32, convolution_of
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.loops import Nest, broadcast_strides, loops, share
 from glow_nb.kernels.writing.source import SourceWriter
@@ -13,7 +14,6 @@ from glow_nb.kernels.writing.vectors import (
     native_lanes,
 )
 from glow_nb.llir.program import Buffer
-from glow_nb.types import ElementKind, TensorType
 
 
 def _buffer(*shape: int) -> Buffer:

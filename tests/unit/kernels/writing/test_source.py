@@ -2,9 +2,9 @@
 
 import pytest
 
-from glow_nb.errors import DefinitionError
+from glow_nb.base.errors import DefinitionError
+from glow_nb.base.types import ElementKind
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.types import ElementKind
 
 FLOAT32, INT32 = ElementKind.FLOAT32, ElementKind.INT32
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.streams import may_stream
@@ -17,7 +18,6 @@ from glow_nb.llir.instructions.normalization import (
 )
 from glow_nb.llir.instructions.reduction import ReduceSumInst
 from glow_nb.llir.program import Buffer, Instruction, View, read
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import each_with_one_width
 from tests.unit.kernels.cases import assert_close, check, expected_of, instruction_of, random_array
 from tests.unit.kernels.running import RunningKernel

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from glow_nb.base.schema import map_operands
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.writing.source import KernelSource
@@ -20,8 +22,6 @@ from glow_nb.llir.instructions.reduction import (
 )
 from glow_nb.llir.instructions.shape import TransposeInst
 from glow_nb.llir.program import Buffer, Instruction, View, kernel_operands, read
-from glow_nb.schema import map_operands
-from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import each_with_one_width, one_in
 from tests.unit.kernels.cases import (
     COMPUTED,

@@ -9,7 +9,9 @@ import pytest
 from typing_extensions import override
 
 from glow_nb.backends.interpreter import Interpreter
-from glow_nb.errors import DefinitionError, UnsupportedError, VerifyError
+from glow_nb.base.errors import DefinitionError, UnsupportedError, VerifyError
+from glow_nb.base.schema import fields_of
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import NODES, Node, Value, define_node
@@ -27,8 +29,6 @@ from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import print_program
 from glow_nb.llir.program import INSTRUCTIONS, Activation, Buffer, In, Out, define_instruction
-from glow_nb.schema import fields_of
-from glow_nb.types import ElementKind, TensorType
 
 PLACE = Buffer("place", TensorType(ElementKind.FLOAT32, (4,)))
 

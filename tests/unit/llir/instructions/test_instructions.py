@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 import glow_nb.llir.instructions  # noqa: F401  registers them
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.schema import FieldSpec, fields_of
+from glow_nb.base.text import TokenReader
 from glow_nb.hlir import ops
 from glow_nb.kernels import operators
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
@@ -17,8 +19,6 @@ from glow_nb.llir.instructions.reduction import TopKInst
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Buffer, Instruction
 from glow_nb.llir.scalar import table_names
-from glow_nb.schema import FieldSpec, fields_of
-from glow_nb.text import TokenReader
 
 AddInst = instruction_for(ops.Add)
 LeakyReluInst = instruction_for(ops.LeakyRelu)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from glow_nb.errors import VerifyError
+from glow_nb.base.errors import VerifyError
+from glow_nb.base.text import TokenReader
 from glow_nb.hlir.ops import Relu
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Activation, Buffer, mutated, read
-from glow_nb.text import TokenReader
 
 
 def activation(name: str, type: str) -> Activation:

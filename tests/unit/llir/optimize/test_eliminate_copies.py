@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glow_nb import compiler
 from glow_nb.backends import backend_named
+from glow_nb.base.types import Array
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.llir.allocate import allocate
@@ -15,7 +15,7 @@ from glow_nb.llir.parse import parse_program
 from glow_nb.llir.program import Buffer, Program
 from glow_nb.llir.stack import members_of
 from glow_nb.llir.verify import may_overlap, verify
-from glow_nb.types import Array
+from glow_nb.network import compilation as compiler
 from tests.passes_for_cpu import run_passes
 from tests.unit.llir.sampling import check_program
 

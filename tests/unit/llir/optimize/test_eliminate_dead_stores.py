@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.generate import generate
@@ -22,7 +23,6 @@ from glow_nb.llir.program import (
     define_instruction,
     mutated,
 )
-from glow_nb.types import ElementKind, TensorType
 from tests.unit.llir.sampling import check_program, functions
 
 ReluInst = instruction_for(ops.Relu)

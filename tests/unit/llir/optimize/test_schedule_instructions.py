@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from glow_nb import compiler, pipelines
 from glow_nb.backends import backend_named
+from glow_nb.compiler import pipelines
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
@@ -20,6 +20,7 @@ from glow_nb.llir.generate import generate
 from glow_nb.llir.optimize.schedule_instructions import steps_of
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.program import Program
+from glow_nb.network import compilation as compiler
 from tests.passes_for_cpu import run_passes
 from tests.unit.llir.sampling import check_program, functions
 

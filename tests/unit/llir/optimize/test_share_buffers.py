@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from glow_nb import compiler
 from glow_nb.backends import backend_named
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
@@ -16,7 +16,7 @@ from glow_nb.llir.generate import generate
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.program import Program, mutated
 from glow_nb.llir.traits import KernelTraits, Traits
-from glow_nb.types import Array
+from glow_nb.network import compilation as compiler
 from tests.passes_for_cpu import run_passes
 from tests.unit.llir.sampling import check_program, functions
 

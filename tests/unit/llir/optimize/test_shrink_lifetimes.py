@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.allocate import allocate
@@ -24,7 +25,6 @@ from glow_nb.llir.program import (
     mutated,
 )
 from glow_nb.llir.verify import verify
-from glow_nb.types import ElementKind, TensorType
 from tests.unit.llir.sampling import check_program, functions
 
 ReluInst = instruction_for(ops.Relu)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from glow_nb.errors import CompileError, GlowError, MemoryLimitError, VerifyError
+from glow_nb.base.errors import CompileError, GlowError, MemoryLimitError, VerifyError
 from glow_nb.runtime.devices.channel import Channel, Frame, Verb, error_of, text_of
 
 

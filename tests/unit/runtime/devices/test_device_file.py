@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
 from glow_nb.runtime.devices import device_file
 from glow_nb.runtime.devices.device_description import DeviceDescription, Link
 from glow_nb.runtime.devices.device_file import parse_devices, read_devices

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from glow_nb.errors import DeviceError, OptionError
+from glow_nb.base.errors import DeviceError, OptionError
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device import Health
 from tests.unit.runtime.deployables import feed

@@ -13,8 +13,8 @@ import pytest
 from typing_extensions import override
 
 from glow_nb.backends.interpreter import InterpretedProgram
+from glow_nb.base.errors import CompileError, DeviceError, FeedError, MemoryLimitError, OptionError
 from glow_nb.codegen.loaded_program import LoadedProgram
-from glow_nb.errors import CompileError, DeviceError, FeedError, MemoryLimitError, OptionError
 from glow_nb.llir.program import Program
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device import Health

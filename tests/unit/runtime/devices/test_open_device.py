@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.open_device import open_device
 

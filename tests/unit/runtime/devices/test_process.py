@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from glow_nb.codegen.cores import available_cores
+from glow_nb.base.errors import CompileError, DeviceError, MemoryLimitError, OptionError
 from glow_nb.codegen.native_program import NativeProgram
-from glow_nb.errors import CompileError, DeviceError, MemoryLimitError, OptionError
-from glow_nb.kernels.host_caches import available_processors
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices import process
+from glow_nb.system.cores import available_cores
+from glow_nb.system.host_caches import available_processors
 from tests.unit.runtime.deployables import feed
 from tests.unit.runtime.devices.conftest import Open
 from tests.unit.runtime.devices.waiting import wait_until, worker_of
@@ -43,7 +43,13 @@ def test_the_process_knows_neither_numba_nor_the_graph() -> None:
     )
     modules = set(printed.stdout.split())
     assert "glow_nb.codegen.loaded_program" in modules
-    assert not modules & {"numba", "onnx", "glow_nb.hlir", "glow_nb.llir", "glow_nb.importers"}
+    assert not modules & {
+        "numba",
+        "onnx",
+        "glow_nb.hlir",
+        "glow_nb.llir",
+        "glow_nb.formats.onnx.importer",
+    }
 
 
 def test_the_actor_of_ray_knows_as_little() -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glow_nb.base.errors import CompileError, DeviceError, FeedError, MemoryLimitError, OptionError
 from glow_nb.codegen.native_program import NativeProgram
-from glow_nb.errors import CompileError, DeviceError, FeedError, MemoryLimitError, OptionError
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices import ray as ray_device
 from glow_nb.runtime.devices.device_description import DeviceDescription

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from glow_nb.errors import DeviceError
+from glow_nb.base.errors import DeviceError
 from glow_nb.runtime.devices import ray as ray_device
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.open_device import open_device

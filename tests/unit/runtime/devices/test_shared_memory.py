@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glow_nb.alignment import ALIGNMENT
+from glow_nb.base.alignment import ALIGNMENT
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.runtime.devices.shared_memory import (
     AnonymousFile,
     Slots,
     map_for_reading,
     slots_bytes,
 )
-from glow_nb.types import ElementKind, TensorType
 
 INPUTS = (
     TensorType(ElementKind.FLOAT32, (3, 5)),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import DeviceError, OptionError
+from glow_nb.base.errors import DeviceError, OptionError
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices import process
 from tests.unit.runtime.deployables import feed

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import DeviceError, OptionError
+from glow_nb.base.errors import DeviceError, OptionError
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device_description import Link
 from glow_nb.runtime.planning.costs import KERNEL_SECONDS, OTHER

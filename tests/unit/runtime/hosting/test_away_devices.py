@@ -11,7 +11,7 @@ from itertools import islice, repeat
 
 import pytest
 
-from glow_nb.errors import DeviceError, MemoryLimitError
+from glow_nb.base.errors import DeviceError, MemoryLimitError
 from glow_nb.runtime.deploy import compile_part
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.hosting import recovery

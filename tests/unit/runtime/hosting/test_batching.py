@@ -14,12 +14,12 @@ import onnx
 import pytest
 
 import glow_nb
-from glow_nb.errors import FeedError, GlowError, GlowWarning, OptionError
+from glow_nb.base.errors import FeedError, GlowError, GlowWarning, OptionError
+from glow_nb.base.types import Array, ElementKind, SymbolicType
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.ops import Add, Mul, ReduceSum
 from glow_nb.runtime.hosting.batching import RowFeeds, batch_sizes, joined, split
 from glow_nb.runtime.hosting.host import HostManager
-from glow_nb.types import Array, ElementKind, SymbolicType
 from tests.unit.runtime.scripted_device import ScriptedDevice, wait_until
 from tests.unit.runtime.small_networks import row, running_sum, scaled
 

@@ -7,10 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from glow_nb.errors import (
-    DeviceError,
-    RefusedError,
-)
+from glow_nb.base.errors import DeviceError, RefusedError
 from glow_nb.runtime.devices.device import Device
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting import host as host_module

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import pytest
 from typing_extensions import override
 
-from glow_nb.errors import DeviceError, MemoryLimitError, RefusedError
+from glow_nb.base.errors import DeviceError, MemoryLimitError, RefusedError
+from glow_nb.base.types import Array
 from glow_nb.runtime.hosting.host import HostManager
 from glow_nb.runtime.hosting.tracer import Tracer
-from glow_nb.types import Array
 from tests.unit.runtime.scripted_device import ScriptedDevice, wait_until
 from tests.unit.runtime.small_networks import pipeline, row, running_sum, scaled
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from glow_nb.errors import GlowError
+from glow_nb.base.errors import GlowError
+from glow_nb.base.types import Array
 from glow_nb.runtime.hosting.host import HostManager
-from glow_nb.types import Array
 from tests.unit.runtime.scripted_device import ScriptedDevice
 from tests.unit.runtime.small_networks import row, scaled
 

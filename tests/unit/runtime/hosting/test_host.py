@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.errors import (
+from glow_nb.base.errors import (
     DeadlineError,
     DeviceError,
     FeedError,
@@ -22,10 +22,10 @@ from glow_nb.errors import (
     PartitionError,
     RefusedError,
 )
+from glow_nb.base.types import Array
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting.host import HostManager
 from glow_nb.runtime.hosting.hosted_device import DEPTH
-from glow_nb.types import Array
 from tests.unit.runtime.scripted_device import ScriptedDevice, wait_until
 from tests.unit.runtime.small_networks import diamond, pipeline, row, running_sum, scaled
 

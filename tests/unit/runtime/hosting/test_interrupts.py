@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import glow_nb.runtime
-from glow_nb.errors import DeviceError
+from glow_nb.base.errors import DeviceError
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.engine import Run
 from glow_nb.runtime.devices.managed_device import ManagedDevice

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.errors import CompileError, DeviceError, MemoryLimitError, PartitionError
+from glow_nb.base.errors import CompileError, DeviceError, MemoryLimitError, PartitionError
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import MatMul
 from glow_nb.runtime.deploy import compile_part

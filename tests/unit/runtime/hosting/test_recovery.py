@@ -11,12 +11,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from glow_nb.errors import DeadlineError, DeviceError, GlowError, MemoryLimitError
+from glow_nb.base.errors import DeadlineError, DeviceError, GlowError, MemoryLimitError
+from glow_nb.base.types import Array
 from glow_nb.runtime.devices.device import Health
 from glow_nb.runtime.hosting import recovery
 from glow_nb.runtime.hosting.host import HostManager
 from glow_nb.runtime.hosting.schedule import MOST_LOSSES
-from glow_nb.types import Array
 from tests.unit.runtime.scripted_device import Killer, ScriptedDevice, wait_until
 from tests.unit.runtime.small_networks import diamond, pipeline, row, running_sum, scaled
 

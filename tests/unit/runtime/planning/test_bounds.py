@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from glow_nb.backends.interpreter import Interpreter
-from glow_nb.compiler import lower_for
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Add, MatMul, Sigmoid, Tanh
+from glow_nb.network.compilation import lower_for
 from glow_nb.runtime import Link
 from glow_nb.runtime.planning.bounds import BOUNDS, latency_bound, synchronization_points
 from glow_nb.runtime.planning.fleet import Fleet, fleet_of

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from glow_nb.compiler import lower_for
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Concat, MatMul, Mul, Slice
+from glow_nb.network.compilation import lower_for
 from glow_nb.runtime.deploy import backend_of
 from glow_nb.runtime.planning.candidate_parts import CandidateParts
 from glow_nb.runtime.planning.costs import kernel_seconds

@@ -9,11 +9,11 @@ import pytest
 
 from glow_nb.backends.backend import Timings
 from glow_nb.backends.interpreter import Interpreter
+from glow_nb.base.errors import OptionError
 from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
-from glow_nb.compiler import build_program, lower_for
-from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Function
-from glow_nb.profile import Profile, kernel_times
+from glow_nb.network.compilation import build_program, lower_for
+from glow_nb.network.profile import Profile, kernel_times
 from glow_nb.runtime import DeviceDescription, Partitioning, partition
 from glow_nb.runtime.planning.timing import busy_seconds
 from tests.unit.runtime.networks import chain, devices

@@ -12,7 +12,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import glow_nb
-from glow_nb.errors import OptionError, PartitionError
+from glow_nb.base.errors import OptionError, PartitionError
+from glow_nb.base.types import Array
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Value
@@ -20,7 +21,6 @@ from glow_nb.hlir.ops import MatMul, Tanh
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.runtime import DeviceDescription, Link, Partitioning, compile_part, partition
 from glow_nb.runtime.planning.timing import VALUES, Objective, busy_seconds, latency, memory_bytes
-from glow_nb.types import Array
 from tests.in_turn import one_in
 from tests.unit.runtime.networks import branches, chain, devices, product, residual
 

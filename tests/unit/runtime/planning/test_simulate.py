@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
 from glow_nb.runtime import Link, Partitioning, partition
 from glow_nb.runtime.planning.simulate import Load, Machine, Outage, simulate
 from glow_nb.runtime.planning.timing import Objective, latency, period

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from glow_nb.backends.interpreter import Interpreter
-from glow_nb.compiler import lower_for
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Add, MatMul, Tanh
 from glow_nb.hlir.parse import parse_function
 from glow_nb.hlir.save import Save
+from glow_nb.network.compilation import lower_for
 from glow_nb.runtime.planning.cuts import all_cuts, neighbours, ordered_cuts
 from glow_nb.runtime.planning.split import stacked_program
 from glow_nb.runtime.planning.units import Units, units_of

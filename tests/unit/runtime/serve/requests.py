@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from glow_nb.types import Array
+from glow_nb.base.types import Array
 from tests.unit.runtime.serve.asgi_client import Reply, call
 
 DOUBLE = "/v2/models/double/infer"

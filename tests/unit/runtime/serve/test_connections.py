@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.errors import OptionError
+from glow_nb.base.errors import OptionError
 from glow_nb.runtime.serve.connection import FRAMED_BYTES, Connection
 from glow_nb.runtime.serve.limits import Limits
 from glow_nb.runtime.serve.server import listen

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glow_nb.base.types import ElementKind
 from glow_nb.runtime.serve.application import application
 from glow_nb.runtime.serve.datatypes import KINDS, NAMES
 from glow_nb.runtime.serve.json_fields import parse_object
 from glow_nb.runtime.serve.limits import Limits
 from glow_nb.runtime.serve.refusal import Refusal
 from glow_nb.runtime.serve.tensors import from_bytes, from_json, to_bytes, to_json
-from glow_nb.types import ElementKind
 from tests.unit.runtime.scripted_device import ScriptedDevice
 from tests.unit.runtime.serve.asgi_client import call
 from tests.unit.runtime.serve.conftest import Served

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import glow_nb
-from glow_nb.errors import ModelError, OptionError
+from glow_nb.base.errors import ModelError, OptionError
 from glow_nb.runtime.hosting.host import HostManager
 from glow_nb.runtime.serve.application import application
 from glow_nb.runtime.serve.limits import Limits

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from glow_nb.base.types import Array
 from glow_nb.runtime.hosting.host import HostManager
 from glow_nb.runtime.serve.application import application
 from glow_nb.runtime.serve.limits import Limits
@@ -16,7 +17,6 @@ from glow_nb.runtime.serve.model_server import ModelServer
 from glow_nb.runtime.serve.model_source import LoadOptions
 from glow_nb.runtime.serve.refusal import Refusal
 from glow_nb.runtime.serve.repository import ModelRepository
-from glow_nb.types import Array
 from tests.unit.runtime.scripted_device import ScriptedDevice
 from tests.unit.runtime.serve.asgi_client import call
 from tests.unit.runtime.serve.onnx_models import Shape, save, scaling

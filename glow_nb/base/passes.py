@@ -1,0 +1,452 @@
+"""Passes are plain functions, pipelines are data, one driver runs and checks them.
+
+A pass takes an IR object (a Function, a Program) and returns one; it returns *the same object* when
+it changed nothing, which is how ``Repeat`` knows that a fixed point is reached. Its name is the
+function's name, its options are keyword-only parameters with defaults::
+
+    @register_pass
+    def eliminate_dead_nodes(function: Function) -> Function: ...
+
+    INFERENCE = Pipeline((
+        "fold_constants",
+        Repeat(("sink_transposes", "eliminate_dead_nodes"), limit=5),
+        Step("fold_batch_normalization", {"keep_shared": True}),
+        my_own_pass,
+    ))
+
+A pipeline (:mod:`glow_nb.compiler.pipelines`) names registered passes, or has functions themselves
+in it. Timing, dumping, counting and bisecting are observers, not flags of the driver.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from types import FunctionType, MappingProxyType
+from typing import Any, Generic, Protocol, TypeVar
+
+from glow_nb.base.arguments import described
+from glow_nb.base.errors import DefinitionError, GlowError, GlowWarning, OptionError, PassError
+from glow_nb.base.foreign import foreign, name_of
+from glow_nb.base.progress import report
+from glow_nb.base.schema import Registry, closest
+from glow_nb.base.text import TokenReader
+
+IR = TypeVar("IR")
+Pass = Callable[..., IR]
+
+_NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Step:
+    """One entry of a pipeline: a pass, by its name or the function itself, with its options.
+
+    Attributes:
+        name: The pass.
+        options: Its keyword arguments.
+        is_last: When a graph is compiled, run it once, behind the backend's own graph passes: they
+            would undo it.
+        needed: Why it cannot be left out (``compile(without=...)``); empty if it can.
+        owner: Whose step it is in the order of a whole compilation: the name of a backend, or
+            "compiler"; empty if it is of a pipeline that the caller gave.
+        does: One line that says what it does; by default the first of its documentation.
+    """
+
+    name: str | Pass[Any]
+    options: Mapping[str, Any] = field(default_factory=lambda: _NO_OPTIONS)
+    is_last: bool = False
+    needed: str = ""
+    owner: str = ""
+    does: str = ""
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Run *steps* until the IR stops changing, at most *limit* times.
+
+    A limit that is hit is reported: to the observer, and as a :class:`GlowWarning`.
+    """
+
+    steps: tuple[Step | Repeat | str | Pass[Any], ...]
+    limit: int = 10
+
+
+Entry = Step | Repeat | str | Pass[Any]
+Entries = tuple[Entry, ...]
+"""What runs, in order; :class:`glow_nb.Pipeline` is such a tuple, too."""
+
+
+STEP_NAMES = (
+    *("import", "backend", "verify", "differentiate", "lower", "schedule", "generate", "allocate"),
+    *("check_placement", "compile", "share_weights", "free_memory"),
+)
+"""The compiler's own steps: those before, between and after the pipelines.
+
+A backend may name steps of its own in place of ``compile`` (``Backend.compile_steps``). Only those
+from ``differentiate``, which runs where it is asked for, to ``allocate`` change the IR.
+"""
+
+
+@dataclass(frozen=True)
+class PassRun:
+    """What an observer is told: one step of the compiler that ran.
+
+    It is a pass, or one of the compiler's own steps (:data:`STEP_NAMES`), or a ``Repeat`` that hit
+    its limit.
+
+    Attributes:
+        name: The step; ``repeat`` for a fixed point that was not reached within the limit.
+        before: The IR that went in.
+        after: The IR that came out; ``after is before`` when the step changed nothing.
+        seconds: Wall time of the step and of the verification after it.
+    """
+
+    name: str
+    before: Any
+    after: Any
+    seconds: float
+
+    @property
+    def changed(self) -> bool:
+        """True if the step did something."""
+        return self.after is not self.before
+
+
+class Observer(Protocol):
+    """Called after every step, in order; :mod:`glow_nb.observers` has some.
+
+    If it has a method ``finish()``, ``glow_nb.compile`` calls it once a network is made.
+    """
+
+    def __call__(self, run: PassRun, /) -> None:
+        """Take note of *run*."""
+
+
+def check_observer(observer: object) -> None:
+    """Raise OptionError unless *observer* can be called with one :class:`PassRun`."""
+    if isinstance(observer, type):
+        name = observer.__name__
+        raise OptionError(
+            f"observer={name}: this is a class; give an observer made of it: {name}()"
+        )
+    if not callable(observer):
+        raise OptionError(f"observer={described(observer)}: give a function of one PassRun")
+    if not _takes_one(observer):
+        raise OptionError(
+            f"observer={name_of(observer)}: it cannot be called with one argument; "
+            "give a function of one PassRun"
+        )
+
+
+def _takes_one(function: Callable[..., object]) -> bool:
+    """False if *function* surely cannot be called with one argument and nothing else."""
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # written in C, without a signature
+        return True
+    return True
+
+
+def tell(observer: Observer | None, run: PassRun) -> None:
+    """Tell *observer* of *run*; what it raises becomes a GlowError that names both."""
+    if observer is not None:
+        with foreign(GlowError, f"observer {name_of(observer)!r}, told of step {run.name!r}"):
+            observer(run)
+
+
+Before = TypeVar("Before")
+After = TypeVar("After")
+
+
+def finish(observer: Observer | None) -> None:
+    """Tell *observer* that the compilation has ended, if it has a method for that."""
+    method = getattr(observer, "finish", None)
+    if method is not None:
+        with foreign(GlowError, f"observer {name_of(observer)!r}, at the end"):
+            method()
+
+
+def observed(
+    name: str, step: Callable[[Before], After], ir: Before, observer: Observer | None
+) -> After:
+    """Return ``step(ir)`` and tell *observer* of it, as the driver does for a pass."""
+    started = time.perf_counter()
+    report(f"step {name}")
+    after = step(ir)
+    tell(observer, PassRun(name, ir, after, time.perf_counter() - started))
+    return after
+
+
+class PassRegistry(Generic[IR]):
+    """The passes of one IR level, and the driver that runs a pipeline of them."""
+
+    def __init__(self, level: str, verify: Callable[[IR], None]) -> None:
+        """Name the *level* in errors; *verify* raises a GlowError for IR that breaks a rule."""
+        self.passes: Registry[str, Pass[IR]] = Registry(f"{level} pass")
+        self._verify = verify
+
+    def register(self, run: Pass[IR]) -> Pass[IR]:
+        """Register *run* under its own name (a decorator).
+
+        Raises:
+            DefinitionError: It is no function of one IR with options that are keyword-only and have
+                defaults, or its name is that of a compiler step or of another module's pass.
+        """
+        subject = f"{self.passes.kind} {name_of(run)!r}"
+        if isinstance(run, type) or not (callable(run) and hasattr(run, "__name__")):
+            raise DefinitionError(f"{subject}: {run!r:.80} is no function, which alone has a name")
+        if run.__name__ in STEP_NAMES:
+            raise DefinitionError(
+                f"{subject}: the compiler has a step of this name; choose another"
+            )
+        ir, *options = inspect.signature(run).parameters.values() or (None,)
+        if ir is None or ir.kind is ir.KEYWORD_ONLY:
+            raise DefinitionError(f"{subject}: its first parameter must be the IR, it has none")
+        for option in options:
+            if option.kind is not option.KEYWORD_ONLY or option.default is option.empty:
+                raise DefinitionError(
+                    f"{subject}: option {option.name!r} must be keyword-only with a default"
+                )
+        DESCRIPTIONS[run.__name__] = first_line(run)
+        return self.passes.add(run.__name__, run)
+
+    def run(self, ir: IR, pipeline: Entries, observer: Observer | None = None) -> IR:
+        """Run *pipeline* on *ir*, verifying after each pass that changed it.
+
+        Raises:
+            OptionError: *pipeline* or *observer* is none.
+            PassError: A pass raised, returned no IR or broke it; names it and those before it.
+        """
+        self.check(pipeline)
+        if observer is not None:
+            check_observer(observer)
+        return self._run_entries(ir, pipeline, observer, [])
+
+    def check(self, pipeline: Entries) -> None:
+        """Raise OptionError for an unknown pass or option, before anything runs."""
+        if not isinstance(pipeline, tuple | list):
+            raise OptionError(f"pipeline {described(pipeline)}: {self._wanted}")
+        for entry in pipeline:
+            if not isinstance(entry, Repeat):
+                self._check_step(as_step(entry), entry)
+            elif isinstance(entry.limit, int):
+                self.check(entry.steps)
+            else:
+                raise OptionError(f"pipeline entry {entry!s:.80}: {self._wanted}")
+
+    def with_options(self, pipeline: Entries, options: Mapping[str, Any]) -> Entries:
+        """Return *pipeline* with each pass given those of *options* that it has by name.
+
+        What a Step, or a ``functools.partial``, says itself stays.
+
+        Raises:
+            OptionError: *pipeline* is none.
+        """
+        self.check(pipeline)
+        return tuple(self._with_options(entry, options) for entry in pipeline)
+
+    def _with_options(self, entry: Entry, options: Mapping[str, Any]) -> Entry:
+        if isinstance(entry, Repeat):
+            return replace(entry, steps=self.with_options(entry.steps, options))
+        step = as_step(entry)
+        known = _open_options(self._pass_of(step))
+        taken = {name: value for name, value in options.items() if name in known}
+        return replace(step, options={**taken, **step.options})
+
+    @property
+    def _wanted(self) -> str:
+        kind = self.passes.kind
+        return f"give a tuple of names of {kind}es, functions, Steps and Repeats"
+
+    def _check_step(self, step: Step, entry: Entry) -> None:
+        is_pass = isinstance(step.name, str) or (
+            callable(step.name) and not isinstance(step.name, type)
+        )
+        if not (is_pass and isinstance(step.options, Mapping)):
+            raise OptionError(f"pipeline entry {entry!s:.80}: {self._wanted}")
+        check_options(f"pass {name_of_step(step)!r}", self._pass_of(step), step.options)
+
+    def _pass_of(self, step: Step) -> Pass[IR]:
+        """Return the function of *step*; raise OptionError for a name that is unknown."""
+        if not isinstance(step.name, str):
+            return step.name
+        if step.name not in self.passes:
+            hint = closest(step.name, self.passes)
+            raise OptionError(f"unknown {self.passes.kind} {step.name!r}{hint}")
+        return self.passes[step.name]
+
+    def _run_entries(
+        self, ir: IR, entries: Entries, observer: Observer | None, done: list[str]
+    ) -> IR:
+        for entry in entries:
+            if isinstance(entry, Repeat):
+                ir = self._run_repeat(ir, entry, observer, done)
+            else:
+                ir = self._run_step(ir, as_step(entry), observer, done)
+        return ir
+
+    def _run_repeat(self, ir: IR, repeat: Repeat, observer: Observer | None, done: list[str]) -> IR:
+        unchanged = 0
+        changing: list[str] = []
+        for _ in range(repeat.limit):
+            changing.clear()
+            for entry in repeat.steps:
+                before = ir
+                ir = self._run_entries(ir, (entry,), observer, done)
+                unchanged = unchanged + 1 if ir is before else 0
+                if ir is not before:
+                    changing.append(name_of_step(entry))
+                if unchanged == len(repeat.steps):
+                    return ir  # each step has had this very IR and left it
+        tell(observer, PassRun("repeat", ir, ir, 0.0))
+        if changing:
+            warnings.warn(
+                f"after {repeat.limit} rounds of {self.passes.kind}es {', '.join(changing)} still "
+                "changed something: what they made is right, but perhaps not the best; "
+                "give Repeat a higher limit, or report two passes that undo each other",
+                GlowWarning,
+                stacklevel=2,
+            )
+        return ir
+
+    def _run_step(self, ir: IR, step: Step, observer: Observer | None, done: list[str]) -> IR:
+        started, name = time.perf_counter(), name_of_step(step)
+        report(f"pass {name}")
+        earlier = f"after {', '.join(done[-5:])}" if done else "the first to run"
+        with foreign(PassError, f"pass {name!r} ({earlier})", ours=True):
+            after = self._pass_of(step)(ir, **step.options)
+            if after is not ir:
+                _check_kind(ir, after)
+                self._verify(after)
+        tell(observer, PassRun(name, ir, after, time.perf_counter() - started))
+        done.append(name)
+        return after
+
+
+def _open_options(run: Pass[Any]) -> set[str]:
+    """Return the names of the options of *run* that are not bound yet."""
+    try:
+        parameters = _parameters_of(run)
+    except ValueError:  # written in C, without a signature
+        return set()
+    bound = run.keywords if isinstance(run, partial) else {}
+    return {p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY} - bound.keys()
+
+
+def _parameters_of(run: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of *run*; those of a plain function are found once."""
+    if isinstance(run, FunctionType):
+        return _parameters_of_function(run)
+    return inspect.signature(run).parameters
+
+
+@lru_cache(maxsize=1024)
+def _parameters_of_function(run: FunctionType) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(run).parameters
+
+
+def _check_kind(before: object, after: object) -> None:
+    wanted = type(before)
+    if not isinstance(after, wanted):
+        raise GlowError(
+            f"it returned {described(after)} and not a {wanted.__name__}; "
+            "a pass that changes nothing returns what it was given"
+        )
+
+
+def check_options(subject: str, run: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Raise OptionError about the *subject* if *run* has not these *options*, or needs another."""
+    known = dict(list(_parameters_of(run).items())[1:])
+    for option in options:
+        if option not in known:
+            raise OptionError(f"{subject} has no option {option!r}{closest(option, known)}")
+    for name, parameter in known.items():
+        is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        if is_named and parameter.default is parameter.empty and name not in options:
+            raise OptionError(f"{subject} needs the option {name!r}")
+
+
+DESCRIPTIONS: dict[str, str] = {}
+"""One line for each registered pass, and each step of the compiler, that says what it does."""
+
+
+def what_it_does(step: Step) -> str:
+    """Return one line that says what *step* does."""
+    if isinstance(step.name, str):
+        return step.does or DESCRIPTIONS.get(step.name, "")
+    return step.does or first_line(step.name)
+
+
+def first_line(documented: object) -> str:
+    """Return the first line of the documentation of *documented*, as plain text."""
+    plain = documented.func if isinstance(documented, partial) else documented
+    text = getattr(plain, "__doc__", None)
+    first = text.strip().partition("\n")[0] if isinstance(text, str) else ""
+    return _MARKUP.sub(lambda found: found[1] or found[2] or found[3], first)
+
+
+_MARKUP = re.compile(r"``(.+?)``|(?::\w+:)?`([^`]+)`|\*(\w+)\*")
+"""What documentation has around names."""
+
+
+def as_step(entry: Step | str | Pass[Any]) -> Step:
+    """Return *entry* as a Step; one that is a name or a function has no options."""
+    return entry if isinstance(entry, Step) else Step(entry)
+
+
+def read_steps(text: str, source: str) -> tuple[Step, ...]:
+    """Return what *text* names: ``peephole, allocate{alignment = 128}``.
+
+    Raises:
+        ParseError: *text*, which errors call *source*, is written otherwise.
+    """
+    reader, steps = TokenReader(text, source), list[Step]()
+    while True:
+        name = reader.expect_kind("word", "the name of a pass").text
+        steps.append(Step(name, reader.read_attributes()))
+        if reader.token.kind == "end":
+            return tuple(steps)
+        reader.expect(",")
+
+
+def steps_in(pipeline: Entries) -> list[Step]:
+    """Return the steps of *pipeline* in order, those inside of Repeats included."""
+    steps: list[Step] = []
+    for entry in pipeline:
+        steps += steps_in(entry.steps) if isinstance(entry, Repeat) else [as_step(entry)]
+    return steps
+
+
+COMPILER = "compiler"
+"""The owner of steps that are neither of a pipeline nor of a backend."""
+
+
+def owned(entries: Entries, owner: str) -> Entries:
+    """Return *entries* as steps of *owner*."""
+    return tuple(
+        replace(entry, steps=owned(entry.steps, owner))
+        if isinstance(entry, Repeat)
+        else replace(as_step(entry), owner=owner)
+        for entry in entries
+    )
+
+
+def step_names(pipeline: Entries) -> list[str]:
+    """Return the names of the steps of *pipeline* in order, those inside of Repeats included."""
+    return [name_of_step(step) for step in steps_in(pipeline)]
+
+
+def name_of_step(entry: Entry) -> str:
+    """Return what the observer and errors call *entry*: ``repeat`` if it is a Repeat."""
+    if isinstance(entry, Repeat):
+        return "repeat"
+    run = as_step(entry).name
+    return run if isinstance(run, str) else name_of(run)

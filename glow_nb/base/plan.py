@@ -1,0 +1,83 @@
+"""How a kernel computes, as a datum: an algorithm, and the numbers that its loops are made of.
+
+A node or an instruction says *what* is computed; its plan says *how*, and changes no result. It is
+printed behind the attributes, and parsed again::
+
+    packed_mat_mul @out %y, @in %x, @in %w, @in none {...} plan direct {block = 64, rows = 6, ...}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from typing_extensions import override
+
+from glow_nb.base.errors import UnsupportedError
+
+Setting = bool | int | str | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An algorithm and its settings; plans are compared by both.
+
+    Attributes:
+        algorithm: Its name.
+        settings: Names and values, in the order in which they are printed.
+    """
+
+    algorithm: str
+    settings: tuple[tuple[str, Setting], ...] = ()
+
+    @classmethod
+    def of(cls, algorithm: str, **settings: Setting | None) -> Self:
+        """Return the plan with these *settings*, but for those that are None."""
+        return cls(algorithm, tuple((k, v) for k, v in settings.items() if v is not None))
+
+    def updated(self, **settings: Setting | None) -> Self:
+        """Return this plan with other *settings*; None removes one."""
+        return type(self).of(self.algorithm, **{**dict(self.settings), **settings})
+
+    def number(self, name: str, default: int | None = None) -> int:
+        """Return a setting that is a whole number.
+
+        Raises:
+            UnsupportedError: The plan has no such number, and there is no *default*.
+        """
+        found = dict(self.settings).get(name, default)
+        if isinstance(found, bool) or not isinstance(found, int):
+            raise self._lacks(name, "a whole number", found)
+        return found
+
+    def word(self, name: str) -> str:
+        """Return a setting that is a word; UnsupportedError if the plan has none."""
+        found = dict(self.settings).get(name)
+        if not isinstance(found, str):
+            raise self._lacks(name, "a word", found)
+        return found
+
+    def sizes(self, name: str) -> tuple[int, ...]:
+        """Return a setting that is a list of sizes; UnsupportedError if the plan has none."""
+        found = dict(self.settings).get(name)
+        if not isinstance(found, tuple):
+            raise self._lacks(name, "a list of whole numbers", found)
+        return found
+
+    def is_set(self, name: str) -> bool:
+        """Return whether a setting is there and not false."""
+        return bool(dict(self.settings).get(name, False))
+
+    def has(self, name: str) -> bool:
+        """Return whether a setting is there."""
+        return name in dict(self.settings)
+
+    @override
+    def __str__(self) -> str:
+        settings = ", ".join(f"{name} = {value}" for name, value in self.settings)
+        return f"{self.algorithm} {{{settings}}}" if settings else self.algorithm
+
+    def _lacks(self, name: str, wanted: str, found: Setting | None) -> UnsupportedError:
+        return UnsupportedError(
+            f"plan {self}: '{name}' must be {wanted}, got {found!r:.40}; plan the instruction anew"
+        )

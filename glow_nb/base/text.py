@@ -1,0 +1,350 @@
+"""The text that both IRs share: tokens with positions, literals, names and types.
+
+Grammar of the shared parts::
+
+    name      = '%' ( identifier | string )           // %conv1, %"any name at all"
+    literal   = number | string | 'true' | 'false' | 'nan' | 'inf' | '-inf' | kind
+              | '[' literal,* ']'
+    type      = kind '<' [ int ('x' int)* ] [',' 'scale' '=' float ',' 'offset' '=' int] '>'
+    comment   = '//' to the end of the line
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any, TypeVar
+
+from typing_extensions import override
+
+from glow_nb.base.errors import GlowError, ParseError
+from glow_nb.base.plan import Plan
+from glow_nb.base.table import html_text
+from glow_nb.base.types import ElementKind, TensorType
+
+T = TypeVar("T")
+
+_TOKEN = re.compile(
+    r"(?P<space>[ \t\r\n]+|//[^\n]*)"
+    r"|(?P<name>[%@](?:[A-Za-z0-9_][A-Za-z0-9_.$/-]*|\"(?:[^\"\\\n]|\\.)*\"))"
+    r"|(?P<number>-?(?:\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+|inf\b))"
+    r"|(?P<string>\"(?:[^\"\\\n]|\\.)*\")"
+    r"|(?P<word>[A-Za-z_][A-Za-z0-9_]*)"
+    r"|(?P<arrow>->)"
+    r"|(?P<punctuation>[(){}<>\[\]=,:#])"
+)
+_BARE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.$/-]*")
+_KINDS = {kind.value: kind for kind in ElementKind}
+
+
+_OTHER_SPELLINGS = {
+    **{f"{letter}{bits}": f"float{bits}" for letter in ("f", "fp") for bits in (16, 32, 64)},
+    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"{letter}{bits}": f"uint{bits}" for letter in ("u", "ui") for bits in (8, 16, 32, 64)},
+    **{"half": "float16", "float": "float32", "double": "float64", "bf16": "bfloat16"},
+    **{"byte": "uint8", "short": "int16", "int": "int32", "long": "int64", "i1": "bool"},
+    **{"boolean": "bool", "bool_": "bool", "tensor": "float32", "memref": "float32"},
+    **{kind: kind for kind in _KINDS},
+}
+"""Element kinds by names that other languages have for them, in small letters."""
+
+SHOWN_LINES = 60
+"""Lines of a text that ``print`` shows of an IR; a longer one loses its middle."""
+
+
+@singledispatch
+def text_of(ir: object) -> str:
+    """Return the text of *ir*: the printer of each level registers what it prints."""
+    raise NotImplementedError(f"no printer is registered for {type(ir).__name__}")
+
+
+class Printable:
+    """Base of what has a text (:func:`text_of`): ``print`` and a notebook show it.
+
+    A long text is shown without its middle.
+    """
+
+    def _repr_html_(self) -> str:
+        return html_text(str(self))
+
+    @override
+    def __str__(self) -> str:
+        return without_middle(text_of(self))
+
+
+def without_middle(text: str) -> str:
+    """Return *text* without the lines in its middle that are too many, and say how many they are.
+
+    The last line end is left out, since ``print`` adds one.
+    """
+    lines = text.splitlines()
+    if len(lines) > SHOWN_LINES:
+        half = SHOWN_LINES // 2
+        left_out = len(lines) - 2 * half
+        note = f"  // ... {left_out} lines are left out; glow_nb.print_ir shows all of them ..."
+        lines = [*lines[:half], note, *lines[-half:]]
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token: its kind (a group name of the grammar), its text and where it begins."""
+
+    kind: str
+    text: str
+    offset: int
+
+
+def tokenize(text: str, path: str) -> list[Token]:
+    """Split *text*; raise ParseError at the first character that begins no token."""
+    tokens: list[Token] = []
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise error_at(text, path, position, f"unexpected character {text[position]!r}")
+        if match.lastgroup != "space":
+            tokens.append(Token(str(match.lastgroup), match.group(), position))
+        position = match.end()
+    tokens.append(Token("end", "", len(text)))
+    return tokens
+
+
+MOST_DIGITS, DEEPEST_LIST = 100, 32
+"""Of whole numbers, and of lists in lists: far more than any text of ours has."""
+
+
+def error_at(text: str, path: str, offset: int, message: str) -> ParseError:
+    """Return the ParseError that points at *offset* of *text*."""
+    line = text.count("\n", 0, offset) + 1
+    start = text.rfind("\n", 0, offset) + 1
+    source_line = text[start:].partition("\n")[0]
+    return ParseError(path, line, offset - start + 1, source_line, message)
+
+
+class TokenReader:
+    """Reads tokens one after another; the base of both parsers."""
+
+    def __init__(self, text: str, path: str) -> None:
+        """Read *text*; *path* is what errors call it."""
+        self.text, self.path = text, path
+        self._tokens = tokenize(text, path)
+        self._next = 0
+
+    @property
+    def token(self) -> Token:
+        """The token that comes next."""
+        return self._tokens[self._next]
+
+    def error(self, message: str, token: Token | None = None) -> ParseError:
+        """Return an error that points at *token*, by default the next one."""
+        return error_at(self.text, self.path, (token or self.token).offset, message)
+
+    def advance(self) -> Token:
+        """Take the next token."""
+        token = self.token
+        self._next = min(self._next + 1, len(self._tokens) - 1)
+        return token
+
+    def accept(self, text: str) -> bool:
+        """Take the next token if it is exactly *text*."""
+        if self.token.kind in ("string", "name", "end") or self.token.text != text:
+            return False
+        self.advance()
+        return True
+
+    def expect(self, text: str) -> Token:
+        """Take the next token, which must be *text*."""
+        token = self.token
+        if not self.accept(text):
+            raise self.error(f"expected '{text}', found {self._found(token)}")
+        return token
+
+    def expect_kind(self, kind: str, what: str) -> Token:
+        """Take the next token, which must be of *kind*; *what* names it in the error."""
+        if self.token.kind != kind:
+            raise self.error(f"expected {what}, found {self._found(self.token)}")
+        return self.advance()
+
+    def _found(self, token: Token) -> str:
+        return "the end of the text" if token.kind == "end" else f"'{token.text}'"
+
+    def guarded(self, token: Token, build: Callable[[], T]) -> T:
+        """Return ``build()``; an error of ours in it is told at the place of *token*."""
+        try:
+            return build()
+        except ParseError:
+            raise
+        except GlowError as error:
+            raise self.error(str(error), token) from error
+
+    def read_name(self, sigil: str = "%") -> str:
+        """Read ``%name`` or ``@name`` and return it without its sigil and quotes."""
+        token = self.expect_kind("name", f"a name that begins with '{sigil}'")
+        if token.text[0] != sigil:
+            raise self.error(f"expected a name that begins with '{sigil}'", token)
+        return self._unquote(token, token.text[1:])
+
+    def read_names(self) -> tuple[str, ...]:
+        """Read ``%name, %name``: one name or more."""
+        names = [self.read_name()]
+        while self.accept(","):
+            names.append(self.read_name())
+        return tuple(names)
+
+    def read_int(self, what: str) -> int:
+        """Read a whole number."""
+        token = self.expect_kind("number", what)
+        if not re.fullmatch(r"-?\d+", token.text):
+            raise self.error(f"expected {what}, found '{token.text}'", token)
+        return self._whole(token)
+
+    def _whole(self, token: Token) -> int:
+        """Return the whole number that *token* is."""
+        if len(token.text) > MOST_DIGITS:
+            raise self.error(
+                f"a number of {len(token.text)} digits; give at most {MOST_DIGITS}", token
+            )
+        return int(token.text)
+
+    def read_type(self) -> TensorType:
+        """Read a tensor type such as ``float32<2 x 3>``."""
+        start = self.expect_kind("word", "a type such as float32<2 x 3>")
+        if start.text not in _KINDS:
+            kind = _OTHER_SPELLINGS.get(start.text.lower())
+            hint = f"write {kind}<2 x 3>" if kind else f"use one of {', '.join(_KINDS)}"
+            raise self.error(f"unknown element kind '{start.text}'; {hint}", start)
+        if not self.accept("<"):
+            raise self.error(
+                f"expected the sizes, found {self._found(self.token)}; write {start.text}<2 x 3>, "
+                f"and {start.text}<> for a single number"
+            )
+        shape = self._read_sizes(start.text)
+        scale, offset = None, None
+        if self.token.text in (",", "scale"):
+            self.accept(",")
+            self.expect("scale")
+            self.expect("=")
+            scale = float(self.expect_kind("number", "a scale").text)
+            self.expect(",")
+            self.expect("offset")
+            self.expect("=")
+            offset = self.read_int("an offset")
+        self.expect(">")
+        return self.guarded(start, lambda: TensorType(_KINDS[start.text], shape, scale, offset))
+
+    def _read_sizes(self, kind: str) -> tuple[int, ...]:
+        """Read ``2 x 3``, or nothing, up to the scale or the end of the type."""
+        shape: list[int] = []
+        while self.token.kind == "number":
+            shape.append(self.read_int("a dimension"))
+            if not (self.token.text == "x" and self._tokens[self._next + 1].kind == "number"):
+                break
+            self.advance()
+        behind = self._tokens[min(self._next + 1, len(self._tokens) - 1)]
+        is_scale = self.token.text == "scale" or (self.token.text, behind.text) == (",", "scale")
+        if not is_scale and self.token.text != ">":
+            raise self.error(
+                f"found {self._found(self.token)} among the sizes; they are whole numbers with "
+                f"' x ' between them, as in {kind}<2 x 3>"
+            )
+        return tuple(shape)
+
+    def read_literal(self, depth: int = 0) -> object:
+        """Read an attribute value, *depth* lists deep; lists become tuples."""
+        token = self.token
+        if self.accept("["):
+            if depth == DEEPEST_LIST:
+                raise self.error(f"lists in lists, more than {DEEPEST_LIST} deep", token)
+            items: list[object] = []
+            while not self.accept("]"):
+                items.append(self.read_literal(depth + 1))
+                if self.token.text != "]":
+                    self.expect(",")
+            return tuple(items)
+        if token.kind == "number":
+            self.advance()
+            is_whole = re.fullmatch(r"-?\d+", token.text)
+            return self._whole(token) if is_whole else float(token.text)
+        if token.kind == "string":
+            return self._unquote(self.advance(), token.text)
+        return self._read_word_literal()
+
+    def _read_word_literal(self) -> object:
+        words: dict[str, object] = {"true": True, "false": False, "nan": math.nan, "inf": math.inf}
+        token = self.expect_kind("word", "a value")
+        if token.text in words:
+            return words[token.text]
+        if token.text in _KINDS:
+            return _KINDS[token.text]
+        raise self.error(f"expected a value, found '{token.text}'", token)
+
+    def read_attributes(self) -> dict[str, object]:
+        """Read ``{name = literal, ...}``; nothing there means no attributes."""
+        attributes: dict[str, object] = {}
+        if not self.accept("{"):
+            return attributes
+        while not self.accept("}"):
+            key = self.expect_kind("word", "an attribute name")
+            if key.text in attributes:
+                raise self.error(f"attribute '{key.text}' is given twice", key)
+            self.expect("=")
+            attributes[key.text] = self.read_literal()
+            if self.token.text != "}":
+                self.expect(",")
+        return attributes
+
+    def read_plan(self) -> Plan | None:
+        """Read ``plan <algorithm> {setting = value, ...}``; nothing there means no plan."""
+        if not self.accept("plan"):
+            return None
+        algorithm = self.expect_kind("word", "an algorithm")
+        settings: dict[str, Any] = self.read_attributes()
+        for name, value in settings.items():
+            items = value if isinstance(value, tuple) else (value,)
+            if not all(isinstance(item, bool | int | str) for item in items):
+                raise self.error(f"'{name}' of a plan must be whole numbers or words", algorithm)
+        return Plan(algorithm.text, tuple(settings.items()))
+
+    def _unquote(self, token: Token, text: str) -> str:
+        if not text.startswith('"'):
+            return text
+        try:
+            return str(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise self.error(f"not a valid quoted string: {error.msg}", token) from error
+
+
+def format_name(name: str) -> str:
+    """Return *name* as it is written after ``%``: quoted unless it is a plain identifier."""
+    return name if _BARE_NAME.fullmatch(name) else json.dumps(name)
+
+
+def format_literal(value: object) -> str:
+    """Return an attribute value as text; floats are exact."""
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(format_literal, value)) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, ElementKind):
+        return value.value
+    return repr(value)
+
+
+def format_plan(plan: Plan | None) -> str:
+    """Return `` plan <algorithm> {setting = value, ...}``, or nothing when there is none."""
+    return "" if plan is None else f" plan {plan.algorithm}{format_attributes(dict(plan.settings))}"
+
+
+def format_attributes(attributes: dict[str, object]) -> str:
+    """Return `` {name = value, ...}``, or nothing when there are none."""
+    if not attributes:
+        return ""
+    inside = ", ".join(f"{key} = {format_literal(value)}" for key, value in attributes.items())
+    return f" {{{inside}}}"

@@ -1,0 +1,292 @@
+"""Element kinds and tensor types, shared by both IRs."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import override
+
+from glow_nb.base.errors import GlowError
+
+Array = npt.NDArray[Any]
+
+MAX_RANK = 64
+"""NumPy's arrays have no more dimensions."""
+
+MAX_TENSOR_BYTES = 1 << 40
+"""No tensor may be larger: such a size is a mistake or an attack, not a network."""
+
+
+class ElementKind(enum.Enum):
+    """The kind of one element; the value is its name in IR text."""
+
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    UINT8 = "uint8"
+    UINT16 = "uint16"
+    UINT32 = "uint32"
+    UINT64 = "uint64"
+    BOOL = "bool"
+    FLOAT8E4M3FN = "float8e4m3fn"
+    FLOAT8E4M3FNUZ = "float8e4m3fnuz"
+    FLOAT8E5M2 = "float8e5m2"
+    FLOAT8E5M2FNUZ = "float8e5m2fnuz"
+    FLOAT8E8M0 = "float8e8m0"
+    FLOAT6E2M3 = "float6e2m3"
+    FLOAT6E3M2 = "float6e3m2"
+    FLOAT4E2M1 = "float4e2m1"
+    INT4 = "int4"
+    UINT4 = "uint4"
+    INT2 = "int2"
+    UINT2 = "uint2"
+
+    __hash__ = object.__hash__  # of an enum it would be that of the name, computed in Python
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of an array of this kind."""
+        return _DTYPES[self]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of one element in memory."""
+        return self.dtype.itemsize
+
+    @property
+    def is_float(self) -> bool:
+        """True for the four floating-point kinds that are computed with."""
+        return self in _FLOATS
+
+    @property
+    def is_storage(self) -> bool:
+        """True for the kinds that are stored, moved and converted, but not computed with.
+
+        One element takes a byte, whose low :attr:`bits` count.
+        """
+        return self in _STORAGE
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element that count; it may take more memory."""
+        return _FEW_BITS.get(self, 8 * self.size_bytes)
+
+    @property
+    def is_signed(self) -> bool:
+        """True for the kinds that have negative values."""
+        return self.value.startswith(("int", "float", "bfloat")) and self is not self.FLOAT8E8M0
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest number of a kind of integers."""
+        if self.is_signed:
+            return -(1 << self.bits - 1), (1 << self.bits - 1) - 1
+        return 0, (1 << self.bits) - 1
+
+    @classmethod
+    def of(cls, dtype: npt.DTypeLike) -> ElementKind:
+        """Return the kind of a NumPy *dtype*; raise GlowError for one that has none."""
+        wanted = np.dtype(dtype)
+        kind = _KINDS.get(wanted)
+        if kind is not None:
+            return kind
+        names = ", ".join(kind.value for kind in cls)
+        raise GlowError(f"dtype {wanted} has no element kind; convert it to one of {names}")
+
+    @override
+    def __repr__(self) -> str:
+        return self.value
+
+
+_FLOATS = frozenset(
+    {ElementKind.FLOAT16, ElementKind.BFLOAT16, ElementKind.FLOAT32, ElementKind.FLOAT64}
+)
+_EXTENSION_DTYPES: dict[ElementKind, Any] = {
+    ElementKind.BFLOAT16: ml_dtypes.bfloat16,
+    ElementKind.FLOAT8E4M3FN: ml_dtypes.float8_e4m3fn,
+    ElementKind.FLOAT8E4M3FNUZ: ml_dtypes.float8_e4m3fnuz,
+    ElementKind.FLOAT8E5M2: ml_dtypes.float8_e5m2,
+    ElementKind.FLOAT8E5M2FNUZ: ml_dtypes.float8_e5m2fnuz,
+    ElementKind.FLOAT8E8M0: ml_dtypes.float8_e8m0fnu,
+    ElementKind.FLOAT6E2M3: ml_dtypes.float6_e2m3fn,
+    ElementKind.FLOAT6E3M2: ml_dtypes.float6_e3m2fn,
+    ElementKind.FLOAT4E2M1: ml_dtypes.float4_e2m1fn,
+    ElementKind.INT4: ml_dtypes.int4,
+    ElementKind.UINT4: ml_dtypes.uint4,
+    ElementKind.INT2: ml_dtypes.int2,
+    ElementKind.UINT2: ml_dtypes.uint2,
+}
+_STORAGE = frozenset(_EXTENSION_DTYPES) - _FLOATS
+_FEW_BITS = {
+    ElementKind.FLOAT6E2M3: 6,
+    ElementKind.FLOAT6E3M2: 6,
+    ElementKind.FLOAT4E2M1: 4,
+    ElementKind.INT4: 4,
+    ElementKind.UINT4: 4,
+    ElementKind.INT2: 2,
+    ElementKind.UINT2: 2,
+}
+_DTYPES: dict[ElementKind, np.dtype[Any]] = {
+    kind: np.dtype(_EXTENSION_DTYPES.get(kind, kind.value)) for kind in ElementKind
+}
+_KINDS = {dtype: kind for kind, dtype in _DTYPES.items()}
+
+
+QUANTIZED = frozenset(
+    {
+        *(ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16, ElementKind.UINT16),
+        ElementKind.INT32,
+    }
+)
+"""The kinds whose integers may stand for real numbers."""
+
+
+def quantization_problem(kind: ElementKind, scale: float, offset: int) -> str:
+    """Return what is wrong with *scale* and *offset* for integers of *kind*; empty if nothing is.
+
+    Arithmetic is done with the scale in float32, where it must be a positive number, too.
+    """
+    if kind not in QUANTIZED:
+        names = ", ".join(k.value for k in ElementKind if k in QUANTIZED)
+        return f"{kind.value} stands for no other numbers; quantize to one of {names}"
+    with np.errstate(over="ignore"):
+        is_usable = 0 < np.float32(scale) < np.inf
+    if not is_usable:
+        return f"scale {scale} must be positive and finite in float32; compute it from a range"
+    least, greatest = kind.limits
+    if not least <= offset <= greatest:
+        return f"offset {offset} is outside {kind.value}; give one from {least} to {greatest}"
+    return ""
+
+
+@dataclass(frozen=True, repr=False)
+class TensorType:
+    """Element kind and shape of a tensor, printed ``float32<2 x 3>``.
+
+    A quantized type carries ``scale`` and ``offset``, and its integers stand for real numbers:
+    ``real = (stored - offset) * scale`` (paper 4.1). Per-channel scales are operands of the node
+    that uses them. The scale is a number of float32, kept as the shortest decimal that means it, so
+    that types with the same one are equal.
+    """
+
+    kind: ElementKind
+    shape: tuple[int, ...]
+    scale: float | None = None
+    offset: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.shape) > MAX_RANK:
+            raise GlowError(
+                f"a {self.kind.value} tensor of {len(self.shape)} dimensions: at most {MAX_RANK} "
+                "are possible; reshape it"
+            )
+        if min(self.shape, default=0) < 0:
+            raise GlowError(f"shape {list(self.shape)}: a dimension is negative")
+        size = prod(self.shape)  # which everybody asks for
+        self.__dict__.update(size=size, size_bytes=size * self.kind.size_bytes)
+        if self.size_bytes > MAX_TENSOR_BYTES:
+            raise GlowError(
+                f"{self}: {self.size_bytes} bytes are more than the {MAX_TENSOR_BYTES} bytes "
+                "that a tensor may have; check the shape"
+            )
+        if (self.scale is None) != (self.offset is None):
+            raise GlowError(f"{self.kind.value}: a quantized type needs both scale and offset")
+        if self.scale is not None and self.offset is not None:
+            problem = quantization_problem(self.kind, self.scale, self.offset)
+            if problem:
+                raise GlowError(f"type {self}: {problem}")
+            object.__setattr__(self, "scale", float(str(np.float32(self.scale))))
+
+    @classmethod
+    def of(cls, array: Array) -> TensorType:
+        """Return the type of *array*."""
+        return cls(ElementKind.of(array.dtype), tuple(int(n) for n in array.shape))
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @cached_property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """Bytes of a contiguous tensor of this type."""
+        return self.size * self.kind.size_bytes
+
+    @property
+    def is_quantized(self) -> bool:
+        """True if the integers stand for real numbers by scale and offset."""
+        return self.scale is not None
+
+    def with_shape(self, shape: tuple[int, ...]) -> TensorType:
+        """Return the same kind of tensor with another *shape*."""
+        return TensorType(self.kind, shape, self.scale, self.offset)
+
+    def with_kind(self, kind: ElementKind) -> TensorType:
+        """Return a tensor of plain *kind* with the same shape."""
+        return TensorType(kind, self.shape)
+
+    @property
+    def quantization(self) -> tuple[float, int]:
+        """Scale and offset of a quantized type."""
+        assert self.scale is not None
+        assert self.offset is not None
+        return self.scale, self.offset
+
+    @property
+    def stored(self) -> TensorType:
+        """The plain type of the elements as they lie in memory."""
+        return TensorType(self.kind, self.shape) if self.is_quantized else self
+
+    @override
+    def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
+        inside = " x ".join(map(str, self.shape))
+        if self.is_quantized:
+            inside += f"{', ' if inside else ''}scale = {self.scale!r}, offset = {self.offset}"
+        return f"{self.kind.value}<{inside}>"
+
+    __repr__ = __str__
+
+
+Dimensions = tuple[int | str, ...]
+"""A shape whose sizes are not all known: for each dimension its size, or the name of it."""
+
+
+@dataclass(frozen=True, repr=False)
+class SymbolicType:
+    """The type of a tensor as it is declared, printed ``float32<batch x 3>``.
+
+    Attributes:
+        kind: The kind of its elements; None if that is not known yet.
+        shape: A size or the name of one for each dimension; None if not even the rank is known.
+    """
+
+    kind: ElementKind | None
+    shape: Dimensions | None
+
+    @override
+    def __str__(self) -> str:
+        inside = "any shape" if self.shape is None else " x ".join(map(str, self.shape))
+        return f"{self.kind.value if self.kind else 'any kind'}<{inside}>"
+
+    __repr__ = __str__

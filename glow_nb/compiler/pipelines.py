@@ -1,0 +1,234 @@
+"""What a pipeline is, and those of the compiler as data, with the reason beside each line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+
+from typing_extensions import override
+
+from glow_nb.base.errors import OptionError
+from glow_nb.base.passes import (
+    STEP_NAMES,
+    Entries,
+    Entry,
+    Repeat,
+    Step,
+    as_step,
+    name_of_step,
+    steps_in,
+    what_it_does,
+)
+from glow_nb.base.schema import closest
+from glow_nb.base.table import Table
+
+
+class Pipeline(tuple[Entry, ...]):
+    """Passes in order; printed as a table of them that says what each does.
+
+    ``compile(pipeline=...)`` takes one, or a plain tuple. ``net.pipeline`` is the one that a
+    network was compiled by, all steps of the compiler and of the backend included::
+
+        net = glow_nb.compile(model, pipeline=glow_nb.INFERENCE.without("sink_transposes"))
+        print(net.pipeline)
+    """
+
+    __slots__ = ()
+
+    def without(self, *names: str) -> Pipeline:
+        """Return the pipeline without the passes called *names*, wherever they stand in it.
+
+        Raises:
+            OptionError: No such pass is in it, or it cannot be left out.
+        """
+        return Pipeline(left_out(self, self.checked(names)))
+
+    def checked(self, names: Iterable[str]) -> frozenset[str]:
+        """Return *names*; raise OptionError unless all are of passes that can be left out."""
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise OptionError(f"without={names!r:.80}: give a tuple of names of passes")
+        given = list(names)
+        for name in given:
+            self._check(name)
+        return frozenset(given)
+
+    def _check(self, name: object) -> None:
+        """Raise OptionError unless *name* is that of a pass that can be left out."""
+        if isinstance(name, str) and name in STEP_NAMES:
+            raise OptionError(
+                f"without: {name!r} is a step of the compiler, which always runs; passes alone can "
+                "be left out"
+            )
+        called = [step for step in self.steps if name_of_step(step) == name]
+        reason = next((step.needed for step in called if step.needed), "")
+        if reason:
+            raise OptionError(f"without: {name!r} cannot be left out: {reason}")
+        if not called:
+            known = self.optional
+            hint = closest(str(name), known) or f"; there run {', '.join(known) or 'none'}"
+            raise OptionError(f"without: no pass {name!r:.80} would run{hint}")
+
+    @property
+    def steps(self) -> list[Step]:
+        """The steps in order, those inside of Repeats included."""
+        return steps_in(self)
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """The names of the passes that can be left out, in the order of their first run."""
+        free = (name_of_step(step) for step in self.steps if not step.needed)
+        return tuple(name for name in dict.fromkeys(free) if name not in STEP_NAMES)
+
+    @property
+    def table(self) -> Table:
+        """Each step in order: what repeats it, its name, whose it is, and what it does."""
+        return Table(("", "step", "of", "what it does"), tuple(_rows(self)))
+
+    @override
+    def __repr__(self) -> str:
+        return str(self.table)
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook."""
+        return self.table._repr_html_()
+
+
+def _rows(entries: Entries, mark: str = "") -> Iterator[tuple[str, str, str, str]]:
+    for entry in entries:
+        if isinstance(entry, Repeat):
+            yield from _rows(entry.steps, f"repeat {mark}".strip())
+            continue
+        step = as_step(entry)
+        yield mark, name_of_step(step), step.owner, what_it_does(step)
+
+
+def left_out(pipeline: Entries, names: Collection[str]) -> Entries:
+    """Return *pipeline* without the passes called *names*, wherever they stand in it."""
+    if not names:
+        return pipeline
+    kept: list[Entry] = []
+    for entry in pipeline:
+        if isinstance(entry, Repeat):
+            kept.append(replace(entry, steps=left_out(entry.steps, names)))
+        elif name_of_step(entry) not in names:
+            kept.append(entry)
+    return tuple(kept)
+
+
+INFERENCE = Pipeline(
+    (
+        "eliminate_dead_nodes",  # an importer may leave nodes that nothing reads
+        "lower_batch_norm_training",  # passes know moments and the normalization for inference
+        "split_recurrent_layers",  # their product with the inputs is a product as any other
+        "sink_dequantizes",  # tables of embeddings stay integers
+        "raise_quantized_products",  # before constants are folded, which makes floats of weights
+        "raise_dequantizing_products",  # likewise, where activations are floats
+        "sink_broadcasts",  # a number that is repeated for elementwise operators stays one number
+        "fold_constants",  # weights that the model computes become plain weights
+        "eliminate_common_nodes",  # a pattern is found only if its nodes share their operands
+        Repeat(
+            (
+                "raise_attention",  # before passes that move what it is made of
+                "lay_out_attention",  # transposes around attention cost nothing if it makes them
+                "sink_transposes",  # a transpose that meets its inverse is dropped with it
+                "merge_transposes",  # data on its way through two of them is moved once
+                "sink_reshapes",  # elementwise nodes join their producer if no reshape is between
+                "sink_broadcasts",  # elementwise operators repeat small operands by themselves
+                "eliminate_noops",  # a transpose, reshape or slice that moves nothing is dropped
+                "sink_dequantizes",  # bytes are moved, not the floats that they stand for
+                "quantize_clips",  # bounds that the quantized type has by itself are dropped
+                "merge_quantizations",  # what was dequantized and is quantized again stays integers
+                "quantize_producers",  # products make bytes by themselves
+                "raise_quantized_arithmetic",  # so that rescales fold into it
+                "fold_rescales",  # numbers are rounded once
+                "raise_lookup_tables",  # one look-up takes less time than what computes a function
+                "padded_sums_to_concats",  # gradients of the slices of one tensor become one concat
+                "merge_concats",  # a concat of concats becomes one concat, which copies once
+                "gathers_to_slices",  # a slice is a view of its input and costs nothing
+                "merge_slices",  # a slice of a slice becomes one; gathers must have become slices
+                "merge_conversions",  # exporters convert to another kind and back
+                "simplify_arithmetic",  # raise_ passes look for one form of each expression
+                "simplify_reductions",  # a reduction over axes of size 1 becomes a reshape
+                "merge_clips",  # several bounds of one value become one pass over it
+                "raise_softmax",  # a softmax that is written out becomes one node with one kernel
+                "raise_gelu",  # a GELU that is written out becomes one node
+                "raise_leaky_relu",  # a leaky ReLU that is written out becomes one node
+                "raise_swish",  # a swish that is written out becomes one node
+                "raise_layer_normalization",  # one that is written out becomes one node
+                "fold_pads",  # a convolution adds zeros around its input by itself, without a copy
+                "trim_windows",  # taps of a window that see nothing but padding are dropped
+                "hoist_means",  # means of pixels are fewer than pixels, and are convolved
+                "fold_batch_normalization",  # a normalization goes into the filter before it
+                "fold_scales_into_products",  # a factor behind a dense layer goes into its weights
+                "fold_scales_into_next_convolution",  # a factor before a filter goes into it
+                "sink_channel_shuffles",  # a shuffle ends in the weights of the nodes that read it
+                "hoist_channel_gathers",  # a gather ends in the weights of its producer
+                "hoist_slices",  # rows and channels that nothing reads are not computed
+                "sink_scales",  # a factor behind a matrix product joins the product's kernel
+                "raise_fully_connected",  # a product plus a row; after sink_scales
+                "merge_products",  # several narrow products of one input become one wide product
+                "transpose_weights",  # a transpose before a dense layer goes into its weights
+                "fold_constants",  # weights that passes transposed or scaled become plain weights
+                "eliminate_common_nodes",  # nodes that passes have made equal are computed once
+                "eliminate_dead_nodes",  # nodes that passes have replaced are dropped
+            ),
+            limit=20,
+        ),
+    )
+)
+"""Graph passes for inference, run before and again after lowering."""
+
+TRAINING = Pipeline(
+    (
+        "eliminate_dead_nodes",  # differentiation leaves gradients that nobody asked for
+        "fold_constants",  # what does not depend on a weight is computed once
+        "eliminate_common_nodes",  # rules emit the same small nodes again and again
+        Repeat(
+            (
+                "raise_attention",  # patterns are raised for their gradients, which are better ones
+                "sink_transposes",  # a transpose that meets its inverse is dropped with it
+                "sink_reshapes",  # elementwise nodes join their producer if no reshape is between
+                "sink_broadcasts",  # elementwise operators repeat small operands by themselves
+                "eliminate_noops",  # a transpose, reshape or slice that moves nothing is dropped
+                "merge_concats",  # a concat of concats becomes one concat, which copies once
+                "gathers_to_slices",  # a slice is a view of its input and costs nothing
+                "merge_slices",  # a slice of a slice becomes one; gathers must have become slices
+                "merge_conversions",  # exporters convert to another kind and back
+                "simplify_arithmetic",  # raise_ passes look for one form of each expression
+                "simplify_reductions",  # a reduction over axes of size 1 becomes a reshape
+                "merge_clips",  # several bounds of one value become one pass over it
+                "raise_softmax",  # a softmax that is written out becomes one node with one kernel
+                "raise_gelu",  # a GELU that is written out becomes one node
+                "raise_leaky_relu",  # a leaky ReLU that is written out becomes one node
+                "raise_swish",  # a swish that is written out becomes one node
+                "raise_layer_normalization",  # one that is written out becomes one node
+                "fold_pads",  # a convolution adds zeros around its input by itself, without a copy
+                "raise_fully_connected",  # a product plus a row
+                "fold_constants",  # numbers that passes have made
+                "eliminate_common_nodes",  # nodes that passes have made equal are computed once
+                "eliminate_dead_nodes",  # nodes that passes have replaced are dropped
+            ),
+            limit=20,
+        ),
+    )
+)
+"""Graph passes for a step of training, run before gradients are made and when it is compiled.
+
+Not among them are those of :data:`INFERENCE` that compute other weights from the weights, which
+here would do so in each step.
+"""
+
+INSTRUCTIONS = Pipeline(
+    (
+        "eliminate_dead_stores",  # what is written and never read is not computed
+        "peephole",  # simpler instructions: before stacking, since more of them can be stacked
+        "stack_instructions",  # elementwise work joins the kernel of its producer or consumer
+        "peephole",  # a copy that stacking has put into no kernel may have become needless
+        "eliminate_slices",  # what reads a slice reads it in place, through a view, without a copy
+        "eliminate_copies",  # the parts of a concat are computed where the concat has them
+        "schedule_instructions",  # few bytes are live at one time; after what adds or drops values
+        "share_buffers",  # a result is written over an operand that nothing reads afterwards
+        "shrink_lifetimes",  # memory is reserved from the first to the last use and no longer
+    )
+)
+"""Instruction passes, run before allocation."""

@@ -1,0 +1,195 @@
+"""Arithmetic and logic on two tensors.
+
+What ends a process in C, as it is undefined there, has a result here: the quotient of an integer
+and zero, and of the least integer and -1. Such divisors are replaced before, unless a constant
+divisor has none. The same goes for negative exponents of integers. Powers of integers that overflow
+are not the same everywhere: ONNX Runtime computes them in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from glow_nb.base.types import Array, ElementKind
+from glow_nb.formats.onnx.exporter.registry import composes, exports
+from glow_nb.formats.onnx.exporter.writer import Writer
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.known import array_of
+from glow_nb.hlir.ops.families import splat
+from glow_nb.hlir.rewrite import Replacement, Rewriter
+
+NAMES: dict[type[Node], str] = {
+    ops.Add: "Add",
+    ops.And: "And",
+    ops.BitwiseAnd: "BitwiseAnd",
+    ops.BitwiseOr: "BitwiseOr",
+    ops.BitwiseXor: "BitwiseXor",
+    ops.Equal: "Equal",
+    ops.Greater: "Greater",
+    ops.GreaterEqual: "GreaterOrEqual",
+    ops.Less: "Less",
+    ops.LessEqual: "LessOrEqual",
+    ops.Maximum: "Max",
+    ops.Minimum: "Min",
+    ops.Mul: "Mul",
+    ops.Or: "Or",
+    ops.Sub: "Sub",
+    ops.Xor: "Xor",
+}
+"""Operators that mean the same in ONNX."""
+
+
+@exports(*NAMES)
+def same(ctx: Writer, node: ops.Add) -> Value:
+    """Operators that differ in their name at most."""
+    return ctx.node(node, NAMES[type(node)], node.lhs, node.rhs)
+
+
+def divides_safely(node: ops.Div | ops.Modulo) -> bool:
+    """True unless an integer may be divided by zero, or the least one by -1."""
+    kind = node.type.kind
+    refused = (0, -1) if kind.is_signed else (0,)
+    return kind.is_float or all(_is_never(node.rhs, number) for number in refused)
+
+
+def _is_never(value: Value, number: int) -> bool:
+    """True if no element of *value* is *number*: it holds others, or others take its place."""
+    match value:
+        case ops.Select(condition=condition, lhs=instead, rhs=kept):
+            is_replaced = _is_true_at(condition, kept, number) or _is_never(kept, number)
+            return is_replaced and _is_never(instead, number)
+    return _all(value, lambda numbers: numbers != number)
+
+
+def _is_true_at(condition: Value, value: Value, number: int) -> bool:
+    """True if *condition* holds wherever *value* is *number*."""
+    match condition:
+        case ops.Or(lhs=first, rhs=second):
+            return _is_true_at(first, value, number) or _is_true_at(second, value, number)
+        case ops.Equal(lhs=tested, rhs=wanted):
+            return tested is value and _all(wanted, lambda numbers: numbers == number)
+    return False
+
+
+def _all(value: Value, condition: Callable[[Array], Array]) -> bool:
+    """True if *value* is a constant, and *condition* holds for all its numbers."""
+    numbers = array_of(value)
+    return numbers is not None and bool(np.all(condition(numbers)))
+
+
+@exports(ops.Div, says=divides_safely)
+def div(ctx: Writer, node: ops.Div) -> Value:
+    """A quotient, of integers rounded toward zero."""
+    return ctx.node(node, "Div", node.lhs, node.rhs)
+
+
+@composes(ops.Div)
+def div_by_anything(node: ops.Div, rewriter: Rewriter) -> Replacement:
+    """A quotient by zero is 0, one by -1 the negative."""
+    emit = rewriter.emit
+    is_zero, is_minus_one, divisor = _guarded(node.rhs, rewriter)
+    quotient: Value = emit(ops.Div(node.lhs, divisor))
+    if is_minus_one is not None:
+        quotient = emit(ops.Select(is_minus_one, emit(ops.Neg(node.lhs)), quotient))
+    zero = splat(rewriter, node.type, 0, f"{node.name}_zero")
+    return emit(ops.Select(is_zero, zero, quotient))
+
+
+def _guarded(divisor: Value, rewriter: Rewriter) -> tuple[Value, Value | None, Value]:
+    """Return where *divisor* is zero, where it is -1 if it is signed, and it with ones there."""
+    type = divisor.type
+    zero, one = (splat(rewriter, type, number, f"divisor_{number}") for number in (0, 1))
+    is_zero = rewriter.emit(ops.Equal(divisor, zero))
+    if not type.kind.is_signed:
+        return is_zero, None, rewriter.emit(ops.Select(is_zero, one, divisor))
+    minus_one = splat(rewriter, type, -1, "divisor_minus_one")
+    is_minus_one = rewriter.emit(ops.Equal(divisor, minus_one))
+    is_bad = rewriter.emit(ops.Or(is_zero, is_minus_one))
+    return is_zero, is_minus_one, rewriter.emit(ops.Select(is_bad, one, divisor))
+
+
+def _has_power(node: ops.Pow) -> bool:
+    """True unless an integer may get a negative exponent, which ONNX says nothing about."""
+    if node.type.kind.is_float or not node.type.kind.is_signed:
+        return True
+    match node.rhs:
+        case ops.Maximum(rhs=least) | ops.BitwiseAnd(rhs=least):
+            return _is_not_negative(least)
+    return _is_not_negative(node.rhs)
+
+
+def _is_not_negative(value: Value) -> bool:
+    return _all(value, lambda numbers: numbers >= 0)
+
+
+@exports(ops.Pow, says=_has_power)
+def power(ctx: Writer, node: ops.Pow) -> Value:
+    """A power; the low bits of one of uint64, which ONNX has not, are those of one of int64."""
+    if node.type.kind is ElementKind.UINT64:
+        base = ctx.emit(ops.ConvertTo(node.lhs, ElementKind.INT64))
+        return ctx.emit(ops.ConvertTo(ctx.step("Pow", base.type, base, node.rhs), node.type.kind))
+    return ctx.node(node, "Pow", node.lhs, node.rhs)
+
+
+@composes(ops.Pow)
+def power_of_anything(node: ops.Pow, rewriter: Rewriter) -> Replacement:
+    """A negative power of 1 and -1 is 1 or -1, and 0 of all other integers."""
+    emit = rewriter.emit
+    zero, one = (splat(rewriter, node.type, number, f"power_{number}") for number in (0, 1))
+    power = emit(ops.Pow(node.lhs, emit(ops.Maximum(node.rhs, zero))))
+    is_unit = emit(ops.Equal(emit(ops.Abs(node.lhs)), one))
+    unit = emit(ops.Pow(node.lhs, emit(ops.BitwiseAnd(node.rhs, one))))
+    inverse = emit(ops.Select(is_unit, unit, zero))
+    return emit(ops.Select(emit(ops.Less(node.rhs, zero)), inverse, power))
+
+
+def _has_modulo(node: ops.Modulo) -> bool:
+    return node.fmod if node.type.kind.is_float else divides_safely(node)
+
+
+@exports(ops.Modulo, says=_has_modulo)
+def modulo(ctx: Writer, node: ops.Modulo) -> Value:
+    """A remainder; of floats ONNX has the one with the sign of the dividend."""
+    return ctx.node(node, "Mod", node.lhs, node.rhs, fmod=int(node.fmod))
+
+
+@composes(ops.Modulo)
+def modulo_of_anything(node: ops.Modulo, rewriter: Rewriter) -> Replacement:
+    """A remainder by 0, 1 and -1 is 0; of floats, one with the other sign is moved by a divisor."""
+    emit = rewriter.emit
+    if not node.type.kind.is_float:
+        return emit(ops.Modulo(node.lhs, _guarded(node.rhs, rewriter)[2], fmod=node.fmod))
+    zero = splat(rewriter, node.type, 0, f"{node.name}_zero")
+    rest = emit(ops.Modulo(node.lhs, node.rhs, fmod=True))
+    is_other = emit(ops.Xor(emit(ops.Less(rest, zero)), emit(ops.Less(node.rhs, zero))))
+    is_some = emit(ops.Not(emit(ops.Equal(rest, zero))))
+    moved = emit(ops.Add(rest, node.rhs))
+    return emit(ops.Select(emit(ops.And(is_other, is_some)), moved, rest))
+
+
+def _shifts_within(node: ops.BitShift) -> bool:
+    most = node.rhs
+    match node.rhs:
+        case ops.Minimum(rhs=bound):
+            most = bound
+    return _all(most, lambda numbers: numbers < node.type.kind.bits)
+
+
+@exports(ops.BitShift, says=_shifts_within)
+def bit_shift(ctx: Writer, node: ops.BitShift) -> Value:
+    """Bits shifted by less than there are."""
+    direction = node.direction.upper()
+    return ctx.node(node, "BitShift", node.lhs, node.rhs, direction=direction)
+
+
+@composes(ops.BitShift)
+def bit_shift_by_anything(node: ops.BitShift, rewriter: Rewriter) -> Replacement:
+    """A shift by as many bits as there are, or more, leaves none."""
+    emit, bits = rewriter.emit, node.type.kind.bits
+    last = splat(rewriter, node.rhs.type, bits - 1, f"{node.name}_last")
+    shifted = emit(ops.BitShift(node.lhs, emit(ops.Minimum(node.rhs, last)), node.direction))
+    is_left = emit(ops.LessEqual(node.rhs, last))
+    return emit(ops.Select(is_left, shifted, splat(rewriter, node.type, 0, f"{node.name}_zero")))

@@ -1,0 +1,30 @@
+"""Reading elements at places that another tensor names."""
+
+from __future__ import annotations
+
+from glow_nb.base.types import ElementKind
+from glow_nb.formats.onnx.exporter.registry import exports
+from glow_nb.formats.onnx.exporter.writer import Writer
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Value
+
+INT64 = ElementKind.INT64
+
+
+@exports(ops.Gather)
+def gather(ctx: Writer, node: ops.Gather) -> Value:
+    """Whole slices."""
+    return ctx.node(node, "Gather", node.input, node.indices, axis=node.axis)
+
+
+@exports(ops.GatherElements)
+def gather_elements(ctx: Writer, node: ops.GatherElements) -> Value:
+    """Single elements."""
+    return ctx.node(node, "GatherElements", node.input, node.indices, axis=node.axis)
+
+
+@exports(ops.GatherND)
+def gather_nd(ctx: Writer, node: ops.GatherND) -> Value:
+    """Slices at coordinates, which ONNX has as int64."""
+    indices = ctx.emit(ops.ConvertTo(node.indices, INT64))
+    return ctx.node(node, "GatherND", node.input, indices, batch_dims=node.batch_dims)

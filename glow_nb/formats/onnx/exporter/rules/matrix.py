@@ -1,0 +1,56 @@
+"""Matrix products and determinants."""
+
+from __future__ import annotations
+
+from glow_nb.base.types import ElementKind
+from glow_nb.formats.onnx.exporter.registry import composes, exports
+from glow_nb.formats.onnx.exporter.writer import Writer
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Value
+from glow_nb.hlir.rewrite import Replacement, Rewriter
+
+BYTES = frozenset({ElementKind.INT8, ElementKind.UINT8})
+
+
+def multiplies_bytes(node: ops.MatMul | ops.Convolution) -> bool:
+    """True if both factors are integers of 8 bits, which ONNX multiplies as int32."""
+    return all(factor.type.kind in BYTES for factor in node.factors)
+
+
+def multiplies_alike(node: ops.MatMul | ops.Convolution) -> bool:
+    """True if factors and results have one kind."""
+    return {factor.type.kind for factor in node.factors} == {node.type.kind}
+
+
+def _has_product(node: ops.MatMul) -> bool:
+    return multiplies_bytes(node) or multiplies_alike(node)
+
+
+@exports(ops.MatMul, says=_has_product)
+def mat_mul(ctx: Writer, node: ops.MatMul) -> Value:
+    """A product of matrices."""
+    op = "MatMulInteger" if multiplies_bytes(node) else "MatMul"
+    return ctx.node(node, op, node.lhs, node.rhs)
+
+
+@composes(ops.MatMul)
+def mat_mul_of_short_integers(node: ops.MatMul, rewriter: Rewriter) -> Replacement:
+    """Factors of unlike kinds, or of 16 bits, as int32, in which they are multiplied anyway."""
+    factors = (rewriter.emit(ops.ConvertTo(factor, node.type.kind)) for factor in node.factors)
+    return rewriter.emit(ops.MatMul(*factors))
+
+
+def _has_dense_layer(node: ops.FullyConnected) -> bool:
+    return node.type.kind.is_float and node.input.type.shape[1] > 0
+
+
+@exports(ops.FullyConnected, says=_has_dense_layer)
+def fully_connected(ctx: Writer, node: ops.FullyConnected) -> Value:
+    """A dense layer."""
+    return ctx.node(node, "Gemm", node.input, node.weights, node.bias)
+
+
+@exports(ops.Determinant)
+def determinant(ctx: Writer, node: ops.Determinant) -> Value:
+    """The determinant of each matrix."""
+    return ctx.node(node, "Det", node.input)

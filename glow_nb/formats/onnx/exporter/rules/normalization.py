@@ -1,0 +1,99 @@
+"""Normalizations and softmax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from glow_nb.base.types import ElementKind
+from glow_nb.formats.onnx.exporter.registry import (
+    composes,
+    exports,
+    exports_channels_first,
+    has_single_attributes,
+)
+from glow_nb.formats.onnx.exporter.writer import Writer
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.families import splat
+from glow_nb.hlir.ops.shape import slice_axis
+from glow_nb.hlir.permutation import inverse
+from glow_nb.hlir.rewrite import Replacement, Rewriter
+
+
+@exports(ops.BatchNormalization, says=has_single_attributes)
+def batch_normalization(ctx: Writer, node: ops.BatchNormalization) -> Value:
+    """Given statistics of each channel; ONNX has the channels second."""
+    rank, axis = node.type.rank, node.channel_axis
+    if rank == 1:
+        row = ctx.emit(ops.Reshape(node.input, (1, node.type.size)))
+        return ctx.emit(ops.Reshape(_normalized(ctx, node, row), node.type.shape))
+    if axis == 1:
+        return _normalized(ctx, node, node.input)
+    rest = [other for other in range(rank) if other != axis]
+    second = (rest[0], axis, *rest[1:])
+    moved = ctx.emit(ops.Transpose(node.input, second))
+    return ctx.emit(ops.Transpose(_normalized(ctx, node, moved), inverse(second)))
+
+
+def _normalized(ctx: Writer, node: ops.BatchNormalization, value: Value) -> Value:
+    operands = (value, node.scale, node.bias, node.mean, node.variance)
+    return ctx.step("BatchNormalization", value.type, *operands, epsilon=node.epsilon)
+
+
+def _is_layer_normalization(node: ops.LayerNormalization) -> bool:
+    """ONNX finds the statistics in float32 at most."""
+    return node.type.kind is not ElementKind.FLOAT64
+
+
+@exports(ops.LayerNormalization, says=_is_layer_normalization)
+def layer_normalization(ctx: Writer, node: ops.LayerNormalization) -> Value:
+    """The statistics of each sample."""
+    operands = (node.input, node.scale, node.bias)
+    attributes = {"axis": node.axis, "epsilon": node.epsilon}
+    return ctx.node(node, "LayerNormalization", *operands, **attributes)
+
+
+@exports(ops.Softmax, ops.LogSoftmax)
+def softmax(ctx: Writer, node: ops.Softmax | ops.LogSoftmax) -> Value:
+    """Exponentials that sum to 1, or their logarithms."""
+    op = "Softmax" if isinstance(node, ops.Softmax) else "LogSoftmax"
+    return ctx.node(node, op, node.input, axis=node.axis)
+
+
+def _is_local_normalization(node: ops.LocalResponseNormalization) -> bool:
+    """ONNX Runtime has it for images, odd sizes and positive factors; attributes are float32."""
+    is_positive = node.alpha > 0 and node.beta > 0
+    return (
+        node.type.rank == 4 and node.size % 2 == 1 and is_positive and has_single_attributes(node)
+    )
+
+
+@exports_channels_first(ops.LocalResponseNormalization, "input", says=_is_local_normalization)
+def local_response_normalization(ctx: Writer, node: Any) -> Value:
+    """The squares of neighbouring channels."""
+    attributes = {"alpha": node.alpha, "beta": node.beta, "bias": node.bias, "size": node.size}
+    return ctx.node(node, "LRN", node.input, **attributes)
+
+
+@composes(ops.LocalResponseNormalization)
+def local_response_normalization_of_anything(
+    node: ops.LocalResponseNormalization, rewriter: Rewriter
+) -> Replacement:
+    """Sums of squares by adding shifted slices."""
+    emit, rank, channels = rewriter.emit, node.type.rank, node.type.shape[-1]
+    before = (node.size - 1) // 2
+    ends = (*(0,) * (rank - 1), before, *(0,) * (rank - 1), node.size - 1 - before)
+    squares = emit(ops.Pad(emit(ops.Mul(node.input, node.input)), ends))
+    total: Value = slice_axis(rewriter, squares, rank - 1, range(channels))
+    for first in range(1, node.size):
+        part = slice_axis(rewriter, squares, rank - 1, range(first, first + channels))
+        total = emit(ops.Add(total, part))
+
+    def number(value: float, name: str) -> Value:
+        return splat(rewriter, node.type, value, f"{node.name}_{name}")
+
+    weighted = emit(ops.Mul(total, number(node.alpha / node.size, "alpha")))
+    divisor = emit(
+        ops.Pow(emit(ops.Add(weighted, number(node.bias, "bias"))), number(node.beta, "beta"))
+    )
+    return emit(ops.Div(node.input, divisor))

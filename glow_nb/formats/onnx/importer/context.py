@@ -1,0 +1,430 @@
+"""What rules build with: nodes that fold to constants where they can, and small conveniences."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from functools import partial
+from itertools import count
+from typing import TypeGuard, TypeVar
+
+import numpy as np
+import onnx
+
+from glow_nb.base.errors import ModelError, UnboundInput, UnsupportedError
+from glow_nb.base.memory_limit import require_memory
+from glow_nb.base.payload import Recipe
+from glow_nb.base.schema import operands_of
+from glow_nb.base.types import Array, ElementKind, TensorType
+from glow_nb.formats.onnx.importer.dependence import inputs_behind
+from glow_nb.formats.onnx.importer.tensors import Numbers
+from glow_nb.formats.onnx.importer.trace import Trace
+from glow_nb.formats.onnx.importer.unrolling import Unrolling
+from glow_nb.formats.onnx.importer.weight_files import StoredNumbers
+from glow_nb.formats.onnx.schema.counting import Count, count_after
+from glow_nb.formats.onnx.schema.element_kinds import kind_of, type_name
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.evaluate import evaluate_node
+from glow_nb.hlir.graph import Constant, Node, Value, producer_of
+from glow_nb.hlir.ops import (
+    AsQuantized,
+    Broadcast,
+    ConvertTo,
+    Dequantize,
+    DequantizeLinear,
+    Reshape,
+    Slice,
+    Transpose,
+)
+from glow_nb.hlir.ops.random import Drawn
+from glow_nb.hlir.recipe import folded
+
+N = TypeVar("N", bound=Node)
+
+MAX_CONSTANT_BYTES = 1 << 31
+"""No constant made at import may be larger; protobuf allows no larger model either."""
+
+MAX_GROWTH_BYTES = 1 << 20
+"""A node that makes more out of small constants (Expand, Tile) stays a node."""
+
+
+def is_number(value: Value) -> TypeGuard[Constant]:
+    """True for a constant that nodes fold into; a weight is trained, so that nodes stay apart."""
+    return isinstance(value, Constant) and not value.is_weight
+
+
+LateFold = ConvertTo | Reshape | Transpose
+"""What is done to large weights, and never fails: the numbers are made where they are packed."""
+
+Recognized = AsQuantized | Dequantize | DequantizeLinear
+"""How constants that are stored as integers become floats; passes look for it."""
+
+
+class AlreadyReportedError(UnsupportedError):
+    """A node depends on others that cannot be imported; they have been noted."""
+
+
+class Context:
+    """The function under construction, as a rule sees it.
+
+    Attributes:
+        builder: Collects the nodes.
+        stem: The tensor being computed; what a rule emits on the way is named after it.
+        place: What errors call the node being imported.
+        trace: What the rule emits, if that is followed.
+        producer: What wrote the model, as far as it says; empty if it does not.
+        for_training: Whether operators that tell training from inference are in training.
+        unrolling: Counts the steps of loops.
+        streams: Gives each node that draws random numbers a stream of its own.
+    """
+
+    def __init__(self, builder: Builder, producer: str = "", *, for_training: bool = False) -> None:
+        """Build with *builder* what *producer* wrote."""
+        self.builder = builder
+        self.producer = producer
+        self.for_training = for_training
+        self.unrolling = Unrolling()
+        self.streams = count()
+        self.stem = "value"
+        self.place = ""
+        self.trace: Trace | None = None
+        self._bytes_left = 4 * MAX_CONSTANT_BYTES
+        self.counts: dict[Value, Count] = {}
+
+    def emit(self, node: N, name: str | None = None) -> Value:
+        """Append a node with one result and return its value, a constant if it can be one."""
+        (value,) = self.emit_all(node, name)
+        return value
+
+    def emit_all(self, node: Node, name: str | None = None) -> tuple[Value, ...]:
+        """Append a node and return its results, constants if all operands are.
+
+        A node that draws random numbers stays a node, so that it can get another generator, and one
+        that makes floats of integers, since the integers are what passes look for. So does one
+        whose result has a quantized type.
+        """
+        name = name or f"{self.stem}_{node.opcode}"
+        values = self._fold(node, name)
+        if values is None:
+            emitted = self.builder.emit(node, name)
+            self._carry_counts(emitted)
+            values = emitted.results
+        self._note(node, values)
+        return values
+
+    def emitted(
+        self, result: Value | tuple[Value | None, ...], name: str | None = None
+    ) -> tuple[Value | None, ...]:
+        """Return what a rule returned as values; a node that it left to emit is called *name*."""
+        if isinstance(result, Node) and not result.name:
+            return self.emit_all(result, name)
+        return result if isinstance(result, tuple) else (result,)
+
+    def _note(self, node: Node, results: tuple[Value, ...]) -> None:
+        if self.trace is not None:
+            self.trace.note(node, results)
+
+    def _carry_counts(self, node: Node) -> None:
+        """Note which slices of the results count, if only some of an operand do.
+
+        Raises:
+            UnsupportedError: The node would compute with those that do not.
+        """
+        counted = [value for value in operands_of(node) if value in self.counts]
+        if not counted:
+            return
+        count = count_after(node, self.counts)
+        if count is None:
+            raise self.unsupported(
+                f"it reads {counted[0]}, of which only a run shows how much counts, and would mix "
+                "that with padding; only functions of single elements, moves of whole slices and "
+                "gathers may read it"
+            )
+        self.counts.update(dict.fromkeys(node.results, count))
+
+    def emit_counted(self, node: Node, axes: Sequence[int | None]) -> tuple[Value, ...]:
+        """Append a node whose last result says how many slices of the others count.
+
+        Args:
+            node: The node.
+            axes: For each of the other results the axis that is counted, None if all of it counts.
+
+        Returns:
+            The other results: cut if they are constants, with their counts noted if not.
+        """
+        *found, number = self.emit_all(node)
+        if isinstance(number, Constant):
+            return tuple(map(partial(self._cut, int(number.array)), found, axes))
+        for value, axis in zip(found, axes, strict=True):
+            if axis is not None:
+                self.counts[value] = Count(number, axis)
+        return tuple(found)
+
+    def _cut(self, size: int, value: Value, axis: int | None) -> Value:
+        if axis is None or not isinstance(value, Constant):
+            return value
+        return self.constant(value.array[(*(slice(None),) * axis, slice(size))])
+
+    def _fold(self, node: Node, name: str) -> tuple[Value, ...] | None:
+        """Return the results of *node* as constants called *name*, None if it stays a node."""
+        operands = list(operands_of(node))
+        if isinstance(node, Drawn | Recognized) or not all(map(is_number, operands)):
+            return None
+        if any(type.is_quantized for type in node.result_types):  # which arrays do not have
+            return None
+        made = sum(type.size_bytes for type in node.result_types)
+        read = sum(operand.type.size_bytes for operand in operands)
+        if made > max(MAX_GROWTH_BYTES, 2 * read):
+            return None
+        self.spend(made)
+        return self._evaluated(node, name)
+
+    def _evaluated(self, node: Node, name: str) -> tuple[Constant, ...]:
+        """Return the results of a *node* that reads only constants."""
+        operands = [v for v in operands_of(node) if isinstance(v, Constant)]
+        if isinstance(node, LateFold) and any(isinstance(v.payload, Recipe) for v in operands):
+            late = folded(node, self.builder.unique_name(name))
+            return (dataclasses.replace(late, is_weight=False),)
+        try:
+            arrays = evaluate_node(node, {})
+        except (ArithmeticError, IndexError, ValueError) as error:
+            raise ModelError(f"{self.place}: its value cannot be computed: {error}") from error
+        return tuple(self.constant(array, name) for array in arrays)
+
+    def spend(self, size_bytes: int) -> None:
+        """Count constants of *size_bytes* more.
+
+        Raises:
+            ModelError: They are absurdly large.
+            MemoryLimitError: The process may not have so much memory.
+        """
+        self._bytes_left -= size_bytes
+        if size_bytes > MAX_CONSTANT_BYTES or self._bytes_left < 0:
+            raise ModelError(
+                f"{self.place}: its value is a constant of {size_bytes} bytes; constants made at "
+                f"import may have {MAX_CONSTANT_BYTES} bytes each and four times that in all"
+            )
+        if size_bytes > MAX_GROWTH_BYTES:  # small ones do not fill the memory
+            spent = 4 * MAX_CONSTANT_BYTES - self._bytes_left
+            needs = {"constants made at import": spent}
+            require_memory(self.place, needs, [(self.stem, size_bytes)])
+
+    def constant(self, array: Array, name: str | None = None) -> Constant:
+        """Return a constant that holds *array*."""
+        name = name or f"{self.stem}_constant"
+        return self.builder.constant(name, np.asarray(array), is_weight=False)
+
+    def of_numbers(self, numbers: Numbers, name: str) -> Constant:
+        """Return a constant called *name* of *numbers* of the model, which may be in a file."""
+        if isinstance(numbers, StoredNumbers):
+            return Constant(self.builder.unique_name(name), numbers.type, numbers, is_weight=False)
+        numbers.flags.writeable = False  # the builder need not copy what is nobody else's
+        return self.constant(numbers, name)
+
+    def rounded(self, array: Array, kind: ElementKind) -> Constant:
+        """Return a constant of *kind* that holds *array*, rounded if need be."""
+        return self.filled(TensorType(kind, array.shape), array, array.shape)
+
+    def filled(
+        self, like: TensorType, number: float | Array, shape: Sequence[int] = ()
+    ) -> Constant:
+        """Return a constant of *like*'s kind and the given *shape*, full of *number*."""
+        with np.errstate(all="ignore"):
+            array = np.asarray(number).astype(like.kind.dtype)
+        constant = self.constant(np.broadcast_to(array, tuple(shape)))
+        if self.trace is not None and not np.array_equal(array, number, equal_nan=True):
+            self.trace.note_rounded(constant)
+        return constant
+
+    def scalar(self, like: TensorType, number: float) -> Constant:
+        """Return a constant of *like*'s kind that broadcasts to it: all sizes are 1."""
+        return self.filled(like, number, (1,) * like.rank)
+
+    def known(self, value: Value, what: str) -> Array:
+        """Return the numbers of a *value* that must be known now, called *what* in the error.
+
+        Raises:
+            UnboundInput: It depends on inputs of the model.
+        """
+        if isinstance(value, Constant):
+            return value.array
+        names = inputs_behind(value)
+        if not names:
+            return self._computed(value)
+        raise UnboundInput(
+            f"{self.place}: {what} must be known when the model is compiled, but it is computed "
+            f"from inputs {names}; give those by constants={{name: array}}",
+            names,
+        )
+
+    def _computed(self, value: Value) -> Array:
+        """Return the numbers of a value that depends on constants, but was too large to fold."""
+        arrays: dict[Value, Array] = {}
+        pending = [value]
+        while pending:
+            node = producer_of(pending[-1])
+            assert node is not None
+            missing = [v for v in operands_of(node) if v not in arrays and producer_of(v)]
+            if missing:
+                pending += missing
+                continue
+            self.spend(sum(type.size_bytes for type in node.result_types))
+            arrays.update(zip(node.results, evaluate_node(node, arrays), strict=True))
+            pending.pop()
+        return arrays[value]
+
+    def known_integers(self, value: Value, what: str) -> tuple[int, ...]:
+        """Return a known integer tensor of rank 0 or 1 as a tuple."""
+        array = self.known(value, what)
+        if array.ndim > 1 or array.dtype.kind not in "iu":
+            raise ModelError(
+                f"{self.place}: {what} must be a list of integers, it is {TensorType.of(array)}"
+            )
+        return tuple(int(n) for n in array.reshape(-1))
+
+    def known_integer(self, value: Value, what: str) -> int:
+        """Return a known tensor of one integer as a number."""
+        numbers = self.known_integers(value, what)
+        if len(numbers) != 1:
+            raise self.wrong(f"{what} must be one number, it is {list(numbers)}")
+        return numbers[0]
+
+    def subgraph(self, graph: onnx.GraphProto, operands: Sequence[Value] = ()) -> tuple[Value, ...]:
+        """Import a graph inside a node, its inputs being *operands*; return its outputs."""
+        raise NotImplementedError(f"{type(self).__name__} has no graphs")
+
+    def check_steps(self, graph: onnx.GraphProto, steps: int) -> None:
+        """Raise ModelError if as many *steps* of a loop, each a graph, make too many nodes."""
+        raise NotImplementedError(f"{type(self).__name__} has no graphs")
+
+    def check_branches(self, *graphs: onnx.GraphProto) -> None:
+        """Raise ModelError if *graphs*, the branches of an If, make too many nodes together."""
+        raise NotImplementedError(f"{type(self).__name__} has no graphs")
+
+    def branch(self, graph: onnx.GraphProto, condition: Value, taken_if: bool) -> tuple[Value, ...]:
+        """Import a graph that *condition*, which a run decides, may leave out; return its outputs.
+
+        Raises:
+            UnboundInput: The graph cannot be imported, which may not matter if it is left out.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no graphs")
+
+    def named(self, name: str) -> Value:
+        """Return the tensor that an attribute of the node calls *name*."""
+        raise NotImplementedError(f"{type(self).__name__} has no names")
+
+    def numbers(self, tensor: onnx.TensorProto) -> Numbers:
+        """Return the numbers of a tensor attribute."""
+        raise NotImplementedError(f"{type(self).__name__} has no files")
+
+    def dense(self, tensor: onnx.SparseTensorProto) -> Array:
+        """Return the numbers of a sparse tensor attribute, zeros among them."""
+        raise NotImplementedError(f"{type(self).__name__} has no files")
+
+    def kind(self, code: int) -> ElementKind:
+        """Return the element kind of an ONNX type *code* that the node names."""
+        try:
+            return kind_of(code, self.place)
+        except UnsupportedError:
+            raise self.unsupported(f"element type {type_name(code)}") from None
+
+    def unsupported(self, reason: str) -> UnsupportedError:
+        """Return the error that says why the node being imported cannot be."""
+        return UnsupportedError(reason)
+
+    def wrong(self, message: str) -> ModelError:
+        """Return the error that says what is wrong with the node being imported."""
+        return ModelError(f"{self.place}: {message}")
+
+    def axis(self, axis: int, rank: int) -> int:
+        """Return *axis* counted from the front."""
+        if not -rank <= axis < rank:
+            raise self.wrong(f"axis {axis} is outside a tensor of rank {rank}")
+        return axis % rank
+
+    def axes(self, axes: Sequence[int], rank: int) -> tuple[int, ...]:
+        """Return *axes* counted from the front; raise ModelError if one comes twice."""
+        found = tuple(self.axis(axis, rank) for axis in axes)
+        if len(set(found)) < len(found):
+            raise self.wrong(f"axes {list(axes)} name one twice in a tensor of rank {rank}")
+        return found
+
+    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        """Return *value* with another shape; weights are not copied."""
+        shape = tuple(shape)
+        if shape == value.type.shape:
+            return value
+        node = Reshape(value, shape)
+        if is_number(value):
+            return self._moved(node, value)
+        return self.emit(node)
+
+    def transpose(self, value: Value, permutation: Sequence[int]) -> Value:
+        """Return *value* with its axes reordered; weights are not copied."""
+        permutation = tuple(permutation)
+        if permutation == tuple(range(value.type.rank)):
+            return value
+        node = Transpose(value, permutation)
+        if is_number(value):
+            return self._moved(node, value)
+        return self.emit(node)
+
+    def _moved(self, node: Node, value: Constant) -> Constant:
+        """Return what *node* makes of a constant *value*: the same numbers in another order."""
+        (constant,) = self._evaluated(node, f"{value.name}_{node.opcode}")
+        self._note(node, (constant,))
+        return constant
+
+    def convert(self, value: Value, kind: ElementKind) -> Value:
+        """Return *value* with another element kind."""
+        return value if value.type.kind is kind else self.emit(ConvertTo(value, kind))
+
+    def part(self, value: Value, axis: int, begin: int, size: int) -> Value:
+        """Return *size* elements of *value* along *axis*, from *begin* on."""
+        shape = value.type.shape
+        if size == shape[axis]:
+            return value
+        starts = tuple(begin if i == axis else 0 for i in range(len(shape)))
+        stops = tuple(begin + size if i == axis else n for i, n in enumerate(shape))
+        return self.emit(Slice(value, starts=starts, stops=stops, steps=(1,) * len(shape)))
+
+    def broadcast(self, value: Value, shape: Sequence[int]) -> Value:
+        """Return *value* repeated to *shape* by NumPy's rules."""
+        shape = tuple(shape)
+        value = self.with_rank(value, len(shape))
+        return value if value.type.shape == shape else self.emit(Broadcast(value, shape))
+
+    def with_rank(self, value: Value, rank: int) -> Value:
+        """Return *value* with dimensions of size 1 put in front to give *rank*."""
+        missing = rank - value.type.rank
+        if missing < 0:
+            raise self.wrong(f"{value} has more than the {rank} dimensions it must fit")
+        return self.reshape(value, (*(1,) * missing, *value.type.shape))
+
+    def aligned(self, *values: Value) -> tuple[Value, ...]:
+        """Return *values* with the same rank, as elementwise operators want them."""
+        rank = max(value.type.rank for value in values)
+        return tuple(self.with_rank(value, rank) for value in values)
+
+    def channels_last(self, value: Value) -> Value:
+        """Return an ``[N, C, ...]`` value as ``[N, ..., C]``."""
+        rank = value.type.rank
+        return self.transpose(value, (0, *range(2, rank), 1)) if rank > 2 else value
+
+    def channels_first(self, value: Value) -> Value | Node:
+        """Return an ``[N, ..., C]`` value as ``[N, C, ...]``."""
+        rank = value.type.rank
+        return self.transpose(value, (0, rank - 1, *range(1, rank - 1))) if rank > 2 else value
+
+
+def broadcast_shape(context: Context, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape that *shapes* broadcast to by NumPy's rules."""
+    rank = max(map(len, shapes))
+    result = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            if size != result[axis] and 1 not in (size, result[axis]):
+                raise context.wrong(f"shapes {[list(s) for s in shapes]} do not broadcast")
+            if result[axis] == 1:
+                result[axis] = size
+    return tuple(result)

@@ -1,0 +1,125 @@
+"""Operators on two or more tensors that broadcast: arithmetic, logic, comparison, selection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from glow_nb.base.types import ElementKind
+from glow_nb.formats.onnx.importer.context import Context
+from glow_nb.formats.onnx.importer.node import OnnxNode
+from glow_nb.formats.onnx.importer.registry import onnx_op
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.ops.families import BinaryElementwise
+
+_BINARY: dict[str, type[BinaryElementwise]] = {
+    "Add": ops.Add,
+    "Sub": ops.Sub,
+    "Mul": ops.Mul,
+    "Div": ops.Div,
+    "And": ops.And,
+    "Or": ops.Or,
+    "Xor": ops.Xor,
+    "BitwiseAnd": ops.BitwiseAnd,
+    "BitwiseOr": ops.BitwiseOr,
+    "BitwiseXor": ops.BitwiseXor,
+    "Equal": ops.Equal,
+    "Less": ops.Less,
+    "LessOrEqual": ops.LessEqual,
+    "Greater": ops.Greater,
+    "GreaterOrEqual": ops.GreaterEqual,
+}
+
+
+def _binary(name: str, node_class: type[BinaryElementwise]) -> None:
+    def rule(ctx: Context, node: OnnxNode) -> Value:
+        lhs, rhs = ctx.aligned(node.operand(0), node.operand(1))
+        return node_class(lhs, rhs)
+
+    onnx_op(name)(rule)
+
+
+for _name, _class in _BINARY.items():
+    _binary(_name, _class)
+
+
+@onnx_op("Mod")
+def modulo(ctx: Context, node: OnnxNode) -> Value:
+    """Remainder, with the sign of the divisor or, for ``fmod``, of the dividend."""
+    lhs, rhs = ctx.aligned(node.operand(0), node.operand(1))
+    return ops.Modulo(lhs, rhs, fmod=node.flag("fmod"))
+
+
+@onnx_op("BitShift")
+def bit_shift(ctx: Context, node: OnnxNode) -> Value:
+    """Shift the bits of integers; to the right, negative ones are filled with ones.
+
+    A negative integer is shifted as its complement, which is not negative, and turned back. Shifts
+    by a negative number of places are, seen without sign, longer than any integer.
+    """
+    lhs, rhs = ctx.aligned(node.operand(0), node.operand(1))
+    direction, kind = node.text("direction").lower(), lhs.type.kind
+    if not kind.is_signed or kind.is_float:
+        return ops.BitShift(lhs, rhs, direction=direction)
+    is_negative = ctx.emit(ops.Less(lhs, ctx.scalar(lhs.type, 0)))
+    ones, zero = ctx.scalar(lhs.type, -1), ctx.scalar(lhs.type, 0)
+    mask = ctx.emit(ops.Select(is_negative, ones, zero))
+    bits = lhs if direction == "left" else ctx.emit(ops.BitwiseXor(lhs, mask))
+    unsigned = ElementKind(f"u{kind.value}")
+    places = ctx.convert(rhs, unsigned)
+    moved = ctx.emit(ops.BitShift(ctx.convert(bits, unsigned), places, direction=direction))
+    result = ctx.emit(ops.ConvertTo(moved, kind))
+    return result if direction == "left" else ops.BitwiseXor(result, mask)
+
+
+@onnx_op("Pow")
+def power(ctx: Context, node: OnnxNode) -> Value:
+    """``base ** exponent`` in the kind of the base; the exponent may have another kind."""
+    base, exponent = ctx.aligned(node.operand(0), node.operand(1))
+    kind = base.type.kind
+    if exponent.type.kind is kind:
+        return ops.Pow(base, exponent)
+    if kind.is_float or not exponent.type.kind.is_float:
+        return ops.Pow(base, ctx.convert(exponent, kind))
+    wide = ElementKind.FLOAT64
+    result = ops.Pow(ctx.convert(base, wide), ctx.convert(exponent, wide))
+    return ops.ConvertTo(ctx.emit(result), kind)
+
+
+@onnx_op("Where")
+def where(ctx: Context, node: OnnxNode) -> Value:
+    """``x if condition else y``."""
+    return ops.Select(*ctx.aligned(node.operand(0), node.operand(1), node.operand(2)))
+
+
+def _fold(ctx: Context, node: OnnxNode, combine: Callable[[Value, Value], Node]) -> Value:
+    """Return the operands combined from left to right."""
+    first, *others = ctx.aligned(*node.operands)
+    for other in others:
+        first = ctx.emit(combine(first, other))
+    return first
+
+
+@onnx_op("Sum")
+def variadic_sum(ctx: Context, node: OnnxNode) -> Value:
+    """Sum of all operands."""
+    return _fold(ctx, node, ops.Add)
+
+
+@onnx_op("Max")
+def variadic_max(ctx: Context, node: OnnxNode) -> Value:
+    """Largest of all operands."""
+    return _fold(ctx, node, ops.Maximum)
+
+
+@onnx_op("Min")
+def variadic_min(ctx: Context, node: OnnxNode) -> Value:
+    """Smallest of all operands."""
+    return _fold(ctx, node, ops.Minimum)
+
+
+@onnx_op("Mean")
+def variadic_mean(ctx: Context, node: OnnxNode) -> Value:
+    """Mean of all operands."""
+    total = _fold(ctx, node, ops.Add)
+    return ops.Div(total, ctx.scalar(total.type, len(node.operands)))

@@ -1,0 +1,218 @@
+"""Functions of one element: activations, mathematics."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from glow_nb.base.conversion import finite_limits
+from glow_nb.base.types import ElementKind
+from glow_nb.formats.onnx.importer.context import Context
+from glow_nb.formats.onnx.importer.node import OnnxNode
+from glow_nb.formats.onnx.importer.registry import onnx_op
+from glow_nb.formats.onnx.importer.rules.conversion import in_floats
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Constant, Value
+from glow_nb.hlir.ops.families import UnaryElementwise
+
+_SAME_NAME = (
+    "Relu Sigmoid Tanh HardSwish Softplus Exp Log Sqrt Reciprocal Neg Abs Sign Floor Ceil "
+    "Round Not Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh IsNaN"
+).split()
+
+
+def _unary(node_class: type[UnaryElementwise]) -> None:
+    def rule(ctx: Context, node: OnnxNode) -> Value:
+        return node_class(node.operand(0))
+
+    onnx_op(node_class.__name__)(rule)
+
+
+for _name in _SAME_NAME:
+    _unary(getattr(ops, _name))
+
+
+@onnx_op("Identity")
+def identity(ctx: Context, node: OnnxNode) -> Value:
+    """``result = input``."""
+    return node.operand(0)
+
+
+@onnx_op("Erf", since=9)
+def erf(ctx: Context, node: OnnxNode) -> Value:
+    """``2 / sqrt(pi) * integral of exp(-t ** 2) for t in 0..x``; integers truncate.
+
+    The reference computes with float32, where the result is 1 from 4 on.
+    """
+    return in_floats(ctx, node.operand(0), ops.Erf, ElementKind.FLOAT32)
+
+
+@onnx_op("LeakyRelu")
+def leaky_relu(ctx: Context, node: OnnxNode) -> Value:
+    """``x if x >= 0 else alpha * x``."""
+    return ops.LeakyRelu(node.operand(0), alpha=node.number("alpha"))
+
+
+@onnx_op("Elu")
+def elu(ctx: Context, node: OnnxNode) -> Value:
+    """``x if x >= 0 else alpha * (exp(x) - 1)``."""
+    return ops.Elu(node.operand(0), alpha=node.number("alpha"))
+
+
+@onnx_op("HardSigmoid")
+def hard_sigmoid(ctx: Context, node: OnnxNode) -> Value:
+    """``max(0, min(1, alpha * x + beta))``."""
+    return ops.HardSigmoid(node.operand(0), alpha=node.number("alpha"), beta=node.number("beta"))
+
+
+@onnx_op("Selu")
+def selu(ctx: Context, node: OnnxNode) -> Value:
+    """``gamma * (x if x >= 0 else alpha * (exp(x) - 1))``."""
+    x = node.operand(0)
+    unit = ctx.emit(ops.Elu(x, alpha=node.number("alpha")))
+    return ops.Mul(unit, ctx.scalar(x.type, node.number("gamma")))
+
+
+@onnx_op("Celu")
+def celu(ctx: Context, node: OnnxNode) -> Value:
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
+    x, alpha = node.operand(0), node.number("alpha")
+    scaled = ctx.emit(ops.Div(x, ctx.scalar(x.type, alpha)))
+    if alpha > 0:  # then only one of the two terms is not 0
+        unit = ctx.emit(ops.Elu(scaled, alpha=1.0))
+        return ops.Mul(unit, ctx.scalar(x.type, alpha))
+    zero = ctx.scalar(x.type, 0)
+    unit = ctx.emit(ops.Sub(ctx.emit(ops.Exp(scaled)), ctx.scalar(x.type, 1)))
+    curve = ctx.emit(ops.Minimum(ctx.emit(ops.Mul(unit, ctx.scalar(x.type, alpha))), zero))
+    return ops.Add(ctx.emit(ops.Maximum(x, zero)), curve)
+
+
+@onnx_op("Gelu")
+def gelu(ctx: Context, node: OnnxNode) -> Value:
+    """Gaussian error linear unit, exact or by tanh."""
+    return ops.Gelu(node.operand(0), approximate=node.text("approximate"))
+
+
+@onnx_op("Softsign")
+def softsign(ctx: Context, node: OnnxNode) -> Value:
+    """``x / (1 + |x|)``."""
+    x = node.operand(0)
+    size = ctx.emit(ops.Abs(x))
+    return ops.Div(x, ctx.emit(ops.Add(size, ctx.scalar(x.type, 1))))
+
+
+@onnx_op("Mish")
+def mish(ctx: Context, node: OnnxNode) -> Value:
+    """``x * tanh(softplus(x))``."""
+    x = node.operand(0)
+    return ops.Mul(x, ctx.emit(ops.Tanh(ctx.emit(ops.Softplus(x)))))
+
+
+@onnx_op("Swish")
+def swish(ctx: Context, node: OnnxNode) -> Value:
+    """``x * sigmoid(alpha * x)``."""
+    return ops.Swish(node.operand(0), alpha=node.number("alpha"))
+
+
+@onnx_op("ThresholdedRelu")
+def thresholded_relu(ctx: Context, node: OnnxNode) -> Value:
+    """``x if x > alpha else 0``."""
+    x = node.operand(0)
+    is_above = ctx.emit(ops.Greater(x, ctx.scalar(x.type, node.number("alpha"))))
+    return ops.Select(is_above, x, ctx.scalar(x.type, 0))
+
+
+@onnx_op("Shrink")
+def shrink(ctx: Context, node: OnnxNode) -> Value:
+    """``x + bias`` below ``-lambd``, ``x - bias`` above ``lambd``, else 0; integers truncate."""
+    return in_floats(ctx, node.operand(0), lambda x: _shrunk(ctx, node, x))
+
+
+def _shrunk(ctx: Context, node: OnnxNode, x: Value) -> Value:
+    limit = node.number("lambd")
+    bias = ctx.scalar(x.type, node.number("bias"))
+    below = ctx.emit(ops.Less(x, ctx.scalar(x.type, -limit)))
+    above = ctx.emit(ops.Greater(x, ctx.scalar(x.type, limit)))
+    zero = ctx.scalar(x.type, 0)
+    outer = ctx.emit(ops.Select(above, ctx.emit(ops.Sub(x, bias)), zero))
+    return ops.Select(below, ctx.emit(ops.Add(x, bias)), outer)
+
+
+@onnx_op("PRelu")
+def prelu(ctx: Context, node: OnnxNode) -> Value:
+    """``x if x >= 0 else slope * x``; the slope broadcasts to ``x``."""
+    x, slope = node.operand(0), ctx.with_rank(node.operand(1), node.operand(0).type.rank)
+    if x.type.kind.is_signed:
+        return ops.PRelu(x, slope)
+    return ops.Mul(x, ctx.filled(x.type, 1, (1,) * x.type.rank))
+
+
+@onnx_op("Clip")
+def clip_by_attributes(ctx: Context, node: OnnxNode) -> Value:
+    """``min(max(x, minimum), maximum)`` with bounds as attributes, up to opset 10."""
+    x = node.operand(0)
+    least, greatest = _finite_bounds(x.type.kind)
+    low = node.number("min") if node.has("min") else least
+    high = node.number("max") if node.has("max") else greatest
+    return ops.Clip(x, minimum=low, maximum=high)
+
+
+@onnx_op("Clip", since=11)
+def clip(ctx: Context, node: OnnxNode) -> Value:
+    """``min(max(x, minimum), maximum)`` with bounds as operands, each optional."""
+    x, bounds = node.operand(0), (node.optional(1), node.optional(2))
+    defaults = _finite_bounds(x.type.kind)
+    known = [
+        default if bound is None else _known_number(bound)
+        for bound, default in zip(bounds, defaults, strict=True)
+    ]
+    low, high = known
+    if x.type.kind.is_float and low is not None and high is not None:
+        return ops.Clip(x, minimum=low, maximum=high)
+    for bound, default, node_class in zip(
+        bounds, defaults, (ops.Maximum, ops.Minimum), strict=True
+    ):
+        if bound is not None or x.type.kind.is_float:
+            limit = ctx.scalar(x.type, default) if bound is None else bound
+            x = ctx.emit(node_class(*ctx.aligned(x, limit)))
+    return x
+
+
+def _finite_bounds(kind: ElementKind) -> tuple[float, float]:
+    """Return what ONNX's Clip takes for bounds that are left out: infinities are none for floats.
+
+    Its definition says ``numeric_limits::lowest()`` and ``max()``, so it turns an infinity into the
+    largest finite number. Integers have nothing beyond theirs.
+    """
+    if not kind.is_float:
+        return -math.inf, math.inf
+    return finite_limits(kind)
+
+
+def _known_number(bound: Value) -> float | None:
+    """Return the one number that *bound* is known to be, None if there is none to compare with."""
+    if not isinstance(bound, Constant) or bound.type.size != 1:
+        return None
+    number = float(bound.array.item())
+    return None if math.isnan(number) else number
+
+
+@onnx_op("IsInf")
+def is_inf(ctx: Context, node: OnnxNode) -> Value:
+    """True where the element is an infinity of a wanted sign."""
+    return ops.IsInf(
+        node.operand(0),
+        positive=node.flag("detect_positive"),
+        negative=node.flag("detect_negative"),
+    )
+
+
+@onnx_op("BitwiseNot")
+def bitwise_not(ctx: Context, node: OnnxNode) -> Value:
+    """All bits flipped: exclusive or with all ones."""
+    x = node.operand(0)
+    if x.type.kind.dtype.kind not in "iu":
+        raise ctx.wrong(f"operand {x} must hold integers")
+    ones = np.zeros((1,) * x.type.rank, x.type.kind.dtype)
+    return ops.BitwiseXor(x, ctx.constant(np.invert(ones)))

@@ -1,0 +1,133 @@
+"""Discrete Fourier transforms, as matrix products with the roots of unity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from glow_nb.formats.onnx.importer.context import Context
+from glow_nb.formats.onnx.importer.node import OnnxNode
+from glow_nb.formats.onnx.importer.registry import onnx_op
+from glow_nb.formats.onnx.importer.rules.matrix import matrix_product
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Value
+
+_MAX_LENGTH = 8192
+
+
+@onnx_op("DFT", since=17)
+def fourier_by_attribute(ctx: Context, node: OnnxNode) -> Value:
+    """Transform along ``axis``, an attribute up to opset 19."""
+    return _transformed(ctx, node, node.integer("axis"))
+
+
+@onnx_op("DFT", since=20)
+def fourier(ctx: Context, node: OnnxNode) -> Value:
+    """Transform along an axis given as an operand, by default the last but one."""
+    operand = node.optional(2)
+    axes = (-2,) if operand is None else ctx.known_integers(operand, "'axis'")
+    if len(axes) != 1:
+        raise ctx.wrong(f"'axis' must be one number, it is {list(axes)}")
+    return _transformed(ctx, node, axes[0])
+
+
+def _transformed(ctx: Context, node: OnnxNode, axis: int) -> Value:
+    x, rank = node.operand(0), node.operand(0).type.rank
+    axis = ctx.axis(axis, rank)
+    if rank < 2 or axis == rank - 1 or x.type.shape[-1] not in (1, 2):
+        raise ctx.wrong(f"input {x} must end in the real, or real and imaginary, part")
+    is_inverse, is_onesided = node.flag("inverse"), node.flag("onesided")
+    given, length = node.optional(1), x.type.shape[axis]
+    if is_inverse and is_onesided:
+        length = 2 * (length - 1)
+    if given is not None:
+        (length,) = ctx.known_integers(given, "'dft_length'")[:1] or (length,)
+    last = [i for i in range(rank - 1) if i != axis]
+    moved = ctx.transpose(x, (*last, axis, rank - 1))
+    result = transform(ctx, moved, length, is_inverse=is_inverse, is_onesided=is_onesided)
+    back = [*last, axis, rank - 1]
+    return ctx.transpose(result, [back.index(i) for i in range(rank)])
+
+
+def transform(
+    ctx: Context, x: Value, length: int, *, is_inverse: bool = False, is_onesided: bool = False
+) -> Value:
+    """Return the transform along the last axis but one of ``[..., n, 1 or 2]``.
+
+    The sequence is cut or filled with zeros to the *length* that is transformed. One product with a
+    matrix gives real and imaginary parts at once. Half of a symmetric spectrum, ``is_onesided``, is
+    what a transform gives, and what an inverse takes to give real numbers.
+    """
+    if not 0 < length <= _MAX_LENGTH:
+        raise ctx.unsupported(f"length {length}; lengths of 1 to {_MAX_LENGTH} are possible")
+    *outer, size, parts = x.type.shape
+    half = length // 2 + 1
+    wanted = half if is_inverse and is_onesided else length
+    if size != wanted:
+        ends = (*(0,) * len(outer), wanted - size, 0)
+        x = ctx.emit(ops.Pad(x, pads=(*(0,) * x.type.rank, *ends)))
+    ctx.spend(4 * length * length * x.type.kind.size_bytes)
+    if is_inverse and is_onesided:
+        matrix = _real_inverse_roots(length, parts)
+    else:
+        matrix = _roots(length, half if is_onesided else length, parts, is_inverse)
+    flat = ctx.reshape(x, (*(outer or (1,)), wanted * parts))
+    roots = ctx.rounded(matrix.reshape(wanted * parts, -1), x.type.kind)
+    product = ctx.emit(matrix_product(ctx, flat, roots))
+    return ctx.reshape(product, (*outer, *matrix.shape[2:]))
+
+
+def _angles(rows: int, columns: int, length: int) -> Any:
+    # The product of indices modulo the length keeps the angles small and exact.
+    return np.outer(np.arange(rows), np.arange(columns)) % length * (2 * np.pi / length)
+
+
+def _roots(length: int, count: int, parts: int, is_inverse: bool) -> Any:
+    """Return ``[length, parts, count, 2]``: parts of the input to parts of the result."""
+    angles = _angles(length, count, length)
+    real, imaginary = np.cos(angles), np.sin(angles) * (1 if is_inverse else -1)
+    rows = [np.stack([real, imaginary], axis=-1), np.stack([-imaginary, real], axis=-1)]
+    matrix = np.stack(rows[:parts], axis=1)
+    return matrix / length if is_inverse else matrix
+
+
+def _real_inverse_roots(length: int, parts: int) -> Any:
+    """Return ``[half, parts, length, 1]``: half a symmetric spectrum to real numbers."""
+    half = length // 2 + 1
+    angles = _angles(half, length, length)
+    # All but the first, and for an even length the last, stand for two of the whole spectrum.
+    double = np.full((half, 1), 2.0)
+    double[0] = 1
+    if length % 2 == 0:
+        double[-1] = 1
+    rows = [double * np.cos(angles), -double * np.sin(angles)]
+    return np.stack(rows[:parts], axis=1)[..., None] / length
+
+
+@onnx_op("STFT", since=17)
+def short_time_fourier(ctx: Context, node: OnnxNode) -> Value:
+    """Transforms of windows that slide over ``[batch, n, 1]``: ``[batch, frames, results, 2]``."""
+    signal, window = node.operand(0), node.optional(2)
+    shape = signal.type.shape
+    if signal.type.rank not in (2, 3) or (signal.type.rank == 3 and shape[2] != 1):
+        raise ctx.unsupported(f"a signal of shape {list(shape)}; [batch, n, 1] is possible")
+    (step,) = ctx.known_integers(node.operand(1), "'frame_step'")[:1] or (0,)
+    given = node.optional(3)
+    length = window.type.size if window is not None else 0
+    if given is not None:
+        (length,) = ctx.known_integers(given, "'frame_length'")[:1] or (0,)
+    if step < 1 or not 0 < length <= shape[1]:
+        raise ctx.wrong(f"steps of {step} and frames of {length} do not fit {signal}")
+    step = min(step, shape[1])  # there is one frame then
+    frames = (shape[1] - length) // step + 1
+    ctx.spend(8 * frames * length)
+    places = np.arange(frames)[:, None] * step + np.arange(length)[None, :]
+    flat = ctx.reshape(signal, shape[:2])
+    framed = ctx.emit(ops.Gather(flat, ctx.constant(places.astype(np.int64)), axis=1))
+    if window is not None:
+        if window.type.shape != (length,):
+            raise ctx.wrong(f"window {window} must have the length of a frame, {length}")
+        framed = ctx.emit(ops.Mul(framed, ctx.with_rank(window, 3)))
+    framed = ctx.reshape(framed, (shape[0], frames, length, 1))
+    return transform(ctx, framed, length, is_onesided=node.flag("onesided"))

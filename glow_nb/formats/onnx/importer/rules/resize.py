@@ -1,0 +1,238 @@
+"""Resizing by interpolation, as gathers and weighted sums along one axis after another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import floor, isclose, isfinite
+
+import numpy as np
+
+from glow_nb.base.types import Array, ElementKind, TensorType
+from glow_nb.formats.onnx.importer.context import Context
+from glow_nb.formats.onnx.importer.interpolation import (
+    Axis,
+    Sampling,
+    nearest_places,
+    outside,
+    tap_count,
+    weighted_places,
+)
+from glow_nb.formats.onnx.importer.node import OnnxNode
+from glow_nb.formats.onnx.importer.registry import onnx_op
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Value
+
+FLOAT64 = ElementKind.FLOAT64
+
+_OLD = Sampling("nearest", "asymmetric", "floor")
+_OPSET_10 = replace(_OLD, rounding="floor_or_ceil")
+_MODES = ("nearest", "linear", "cubic")
+_COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_half_pixel_for_nn",
+    "tf_crop_and_resize",
+)
+_ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+_POLICIES = ("stretch", "not_larger", "not_smaller")
+_MOST_TAPS = 1024
+"""Elements along an axis that one of the result is made of; antialiasing needs as many as shrink
+to one, and on either side."""
+_PYTORCH = "pytorch"
+"""The producer's name in models that PyTorch wrote, by either of its exporters."""
+
+
+@onnx_op("Upsample")
+def upsample_by_attribute(ctx: Context, node: OnnxNode) -> Value:
+    """Enlarge by factors given as an attribute, opsets 7 and 8."""
+    return _resize_by_scales(ctx, node, node.numbers("scales"))
+
+
+@onnx_op("Upsample", since=9)
+@onnx_op("Resize", since=10)
+def resize_by_scales(ctx: Context, node: OnnxNode) -> Value:
+    """Resize by factors given as an operand.
+
+    The nearest element is the one before an element's place, but that behind it on an axis which
+    ``Resize`` shrinks. ONNX does not say so; its tests and ONNX Runtime do. PyTorch means the one
+    before.
+    """
+    old = _OPSET_10 if node.op == "Resize" and ctx.producer != _PYTORCH else _OLD
+    scales = ctx.known(node.operand(1), "'scales'").reshape(-1).tolist()
+    return _resize_by_scales(ctx, node, scales, old)
+
+
+def _resize_by_scales(
+    ctx: Context, node: OnnxNode, scales: Sequence[float], old: Sampling = _OLD
+) -> Value:
+    x, mode = node.operand(0), node.text("mode")
+    if len(scales) != x.type.rank:
+        raise ctx.wrong(f"scales {list(scales)} must have one number for each axis of {x}")
+    sampling = replace(old, mode=_one_of(ctx, "mode", mode, _MODES))
+    axes = [
+        _axis(ctx, n, *_scaled(ctx, n, scale))
+        for n, scale in zip(x.type.shape, scales, strict=True)
+    ]
+    return _resized(ctx, x, dict(enumerate(axes)), sampling, 0.0)
+
+
+@onnx_op("Resize", since=11)
+def resize(ctx: Context, node: OnnxNode) -> Value:
+    """Resize by factors or to sizes, on all axes or on given ones."""
+    x, rank = node.operand(0), node.operand(0).type.rank
+    sampling = Sampling(
+        mode=_one_of(ctx, "mode", node.text("mode"), _MODES),
+        coordinates=_one_of(
+            ctx,
+            "coordinate_transformation_mode",
+            node.text("coordinate_transformation_mode"),
+            _COORDINATES,
+        ),
+        rounding=_one_of(ctx, "nearest_mode", node.text("nearest_mode"), _ROUNDINGS),
+        cubic_a=node.number("cubic_coeff_a"),
+        exclude_outside=node.flag("exclude_outside"),
+        antialias=node.flag("antialias", False),
+    )
+    chosen = ctx.axes(node.integers("axes"), rank) if node.has("axes") else tuple(range(rank))
+    return _resized(ctx, x, _axes(ctx, node, chosen), sampling, node.number("extrapolation_value"))
+
+
+def _axes(ctx: Context, node: OnnxNode, chosen: tuple[int, ...]) -> dict[int, Axis]:
+    """Return sizes, scale and crop of each axis to resize."""
+    shape = [node.operand(0).type.shape[axis] for axis in chosen]
+    scales, sizes, rois = (_numbers(ctx, node, i) for i in (2, 3, 1))
+    if (len(scales), len(sizes)) not in ((len(chosen), 0), (0, len(chosen))):
+        raise ctx.wrong(
+            f"it must have scales or sizes, one for each of axes {list(chosen)}; it has scales "
+            f"{scales} and sizes {sizes}"
+        )
+    if sizes:
+        scales, sizes = _by_policy(ctx, node, shape, sizes)
+    else:
+        pairs = [_scaled(ctx, n, scale) for n, scale in zip(shape, scales, strict=True)]
+        sizes, scales = [float(n) for n, _ in pairs], [scale for _, scale in pairs]
+    count = len(chosen)
+    if node.text("coordinate_transformation_mode") != "tf_crop_and_resize":
+        rois = [0.0] * count + [1.0] * count
+    if len(rois) != 2 * count:
+        raise ctx.wrong(f"roi {rois} must have two numbers for each of axes {list(chosen)}")
+    return {
+        axis: _axis(ctx, shape[i], int(sizes[i]), scales[i], (rois[i], rois[count + i]))
+        for i, axis in enumerate(chosen)
+    }
+
+
+def _by_policy(
+    ctx: Context, node: OnnxNode, shape: list[int], sizes: list[float]
+) -> tuple[list[float], list[float]]:
+    """Return scales and sizes for wanted *sizes*, with one scale if the aspect is to be kept."""
+    policy = node.text("keep_aspect_ratio_policy", "stretch")
+    if min(shape, default=1) < 1:
+        raise ctx.wrong(f"an axis to resize is empty: {shape}")
+    scales = [size / n for size, n in zip(sizes, shape, strict=True)]
+    if _one_of(ctx, "keep_aspect_ratio_policy", policy, _POLICIES) == "stretch":
+        return scales, sizes
+    scale = min(scales) if policy == "not_larger" else max(scales)
+    return [scale] * len(shape), [floor(scale * n + 0.5) for n in shape]
+
+
+def _numbers(ctx: Context, node: OnnxNode, index: int) -> list[float]:
+    operand = node.optional(index)
+    if operand is None:
+        return []
+    names = ("", "'roi'", "'scales'", "'sizes'")
+    numbers = [float(n) for n in ctx.known(operand, names[index]).reshape(-1)]
+    if not all(map(isfinite, numbers)):
+        raise ctx.wrong(f"{names[index]} {numbers} must be finite")
+    return numbers
+
+
+def _scaled(ctx: Context, size: int, scale: float) -> tuple[int, float]:
+    """Return the size that *size* grows to, and the scale to find places with.
+
+    The model holds the scale in float32. ONNX's shape inference multiplies in float32, too; PyTorch
+    multiplied by the float64 that its user wrote, which is the shortest decimal.
+    """
+    if not 0 < scale < float("inf"):
+        raise ctx.wrong(f"scale {scale} must be a number above 0")
+    if ctx.producer == _PYTORCH:
+        scale = float(str(np.float32(scale)))
+        return floor(size * scale), scale
+    return floor(np.float32(min(size * scale, 2.0**60))), scale
+
+
+def _one_of(ctx: Context, name: str, value: str, known: Sequence[str]) -> str:
+    if value not in known:
+        raise ctx.wrong(f"{name} is {value!r}, it must be one of {list(known)}")
+    return value
+
+
+def _axis(
+    ctx: Context, size: int, result_size: int, scale: float, roi: tuple[float, float] = (0.0, 1.0)
+) -> Axis:
+    if result_size < 0 or (not size and result_size):
+        raise ctx.wrong(f"an axis of size {size} cannot be resized to {result_size}")
+    ctx.spend(8 * result_size)
+    return Axis(size, result_size, scale, roi, as_pytorch=ctx.producer == _PYTORCH)
+
+
+def _resized(
+    ctx: Context, x: Value, axes: dict[int, Axis], sampling: Sampling, fill: float
+) -> Value:
+    if sampling.mode != "nearest" and x.type.kind is ElementKind.BOOL:
+        raise ctx.unsupported(f"mode {sampling.mode} on bool")
+    if sampling.mode != "nearest" and not x.type.kind.is_float:
+        return _rounded(ctx, _resized(ctx, ctx.convert(x, FLOAT64), axes, sampling, fill), x.type)
+    for place, axis in axes.items():
+        is_whole = isclose(axis.roi[0], 0) and isclose(axis.roi[1], 1)
+        if isclose(axis.scale, 1) and axis.result_size == axis.size and is_whole:
+            continue
+        if sampling.mode == "nearest":
+            x = _gathered(ctx, x, nearest_places(axis, sampling), place)
+        else:
+            taps = tap_count(axis, sampling)
+            if taps > _MOST_TAPS:
+                raise ctx.unsupported(
+                    f"{taps} elements for each of the result; {_MOST_TAPS} are possible"
+                )
+            x = _weighted(ctx, x, *weighted_places(axis, sampling), place)
+        mask = outside(axis, sampling)
+        if mask.any():
+            is_outside = ctx.constant(_along(mask, place, x.type))
+            x = ctx.emit(ops.Select(is_outside, ctx.scalar(x.type, fill), x))
+    return x
+
+
+def _rounded(ctx: Context, x: Value, like: TensorType) -> Value:
+    """Return *x* in integers of *like*'s kind, rounded half to even and saturated."""
+    least, greatest = like.kind.limits
+    nearest = ctx.emit(ops.Clip(ctx.emit(ops.Round(x)), float(least), float(greatest)))
+    return ctx.convert(nearest, like.kind)
+
+
+def _gathered(ctx: Context, x: Value, places: Array, axis: int) -> Value:
+    return ctx.emit(ops.Gather(x, ctx.constant(places), axis=axis))
+
+
+def _weighted(ctx: Context, x: Value, places: Array, weights: Array, axis: int) -> Value:
+    """Return the sum over taps of gathered elements times their weights along *axis*."""
+    total: Value | None = None
+    for tap in range(places.shape[1]):
+        if not weights[:, tap].any():
+            continue
+        column = weights[:, tap]
+        part = _gathered(ctx, x, np.ascontiguousarray(places[:, tap]), axis)
+        if not np.all(column == 1):
+            factors = ctx.rounded(_along(column, axis, x.type), x.type.kind)
+            part = ctx.emit(ops.Mul(part, factors))
+        total = part if total is None else ctx.emit(ops.Add(total, part))
+    return total if total is not None else _gathered(ctx, x, places[:, 0], axis)
+
+
+def _along(vector: Array, axis: int, type: TensorType) -> Array:
+    """Return *vector* shaped so that it broadcasts along *axis*."""
+    return vector.reshape([-1 if i == axis else 1 for i in range(type.rank)])

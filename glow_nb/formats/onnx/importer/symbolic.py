@@ -1,0 +1,189 @@
+"""A model some of whose sizes are open: read once, checked once, imported for each set of sizes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import onnx
+from google.protobuf.message import EncodeError
+from typing_extensions import override
+
+from glow_nb.base.errors import GlowError, UnsupportedError
+from glow_nb.base.types import Array, Dimensions, SymbolicType
+from glow_nb.formats.onnx.importer.dimensions import (
+    Shapes,
+    bind_shapes,
+    check_bindings,
+    declared_shape,
+    inputs_of,
+    known_shapes,
+    names_of_weights,
+    opened_by,
+    partly_bound,
+    symbol_sizes,
+    with_sizes,
+)
+from glow_nb.formats.onnx.importer.importer import Importer
+from glow_nb.formats.onnx.importer.model import Model, load_model
+from glow_nb.formats.onnx.importer.summary import Summary, summary_of
+from glow_nb.formats.onnx.importer.unsupported import UntakenBranch
+from glow_nb.formats.onnx.schema.element_kinds import kind_of
+from glow_nb.hlir.graph import Function
+
+PROBES = (32, 224)
+"""Sizes that a model is tried with when nobody has said any: what most networks can take."""
+
+
+class SymbolicModel:
+    """A model with open sizes.
+
+    Attributes:
+        inputs: Name and type of each input that must be fed, with the sizes that are bound.
+        defaults: The same of each input that need not be fed, as the model has numbers for it.
+        outputs: The same of each output, as far as the model declares it.
+    """
+
+    def __init__(self, model: Model, shapes: Shapes, constants: Mapping[str, Array]) -> None:
+        """Take *model*, some of whose sizes *shapes* gives, and read all of its weights.
+
+        Raises:
+            ModelError: Something is wrong with it that does not depend on sizes.
+            UnsupportedError: It needs something that is not supported at any size; names all.
+        """
+        self._model, self._shapes = snapshot(model), shapes
+        self._constants = {name: array.copy() for name, array in constants.items()}
+        checker = _Checker(self._model, shapes, self._constants)
+        checker.import_graph()
+        self.inputs, self.outputs = checker.inputs, checker.outputs
+        self.defaults = defaults_of(self._model, self._shapes, self._constants)
+        self._try_sizes()
+
+    def bind(self, shapes: Shapes) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each input that must be fed, and of those that *shapes* names.
+
+        Raises:
+            UnboundDimension: *shapes* leaves a size open.
+            OptionError: *shapes* names something that is not in the model, or contradicts it.
+        """
+        check_bindings(self._model.proto.graph, self._model.place, shapes, self._constants)
+        fed = {name: t for name, t in self.defaults.items() if opened_by(shapes, name)}
+        signature = {name: type.shape for name, type in (self.inputs | fed).items()}
+        return bind_shapes(self._model.place, signature, shapes)
+
+    @property
+    def has_open_sizes(self) -> bool:
+        """Whether a size of an input that must be fed is open."""
+        shapes = [type.shape for type in self.inputs.values()]
+        return any(shape is None or not all(isinstance(n, int) for n in shape) for shape in shapes)
+
+    def summary(self) -> Summary:
+        """Return what the model consists of, whatever its sizes are."""
+        return summary_of(self._model)
+
+    def function(self, shapes: Shapes, constants: Mapping[str, Array] | None = None) -> Function:
+        """Return the model with the rest of its sizes bound by *shapes*; raise as for any model.
+
+        Inputs with a default become such that are fed if *shapes* has their whole shapes; those
+        that *constants* has are fixed to these numbers.
+        """
+        fixed = {**self._constants, **(constants or {})}
+        return Importer(self._model, {**self._shapes, **shapes}, fixed).function()
+
+    def _try_sizes(self) -> None:
+        """Raise UnsupportedError if the model is refused for all sizes that are tried.
+
+        What is wrong with some sizes may be right with others, and is told when they are given.
+        """
+        symbols = {n for type in self.inputs.values() for n in type.shape or () if type.shape}
+        if not symbols:
+            return
+        refused: UnsupportedError | None = None
+        for size in PROBES:
+            try:
+                function = self.function({n: size for n in symbols if isinstance(n, str)})
+            except UntakenBranch:  # whose sizes may be others
+                return
+            except UnsupportedError as error:
+                refused = error
+            except GlowError:
+                return
+            else:
+                self._learn_kinds(function)
+                return
+        if refused is not None:
+            raise refused
+
+    def _learn_kinds(self, function: Function) -> None:
+        for output in function.outputs:
+            declared = self.outputs.get(output.name)
+            if declared is not None and declared.kind is None:
+                self.outputs[output.name] = SymbolicType(output.type.kind, declared.shape)
+
+
+class _Checker(Importer):
+    """Imports what does not depend on open sizes, and looks at all other nodes.
+
+    Of those it checks that there is a rule, and that operands, outputs and attributes are those
+    that the operator has; in the bodies of functions too.
+    """
+
+    inputs: dict[str, SymbolicType]
+    outputs: dict[str, SymbolicType]
+
+    @override
+    def _input_shapes(
+        self, signature: Mapping[str, Dimensions | None]
+    ) -> Mapping[str, tuple[int, ...]]:
+        place, graph = self.model.place, self.model.proto.graph
+        bound = partly_bound(place, signature, self._shapes)
+        infos = {info.name: info for info in graph.input}
+        self.inputs = {
+            name: symbolic_type(infos[name], place, shape) for name, shape in bound.items()
+        }
+        sizes = symbol_sizes(place, signature, self._shapes)
+        self.outputs = {}
+        for info in graph.output:
+            shape = declared_shape(info)
+            known = None if shape is None else with_sizes(shape, sizes)
+            self.outputs[info.name] = symbolic_type(info, place, known)
+        return known_shapes(bound)
+
+
+def symbolic_type(info: onnx.ValueInfoProto, place: str, shape: Dimensions | None) -> SymbolicType:
+    """Return the type of an input or output of the model at *place*, with the given *shape*."""
+    code = info.type.tensor_type.elem_type
+    kind = kind_of(code, f"{place}: {info.name!r}") if code else None
+    return SymbolicType(kind, shape)
+
+
+def declared_inputs(model: Model) -> dict[str, SymbolicType]:
+    """Return name and type of each input that *model* lists, those with a default among them."""
+    graph, place = model.proto.graph, model.place
+    return {
+        info.name: symbolic_type(info, place, declared_shape(info))
+        for info in inputs_of(graph, place)
+    }
+
+
+def defaults_of(
+    model: Model, shapes: Shapes, constants: Mapping[str, Array]
+) -> dict[str, SymbolicType]:
+    """Return name and type of each input that need not be fed: the model has numbers for it."""
+    weights = names_of_weights(model.proto.graph).difference(constants)
+    return {
+        name: type
+        for name, type in declared_inputs(model).items()
+        if name in weights and not opened_by(shapes, name)
+    }
+
+
+def snapshot(model: Model) -> Model:
+    """Return *model* as it is now, whatever its owner does with the message later."""
+    if not model.is_borrowed:
+        return model
+    try:
+        copy = load_model(model.proto.SerializeToString())
+        return dataclasses.replace(copy, for_training=model.for_training)
+    except (EncodeError, ValueError):  # larger than any message: all sizes read the owner's
+        return model

@@ -1,0 +1,307 @@
+"""The whole compiler in one screen: the steps of the paper's section 3.6, in order."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from glow_nb.backends.backend import Backend, CompiledInSteps, Executable
+from glow_nb.backends.held_weights import share_weights
+from glow_nb.base.errors import CompileError
+from glow_nb.base.foreign import foreign
+from glow_nb.base.memory_limit import require_memory, within_memory
+from glow_nb.base.passes import COMPILER, Entries, Observer, PassRun, Step, owned, tell
+from glow_nb.compiler import pipelines
+from glow_nb.compiler.driver import run_to
+from glow_nb.compiler.pipelines import Pipeline, left_out
+from glow_nb.compiler.program_passes import PROGRAM_PASSES
+from glow_nb.hlir.given_function import given_function
+from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.optimize import GRAPH_PASSES
+from glow_nb.llir.allocate import Allocator
+from glow_nb.llir.program import Buffer, Program
+from glow_nb.scheduling.ordering import Scheduler
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What the compiler made of a function, level by level.
+
+    Attributes:
+        function: The graph after lowering and optimization; None if a program was given.
+        program: The instructions, allocated.
+        executable: The program, ready to run.
+    """
+
+    function: Function | None
+    program: Program
+    executable: Executable
+
+
+PLACEMENT: Entries = ("allocate", "check_placement")
+"""What remains to be done to a program that is given as it is."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """All that is done to a graph, in order.
+
+    Attributes:
+        graph: From the graph as imported to the one that instructions are generated from.
+        program: From there to a program whose memory is placed, the check of it last.
+        backend: The steps that the backend names its own; they change no IR.
+    """
+
+    graph: Pipeline
+    program: Pipeline
+    backend: Pipeline = Pipeline()  # noqa: RUF009 - a tuple
+
+    @property
+    def whole(self) -> Pipeline:
+        """All of it: what ``net.pipeline`` shows."""
+        return Pipeline((*self.graph, *self.program, *self.backend))
+
+    def of(self, program: Program) -> Order:
+        """Return what is left to do to a *program* that is given as it is."""
+        allocation, check = self.program.steps[-2:]
+        is_placed = program.arena is not None and not allocation.options
+        left = Pipeline((check,) if is_placed else (allocation, check))
+        return Order(Pipeline(), left, self.backend)
+
+
+def order_for(
+    backend: Backend,
+    *,
+    pipeline: Entries = pipelines.INFERENCE,
+    program_pipeline: Entries | None = None,
+    without: Collection[str] = (),
+    scheduler: Scheduler | None = None,
+    allocator: Allocator | None = None,
+) -> Order:
+    """Return all that *backend* is compiled for by, as :func:`glow_nb.compile` describes it.
+
+    Raises:
+        OptionError: A pipeline names what is no pass, or *without* what would not run, or what
+            cannot be left out.
+    """
+    graph = graph_order(backend, pipeline)
+    program = program_order(backend, program_pipeline, scheduler=scheduler, allocator=allocator)
+    with code_of(backend, "compile_steps"):
+        made = backend.compile_steps.items()
+        why = "it is a step of the backend and no pass"
+        own = [Step(n, owner=backend.name, does=does, needed=why) for n, does in made]
+    left = Pipeline((*graph, *program)).checked(without)
+    return Order(Pipeline(left_out(graph, left)), Pipeline(left_out(program, left)), Pipeline(own))
+
+
+def leaving_out(backend: Backend, names: Collection[str]) -> Backend:
+    """Return *backend*, for whose networks the passes called *names* do not run.
+
+    Raises:
+        OptionError: No such pass would run, or it cannot be left out.
+    """
+    order_for(backend, without=names)
+    if not names:
+        return backend
+    changed = copy.copy(backend)  # of its own class
+    changed.left_out = frozenset({*backend.left_out, *names})
+    return changed
+
+
+def graph_order(
+    backend: Backend,
+    pipeline: Entries = pipelines.INFERENCE,
+    without: Collection[str] = (),
+) -> Pipeline:
+    """Return what is done to a graph: *pipeline* before and after lowering, then the backend's.
+
+    The backend may have passes right before lowering, too. Entries of *pipeline* that are to be the
+    last come behind all of these. Passes called *without* are left
+    out everywhere.
+    """
+    GRAPH_PASSES.check(pipeline)
+    last = tuple(entry for entry in pipeline if isinstance(entry, Step) and entry.is_last)
+    pipeline = tuple(entry for entry in pipeline if entry not in last)
+    lowering = Step("lower", {"should_lower": partial(_should_lower, backend)}, owner=COMPILER)
+    with code_of(backend, "graph_pipeline"):
+        early = owned(backend.early_pipeline, backend.name)
+        own = owned(backend.graph_pipeline, backend.name)
+    verification = Step("verify", owner=COMPILER)
+    whole = (verification, *pipeline, *early, lowering, *pipeline, *own, *last)
+    return Pipeline(left_out(whole, {*without, *backend.left_out}))
+
+
+def _should_lower(backend: Backend, node: Node) -> bool:
+    with code_of(backend, f"should_lower of {node!r}"):
+        return backend.should_lower(node)
+
+
+def code_of(backend: Backend, what: str) -> foreign:
+    """Return the border to a backend, which may be a user's."""
+    return foreign(CompileError, f"backend {backend.name!r}: {what}")
+
+
+def program_order(
+    backend: Backend,
+    pipeline: Entries | None = None,
+    without: Collection[str] = (),
+    *,
+    scheduler: Scheduler | None = None,
+    allocator: Allocator | None = None,
+) -> Pipeline:
+    """Return how a lowered graph becomes a program whose memory is placed.
+
+    The passes are those of *pipeline*, by default the backend's, and know what its kernels can do.
+    Those called *without* are left out. *scheduler* orders nodes, and instructions in the passes
+    that have an option of this name; *allocator* places buffers.
+    """
+    with code_of(backend, "program_pipeline and traits"):
+        passes = backend.program_pipeline if pipeline is None else pipeline
+        traits = backend.traits
+    scheduling = {} if scheduler is None else {"scheduler": scheduler}
+    placing = {} if allocator is None else {"allocator": allocator}
+    passes = PROGRAM_PASSES.with_options(passes, {"traits": traits, **scheduling})
+    if pipeline is None:
+        passes = owned(passes, backend.name)
+    return Pipeline(
+        (
+            Step("schedule", scheduling, owner=COMPILER),
+            Step("generate", owner=COMPILER),
+            *left_out(passes, {*without, *backend.left_out}),
+            Step("allocate", placing, owner=COMPILER),
+            Step("check_placement", owner=COMPILER),
+        )
+    )
+
+
+def optimize(
+    function: Function,
+    *,
+    pipeline: Entries = pipelines.INFERENCE,
+    observer: Observer | None = None,
+) -> Function:
+    """Return *function* after the graph passes of *pipeline*.
+
+    Raises:
+        OptionError: *function* is none, or *pipeline* names what is no pass.
+        PassError: A pass failed; names it and those before it.
+    """
+    return GRAPH_PASSES.run(given_function(function), pipeline, observer)
+
+
+def lower_for(
+    function: Function,
+    backend: Backend,
+    *,
+    pipeline: Entries = pipelines.INFERENCE,
+    without: Collection[str] = (),
+    observer: Observer | None = None,
+) -> Function:
+    """Return *function* optimized, lowered for *backend*, and optimized again.
+
+    The backend's own passes run last; passes called *without* do not run.
+    """
+    return run_to(Function, function, graph_order(backend, pipeline, without), observer)
+
+
+def build_program(
+    function: Function,
+    backend: Backend,
+    *,
+    pipeline: Entries | None = None,
+    without: Collection[str] = (),
+    observer: Observer | None = None,
+) -> Program:
+    """Return a lowered *function* as an optimized program whose memory is placed and checked.
+
+    Passes called *without* do not run.
+    """
+    return run_to(Program, function, program_order(backend, pipeline, without), observer)
+
+
+def compile_function(
+    function: Function,
+    backend: Backend,
+    *,
+    threads: int,
+    order: Order | None = None,
+    observer: Observer | None = None,
+) -> Compilation:
+    """Compile a graph: all of *order*, by default that of *backend*, then the backend's code."""
+    order = order or order_for(backend)
+    lowered = run_to(Function, function, order.graph, observer)
+    program = run_to(Program, lowered, order.program, observer)
+    return make_compilation(lowered, program, backend, threads=threads, observer=observer)
+
+
+def compile_program(
+    program: Program,
+    backend: Backend,
+    *,
+    threads: int,
+    order: Order | None = None,
+    observer: Observer | None = None,
+) -> Compilation:
+    """Compile a program that is given as it is; by default, it is allocated if it was not."""
+    order = order or order_for(backend).of(program)
+    placed = run_to(Program, program, order.program, observer)
+    return make_compilation(None, placed, backend, threads=threads, observer=observer)
+
+
+def make_compilation(
+    function: Function | None,
+    program: Program,
+    backend: Backend,
+    *,
+    threads: int,
+    observer: Observer | None = None,
+) -> Compilation:
+    """Make *program* run on *backend*; one copy of the weights is left."""
+    executable = make_executable(program, backend, threads=threads, observer=observer)
+    began = time.perf_counter()
+    compilation = Compilation(*share_weights(function, program, executable), executable)
+    tell(observer, PassRun("share_weights", program, program, time.perf_counter() - began))
+    return compilation
+
+
+def make_executable(
+    program: Program, backend: Backend, *, threads: int, observer: Observer | None = None
+) -> Executable:
+    """Hand *program*, whose memory is placed, to *backend*.
+
+    The observer is told of each step that the executable names.
+
+    Raises:
+        CompileError: The backend raised an error that is not ours.
+        MemoryLimitError: A run needs more memory than the process may have.
+    """
+    _check_memory(program)
+    began = time.perf_counter()
+    with code_of(backend, "compile"), within_memory("compile"):
+        executable = backend.compile(program, threads=threads)
+    steps: Mapping[str, float] = {"compile": time.perf_counter() - began}
+    if isinstance(executable, CompiledInSteps):
+        steps = executable.compile_seconds
+    for step, seconds in steps.items():
+        tell(observer, PassRun(step, program, program, seconds))
+    return executable
+
+
+def _check_memory(program: Program) -> None:
+    arena = program.arena
+    places: list[Buffer] = [] if arena is None else list(arena.offsets)
+    bound = (*program.inputs, *program.outputs)
+    require_memory(
+        f"network {program.name!r}",
+        {
+            "arena": 0 if arena is None else arena.size_bytes,
+            "constants": sum(weight.type.size_bytes for weight in program.weights),
+            "packing": max((weight.type.size_bytes for weight in program.weights), default=0),
+            "state": sum(state.type.size_bytes for state in program.state),
+            "inputs and outputs": sum(buffer.type.size_bytes for buffer in bound),
+        },
+        ((f"{b!r} : {b.type}", b.type.size_bytes) for b in (*places, *program.declared)),
+    )

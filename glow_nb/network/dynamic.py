@@ -1,0 +1,303 @@
+"""A network some of whose sizes are open: compiled once for each set of sizes that it meets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Never, Protocol, runtime_checkable
+
+from typing_extensions import override
+
+from glow_nb.base.arguments import Shapes, as_array, as_shapes
+from glow_nb.base.errors import GlowError, OptionError, UnboundInput
+from glow_nb.base.types import Array, SymbolicType
+from glow_nb.compiler.pipelines import Pipeline
+from glow_nb.hlir.feeds import Feeds, check_open_feeds, gathered, name_feeds
+from glow_nb.hlir.graph import Function
+from glow_nb.llir.program import Program
+from glow_nb.network.memory_report import MemoryReport
+from glow_nb.network.network import CompiledNetwork, Network
+from glow_nb.network.size_advice import SizeAdvice
+from glow_nb.network.variants import MAX_VARIANTS, VariantCache
+from glow_nb.system.background import Background, done_now
+from glow_nb.system.state_store import StateStore
+
+if TYPE_CHECKING:
+    from glow_nb.base.kernel_report import KernelList
+    from glow_nb.network.profile import Profile
+
+InputShapes = tuple[tuple[str, tuple[int, ...]], ...]
+
+MOST_FIXED = 1024
+"""Elements of an array whose numbers a network may be compiled for."""
+
+
+@runtime_checkable
+class SizedModel(Protocol):
+    """A model that can be had for given sizes, as an importer makes it."""
+
+    @property
+    def inputs(self) -> Mapping[str, SymbolicType]:
+        """Name and type of each input, in order."""
+        ...
+
+    @property
+    def defaults(self) -> Mapping[str, SymbolicType]:
+        """Name and type of each further input, which need not be fed."""
+        ...
+
+    @property
+    def outputs(self) -> Mapping[str, SymbolicType]:
+        """Name and type of each output, in order."""
+        ...
+
+    def bind(self, shapes: Shapes) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each input; raise GlowError if *shapes* does not give them all."""
+        ...
+
+    def function(self, shapes: Shapes, constants: Mapping[str, Array] | None = None) -> Function:
+        """Return the model for inputs of these *shapes*; *constants* take the place of defaults."""
+        ...
+
+
+class DynamicNetwork(Network):
+    """A network with open sizes, as :func:`glow_nb.compile` returns it.
+
+    It is compiled for the sizes of the arrays that are fed, when they come first, or before by
+    :meth:`prepare`; what is compiled is kept (``max_variants``), the sizes used least recently are
+    dropped first. A ``GlowWarning`` says so once when a fourth set of sizes comes, and when one
+    that was dropped comes again. While some sizes are being compiled, runs of all others go on;
+    threads that feed the same new sizes wait for one compilation.
+
+    ``program``, ``function``, ``memory``, ``kernels`` and ``source`` speak of the sizes that were
+    used last, and say which these are. :attr:`variants` has the network of each set of sizes.
+    """
+
+    def __init__(
+        self,
+        model: SizedModel,
+        compile_for: Callable[[Shapes, Mapping[str, Array]], CompiledNetwork],
+        *,
+        max_variants: int = MAX_VARIANTS,
+        in_turn: bool = False,
+        pipeline: Pipeline | None = None,
+    ) -> None:
+        """Take the model, and the function that compiles it for the shapes of all inputs.
+
+        That takes arrays, too, which are constants in the place of defaults, and compiles by
+        *pipeline*.
+
+        If *in_turn*, one set of sizes is compiled after the other, unless a pass or an observer
+        asks for another one on the way.
+        """
+        self._model, self._compile_for = model, compile_for
+        self._fixed: set[str] = set()  # inputs with a default whose numbers shapes depend on
+        self._variants: VariantCache[Hashable, CompiledNetwork] = VariantCache(
+            max_variants, in_turn=in_turn
+        )
+        self._pipeline = Pipeline() if pipeline is None else pipeline
+        self._background = Background()
+        self._advice = SizeAdvice(max_variants)
+
+    @property
+    @override
+    def state(self) -> StateStore:
+        """None: no model with open sizes has any."""
+        return StateStore()
+
+    @property
+    @override
+    def functions(self) -> dict[str, Network]:
+        """The one function, under the name of the sizes that were used last."""
+        return {self.program.name: self}
+
+    @property
+    @override
+    def inputs(self) -> dict[str, SymbolicType]:
+        return dict(self._model.inputs)
+
+    @property
+    @override
+    def defaults(self) -> dict[str, SymbolicType]:
+        return dict(self._model.defaults)
+
+    @property
+    @override
+    def outputs(self) -> dict[str, SymbolicType]:
+        return dict(self._model.outputs)
+
+    @property
+    def variants(self) -> tuple[CompiledNetwork, ...]:
+        """The networks that are compiled, the least recently used first."""
+        return tuple(self._variants.ready().values())
+
+    @override
+    def run(self, inputs: Feeds | None = None, *more: Never, **by_name: Array) -> dict[str, Array]:
+        """Run the network, compiling it first if these sizes are new."""
+        if inputs is None or more or by_name:
+            inputs = gathered(self._model.inputs, inputs, more, by_name)
+        network, feeds = self._network_for(inputs)
+        return network.run(feeds)
+
+    @override
+    def profile(self, inputs: Feeds, *, runs: int = 20, limits: bool = True) -> Profile:
+        """Profile the network, compiling it first if these sizes are new."""
+        network, feeds = self._network_for(inputs)
+        return network.profile(feeds, runs=runs, limits=limits)
+
+    @override
+    def prepare(self, shapes: Shapes) -> Future[CompiledNetwork]:
+        """Compile the network for one set of sizes in the background.
+
+        A background thread compiles one set after the other, in the order of the calls::
+
+            futures = [net.prepare({"batch": batch}) for batch in (1, 8, 32)]
+
+        For a pass or an observer of this network, which run while it is compiled, the sizes are
+        compiled at once, on the same thread.
+
+        Args:
+            shapes: A size for each open dimension by name, or whole shapes by input name.
+
+        Returns:
+            The network of these sizes, or the error that compiling it raised. Until it begins it
+            can be cancelled. The end of the program cancels what has not begun.
+
+        Raises:
+            OptionError, ModelError: *shapes* does not fit the model, or leaves a size open.
+        """
+        given = as_shapes(shapes)
+        if given is None:
+            raise OptionError("shapes=None: give a dict such as {'batch': 8}")
+        bound = self._model.bind(given)
+        task = partial(self._variant, self._key(bound))
+        if self._variants.is_making():  # the background might have to wait for this thread
+            return done_now(task)
+        return self._background.submit(task)
+
+    def _network_for(self, inputs: Feeds) -> tuple[CompiledNetwork, dict[str, Array]]:
+        """Return the network for the shapes of *inputs*, and these by name."""
+        defaults = self._model.defaults
+        named = name_feeds(self._model.inputs.keys(), inputs, defaults.keys())
+        feeds = {name: as_array(name, value) for name, value in named.items()}
+        shapes = self._key({name: array.shape for name, array in feeds.items()})
+        if shapes not in self._variants:  # prepared by hand, they may differ where names are equal
+            check_open_feeds({**self._model.inputs, **defaults}, feeds)
+        fixed = {name: array for name, array in feeds.items() if name in self._fixed}
+        try:
+            network = self._variant(shapes, fixed, is_waited_for=True)
+        except UnboundInput as error:
+            # Shapes depend on numbers that are fed in place of a default: these are constants then.
+            new = {n for n in error.names if n in defaults and n in feeds and n not in fixed}
+            if not new or max(feeds[name].size for name in new) > MOST_FIXED:
+                raise
+            self._fixed |= new
+            return self._network_for(inputs)
+        return network, {name: array for name, array in feeds.items() if name not in fixed}
+
+    def _key(self, shapes: Mapping[str, tuple[int, ...]]) -> InputShapes:
+        names = (*self._model.inputs, *self._model.defaults)
+        return tuple((name, shapes[name]) for name in names if name in shapes)
+
+    def _variant(
+        self,
+        shapes: InputShapes,
+        fixed: Mapping[str, Array] = MappingProxyType({}),
+        *,
+        is_waited_for: bool = False,
+    ) -> CompiledNetwork:
+        """Return the network for inputs of *shapes*, of which *fixed* are constants."""
+        numbers = tuple((name, array.tobytes()) for name, array in fixed.items())
+        key = (shapes, numbers) if numbers else shapes
+        if is_waited_for and key not in self._variants:
+            self._advice.wait_for(key, partial(describe_sizes, self._model, dict(shapes)))
+        return self._variants.get(key, partial(self._compiled, key, shapes, fixed))
+
+    def _compiled(
+        self, key: Hashable, shapes: InputShapes, fixed: Mapping[str, Array]
+    ) -> CompiledNetwork:
+        fed = {name: shape for name, shape in shapes if name not in fixed}
+        network = self._compile_for(fed, {name: array.copy() for name, array in fixed.items()})
+        self._advice.compiled(key)
+        return network
+
+    def _last(self, what: str) -> CompiledNetwork:
+        """Return the network that was used last, to say *what* it has."""
+        ready = self.variants
+        if not ready:
+            raise GlowError(
+                f"the network's {what}: it is not compiled for any sizes yet ({self._open_sizes()})"
+                "; run it once, call prepare, or give compile the sizes by shapes="
+            )
+        return ready[-1]
+
+    def _open_sizes(self) -> str:
+        return ", ".join(
+            f"input {name!r} is {type}"
+            for name, type in self._model.inputs.items()
+            if type.shape is None or any(isinstance(size, str) for size in type.shape)
+        )
+
+    @property
+    @override
+    def threads(self) -> int:
+        return self._last("threads").threads
+
+    @property
+    @override
+    def program(self) -> Program:
+        return self._last("program").program
+
+    @property
+    @override
+    def function(self) -> Function | None:
+        return self._last("graph").function
+
+    @property
+    @override
+    def memory(self) -> MemoryReport:
+        return self._last("memory").memory
+
+    @property
+    @override
+    def pipeline(self) -> Pipeline:
+        return self._pipeline
+
+    @property
+    @override
+    def kernels(self) -> KernelList:
+        return self._last("kernels").kernels
+
+    @property
+    @override
+    def source(self) -> str:
+        return self._last("source").source
+
+    def _readiness(self) -> str:
+        ready = [network.sizes for network in self.variants]
+        return f"compiled for {'; '.join(ready)}" if ready else "not compiled for any sizes yet"
+
+    @override
+    def _title(self) -> str:
+        return f"DynamicNetwork: {self._readiness()}"
+
+    @override
+    def __repr__(self) -> str:
+        return f"<DynamicNetwork {self._show_types()}, {self._readiness()}>"
+
+
+def describe_sizes(model: SizedModel, shapes: Mapping[str, object]) -> str:
+    """Return what *shapes* binds: ``batch = 3, width = 5``, and which defaults it replaces."""
+    sizes: dict[str, object] = {}
+    fed = {name: type for name, type in model.defaults.items() if name in shapes}
+    for name, type in {**model.inputs, **fed}.items():
+        given = shapes[name]
+        if type.shape is None:
+            sizes[name] = list(given) if isinstance(given, tuple) else given
+        elif isinstance(given, tuple):
+            named = zip(type.shape, given, strict=True)
+            sizes.update({symbol: size for symbol, size in named if isinstance(symbol, str)})
+    bound = (f"{name} = {size}" for name, size in sizes.items())
+    return ", ".join((*bound, *(f"{name} = fed" for name in fed)))

@@ -1,0 +1,69 @@
+"""Why each layer of a model is computed as it is: :func:`plans`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from glow_nb.backends import BackendLike, backend_named
+from glow_nb.base.arguments import Constants, Shapes, described
+from glow_nb.base.errors import OptionError
+from glow_nb.base.passes import Entries, Step
+from glow_nb.compiler import pipelines
+from glow_nb.compiler.driver import run_to
+from glow_nb.hlir.graph import Function
+from glow_nb.network import compilation as compiler
+from glow_nb.network.api import Graph, as_threads, load
+
+if TYPE_CHECKING:
+    from glow_nb.backends.cpu.algorithms.explain import PlanTable
+
+SELECTION = "select_packed_operators"
+"""The pass that chooses among the plans."""
+
+
+def plans(
+    graph: Graph,
+    *,
+    backend: BackendLike = "cpu",
+    threads: int | None = None,
+    shapes: Shapes | None = None,
+    constants: Constants | None = None,
+    pipeline: Entries = pipelines.INFERENCE,
+    without: Collection[str] = (),
+    **options: object,
+) -> PlanTable:
+    """Return how each convolution and matrix product of *graph* can be computed, and how it is.
+
+    The arguments are those of :func:`glow_nb.compile`. Nothing is compiled::
+
+        table = glow_nb.plans("model.onnx")
+        print(table.table("conv1"))
+
+    Raises:
+        OptionError: *backend* is not the cpu's, *graph* is a program, or an argument means nothing.
+        ModelError, UnsupportedError: As :func:`glow_nb.load`.
+    """
+    from glow_nb.backends.cpu.algorithms.explain import explain
+    from glow_nb.backends.cpu.backend import CpuBackend
+
+    cores = as_threads(threads)
+    chosen = backend_named(backend, threads=cores, options=options)
+    if not isinstance(chosen, CpuBackend):
+        raise OptionError(
+            f"backend={described(backend)}: it has one kernel for each operator; plans are those "
+            "of backend='cpu'"
+        )
+    function = load(graph, shapes=shapes, constants=constants)
+    if not isinstance(function, Function):
+        raise OptionError("the graph is a program, whose plans stand in its text; give a function")
+    order = compiler.graph_order(chosen, pipeline, without)
+    before = takewhile(lambda entry: not _selects(entry), order)
+    ready = run_to(Function, function, tuple(before))
+    return explain(ready, chosen.target, chosen.options, threads=cores)
+
+
+def _selects(entry: object) -> bool:
+    name = entry.name if isinstance(entry, Step) else entry
+    return name == SELECTION

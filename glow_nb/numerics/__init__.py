@@ -1,0 +1,4 @@
+"""Algorithms as mathematics: transforms of Winograd and Strassen, random numbers, coefficients.
+
+It imports `base` alone.
+"""

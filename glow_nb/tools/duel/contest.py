@@ -1,0 +1,222 @@
+"""Ask engines in turn, and say what their times and outputs were."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from glow_nb.base.types import Array
+from glow_nb.tools.duel.engines import OURS, Arrays, is_installed
+from glow_nb.tools.duel.worker import load_outputs, save_inputs
+
+Progress = Callable[[int, int], None]
+"""Called with (turns taken, turns in all)."""
+
+LAST_LINES = 3
+"""Of what an engine wrote before it stopped, so many lines are kept."""
+
+
+@dataclass
+class Measurement:
+    """What one engine showed on one model.
+
+    Attributes:
+        first_seconds: Loading or compiling, and the first run.
+        times: Wall seconds of each measured run.
+        outputs: The arrays of the first run, in the model's order.
+        missing: Why there are no times; empty if there are.
+    """
+
+    first_seconds: float = 0.0
+    times: list[float] = field(default_factory=list)
+    outputs: list[Array] = field(default_factory=list)
+    missing: str = ""
+
+    @property
+    def min_seconds(self) -> float:
+        """The shortest of the times."""
+        return min(self.times)
+
+    @property
+    def median_seconds(self) -> float:
+        """The median of the times."""
+        return statistics.median(self.times)
+
+
+class Ratios(NamedTuple):
+    """The best peer's time over ours, above 1 where we are faster.
+
+    Attributes:
+        minima: Of the shortest times: what the machine can do.
+        medians: Of the median times: what a user sees, other work on the machine included.
+    """
+
+    minima: float
+    medians: float
+
+
+def ratios_of(results: Mapping[str, Measurement]) -> Ratios | None:
+    """Return the ratios of *results*; None if we or all peers did not run."""
+    ours = results.get(OURS, Measurement())
+    peers = [result for name, result in results.items() if name != OURS and result.times]
+    if not peers or not ours.times:
+        return None
+    return Ratios(
+        min(peer.min_seconds for peer in peers) / ours.min_seconds,
+        min(peer.median_seconds for peer in peers) / ours.median_seconds,
+    )
+
+
+def duel(
+    path: str,
+    feeds: Arrays,
+    *,
+    threads: int,
+    engines: Sequence[str],
+    rounds: int,
+    seconds: float,
+    progress: Progress | None = None,
+    without: Sequence[str] = (),
+) -> dict[str, Measurement]:
+    """Run the ONNX model at *path* on *feeds* in each engine, for *rounds* turns of *seconds*.
+
+    Passes called *without* are left out of glow_nb. An engine that is not installed, refuses the
+    model or stops has a result that says so.
+    """
+    with open_contest(path, feeds, threads=threads, engines=engines, without=without) as contest:
+        results = contest.new_results()
+        contest.take_turns(results, rounds, seconds, progress)
+    return results
+
+
+@contextlib.contextmanager
+def open_contest(
+    path: str,
+    feeds: Arrays,
+    *,
+    threads: int,
+    engines: Sequence[str],
+    without: Sequence[str] = (),
+) -> Iterator[Contest]:
+    """Yield *engines* that have loaded the ONNX model at *path* and run it once on *feeds*."""
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        folder = Path(name)
+        save_inputs(folder, feeds)
+        workers: dict[str, _Worker] = {}
+        first = {engine: Measurement() for engine in engines}
+        for engine, result in first.items():
+            if not is_installed(engine):
+                result.missing = "it is not installed"
+                continue
+            worker = _Worker(engine, path, threads, folder, without)
+            stack.callback(worker.close)
+            if worker.start(result):
+                workers[engine] = worker
+        yield Contest(first, workers)
+
+
+class Contest:
+    """Engines that wait for their turns, made by :func:`open_contest`."""
+
+    def __init__(self, first: dict[str, Measurement], workers: dict[str, _Worker]) -> None:
+        self._first, self._workers = first, workers
+
+    def new_results(self) -> dict[str, Measurement]:
+        """Return for each engine what its first run showed, without times."""
+        return {engine: replace(result, times=[]) for engine, result in self._first.items()}
+
+    def take_turns(
+        self,
+        results: dict[str, Measurement],
+        rounds: int,
+        seconds: float,
+        progress: Progress | None = None,
+    ) -> None:
+        """Add to *results* the times of *rounds* in which each engine has *seconds*."""
+        turns = [turn for _ in range(rounds) for turn in self._workers.items()]
+        for done, (engine, worker) in enumerate(turns, 1):
+            worker.measure(results[engine], seconds)
+            if progress is not None:
+                progress(done, len(turns))
+
+
+class _Worker:
+    """One engine in a process of its own."""
+
+    def __init__(
+        self, engine: str, path: str, threads: int, folder: Path, without: Sequence[str]
+    ) -> None:
+        self._engine, self._folder = engine, folder
+        self._errors = folder / f"{engine}.txt"
+        with self._errors.open("wb") as errors:
+            arguments = [engine, path, str(threads), str(folder), *without]
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "glow_nb.tools.duel.worker", *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=_environment(threads),
+            )
+
+    def start(self, result: Measurement) -> bool:
+        """Wait until the model has run once; return whether it has."""
+        answer = self._read()
+        if answer is None:
+            result.missing = self._last_words()
+            return False
+        result.first_seconds = answer
+        result.outputs = load_outputs(self._folder, self._engine)
+        return True
+
+    def measure(self, result: Measurement, seconds: float) -> None:
+        """Let the engine run for *seconds*."""
+        if result.missing:
+            return
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it is gone: there will be no answer
+            self._process.stdin.write(f"{seconds}\n")
+            self._process.stdin.flush()
+        answer = self._read()
+        if answer is None:
+            result.missing = self._last_words()
+            result.times = []
+        else:
+            result.times += answer
+
+    def close(self) -> None:
+        """End the process."""
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+        self._process.wait()
+
+    def _read(self) -> Any:
+        """Return the next answer; None if the process has ended."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        return json.loads(line) if line else None
+
+    def _last_words(self) -> str:
+        """Return the last lines of what the engine wrote before it stopped."""
+        status = self._process.wait()
+        text = self._errors.read_text(encoding="utf-8", errors="replace").strip()
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return " ".join(lines[-LAST_LINES:]) or f"it stopped with status {status}"
+
+
+def _environment(threads: int) -> dict[str, str]:
+    """Return the environment of a worker: our modules, and no more threads than it is given."""
+    known = [str(Path(entry or ".").absolute()) for entry in sys.path]
+    limits = {"OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
+    return os.environ | limits | {"PYTHONPATH": os.pathsep.join(known)}

@@ -1,0 +1,89 @@
+"""The engines that a model can be run in, and how each is opened."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+
+from glow_nb.base.errors import OptionError
+from glow_nb.base.extras import EXTRAS
+from glow_nb.base.types import Array
+
+Arrays = Mapping[str, Array]
+Runner = Callable[[Arrays], Sequence[Array]]
+
+OURS = "glow_nb"
+PEERS = EXTRAS["bench"]
+ENGINES = (OURS, *PEERS)
+"""Names of the engines, which are those of their Python packages."""
+
+
+def is_installed(engine: str) -> bool:
+    """Return whether the package of *engine* can be imported."""
+    return importlib.util.find_spec(engine) is not None
+
+
+def require_installed(engines: Sequence[str]) -> None:
+    """Raise OptionError if a package of *engines* is not installed; names all of these."""
+    missing = [engine for engine in engines if not is_installed(engine)]
+    if missing:
+        raise OptionError(
+            f"{', '.join(missing)}: not installed; pip install {' '.join(missing)}, or leave it out"
+        )
+
+
+def open_engine(engine: str, path: str, threads: int, without: Sequence[str] = ()) -> Runner:
+    """Return a function that runs the ONNX model at *path* in *engine* on *threads* cores.
+
+    It returns the outputs in the order of the model. All compute in float32. Passes called
+    *without* are left out of glow_nb.
+
+    Raises:
+        OptionError: There is no such engine.
+        ImportError: Its package is not installed.
+    """
+    match engine:
+        case "glow_nb":
+            return _open_glow_nb(path, threads, without)
+        case "onnxruntime":
+            return open_onnxruntime(path, threads)
+        case "openvino":
+            return _open_openvino(path, threads)
+        case _:
+            raise OptionError(f"unknown engine {engine!r}; use one of {', '.join(ENGINES)}")
+
+
+def _open_glow_nb(path: str, threads: int, without: Sequence[str]) -> Runner:
+    import glow_nb
+
+    net = glow_nb.compile(path, threads=threads, without=without)
+    return lambda feeds: list(net.run(feeds).values())
+
+
+def open_onnxruntime(model: str | bytes, threads: int) -> Runner:
+    """Return a function that runs *model*, a path or the bytes of one, in ONNX Runtime."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return lambda feeds: list(session.run(None, feeds))
+
+
+def _open_openvino(path: str, threads: int) -> Runner:
+    import openvino
+
+    config = {
+        "INFERENCE_NUM_THREADS": threads,
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    compiled = openvino.Core().compile_model(path, "CPU", config)
+    request = compiled.create_infer_request()
+
+    def run(feeds: Arrays) -> list[Array]:
+        request.infer(feeds)
+        return [request.get_output_tensor(i).data.copy() for i in range(len(compiled.outputs))]
+
+    return run

@@ -1,0 +1,77 @@
+"""One engine in a process of its own: answers lines of seconds with lists of times.
+
+Started by :mod:`glow_nb.tools.duel.contest` as ``python -m glow_nb.tools.duel.worker ENGINE MODEL
+THREADS FOLDER [PASS ...]``, with the passes that are left out of glow_nb. The folder holds the
+inputs, and takes the outputs of the first run. The first answer says how long loading and the first
+run took.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from glow_nb.base.types import Array
+from glow_nb.tools.duel.engines import Arrays, Runner, open_engine
+
+INPUTS = "inputs.npz"
+
+
+def save_inputs(folder: Path, feeds: Arrays) -> None:
+    """Write *feeds* where the workers of *folder* read them."""
+    names = np.frombuffer(json.dumps(list(feeds)).encode(), np.uint8)
+    np.savez(folder / INPUTS, names, *feeds.values())
+
+
+def load_inputs(folder: Path) -> dict[str, Array]:
+    """Return what :func:`save_inputs` wrote to *folder*."""
+    with np.load(folder / INPUTS, allow_pickle=False) as archive:
+        names = json.loads(archive["arr_0"].tobytes())
+        return {name: archive[f"arr_{index}"] for index, name in enumerate(names, 1)}
+
+
+def save_outputs(folder: Path, engine: str, outputs: Sequence[Array]) -> None:
+    """Write the *outputs* of *engine* to *folder*."""
+    np.savez(folder / f"{engine}.npz", *[np.asarray(output) for output in outputs])
+
+
+def load_outputs(folder: Path, engine: str) -> list[Array]:
+    """Return what :func:`save_outputs` wrote to *folder*."""
+    with np.load(folder / f"{engine}.npz", allow_pickle=False) as archive:
+        return [archive[f"arr_{index}"] for index in range(len(archive.files))]
+
+
+def serve(engine: str, path: str, threads: int, folder: Path, without: Sequence[str]) -> None:
+    """Answer the parent: one line when ready, then one list of times for each line of seconds."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # whatever an engine prints must not mix with the answers
+    feeds = load_inputs(folder)
+    started = time.perf_counter()
+    run = open_engine(engine, path, threads, without)
+    outputs = run(feeds)
+    first_seconds = time.perf_counter() - started
+    save_outputs(folder, engine, outputs)
+    answers.write(json.dumps(first_seconds) + "\n")
+    for line in sys.stdin:
+        answers.write(json.dumps(measure(run, feeds, float(line))) + "\n")
+
+
+def measure(run: Runner, feeds: Arrays, seconds: float) -> list[float]:
+    """Return the wall seconds of each run in about *seconds* of running, of at least one."""
+    times: list[float] = []
+    begin = time.perf_counter()
+    while not times or time.perf_counter() - begin < seconds:
+        started = time.perf_counter()
+        run(feeds)
+        times.append(time.perf_counter() - started)
+    return times
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]), sys.argv[5:])

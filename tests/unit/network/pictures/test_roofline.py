@@ -1,0 +1,50 @@
+"""The roofline picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glow_nb.backends.backend import Timings
+from glow_nb.base.costs import Cost, InstructionCost
+from glow_nb.base.errors import GlowError, OptionError
+from glow_nb.base.kernel_report import KernelReport
+from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
+from glow_nb.network.profile import Profile, kernel_times
+
+roofline = pytest.importorskip("glow_nb.network.pictures.roofline", exc_type=ImportError)
+
+LEVELS = (MemoryLevel("L2", 1 << 20, 80e9, 80e9), MemoryLevel("DRAM", 0, 30e9, 30e9))
+
+
+def profile(limits: MachineLimits | None, *costs: InstructionCost) -> Profile:
+    reports = [KernelReport("", f"$n_{i}$", f"family{i % 9}", cost=c) for i, c in enumerate(costs)]
+    ends = np.arange(1, len(costs) + 1) * 1000
+    stamps = np.stack([ends - 1000, ends], axis=-1)[None, None].astype(np.int64)
+    timings = Timings(stamps, (1.0,))
+    return Profile("net", 1, kernel_times(reports, timings, limits), timings, limits)
+
+
+def product(size: int) -> InstructionCost:
+    return InstructionCost(Cost(size * 100), Cost(size * 100), 0, size * 4, size * 4)
+
+
+def test_draws_a_png(tmp_path: Path) -> None:
+    path = tmp_path / "roofline.png"
+    moving = InstructionCost(read_bytes=64, written_bytes=64)
+    measured = profile(MachineLimits(1, 100e9, LEVELS), *map(product, range(1, 40)), moving)
+    assert len(roofline.drawn_kernels(measured)) == 39
+    roofline.draw_roofline(measured, path, "any $title")
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_refuses_what_cannot_be_drawn(tmp_path: Path) -> None:
+    limits = MachineLimits(1, 100e9, LEVELS)
+    with pytest.raises(OptionError, match="without"):
+        roofline.draw_roofline(profile(None, product(1)), tmp_path / "a.png")
+    with pytest.raises(OptionError, match="computes"):
+        roofline.draw_roofline(profile(limits), tmp_path / "a.png")
+    with pytest.raises(GlowError, match="written"):
+        roofline.draw_roofline(profile(limits, product(1)), tmp_path / "no" / "a.png")

@@ -1,0 +1,100 @@
+"""Engines in turn: what is said of times and outputs, whatever the times are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glow_nb.base.distance import largest_distance
+from glow_nb.base.errors import OptionError
+from glow_nb.base.types import Array
+from glow_nb.tools.duel import contest, engines
+from glow_nb.tools.duel.contest import Measurement, Ratios, duel, open_contest, ratios_of
+from glow_nb.tools.duel.engines import open_engine, require_installed
+from glow_nb.tools.duel.worker import load_inputs, load_outputs, save_inputs, save_outputs
+from tests.unit.commands.samples import write_dense
+
+
+def test_ratios_are_those_of_the_best_peer() -> None:
+    results = {
+        "glow_nb": Measurement(times=[3.0, 2.0]),
+        "onnxruntime": Measurement(times=[5.0, 4.0]),
+        "openvino": Measurement(times=[3.0, 9.0]),
+    }
+    assert ratios_of(results) == Ratios(minima=1.5, medians=4.5 / 2.5)
+    assert ratios_of({"glow_nb": results["glow_nb"], "openvino": Measurement()}) is None
+    assert ratios_of({"openvino": Measurement(times=[1.0])}) is None
+
+
+def test_arrays_cross_the_folder(tmp_path: Path) -> None:
+    feeds: dict[str, Array] = {
+        "a/b": np.arange(3),
+        "file": np.ones((2, 2), np.float32),
+        "arr_0": np.zeros(1),
+    }
+    save_inputs(tmp_path, feeds)
+    loaded = load_inputs(tmp_path)
+    assert list(loaded) == list(feeds)
+    assert all((loaded[name] == feeds[name]).all() for name in feeds)
+    save_outputs(tmp_path, "glow_nb", [np.full(i, i) for i in range(12)])
+    assert [array.size for array in load_outputs(tmp_path, "glow_nb")] == list(range(12))
+
+
+def test_engines_that_are_not_installed_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "is_installed", lambda engine: engine == "glow_nb")
+    require_installed(["glow_nb"])
+    with pytest.raises(OptionError, match="openvino: .* pip install onnxruntime openvino"):
+        require_installed(["glow_nb", "onnxruntime", "openvino"])
+    with pytest.raises(OptionError, match="unknown engine 'tvm'"):
+        open_engine("tvm", "model.onnx", 1)
+
+
+def test_one_that_is_missing_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(contest, "is_installed", lambda engine: False)
+    results = duel(
+        "model.onnx", {}, threads=1, engines=["openvino"], rounds=1, seconds=0.0
+    )  # fmt: skip
+    assert results["openvino"].missing == "it is not installed"
+
+
+@pytest.mark.jit
+def test_engines_answer_in_turn(tmp_path: Path) -> None:
+    turns: list[tuple[int, int]] = []
+    results = duel(
+        str(write_dense(tmp_path)),
+        {"x": np.ones((2, 3), np.float32)},
+        threads=1,
+        engines=["glow_nb", "onnxruntime"],
+        rounds=2,
+        seconds=0.0,
+        progress=lambda done, total: turns.append((done, total)),
+    )
+    assert turns == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert [len(result.times) for result in results.values()] == [2, 2]
+    assert largest_distance(results["glow_nb"].outputs, results["onnxruntime"].outputs) < 1e-5
+    assert ratios_of(results) is not None
+
+
+def test_engines_may_take_turns_for_several_results(tmp_path: Path) -> None:
+    feeds = {"x": np.ones((2, 3), np.float32)}
+    model = str(write_dense(tmp_path))
+    with open_contest(model, feeds, threads=1, engines=["onnxruntime", "none"]) as contest:
+        some, others = contest.new_results(), contest.new_results()
+        contest.take_turns(some, 2, 0.0)
+        contest.take_turns(others, 1, 0.0)
+    assert len(some["onnxruntime"].times) == 2
+    assert len(others["onnxruntime"].times) == 1
+    assert others["none"].missing == "it is not installed"
+
+
+def test_an_engine_that_refuses_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(b"no model")
+    results = duel(
+        str(path), {}, threads=1, engines=["onnxruntime", "glow_nb"], rounds=1, seconds=0.0
+    )
+    assert "INVALID_PROTOBUF" in results["onnxruntime"].missing
+    assert "not an ONNX model" in results["glow_nb"].missing
+    assert results["glow_nb"].times == []
