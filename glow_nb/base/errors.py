@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing_extensions import override
 
 MOST_LETTERS = 2000
-"""Of a message."""
+"""A message that is longer is cut."""
 MOST_QUOTED = 300
 """Letters of a word, or of a list in brackets, in a message."""
 SHOWN_LINE = 160

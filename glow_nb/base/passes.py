@@ -114,7 +114,7 @@ class PassRun:
 
     @property
     def changed(self) -> bool:
-        """True if the step did something."""
+        """Return whether the step did something."""
         return self.after is not self.before
 
 
@@ -145,7 +145,7 @@ def check_observer(observer: object) -> None:
 
 
 def _takes_one(function: Callable[..., object]) -> bool:
-    """False if *function* surely cannot be called with one argument and nothing else."""
+    """Return whether *function* may be called with one argument and nothing else."""
     try:
         inspect.signature(function).bind(None)
     except TypeError:

@@ -115,7 +115,7 @@ def tokenize(text: str, path: str) -> list[Token]:
 
 
 MOST_DIGITS, DEEPEST_LIST = 100, 32
-"""Of whole numbers, and of lists in lists: far more than any text of ours has."""
+"""The most digits of a whole number and lists in lists: far more than any text of ours has."""
 
 
 def error_at(text: str, path: str, offset: int, message: str) -> ParseError:

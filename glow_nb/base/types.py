@@ -231,7 +231,7 @@ class TensorType:
 
     @property
     def is_quantized(self) -> bool:
-        """True if the integers stand for real numbers by scale and offset."""
+        """Return whether the integers stand for real numbers by scale and offset."""
         return self.scale is not None
 
     def with_shape(self, shape: tuple[int, ...]) -> TensorType:

@@ -29,8 +29,8 @@ from glow_nb.network.compilation import optimize
 QUANTIZING = (ops.Quantize, ops.QuantizeLinear)
 
 LEAST_DECIBELS = 20.0
-"""Of a value that is near the floats: its errors have a hundredth of its energy, a tenth of its
-size."""
+"""A value is near the floats from here on: its errors have a hundredth of its energy, a tenth of
+its size."""
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def _division(builder: Any, dividend: Any, divisor: Any) -> tuple[Any, Any, Any]
 
 
 def _is_positive(value: Any) -> bool:
-    """Tell whether *value* is a constant above zero."""
+    """Return whether *value* is a constant above zero."""
     return isinstance(value, ir.Constant) and isinstance(value.constant, int) and value.constant > 0
 
 

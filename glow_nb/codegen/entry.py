@@ -35,7 +35,7 @@ CALL_LENGTH = 84
 """Columns of a call, which is indented up to four times."""
 
 PARAMETERS = ("constants", "arena", "bindings", "scratch", "thread", "phase", "share", "shares")
-"""Of every entry: where memory begins, and who does which share of which phase."""
+"""Parameters of every entry: where memory begins, and who does which share of which phase."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class Access:
         return begin, end
 
     def _is_beside(self, other: Access) -> bool:
-        """True if the runs of both have the same pitch and lie next to each other in it."""
+        """Return whether the runs of both have the same pitch and lie next to each other in it."""
         if not self.pitch or self.pitch != other.pitch:
             return False
         shift = (other.begin - self.begin) % self.pitch

@@ -43,7 +43,7 @@ CHAINS = 12
 few enough for 16 registers."""
 
 START = 2
-"""Of the first sum. A sum that starts at 1 stays 1, as 1 / 2 + 1 / 2 is, and LLVM removes it."""
+"""The first sum. A sum that starts at 1 stays 1, as 1 / 2 + 1 / 2 is, and LLVM removes it."""
 
 STREAMS = 8
 """Vectors of one step of the memory kernels."""

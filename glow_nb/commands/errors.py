@@ -78,7 +78,7 @@ def _require_output() -> None:
 
 
 def _is_output_broken() -> bool:
-    """Tell whether standard output does not take what it has; then it is closed."""
+    """Return whether standard output does not take what it has; then it is closed."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -39,7 +39,7 @@ FEWEST_CLASSES = 10
 """A row of at least so many floats is taken for the scores of classes."""
 
 MOST_ROWS = 4
-"""Of a batch, the best classes are shown for at most so many rows."""
+"""The best classes are shown for at most so many rows of a batch."""
 
 
 EXAMPLES = """\

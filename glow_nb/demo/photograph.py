@@ -11,7 +11,7 @@ SIDE, SHORTER_SIDE = 224, 256
 """Pixels of the crop, and of the shorter side of the photograph it is cropped from."""
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of the channels red, green, blue over ImageNet: what networks of this kind are fed with."""
+"""Means and deviations of red, green and blue over ImageNet, as these networks expect them."""
 
 
 def load_image() -> tuple[Array, str]:

@@ -1,4 +1,4 @@
-"""Whether the kernel of an instruction can do what a program asks of it."""
+"""Return whether the kernel of an instruction can do what a program asks of it."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ class _Stacker:
             self._group_of.update(dict.fromkeys(merged.members, merged))
 
     def _is_worth_fusing(self, group: _Group, operand: Buffer, result: Buffer) -> bool:
-        """True if the kernel of the head computes its *operand* no slower than a loop would.
+        """Return whether the kernel of the head computes its *operand* no slower than a loop would.
 
         It must have enough places to share out, and find elements side by side.
         """
@@ -224,7 +224,7 @@ class _Stacker:
         )
 
     def _touches_each_element_once(self, group: _Group) -> bool:
-        """True if members read what others make as they make it, and no two make the same.
+        """Return whether members read what others make as they make it, and no two make the same.
 
         A window may show other elements at the same index, some that are not made yet. It counts
         even if it shows none: what it is a window on must then stay in memory. A table is read
@@ -247,7 +247,7 @@ class _Stacker:
         )
 
     def _is_ordered(self, group: _Group) -> bool:
-        """True if each member reads only what is made before it.
+        """Return whether each member reads only what is made before it.
 
         The head reads one operand of what the prologue makes, element by element; neither of them
         reads what the epilogue makes; and the epilogue reads nothing that the prologue makes, nor
@@ -280,7 +280,7 @@ class _Stacker:
         return not any(b.root in early for r in group.epilogue for b in read(self._work[r]))
 
     def _overwrites(self, members: Iterable[int]) -> bool:
-        """True if one of *members* reads what lay where it or a later one stores its result."""
+        """Return whether one of *members* reads what lay where it or a later one stores."""
         reads: set[Buffer] = set()
         for number in members:
             reads |= {buffer.root for buffer in read(self._work[number])}
@@ -292,7 +292,7 @@ class _Stacker:
         return {buffer.root for member in members for buffer in mutated(self._work[member])}
 
     def _may_move(self, group: _Group, into: _Group) -> bool:
-        """True if nothing between the two writes what *group* reads, or touches what it writes.
+        """Return whether nothing between the two writes what *group* reads or touches its results.
 
         Each runs where its last member stood: that its others may, was found when they joined it.
         """
@@ -305,7 +305,7 @@ class _Stacker:
         return all(number in inside for number in chain(written, read_by))
 
     def _fits(self, group: _Group) -> bool:
-        """True if the kernel can reach every operand, and not too many."""
+        """Return whether the kernel can reach every operand, and not too many."""
         pointers = (group.reads | group.writes) - self._registers(group)
         if len(pointers) > MAX_POINTERS or len(group.members) > MAX_BODY:
             return False
@@ -353,12 +353,12 @@ def _within(users: dict[Buffer, list[int]], root: Buffer, begin: int, end: int) 
 
 
 def is_stackable(instruction: Instruction) -> bool:
-    """True if *instruction* may stand in a stack: data parallel and unconditional."""
+    """Return whether *instruction* may stand in a stack: data parallel and unconditional."""
     return bool(instruction.scalar) and instruction.predicate is None
 
 
 def has_reachable_shape(buffer: Buffer, member: Instruction) -> bool:
-    """True if a kernel that works tile by tile finds what *member* of a stack needs of *buffer*.
+    """Return whether a kernel that works tile by tile finds what *member* needs of *buffer*.
 
     It may have the shape of the result, vary along the last axis only, be a single number, or a
     table, which is read whole.
@@ -370,7 +370,7 @@ def has_reachable_shape(buffer: Buffer, member: Instruction) -> bool:
 
 
 def _is_beside(left: Buffer, right: Buffer) -> bool:
-    """True if two buffers of one region may have elements in common, or one is all of it."""
+    """Return whether two buffers of one region may have elements in common, or one is all of it."""
     return may_overlap(left, right) or left is right.root or right is left.root
 
 

@@ -130,7 +130,7 @@ class VectorCode:
         return result
 
     def _are_integers(self, *summands: Vector) -> bool:
-        """True if the sum is a whole number, but not -0.0.
+        """Return whether the sum is a whole number, but not -0.0.
 
         All of *summands* are whole numbers then, and one of them is never -0.0.
         """

@@ -40,7 +40,7 @@ class Backward(Builder):
         return emitted
 
     def wants(self, operand: Value | None) -> bool:
-        """True if the gradient of *operand* leads to one that was asked for."""
+        """Return whether the gradient of *operand* leads to one that was asked for."""
         return operand in self.dependent
 
     def term(self, value: Value) -> Term:

@@ -56,5 +56,5 @@ def readers_of(state: State, users: Users) -> Iterator[Node]:
 
 
 def is_read_at_the_end(state: State, users: Users) -> bool:
-    """True if the old value of *state* becomes that of another one: it is needed to the end."""
+    """Return whether the old value of *state* becomes that of another: it is needed to the end."""
     return any(is_update(reader) for reader in readers_of(state, users))

@@ -23,7 +23,7 @@ Word = str | type[ast.AST]
 
 
 def has_known_formula(node_class: type[Node]) -> bool:
-    """True if *node_class* has a formula of which every word is an operator of the graph."""
+    """Return whether *node_class* has a formula of which every word is an operator of the graph."""
     return bool(node_class.scalar) and _is_known(node_class.scalar)
 
 

@@ -227,7 +227,7 @@ class Node(Value):
 
     @property
     def updates_state(self) -> bool:
-        """Whether it gives a state the value that the next run begins with."""
+        """Return whether it gives a state the value that the next run begins with."""
         return False
 
     def require(self, condition: bool, message: str) -> None:
@@ -251,7 +251,7 @@ class Node(Value):
 
 
 def _fits_as_well(old: Any, new: Any) -> bool:
-    """True if *new* may stand wherever *old* stands, as far as its type tells."""
+    """Return whether *new* may stand wherever *old* stands, as far as its type tells."""
     if isinstance(old, tuple):
         return all(map(_fits_as_well, old, new))
     if isinstance(old, Placeholder) or not isinstance(new, Value):

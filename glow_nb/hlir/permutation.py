@@ -28,7 +28,7 @@ def permute(items: tuple[T, ...], permutation: Permutation) -> tuple[T, ...]:
 
 
 def moves_nothing(shape: tuple[int, ...], permutation: Permutation) -> bool:
-    """True if the permutation leaves every element where it is: it only moves axes of size 1."""
+    """Return whether the permutation moves axes of size 1 alone, and so no element."""
     moved = [axis for axis in permutation if shape[axis] != 1]
     return moved == sorted(moved)
 

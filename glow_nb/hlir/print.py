@@ -76,7 +76,7 @@ def print_initializer(payload: Payload) -> str:
 
 
 def is_external(value: HasPayload) -> bool:
-    """True if the text does not hold the numbers of *value*."""
+    """Return whether the text does not hold the numbers of *value*."""
     return print_initializer(value.payload) == "external"
 
 

@@ -101,7 +101,7 @@ class _Search:
         self._known: dict[Node, bool] = {}
 
     def leads_to_end(self, value: Value) -> bool:
-        """True if *value* is an end or computed from one; adds what lies between to *found*."""
+        """Return whether *value* is an end or computed from one; add what is between to *found*."""
         if value in self._ends:
             return True
         node = producer_of(value)

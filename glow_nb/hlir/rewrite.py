@@ -257,7 +257,7 @@ def _rewritten(
 
 
 def _is_there(value: Value, function: Function, nodes: set[Node]) -> bool:
-    """True if one of *nodes* makes *value*, or it is stored in *function* or may be."""
+    """Return whether one of *nodes* makes *value*, or it is stored in *function* or may be."""
     made_by = producer_of(value)
     if made_by is not None:
         return made_by in nodes

@@ -41,28 +41,28 @@ def is_narrow(type: TensorType) -> bool:
 
 
 def commutes_with_rounding(node: Node) -> bool:
-    """True if rounding the operands of *node* gives what rounding its results gives."""
+    """Return whether rounding the operands of *node* gives what rounding its results gives."""
     if isinstance(node, ConvertTo):
         return keeps_every_number(node.input.type.kind, node.kind)
     return isinstance(node, _COMMUTING)
 
 
 def computes_wide(node: Node) -> bool:
-    """True if *node* does no arithmetic on 16-bit floats; it may convert to them."""
+    """Return whether *node* does no arithmetic on 16-bit floats; it may convert to them."""
     if isinstance(node, ConvertTo) or commutes_with_rounding(node):
         return True
     return not reads_or_makes_narrow(node)
 
 
 def rounds_inside(node: Node) -> bool:
-    """True if *node* rounds more than its results: a scatter, which rounds after each update."""
+    """Return whether *node* rounds more than its results, as a scatter does after each update."""
     if not isinstance(node, ScatterElements | ScatterND):
         return False
     return node.reduction in ("add", "mul") and is_narrow(node.type)
 
 
 def reads_or_makes_narrow(node: Node) -> bool:
-    """True if an operand or a result of *node* holds 16-bit floats."""
+    """Return whether an operand or a result of *node* holds 16-bit floats."""
     types = (*(value.type for value in operands_of(node)), *node.result_types)
     return any(map(is_narrow, types))
 

@@ -1,4 +1,4 @@
-"""Whether the samples of a batch are independent, shown from the operators of a graph.
+"""Return whether the samples of a batch are independent, shown from the operators of a graph.
 
 A graph for one sample is compared with the same graph for two. The axis along which a value of one
 is twice as large as that of the other has the samples, called its rows. An operator keeps them

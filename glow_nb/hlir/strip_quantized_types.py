@@ -12,7 +12,7 @@ from glow_nb.hlir.ops.shape import Pad
 
 
 def computes_on_quantized(node: Node) -> bool:
-    """True if an operand or a result of *node* has a quantized type, and it moves no elements."""
+    """Return whether *node* computes with an operand or a result of a quantized type."""
     return not node.type_transparent and _has_quantized_types(node)
 
 

@@ -140,7 +140,7 @@ class Target:
 
     @property
     def has_byte_masks(self) -> bool:
-        """True if a part of a vector of bytes is read as fast as the whole, by AVX-512's masks."""
+        """Return whether AVX-512's masks read a part of a vector of bytes as fast as the whole."""
         return {"avx512bw", "avx512vl"} <= self.enabled_features
 
     @property

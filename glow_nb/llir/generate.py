@@ -81,7 +81,7 @@ def generate(function: Function) -> Program:
 
 
 def is_supported(node_class: type[Node]) -> bool:
-    """True if IRGen has a rule or an instruction for *node_class*."""
+    """Return whether IRGen has a rule or an instruction for *node_class*."""
     return node_class in GENERATORS or has_instruction(node_class)
 
 
@@ -170,7 +170,7 @@ class Generator:
         return self._buffers[value]
 
     def holds_old_value(self, buffer: Buffer) -> bool:
-        """True if the program may read what was in *buffer* before it began."""
+        """Return whether the program may read what was in *buffer* before it began."""
         return buffer in self._inputs or isinstance(buffer, StateBuffer)
 
     def hold(self, value: Value, buffer: Buffer) -> None:
@@ -266,7 +266,7 @@ def _direct_saves(function: Function) -> dict[Value, Placeholder]:
 
 
 def _overwrites(node: Node, old: AbstractSet[Value]) -> bool:
-    """True if the instruction of *node* may write its result over what it reads of *old*."""
+    """Return whether the instruction of *node* may write its result over what it reads of *old*."""
     if len(node.result_types) > 1 or node.predicate in old or not has_instruction(type(node)):
         return False
     in_place = {operand for _, operand in instruction_for(type(node)).inplace}

@@ -20,7 +20,7 @@ from glow_nb.llir.traits import Traits, traits_of
 
 
 def may_lie_on(instruction: Instruction, result: Buffer, source: Buffer) -> bool:
-    """True if *result* may be written where *source* lies, if both are exactly the same elements.
+    """Return whether *result* may be written where *source* lies, element by element.
 
     This follows from what *instruction* means; whether a kernel does it, its traits say. A source
     that the instruction reads in some other way as well is none.
@@ -35,7 +35,7 @@ def may_lie_on(instruction: Instruction, result: Buffer, source: Buffer) -> bool
 
 
 def _stack_may_write(stack: StackInst, result: Buffer, source: Buffer) -> bool:
-    """True if *stack* reads each element of *source* for the last time before it stores *result*.
+    """Return whether *stack* reads each element of *source* before it stores that of *result*.
 
     A head may walk over its input several times. What its prologue stores is there from the first
     time on; later only the operand that they make is read, if that is what is stored.
@@ -69,7 +69,7 @@ def _fields_of(instruction: Instruction, buffer: Buffer, *, written: bool) -> li
 
 
 def is_same_region(left: Buffer, right: Buffer) -> bool:
-    """True if element by element the two lie at one place, once their roots do."""
+    """Return whether element by element the two lie at one place, once their roots do."""
     return (
         left.offset == right.offset
         and left.type.shape == right.type.shape
@@ -79,7 +79,7 @@ def is_same_region(left: Buffer, right: Buffer) -> bool:
 
 
 def is_same_memory(left: Buffer, right: Buffer) -> bool:
-    """True if element by element the two lie at one place, now."""
+    """Return whether element by element the two lie at one place, now."""
     return left.root is right.root and is_same_region(left, right)
 
 
@@ -108,7 +108,7 @@ def candidates(instruction: Instruction, traits: Traits) -> Iterator[tuple[Buffe
 
 
 def covers_root(buffer: Buffer) -> bool:
-    """True if *buffer* is its whole region, in the region's order."""
+    """Return whether *buffer* is its whole region, in the region's order."""
     return buffer.is_contiguous and buffer.type.size == buffer.root.type.size
 
 

@@ -76,7 +76,7 @@ class KernelTable(Registry[type[Instruction], Maker]):
         return self.get(instruction_class) or (self.scalar if instruction_class.scalar else None)
 
     def has_kernel(self, node_class: type[Node]) -> bool:
-        """True if nodes of *node_class* become instructions that have kernels.
+        """Return whether nodes of *node_class* become instructions that have kernels.
 
         The rules of IRGen emit data-parallel instructions, copies through views above all.
         """

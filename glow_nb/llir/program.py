@@ -68,7 +68,7 @@ class Buffer:
 
     @cached_property
     def is_contiguous(self) -> bool:
-        """True if the elements lie row-major without gaps."""
+        """Return whether the elements lie row-major without gaps."""
         wanted = contiguous_strides(self.type.shape)
         return all(
             size == 1 or stride == want

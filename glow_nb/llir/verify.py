@@ -189,7 +189,7 @@ def may_overlap(left: Buffer, right: Buffer) -> bool:
 
 
 def _alternate(left: Buffer, right: Buffer, period: int) -> bool:
-    """True if the views touch different parts of every *period* elements, as concat's do."""
+    """Return whether the views touch different parts of every *period* elements, as concat's do."""
     one = part_of_period(left, period)
     other = part_of_period(right, period) if one else None
     return bool(one and other and (one[1] < other[0] or other[1] < one[0]))

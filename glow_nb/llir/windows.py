@@ -108,7 +108,7 @@ def _seen_whole(part: Buffer) -> Buffer | None:
 
 
 def _are_distinct(buffer: Buffer) -> bool:
-    """True if no two elements of *buffer* lie at one place, as its strides show."""
+    """Return whether no two elements of *buffer* lie at one place, as its strides show."""
     steps = sorted(
         (abs(s), n) for s, n in zip(buffer.strides, buffer.type.shape, strict=True) if n > 1
     )
@@ -137,7 +137,7 @@ def _runs(shape: tuple[int, ...], steps: tuple[int, ...]) -> list[_Run]:
 
 
 def can_be_strided(instruction: Instruction, buffer: Buffer, place: Buffer, traits: Traits) -> bool:
-    """True if the kernel of *instruction* works with *place* instead of *buffer*."""
+    """Return whether the kernel of *instruction* works with *place* instead of *buffer*."""
     if place.is_contiguous or buffer in tables_in(instruction):
         return place.is_contiguous
     if instruction.scalar:
@@ -150,7 +150,7 @@ def can_be_strided(instruction: Instruction, buffer: Buffer, place: Buffer, trai
 
 
 def may_have_gaps(instruction: Instruction, buffer: Buffer, traits: Traits) -> bool:
-    """True if *buffer* is only such operands of *instruction* as its kernel takes with gaps."""
+    """Return whether the kernel of *instruction* takes *buffer* with gaps wherever it reads it."""
     specs = operand_specs(type(instruction))
     fields = {spec.name for spec in specs if getattr(instruction, spec.name) is buffer}
     return bool(fields) and fields <= set(traits_of(instruction, traits).strided)
@@ -196,12 +196,12 @@ def pixel_stride(buffer: Buffer) -> int | None:
 
 
 def _has_pixels(place: Buffer) -> bool:
-    """True if rows along the last axis lie at equal distances, one after the other."""
+    """Return whether rows along the last axis lie at equal distances, one after the other."""
     step = pixel_stride(place)
     return step is not None and step > 0
 
 
 def _has_rows(place: Buffer) -> bool:
-    """True if the elements of each row along the last axis lie side by side."""
+    """Return whether the elements of each row along the last axis lie side by side."""
     *steps, inner = place.strides or (1,)
     return (inner == 1 or place.type.shape[-1] == 1) and min(steps, default=0) >= 0

@@ -38,7 +38,7 @@ NOTABLE = 0.01
 MOST_NAMES = 4
 """A kernel that is made from more nodes shows only these, and how many more there are."""
 MOST_LETTERS = 80
-"""Of the name of a node."""
+"""A name of a node that is longer is cut."""
 
 SHORTEST_GAP_NS = 500
 """A shorter pause between two kernels is not drawn in a trace."""
@@ -91,7 +91,7 @@ class KernelTime:
 
     @property
     def is_raised(self) -> bool:
-        """Whether the kernel was faster than its limit, which is then raised to what was seen."""
+        """Return whether the kernel beat its limit, which is then raised to what was seen."""
         return self.limit_seconds > self.min_seconds
 
     @property
@@ -147,7 +147,7 @@ class Profile:
 
     @property
     def beats_limits(self) -> bool:
-        """Whether a kernel that takes its time seems faster than the machine can be."""
+        """Return whether a kernel that takes its time seems faster than the machine can be."""
         return any(
             kernel.share > NOTABLE and kernel.limit_seconds > 1.05 * kernel.min_seconds
             for kernel in self.kernels

@@ -60,7 +60,7 @@ WHOLE_POINTS = {4: (1.0, -1.0), 6: (1.0, -1.0, 2.0, -2.0)}
 """Likewise of integers. What more inputs would take grows beyond 16 bits."""
 
 WORD_BITS = 32
-"""Of the integers in which products are summed up."""
+"""Bits of the integers in which products are summed up."""
 
 DIGITS = 14
 """Decimals to round to, so that what is a whole number, or zero, is exactly that."""
@@ -135,7 +135,7 @@ def phases(taps: int, stride: int) -> list[int]:
 
 
 def is_known(outputs: int, taps: int, stride: int = 1, *, whole: bool = False) -> bool:
-    """True if there are points, *whole* ones or any, for so many inputs; one output needs none.
+    """Return whether there are points, *whole* ones or any, for so many inputs.
 
     Where there are more outputs, a stride must leave a tap to each phase, and 1 to integers.
     """

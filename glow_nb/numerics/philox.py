@@ -27,7 +27,7 @@ MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
 WORDS = 4
-"""Of one counter."""
+"""Random words that one counter gives."""
 LOW_WORD = 0xFFFF_FFFF
 
 Words = npt.NDArray[np.uint32]

@@ -93,7 +93,7 @@ LARGEST_COLUMN_SCALE = 2.0**30
 not use the algorithm for it."""
 
 EXPONENT_BITS = 0x7F800000
-"""Of a ``float32``: with these alone, a number is a power of two."""
+"""The bits of a ``float32`` that hold its exponent: with these alone, it is a power of two."""
 
 LEAST_SIZE = 2.0**-126
 """The least normal number of ``float32``: rows and columns of smaller ones count as zeros."""

@@ -18,7 +18,7 @@ from glow_nb.system.replaced_files import replace_file
 
 ROW_INCHES = 0.19
 WORST_SHARE = 0.1
-"""Of the values, those that are drawn as the worst; at least one."""
+"""The part of the values that is drawn as the worst; at least one."""
 
 LEAST_PERCENT = 0.1
 """What the axis of saturated numbers shows at least."""

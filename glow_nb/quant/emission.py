@@ -90,7 +90,7 @@ class Emission:
         self._read[old] = self._builder.emit(ops.Dequantize(stored), name=f"{old.name}_dequantize")
 
     def _is_exact(self, value: Value) -> bool:
-        """True if *value* is moved integers: it is read as such by all, nothing is rounded anew."""
+        """Return whether *value* is moved integers: all read it so, and nothing is rounded."""
         node = producer_of(value)
         return node in self._placement.reads and is_mover(node)
 

@@ -113,12 +113,12 @@ def _constants(node: Node) -> tuple[Constant, Constant]:
 
 
 def _are_its_own(node: Node, users: dict[Value, list[Node]]) -> bool:
-    """True if no other node reads the weights or the bias of *node*."""
+    """Return whether no other node reads the weights or the bias of *node*."""
     return all(len(users[constant]) == 1 for constant in _constants(node))
 
 
 def _can_be_scaled(node: Node) -> bool:
-    """True if each weight of *node* reads one channel, and each channel is one of its input's."""
+    """Return whether each weight of *node* reads one channel, and each result is one of these."""
     if not isinstance(node, ops.Convolution):
         return True
     return node.group == 1 or node.filter.type.shape[-1] == 1

@@ -24,7 +24,7 @@ from glow_nb.network.network import Network
 from glow_nb.quant.layers import Layer, Names, byte_links, match
 
 MICROSECONDS = 1e-3
-"""Of a nanosecond."""
+"""Microseconds of a nanosecond."""
 
 
 @dataclass(frozen=True)

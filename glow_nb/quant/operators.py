@@ -48,7 +48,7 @@ QUANTIZED = (*PRODUCTS, *ARITHMETIC, ops.AvgPool, ops.Concat)
 
 
 def is_mover(node: Node) -> bool:
-    """True if all floats of the results are some of the first operand, or zeros."""
+    """Return whether all floats of the results are some of the first operand, or zeros."""
     if not node.type_transparent or isinstance(node, ops.Concat | ops.Select):
         return False
     if isinstance(node, ops.Pad) and node.mode == "constant" and node.value:
@@ -64,7 +64,7 @@ def activations_of(node: Node) -> list[Value]:
 
 
 def is_function_of_one(node: Node) -> bool:
-    """True if each element of the result is a function of that of the only activation.
+    """Return whether each element of the result is a function of that of the only activation.
 
     Constants may have a part in it. So it runs in the kernel that makes the activation, or in that
     which reads the result.
@@ -87,7 +87,7 @@ def is_product_of_weights(node: Node) -> bool:
 
 
 def has_finite_weights(node: Node) -> bool:
-    """True if all weights of a product of weights, and its bias, are finite."""
+    """Return whether all weights of a product of weights, and its bias, are finite."""
     product = PRODUCTS[type(node)]
     constants = [getattr(node, name) for name in (product.weights, product.bias) if name]
     return all(bool(np.isfinite(constant.array).all()) for constant in constants)

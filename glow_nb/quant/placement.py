@@ -195,7 +195,7 @@ class _Placer:
             self._join(operand, result)
 
     def _is_for_concats(self, operand: Value) -> bool:
-        """True if *operand* is but a part of concats: their scale is as good for it as its own."""
+        """Return whether concats alone read *operand*: their scale is as good as its own."""
         return all(isinstance(user, ops.Concat) for user in self._users[operand])
 
     def _join(self, first: Value, second: Value) -> None:

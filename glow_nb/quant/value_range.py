@@ -25,7 +25,7 @@ class ValueRange:
 
     @property
     def is_known(self) -> bool:
-        """True if there were numbers, all of them finite."""
+        """Return whether there were numbers, all of them finite."""
         return self.is_finite and self.histogram.total > 0
 
     def merged(self, other: ValueRange) -> ValueRange:

@@ -53,7 +53,7 @@ class Steps:
 
     @cached_property
     def moves(self) -> bool:
-        """True if any step moves bytes: only then do others wait."""
+        """Return whether any step moves bytes: only then do others wait."""
         return any(self.traffic)
 
     @cached_property

@@ -32,7 +32,7 @@ def lanes_of(builder: Any, value: Any, vector: Vec) -> Lanes:
 
 
 def are_alike(*operands: Any) -> bool:
-    """True if all are vectors, or register tiles, of one kind and width."""
+    """Return whether all are vectors, or register tiles, of one kind and width."""
     return all(
         isinstance(each, Vec | RegisterTile)
         and (each.kind, each.lanes) == (operands[0].kind, operands[0].lanes)

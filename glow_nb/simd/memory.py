@@ -129,7 +129,7 @@ def literal(value_type: Any) -> int:
 
 
 def are_literal(*value_types: Any) -> bool:
-    """True if every type is that of an integer literal."""
+    """Return whether every type is that of an integer literal."""
     return all(isinstance(each, types.IntegerLiteral) for each in value_types)
 
 

@@ -118,7 +118,7 @@ def add_from_memory(total: Lanes, x: Lanes, weights: Any, offset: int) -> Lanes:
 
 
 ANY_FORM = Groups(STEP_INPUTS, in_any_way)
-"""Of processors that have not both instructions for these vectors."""
+"""The form for processors that lack one of the instructions for these vectors."""
 
 
 def _add_step(

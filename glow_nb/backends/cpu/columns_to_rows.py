@@ -39,7 +39,7 @@ def columns_to_rows(
         %y = transpose(%z) {permutation = [1, 0]}            // <4096 x 2>
 
     A matrix that was transposed for the product is read as it was before. Dense layers with few
-    results, and convolutions of single pixels to few channels, are such products, to which a bias
+    results, and pointwise convolutions to few channels, are such products, to which a bias
     is added then.
     """
     chosen = target or Target.host()

@@ -43,7 +43,7 @@ DIFFERENT_WEIGHTS = 4093
 takes a processor less power."""
 
 SIZE = 0.05
-"""Of a random weight: a usual one, so that results are no larger than they are in networks."""
+"""Size of a random weight: a usual one, so that results are as large as in networks."""
 
 ROWS = 64
 NANOSECONDS = 1e-9

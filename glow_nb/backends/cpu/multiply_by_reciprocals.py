@@ -12,7 +12,7 @@ from glow_nb.kernels.operators.quantize_by_product import QuantizeByProduct, rec
 from glow_nb.kernels.target import Target
 
 MOST_SCALES = 64
-"""Of a quantization: each one is tried at a thousand borders."""
+"""The most scales of a quantization: each one is tried at a thousand borders."""
 
 
 @register_pass

@@ -37,7 +37,7 @@ class CpuOptions(CheckedOptions):
             has them, for any number of threads: what is not finite is summed up directly, and so
             are all convolutions with filters that are no constants. It costs up to 3 % of a
             network's time. "off" sums up everything directly.
-        strassen: "auto" lets products with constant matrices, and convolutions of single pixels
+        strassen: "auto" lets products with constant matrices, and pointwise convolutions
             with 256 channels or more, be done by Strassen's algorithm where that is faster: seven
             products of blocks in place of eight, up to 1.12 times as fast. Their root mean square
             error is about 6e-7 of the outputs' (direct sums: 3e-7); it is relative to the row and

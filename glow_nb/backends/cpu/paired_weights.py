@@ -30,7 +30,7 @@ some 15 % of the time of two steps of pairs of 16 bits: with more steps little o
 the weights take more memory."""
 
 LARGEST_RANK = 5
-"""Of an input with three spatial dimensions."""
+"""Axes of an input with three spatial dimensions."""
 
 
 def may_pair(node: Product, target: Target) -> bool:

@@ -105,7 +105,7 @@ def used_weights(program: Program) -> list[Weight]:
 
 
 def _computes(instruction: Instruction) -> bool:
-    """False if there is nothing to write."""
+    """Return whether there is anything to write."""
     return any(buffer.type.size for buffer in mutated(instruction))
 
 

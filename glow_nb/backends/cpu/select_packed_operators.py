@@ -53,7 +53,7 @@ def select_packed_operators(
     A convolution is done by Winograd's algorithm where that is estimated to be faster for so many
     *threads*, unless *winograd* is "off"; if it is "guarded", constant filters alone are
     transformed, and what is not finite is summed up directly. A product with a constant matrix, and
-    a convolution of single pixels with many channels, is done by Strassen's algorithm where that is
+    a pointwise convolution with many channels, is done by Strassen's algorithm where that is
     estimated to be faster, unless *strassen* is "off". With both, constants take
     at most *constant_growth* times the bytes of the weights. *target* is the processor, by default
     this one. *plan* forces or forbids algorithms for layers, and *cost_model* estimates in place of

@@ -16,7 +16,7 @@ _KEEPS = (AvgPool, Broadcast, ConvertTo, ReduceMean, ReduceSum, Reshape, Transpo
 
 
 def vanishes_with_gradient(value: Value) -> bool:
-    """True if *value* is a sum of squares, or of other powers above 1: 0 only where these are flat.
+    """Return whether *value* sums up powers above 1, as squares: 0 only where these are flat.
 
     The derivative of a root is infinite at 0, and infinity times the gradient 0 of such a sum would
     be NaN. PyTorch's gradient of a norm is 0 there.

@@ -48,7 +48,7 @@ class Places:
         return self.builder.term(self.builder.filled(like.type, number))
 
     def wants(self, operand: str) -> bool:
-        """True if the gradient of *operand* is wanted."""
+        """Return whether the gradient of *operand* is wanted."""
         return self.builder.wants(getattr(self.node, operand))
 
 

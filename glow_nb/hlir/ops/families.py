@@ -45,7 +45,7 @@ _HOLD_STORAGE = (ElementKind.FLOAT32, ElementKind.FLOAT64)
 
 
 def keeps_every_number(source: ElementKind, target: ElementKind) -> bool:
-    """True if *target* holds every number of *source*, so that converting loses nothing."""
+    """Return whether *target* holds every number of *source*, so that converting loses nothing."""
     if source is target:
         return True
     if source.is_storage or target.is_storage:

@@ -153,7 +153,7 @@ class IntLookupTable(Node):
 
     @property
     def makes_quantized(self) -> bool:
-        """True if the result has a quantized type."""
+        """Return whether the result has a quantized type."""
         return self.input.type.is_quantized and not self.table.type.kind.is_float
 
     @override

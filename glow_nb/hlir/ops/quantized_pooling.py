@@ -71,7 +71,7 @@ class QuantizedAveragePool(WindowPool):
 
     @property
     def covers_input(self) -> bool:
-        """True if there is a single window, that of all pixels and no padding."""
+        """Return whether there is a single window, that of all pixels and no padding."""
         sizes = self.input.type.shape[1:-1]
         return self.kernel == sizes and not any(self.pads)
 

@@ -91,7 +91,7 @@ _MADE: Kinds = frozenset({FLOAT32, FLOAT64})
 _DIGITS = {FLOAT32: 24, FLOAT64: 53}
 """Random bits of a number: as many as its significand has."""
 _LOW_DIGITS = 26
-"""Of a float64: it has the high 27 bits of one word before the high 26 bits of another."""
+"""A random float64 has the high 27 bits of one word before so many high bits of another."""
 
 
 class _DrawnFloats(Drawn):
@@ -141,7 +141,7 @@ class RandomUniform(_DrawnFloats):
 
     @property
     def is_unit(self) -> bool:
-        """True if the numbers are from 0 to 1."""
+        """Return whether the numbers are from 0 to 1."""
         return (self.low, self.high) == (0.0, 1.0)
 
     @property
@@ -303,7 +303,7 @@ class InverseErf(UnaryElementwise):
 
 
 _STEPS = 3
-"""Of Halley's method: each triples the digits, and the first guess has two."""
+"""Steps of Halley's method: each triples the digits, and the first guess has two."""
 
 
 def inverse_error_function(x: Any) -> Any:

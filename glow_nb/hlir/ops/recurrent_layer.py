@@ -110,7 +110,7 @@ class RecurrentLayer(Node):
 
     @property
     def resets_product(self) -> bool:
-        """Whether the product for the last gate, with its bias, is reset behind it."""
+        """Return whether the product for the last gate, with its bias, is reset behind it."""
         return self.cell == GRU and self.flag
 
     @override

@@ -67,7 +67,7 @@ class Layout:
         return None if rest else replace(self, axes=tuple(axes), shape=shape)
 
     def _is_whole(self, axes: Sequence[int]) -> bool:
-        """True if none of *axes* is cut; what lies outside of them may be."""
+        """Return whether none of *axes* is cut; what lies outside of them may be."""
         return all(self.shape[i] == prod(self.sizes[n] for n in self.axes[i]) for i in axes)
 
     def by_blocks(self, *parameters: Array) -> tuple[int, list[Array]] | None:

@@ -87,7 +87,7 @@ def _counts_all(node: AvgPool) -> bool:
 
 
 def _is_neutral(pad: Pad, node: MaxPool, pads: tuple[int, ...]) -> bool:
-    """True if the cells of *pad* never decide a maximum that the window's padding would not."""
+    """Return whether cells of *pad* never decide a maximum that the window's padding would not."""
     least = bounds_of(node.type.kind)[0]
     if pad.value == least or (math.isinf(pad.value) and pad.value < 0):
         return True
@@ -96,7 +96,7 @@ def _is_neutral(pad: Pad, node: MaxPool, pads: tuple[int, ...]) -> bool:
 
 
 def sees_input(node: MaxPool, sizes: tuple[int, ...], pads: tuple[int, ...]) -> bool:
-    """True if every window has a tap inside the input of *sizes* when padded by *pads*."""
+    """Return whether every window has a tap inside the input of *sizes* when padded by *pads*."""
     for axis, (size, kernel) in enumerate(zip(sizes, node.kernel, strict=True)):
         for position in range(node.type.shape[1 + axis]):
             first = position * node.stride[axis] - pads[axis]

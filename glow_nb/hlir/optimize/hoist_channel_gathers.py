@@ -81,7 +81,7 @@ def _channels(value: Value, places: Array, rewriter: Rewriter) -> Value:
 
 
 def _reaches_weights(value: Value, rewriter: Rewriter) -> bool:
-    """True if *value* follows a convolution or product that can do without some channels."""
+    """Return whether *value* follows a convolution or product that can do without some channels."""
     while isinstance(value, Node) and rewriter.use_count(value) == 1 and value.predicate is None:
         if isinstance(value, Convolution | FullyConnected | MatMul):
             return True

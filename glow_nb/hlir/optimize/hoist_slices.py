@@ -96,7 +96,7 @@ class _Hoisted:
 
 
 def _pays(value: Value, ranges: Ranges, rewriter: Rewriter, distance: int) -> bool:
-    """True if a slice of *value* can move up to where it saves more than movement."""
+    """Return whether a slice of *value* can move up to where it saves more than movement."""
     if not isinstance(value, Node) or rewriter.use_count(value) != 1 or not distance:
         return False
     found = _hoisted(value, ranges)

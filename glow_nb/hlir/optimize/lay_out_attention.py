@@ -79,7 +79,7 @@ def _transposed(
 
 
 def _moves_nothing(permutation: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """True if the axes of a tensor of *shape* stay in order, but for those of size 1."""
+    """Return whether the axes of a tensor of *shape* stay in order, but for those of size 1."""
     kept = [axis for axis in permutation if shape[axis] != 1]
     return kept == sorted(kept)
 

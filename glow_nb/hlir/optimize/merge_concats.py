@@ -93,7 +93,7 @@ def _piece(value: Value, axis: int) -> _Piece:
 
 
 def _cuts_only(node: Slice, axis: int) -> bool:
-    """True if the slice takes elements side by side along *axis* and all else whole."""
+    """Return whether the slice takes elements side by side along *axis* and all else whole."""
     before, after = node.input.type.shape, node.type.shape
     others = all(m == n for i, (m, n) in enumerate(zip(before, after, strict=True)) if i != axis)
     return others and set(node.steps) == {1}

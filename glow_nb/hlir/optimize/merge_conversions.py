@@ -40,7 +40,7 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
 
 
 def _is_short(node: ConvertTo) -> bool:
-    """True if floats become the kind of *node* by way of int32."""
+    """Return whether floats become the kind of *node* by way of int32."""
     return node.kind.value.startswith(("int", "uint")) and (
         node.kind is ElementKind.INT32 or node.kind.bits < 32
     )

@@ -88,7 +88,7 @@ def _vectors(width: int) -> int:
 
 
 def _can_merge(node: Product) -> bool:
-    """True if all weights are known, and there is enough to compute for each result."""
+    """Return whether all weights are known, and there is enough to compute for each result."""
     _, weights = node.factors
     inner = weights.type.size
     if isinstance(node, Convolution):

@@ -72,7 +72,7 @@ def _power(p: Polynomial | None, exponent: float | None) -> Polynomial | None:
 
 
 def is_close(p: Polynomial | None, wanted: Mapping[int, float], kind: ElementKind) -> bool:
-    """True if *p* has the *wanted* coefficients, as exactly as *kind* can write them down."""
+    """Return whether *p* has the *wanted* coefficients, as exactly as *kind* can hold them."""
     if p is None or set(p) != set(wanted):
         return False
     tolerance = 4 * tolerance_of(kind)

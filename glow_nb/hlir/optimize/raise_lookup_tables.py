@@ -124,7 +124,7 @@ def _is_number(value: Value) -> bool:
 
 
 def _is_read_elsewhere(end: Node, inner: set[Node], slow: set[Node], rewriter: Rewriter) -> bool:
-    """True if anything but *inner* reads what is *slow*; the rest is soon computed again."""
+    """Return whether anything but *inner* reads what is *slow*; the rest is soon computed again."""
     own = Counter(operand for node in inner for operand in operands_of(node))
     return any(rewriter.use_count(node) != own[node] for node in slow - {end})
 

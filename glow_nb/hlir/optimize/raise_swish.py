@@ -63,7 +63,7 @@ def _slope(gate: Sigmoid, x: Value) -> float | None:
 
 
 def _is_swish_gate(gate: Value, x: Value, scale: float) -> bool:
-    """True if *gate* times *scale* is ``min(max(x / 6 + 1 / 2, 0), 1)``."""
+    """Return whether *gate* times *scale* is ``min(max(x / 6 + 1 / 2, 0), 1)``."""
     line = _line(gate, x, scale)
     if line is None:
         return False

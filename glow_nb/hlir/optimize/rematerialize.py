@@ -119,7 +119,7 @@ class _Liveness:
         return total
 
     def is_live(self, node: Node, index: int) -> bool:
-        """True if the result of *node* is read by the node at *index*, or later."""
+        """Return whether the result of *node* is read by the node at *index*, or later."""
         return max(self.readers[node], default=-1) >= index
 
 

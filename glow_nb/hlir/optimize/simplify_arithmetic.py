@@ -128,7 +128,7 @@ def _div(node: Div, rewriter: Rewriter) -> Replacement:
 
 
 def _are_powers_of_two(numbers: Array) -> bool:
-    """True if all are, and moderate, so that dividing by one equals multiplying by its inverse."""
+    """Return whether all are, and moderate: to divide by one is to multiply by its inverse."""
     if not 0 < numbers.size <= MAX_DIVISORS:
         return False
     mantissas, exponents = np.frexp(np.abs(numbers.astype(np.float64)))

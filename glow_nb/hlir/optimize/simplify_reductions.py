@@ -90,7 +90,7 @@ def _of_repeated(node: Reduction, single: Value, rewriter: Rewriter) -> Replacem
 
 
 def _takes_everything(node: MaxPool | AvgPool) -> bool:
-    """True if there is one window, over all cells of the input."""
+    """Return whether there is one window, over all cells of the input."""
     cells = node.input.type.shape[1:-1]
     is_whole = node.kernel == cells and not any(node.pads) and set(node.dilation) == {1}
     return is_whole and set(node.type.shape[1:-1]) == {1} and node.input.type.kind.is_float

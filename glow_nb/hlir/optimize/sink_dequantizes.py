@@ -80,7 +80,7 @@ def _sunk(node: Node, rewriter: Rewriter) -> Replacement:
 
 
 def _may_take_the_largest_of_nothing(node: Node) -> bool:
-    """True if *node* makes an infinity of floats, which no integer stands for."""
+    """Return whether *node* makes an infinity of floats, which no integer stands for."""
     if isinstance(node, MaxPool):
         return not sees_input(node, node.input.type.shape[1:-1], node.pads)
     return isinstance(node, ReduceMax | ReduceMin) and node.input.type.size == 0
@@ -99,5 +99,5 @@ def _common_function(values: list[Any]) -> type[Dequantize] | type[Stored] | Non
 
 
 def _pads_alike(pad: Pad, function: type[Node]) -> bool:
-    """True if *pad* adds the same numbers to the integers: copies, or the real number 0."""
+    """Return whether *pad* adds the same numbers to the integers: copies, or the real number 0."""
     return pad.mode != "constant" or (function is Dequantize and pad.value == 0)

@@ -88,12 +88,12 @@ class _Below:
         return readers
 
     def feeds_windows(self, pad: Pad) -> bool:
-        """True if only windows read *pad*: they do the padding, if it stands right before them."""
+        """Return whether windows alone read *pad*: they pad if it stands right before them."""
         readers = self._readers.get(pad.name, [])
         return all(isinstance(reader, AvgPool | Convolution | MaxPool) for reader in readers)
 
     def is_undone(self, node: Node, permutation: Permutation) -> bool:
-        """True if a transpose below *node*, which *permutation* can sink to, is its inverse."""
+        """Return whether a transpose below *node*, to which *permutation* can sink, inverts it."""
         wanted, rank = inverse(permutation), len(permutation)
         seen = {node.name}
         waiting = [(node, 0)]
@@ -110,7 +110,7 @@ class _Below:
 
 
 def _keeps_axes(node: Node, rank: int) -> bool:
-    """True if a transpose of all axes that sinks below *node* stays the same."""
+    """Return whether a transpose of all axes that sinks below *node* stays the same."""
     if node.predicate is not None or any(type.rank != rank for type in node.result_types):
         return False
     is_sink = isinstance(node, AsQuantized | Concat | Stored) or type(node) in _SINKS

@@ -23,7 +23,7 @@ FORWARD, REVERSE, BIDIRECTIONAL = "forward", "reverse", "bidirectional"
 HIDDEN, MEMORY = "hidden", "memory"
 """The states: what a step shows, and what an LSTM remembers."""
 RESET, UPDATE = "reset", "update"
-"""Of a GRU: the hidden state times the reset gate, and the update gate."""
+"""The two values that a GRU keeps: the hidden state times the reset gate, and the update gate."""
 
 GATES = {RNN: 1, GRU: 3, LSTM: 4}
 """Gates of each cell, in the order of ONNX: z, r, h of a GRU; i, o, f, c of an LSTM."""

@@ -158,7 +158,7 @@ class AttentionShape:
 
     @property
     def is_whole(self) -> bool:
-        """True if the result is that of all keys, not of parts, which show their peaks."""
+        """Return whether the result is that of all keys, not of parts, which show their peaks."""
         return not self.part_step
 
     def query_of(self, row: str) -> str:

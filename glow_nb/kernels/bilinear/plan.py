@@ -81,7 +81,7 @@ class BilinearNest(Protocol):
 
     @property
     def takes_taps(self) -> bool:
-        """True if the weights come as they are, and the kernel transforms them."""
+        """Return whether the weights come as they are, and the kernel transforms them."""
         ...
 
     @property

@@ -58,7 +58,7 @@ class _Axis:
 
     @property
     def is_whole(self) -> bool:
-        """True if nothing is added or cut off."""
+        """Return whether nothing is added or cut off."""
         return self.begin == 0 == self.end
 
 

@@ -31,7 +31,7 @@ WINDOW = 16
 """Neighbouring inputs of which a step takes any: what one shuffle of bytes reaches."""
 
 PLACE_BITS = 4
-"""Of the place of an input within its window."""
+"""Bits that hold the place of an input within its window."""
 
 STEP_INPUTS = 4
 """Inputs that a step multiplies: two pairs."""
@@ -50,7 +50,7 @@ NONE = -1
 
 BIT_COUNTS = np.unpackbits(np.arange(1 << WINDOW, dtype=np.uint16)[:, None].view(np.uint8), axis=1)
 BIT_COUNTS = BIT_COUNTS.sum(axis=1, dtype=np.uint8)
-"""Of each number of 16 bits."""
+"""How many bits are set in each number of 16 bits."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ WHOLE_FACTORS = ElementKind.INT16
 MOST_DIMENSIONS = 3
 
 COLUMNS = 512
-"""Of a filter, transformed in one product."""
+"""Columns of a filter that one product transforms."""
 
 
 @define_node("winograd_filter")
@@ -189,7 +189,7 @@ class WinogradConvolution(Node):
 
     @property
     def is_whole(self) -> bool:
-        """True if integers are convolved."""
+        """Return whether integers are convolved."""
         return not self.input.type.kind.is_float
 
     @property

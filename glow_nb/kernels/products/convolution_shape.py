@@ -131,7 +131,7 @@ class ConvolutionShape:
 
     @property
     def is_padded(self) -> bool:
-        """True if some output reads beyond the input."""
+        """Return whether some output reads beyond the input."""
         return any(
             begin > 0 or needed - begin > size
             for begin, needed, size in zip(self.begins, self.needed, self.input, strict=True)
@@ -170,20 +170,20 @@ class ConvolutionShape:
         )
 
     def is_plain(self, axis: int) -> bool:
-        """True if each output along *axis* is made of the one input at its place."""
+        """Return whether each output along *axis* is made of the one input at its place."""
         return (
             self.kernel[axis] == self.stride[axis] == 1
             and self.begins[axis] == self.ends[axis] == 0
         )
 
     def _covers_line(self) -> bool:
-        """True if the windows of the only dimension lie side by side from its start to its end."""
+        """Return whether the windows of the only dimension lie side by side from start to end."""
         is_plain = self.dilation[0] == 1 or self.kernel[0] == 1
         touches = is_plain and self.kernel[0] == self.stride[0]
         return touches and not any(self.pads) and self.input[0] % self.stride[0] == 0
 
     def _can_absorb_last(self, keeps_lines: bool) -> bool:
-        """True if the last dimension, which is plain, can be a part of the one before it."""
+        """Return whether the last dimension, which is plain, can be a part of the one before it."""
         if self.input[-1] == 1:
             return True
         is_padded = self.begins[-2] > 0 or self.ends[-2] > 0

@@ -103,7 +103,7 @@ def _kinds_of(instruction: DepthwiseInst) -> ProductKinds:
 
 
 def suits_lanes(shape: ConvolutionShape, kind: ElementKind, lanes: int) -> bool:
-    """True if whole groups of several channels share a vector, for *lanes* of ``float32``.
+    """Return whether whole groups of several channels share a vector, for *lanes* of ``float32``.
 
     The sums are single chains of at most ``MOST_CHAINED_PRODUCTS`` products.
     """
@@ -275,7 +275,7 @@ class DepthwiseWriter:
                     self._write_panels(str(number), rows, start, None)
 
     def _is_inside(self, pixel: int, rows: int) -> bool:
-        """True if no tap of the pixels from *pixel* on lies outside the line."""
+        """Return whether no tap of the pixels from *pixel* on lies outside the line."""
         shape = self.shape
         first = pixel * shape.stride[-1] - self.begin
         last = first + (rows - 1) * shape.stride[-1] + shape.reach[-1]

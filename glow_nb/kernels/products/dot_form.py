@@ -48,12 +48,12 @@ class DotForm:
 
     @property
     def is_dense(self) -> bool:
-        """True if panels may end within a vector, of whose weights no more are read."""
+        """Return whether panels may end within a vector, of whose weights no more are read."""
         return self.factors > 1 and not self.is_paired
 
     @property
     def is_paired(self) -> bool:
-        """True if weights lie in pairs that do not saturate, in an order of each panel."""
+        """Return whether weights lie in pairs that do not saturate, in an order of each panel."""
         return self.reads > 0
 
     def staged_kind(self, left: ElementKind) -> ElementKind:
@@ -136,7 +136,7 @@ def pays_to_pair(target: Target) -> bool:
 
 
 def _has_vnni(target: Target) -> bool:
-    """True if VNNI multiplies vectors of the target's lanes."""
+    """Return whether VNNI multiplies vectors of the target's lanes."""
     features = target.enabled_features
     if target.lanes > target.native_lanes or "avx" not in features:
         return False
@@ -146,6 +146,6 @@ def _has_vnni(target: Target) -> bool:
 
 
 def _has_pairs(target: Target) -> bool:
-    """True if ``vpmaddwd`` multiplies vectors of the target's lanes."""
+    """Return whether ``vpmaddwd`` multiplies vectors of the target's lanes."""
     needed = {4: "sse2", 8: "avx2", 16: "avx512bw"}[target.lanes]
     return target.lanes <= target.native_lanes and needed in target.enabled_features

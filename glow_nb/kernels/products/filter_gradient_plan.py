@@ -78,7 +78,7 @@ class TapAxis:
 
     @property
     def is_plain(self) -> bool:
-        """True if each output meets the one input at its place."""
+        """Return whether each output meets the one input at its place."""
         has_one = self.taps == self.stride == self.step == 1
         return has_one and not self.begin and self.outputs == self.inputs
 
@@ -162,7 +162,7 @@ class FilterGradientNest:
 
     @property
     def is_plain(self) -> bool:
-        """True if pixels of the input and of the gradient are the same."""
+        """Return whether pixels of the input and of the gradient are the same."""
         return all(axis.is_plain for axis in self.axes)
 
 
@@ -254,7 +254,7 @@ def _step_cycles(columns: Columns, cut: Cut, target: Target) -> float:
 
 
 def can_turn(shape: ConvolutionShape) -> bool:
-    """True if the taps of the last dimension of *shape* can be rows, or columns, together."""
+    """Return whether the taps of the last dimension of *shape* can be rows or columns."""
     return shape.dilation[-1] == shape.group == 1 < shape.kernel[-1]
 
 

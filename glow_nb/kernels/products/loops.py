@@ -98,7 +98,7 @@ class Loops:
 
     @property
     def is_cut(self) -> bool:
-        """True if sums wait between inner blocks."""
+        """Return whether sums wait between inner blocks."""
         return self.sum.blocks > 1
 
 

@@ -35,7 +35,7 @@ class MatrixLayout:
 
     @property
     def is_even(self) -> bool:
-        """True if the matrices lie at equal distances."""
+        """Return whether the matrices lie at equal distances."""
         return len(self.batch) < 2
 
     @property

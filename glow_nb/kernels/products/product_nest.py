@@ -167,7 +167,7 @@ class ProductNest:
 
     @property
     def is_staged(self) -> bool:
-        """True if what a block reads of the left operand is copied to scratch.
+        """Return whether what a block reads of the left operand is copied to scratch.
 
         There it lies between what counts as outside, as the kind that is multiplied, and the last
         group of factors may be read beyond its end.

@@ -219,7 +219,7 @@ def _passes(nest: ProductNest, loops: Loops) -> int:
 
 
 def _can_pack(nest: ProductNest, sum: Reduction) -> bool:
-    """True if what is packed lies in runs: of factors of a pixel, or of pixels of a line.
+    """Return whether what is packed lies in runs: of factors of a pixel, or of pixels of a line.
 
     It is a single dot then, and no sum of chains.
     """

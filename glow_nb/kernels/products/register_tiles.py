@@ -110,7 +110,7 @@ class TileStore:
 
     @cached_property
     def _stays_in_registers(self) -> bool:
-        """True if the epilogue is so short that a whole tile may go through it at once."""
+        """Return whether the epilogue is so short that a whole tile may go through it at once."""
         assert self.fusion.epilogue is not None
         calls = self.fusion.epilogue.trial().calls
         return all(function.cost is CostClass.CHEAP for function, _ in calls)

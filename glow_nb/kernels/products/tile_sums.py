@@ -38,18 +38,18 @@ class TileSums:
 
     @property
     def skips_padding(self) -> bool:
-        """True if the taps of a line that lie above or below the image are left out."""
+        """Return whether the taps of a line that lie above or below the image are left out."""
         is_zero = self.shape.is_padded and not self.nest.outside
         return is_zero and self.shape.rank > 1 and self.loops.sum.has_tap_rows
 
     @property
     def reads_whole(self) -> bool:
-        """True if whole vectors of each panel may be read."""
+        """Return whether whole vectors of each panel may be read."""
         return self.nest.right.is_padded and self.nest.block == self.loops.columns.width
 
     @property
     def reads_whole_rows(self) -> bool:
-        """True if whole vectors of the rows that tiles read may be read."""
+        """Return whether whole vectors of the rows that tiles read may be read."""
         return self.reads_whole
 
     def _write_sum(self, name: str, columns: int, size: str) -> None:

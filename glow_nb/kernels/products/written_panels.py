@@ -70,7 +70,7 @@ class CopiedPanels(WrittenPanels):
 
     @property
     def fetches_ahead(self) -> bool:
-        """True if tiles fetch what the next pass copies: it lies far away, in many places."""
+        """Return whether tiles fetch what the next pass copies: it is far away, in many places."""
         return self.loops.is_right_far and self.loops.is_cut
 
     def _write_ahead(self) -> None:

@@ -62,6 +62,6 @@ def _write(out: SourceWriter, instruction: RandomBitsInst, fusion: Fusion, walk:
 
 
 def _begins_with_a_counter(walk: Walk) -> bool:
-    """True if the first elements of all vectors are multiples of four."""
+    """Return whether the first elements of all vectors are multiples of four."""
     *outer, inner = walk.kept.strides[walk.names.index(_ELEMENT)]
     return inner == 1 and walk.lanes >= WORDS and all(step % WORDS == 0 for step in outer)

@@ -71,7 +71,7 @@ class _Search:
 
     @property
     def is_better(self) -> str:
-        """Whether ``x``, which comes later, takes the place of ``best``; a NaN is the extreme."""
+        """Return whether ``x``, a later one, takes the place of ``best``; a NaN is extreme."""
         if not self.kind.is_float:
             equal = "_equal" if self.is_last else ""
             return f"{'greater' if self.is_max else 'less'}{equal}(x, best)"

@@ -162,7 +162,7 @@ class _LocalResponse:
 
     @property
     def _is_positive(self) -> bool:
-        """True if no base is zero or less, or denormal."""
+        """Return whether no base is zero or less, or denormal."""
         limit = float(np.finfo(np.float32).tiny)
         return self.instruction.bias >= limit and self.instruction.alpha >= 0
 

@@ -166,7 +166,7 @@ def _far(fusion: Fusion, walk: Walk, target: Target) -> tuple[Buffer, ...]:
 
 
 def _may_stream(fusion: Fusion, walk: Walk, target: Target) -> bool:
-    """True if the one result goes past the caches, place by place of neighbouring elements."""
+    """Return whether the one result goes past the caches, neighbours together."""
     machine = target.machine
     if len(fusion.results) != 1 or not walk.in_order:
         return False

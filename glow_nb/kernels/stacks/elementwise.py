@@ -89,7 +89,7 @@ def _plan(body: LoopBody, target: Target, pointers: dict[Buffer, str]) -> _Loop:
 
 
 def _streams(body: LoopBody, nest: Nest, lanes: int, target: Target) -> bool:
-    """True if the one result goes past the caches, row by row; vectors must fill lines.
+    """Return whether the one result goes past the caches, row by row; vectors must fill lines.
 
     Several rows do not if nothing is read along with them: then it took longer, measured on Zen 5.
     """

@@ -169,7 +169,7 @@ class Fusion:
 
     @property
     def may_turn(self) -> bool:
-        """True if rows of these kinds can be turned over in registers."""
+        """Return whether rows of these kinds can be turned over in registers."""
         return all(kind is ElementKind.FLOAT32 for kind in self.kinds)
 
     def read(self, out: SourceWriter, place: Place) -> str:
@@ -234,7 +234,7 @@ class Fusion:
 
     @property
     def is_cheap(self) -> bool:
-        """True if the input is computed in so few operations that it may be computed again."""
+        """Return whether so few operations compute the input that it may be computed again."""
         if self.prologue is None:
             return True
         trial = self.prologue.trial()

@@ -79,7 +79,7 @@ class Matrix:
 
     @property
     def has_whole_lines(self) -> bool:
-        """True if every row of the destination begins a line when the first one does."""
+        """Return whether every row of the destination begins a line when the first one does."""
         return all(s % self.line_elements == 0 for s in (self.dest_stride, *self.dest_outer))
 
     @property
@@ -152,12 +152,12 @@ class Blocks:
 
     @property
     def streams(self) -> bool:
-        """True if the result is written past the caches."""
+        """Return whether the result is written past the caches."""
         return self.way is Way.STREAMED
 
     @property
     def stages(self) -> bool:
-        """True if tiles are written to scratch."""
+        """Return whether tiles are written to scratch."""
         return self.way in (Way.STAGED, Way.STREAMED)
 
     @cached_property
@@ -221,7 +221,7 @@ def _lines_of_row(stride_bytes: int, most: float, machine: Machine) -> int:
 
 
 def is_streamed(target: Target, size_bytes: int) -> bool:
-    """True if a result of so many bytes is written past the caches, which its source fills."""
+    """Return whether a result of so many bytes is written past the caches that its source fills."""
     return target.machine.l3_streamed_divisor * size_bytes >= target.machine.l3_bytes
 
 

@@ -74,7 +74,7 @@ def matrix_of(instruction: TransposeInst, target: Target) -> Matrix | None:
 
 
 def is_zipped(matrix: Matrix) -> bool:
-    """True if *matrix* has so few rows or columns that whole rows are zipped or taken apart."""
+    """Return whether *matrix* has so few rows or columns that whole rows are zipped or unzipped."""
     return matrix.run == 1 and (_is_zip(matrix) or _is_unzip(matrix))
 
 
@@ -127,12 +127,12 @@ def _matrix_of(nest: Nest, kind: ElementKind, longest: int) -> Matrix | None:
 
 
 def _is_zip(matrix: Matrix) -> bool:
-    """True if a few rows become one, in which their elements stand in turn."""
+    """Return whether a few rows become one, in which their elements stand in turn."""
     return matrix.columns == matrix.dest_stride <= FEW[matrix.kind.size_bytes]
 
 
 def _is_unzip(matrix: Matrix) -> bool:
-    """True if one row, in which elements of a few rows stand in turn, is taken apart."""
+    """Return whether one row, in which elements of a few rows stand in turn, is taken apart."""
     return matrix.rows == matrix.src_stride <= FEW[matrix.kind.size_bytes]
 
 

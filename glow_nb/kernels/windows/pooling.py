@@ -83,7 +83,7 @@ class _Windows:
         return self.source.type.shape[-1]
 
     def is_clipped(self, axis: int) -> bool:
-        """True if some window reaches into padding along *axis*."""
+        """Return whether some window reaches into padding along *axis*."""
         last = (self.out[axis] - 1) * self.stride[axis] - self.begins[axis]
         reach = last + self.dilation[axis] * (self.kernel[axis] - 1)
         return self.begins[axis] > 0 or reach >= self.size[axis]

@@ -107,7 +107,7 @@ class WinogradNest:
 
     @property
     def takes_taps(self) -> bool:
-        """True if the filter comes as it is, and the kernel transforms it."""
+        """Return whether the filter comes as it is, and the kernel transforms it."""
         return not self.kind.is_float
 
     @property
@@ -151,7 +151,7 @@ class WinogradNest:
 
 
 def suits_winograd(shape: ConvolutionShape, tile: tuple[int, ...], *, whole: bool = False) -> bool:
-    """True if there is an algorithm, of integers if *whole*, for tiles that saves products."""
+    """Return whether an algorithm for such tiles saves products, one of integers if *whole*."""
     sizes = list(zip(tile, shape.kernel, shape.stride, strict=True))
     return (
         all(1 in axis for axis in zip(shape.stride, shape.dilation, strict=True))
@@ -164,7 +164,7 @@ def suits_winograd(shape: ConvolutionShape, tile: tuple[int, ...], *, whole: boo
 
 
 def is_flat(shape: ConvolutionShape, tile: tuple[int, ...]) -> bool:
-    """True if tiles have one output along the first of three dimensions, or can be seen so.
+    """Return whether tiles have one output along the first of three dimensions, or can be seen so.
 
     Planes are not so far apart as a dilation along that dimension would have it.
     """

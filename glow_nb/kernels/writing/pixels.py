@@ -56,7 +56,7 @@ class Pixels:
 
     @property
     def are_dense(self) -> bool:
-        """True if the channels of a block can be loaded and stored as a vector."""
+        """Return whether the channels of a block can be loaded and stored as a vector."""
         return all(strides[-1] in (0, 1) for strides in self.strides.values())
 
     def write_places(self, out: SourceWriter, indices: Sequence[str]) -> dict[str, str]:

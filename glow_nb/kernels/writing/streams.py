@@ -17,7 +17,7 @@ from glow_nb.llir.verify import may_overlap
 
 
 def may_stream(dest: Buffer, operands: Collection[Buffer], target: Target) -> bool:
-    """True if *dest* should go past the caches: it does not fit there anyhow.
+    """Return whether *dest* should go past the caches: it does not fit there anyhow.
 
     Lines that have been read for an operand are there already.
     """

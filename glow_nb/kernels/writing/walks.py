@@ -114,7 +114,7 @@ class Walk:
 
     @property
     def in_order(self) -> bool:
-        """True if the places of contiguous tensors follow each other in memory, whole rows each."""
+        """Return whether places of contiguous tensors follow each other in memory, row by row."""
         return self.is_along or self.is_turned
 
     def elements_at(self, place: Site) -> int:
@@ -140,7 +140,7 @@ class Walk:
 
     @property
     def is_long(self) -> bool:
-        """True if a sum should be made of several: its error grows with the length of a chain."""
+        """Return whether a sum should be made of several: its error grows with its length."""
         *outer, inner = self.walked.sizes
         steps = -(-inner // self.lanes) if self.is_along else inner
         return prod(outer) * steps > MOST_CHAINED_ADDITIONS
@@ -233,7 +233,7 @@ LONGEST_TURNED = 64
 
 
 def _are_short(kept: Nest, walked: Nest, lanes: int) -> bool:
-    """True if there are many short rows, at equal distances, that squares can be cut from.
+    """Return whether there are many short rows, at equal distances, that squares can be cut from.
 
     A tensor that does not move along rows is loaded for several rows at once.
     """

@@ -72,7 +72,7 @@ def instruction_for(node_class: type[Node]) -> type[Any]:
 
 
 def has_instruction(node_class: type[Node]) -> bool:
-    """True if :func:`instruction_for` has an answer."""
+    """Return whether :func:`instruction_for` has an answer."""
     defined = (instruction_class.node_class for instruction_class in INSTRUCTIONS.values())
     return bool(node_class.scalar) or node_class in defined
 

@@ -115,13 +115,13 @@ def _make_in_place(work: Work, number: int, copy: CopyInst, traits: Traits) -> N
 
 
 def _is_read(root: Buffer, instructions: Iterable[Instruction]) -> bool:
-    """True if one of *instructions*, or a member of a stack, reads from the region *root*."""
+    """Return whether one of *instructions*, or a member of a stack, reads from *root*."""
     members = (member for instruction in instructions for member in members_of(instruction))
     return any(buffer.root is root for member in members for buffer in read(member))
 
 
 def _is_written_after(copy: CopyInst, members: Sequence[Instruction]) -> bool:
-    """True if one of *members* behind *copy* writes the region that it reads."""
+    """Return whether one of *members* behind *copy* writes the region that it reads."""
     later = members[members.index(copy) :]
     return any(b.root is copy.src.root for member in later for b in mutated(member))
 
@@ -156,7 +156,7 @@ def _uses_of(instructions: Mapping[int, Instruction]) -> Iterator[_Use]:
 
 
 def _is_right(value: Sequence[_Use], copies: Sequence[_Use], others: Sequence[_Use]) -> bool:
-    """True if the uses of a value may be where *copies* put it, and *others* use memory, too.
+    """Return whether a value may be used where *copies* put it, and *others* use memory, too.
 
     Those lie in one region. What a copy reads is not written afterwards, and where others need the
     same memory, they come after all uses of the value and after the copies.
@@ -180,5 +180,5 @@ def _is_right(value: Sequence[_Use], copies: Sequence[_Use], others: Sequence[_U
 
 
 def _meet(left: _Use, right: _Use) -> bool:
-    """True if one of the two writes what the other one uses."""
+    """Return whether one of the two writes what the other one uses."""
     return (left.writes or right.writes) and may_overlap(left.place, right.place)

@@ -78,13 +78,13 @@ def _read_at_source(
 
 
 def _can_read(reader: Instruction, buffer: Buffer, place: Buffer, traits: Traits) -> bool:
-    """True if *reader* works with *place* and whole vectors lie there."""
+    """Return whether *reader* works with *place* and whole vectors lie there."""
     has_vectors = place.is_contiguous or place.strides[-1] == 1
     return has_vectors and can_be_strided(reader, buffer, place, traits)
 
 
 def _is_written(work: Work, places: list[Buffer], begin: int, end: int) -> bool:
-    """True if an instruction from *begin* to *end* writes to elements of *places*."""
+    """Return whether an instruction from *begin* to *end* writes to elements of *places*."""
     return any(
         may_overlap(buffer, place)
         for place in places
@@ -95,7 +95,7 @@ def _is_written(work: Work, places: list[Buffer], begin: int, end: int) -> bool:
 
 
 def _fits(live: LiveBytes, dest: Buffer, src: Buffer, number: int, end: int) -> bool:
-    """True if the peak does not grow when *dest* goes and the root of *src* lives on to *end*."""
+    """Return whether the peak stays if *dest* goes and the root of *src* lives on to *end*."""
     changes = [Change(number, end + 1, -dest.type.size_bytes)]
     root, last = src.root, live.last[src.root]
     if isinstance(root, Activation) and last < end:

@@ -96,7 +96,7 @@ class _Placer:
         return Path([centre + edge, centre + away])
 
     def _crosses_nothing(self, line: Path | None) -> bool:
-        """True if *line* meets no label, no dot and no other line."""
+        """Return whether *line* meets no label, no dot and no other line."""
         if line is None:
             return True
         boxes = any(line.intersects_bbox(box, filled=False) for box in self._taken)

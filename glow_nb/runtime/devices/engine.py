@@ -18,7 +18,7 @@ Outcome = list[Array] | GlowError
 
 
 class LoadStatus(Enum):
-    """Whether a network on a device is being loaded, can run, or is being evicted."""
+    """Return whether a network on a device is being loaded, can run, or is being evicted."""
 
     LOADING = "is being loaded"
     READY = "is ready"

@@ -22,7 +22,7 @@ Progress = Callable[[int, int], None]
 """Called with (turns taken, turns in all)."""
 
 LAST_LINES = 3
-"""Of what an engine wrote before it stopped, so many lines are kept."""
+"""So many lines are kept of what an engine wrote before it stopped."""
 
 
 @dataclass

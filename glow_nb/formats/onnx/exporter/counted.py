@@ -80,6 +80,6 @@ def _follow(
 
 
 def _says(save: Save, count: Count, numbers: Mapping[str, Value]) -> bool:
-    """True if the output tells that so much of it counts."""
+    """Return whether the output tells that so much of it counts."""
     counted = save.output.counted
     return counted is not None and count == Count(numbers[counted.count], counted.axis)

@@ -128,7 +128,7 @@ def _taken_over(node: Transpose, rewriter: Rewriter) -> Replacement:
 
 
 def _has_transposed_images(function: Function) -> bool:
-    """True if a transpose is left before or after an operator with the channels first."""
+    """Return whether a transpose is left before or after an operator with the channels first."""
     for node in function.nodes:
         sources = tuple(map(producer_of, operands_of(node)))
         wanted = Transpose if isinstance(node, ChannelsFirst) else ChannelsFirst

@@ -73,7 +73,7 @@ class SymbolicModel:
 
     @property
     def has_open_sizes(self) -> bool:
-        """Whether a size of an input that must be fed is open."""
+        """Return whether a size of an input that must be fed is open."""
         shapes = [type.shape for type in self.inputs.values()]
         return any(shape is None or not all(isinstance(n, int) for n in shape) for shape in shapes)
 

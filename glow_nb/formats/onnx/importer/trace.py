@@ -34,7 +34,7 @@ class Trace:
 
     @property
     def rounds_between(self) -> bool:
-        """True if a node computes with 16-bit floats that were rounded here, or in itself."""
+        """Return whether a node computes with 16-bit floats that were rounded here or in it."""
         rounded = set(self._constants)
         for node, results in self._events:
             if rounds_inside(node):

@@ -34,7 +34,7 @@ LEAST_BYTES = 1 << 16
 
 
 MOST_SUMMED_BYTES = 1 << 28
-"""Of a file: of so many bytes of its weights the checksums are known before they are needed."""
+"""The checksums of so many bytes of a file's weights are known before they are needed."""
 
 _CHUNK_BYTES = 1 << 20
 

@@ -28,7 +28,7 @@ _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
 def may_widen(rule: Rule, node: OnnxNode) -> bool:
-    """True if an operand holds 16-bit floats and the steps of the computation are the rule's own.
+    """Return whether an operand has 16-bit floats and the rule has steps of its own.
 
     The steps in the graphs of a loop or a branch are the model's.
     """

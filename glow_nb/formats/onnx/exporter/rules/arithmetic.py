@@ -56,7 +56,7 @@ def divides_safely(node: ops.Div | ops.Modulo) -> bool:
 
 
 def _is_never(value: Value, number: int) -> bool:
-    """True if no element of *value* is *number*: it holds others, or others take its place."""
+    """Return whether no element of *value* is *number*: others are, or take its place."""
     match value:
         case ops.Select(condition=condition, lhs=instead, rhs=kept):
             is_replaced = _is_true_at(condition, kept, number) or _is_never(kept, number)
@@ -65,7 +65,7 @@ def _is_never(value: Value, number: int) -> bool:
 
 
 def _is_true_at(condition: Value, value: Value, number: int) -> bool:
-    """True if *condition* holds wherever *value* is *number*."""
+    """Return whether *condition* holds wherever *value* is *number*."""
     match condition:
         case ops.Or(lhs=first, rhs=second):
             return _is_true_at(first, value, number) or _is_true_at(second, value, number)
@@ -75,7 +75,7 @@ def _is_true_at(condition: Value, value: Value, number: int) -> bool:
 
 
 def _all(value: Value, condition: Callable[[Array], Array]) -> bool:
-    """True if *value* is a constant, and *condition* holds for all its numbers."""
+    """Return whether *value* is a constant, and *condition* holds for all its numbers."""
     numbers = array_of(value)
     return numbers is not None and bool(np.all(condition(numbers)))
 

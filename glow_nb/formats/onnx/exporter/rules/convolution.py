@@ -58,7 +58,7 @@ def convolution_of_integers(node: ops.Convolution, rewriter: Rewriter) -> Replac
 
 
 def _has_transposed(node: ops.TransposedConvolution) -> bool:
-    """True if there is something to spread, and a float holds every number of its kind."""
+    """Return whether there is something to spread, and a float holds every number of its kind."""
     kind = node.type.kind
     is_held = kind.is_float or kind.bits <= 32
     return is_held and node.input.type.size > 0 and node.type.size > 0

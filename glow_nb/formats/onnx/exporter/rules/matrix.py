@@ -13,12 +13,12 @@ BYTES = frozenset({ElementKind.INT8, ElementKind.UINT8})
 
 
 def multiplies_bytes(node: ops.MatMul | ops.Convolution) -> bool:
-    """True if both factors are integers of 8 bits, which ONNX multiplies as int32."""
+    """Return whether both factors are integers of 8 bits, which ONNX multiplies as int32."""
     return all(factor.type.kind in BYTES for factor in node.factors)
 
 
 def multiplies_alike(node: ops.MatMul | ops.Convolution) -> bool:
-    """True if factors and results have one kind."""
+    """Return whether factors and results have one kind."""
     return {factor.type.kind for factor in node.factors} == {node.type.kind}
 
 

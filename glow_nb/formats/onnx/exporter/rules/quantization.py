@@ -42,7 +42,7 @@ def _axes(node: Any) -> list[int]:
 
 
 def _is_linear(node: ops.QuantizeLinear | ops.DequantizeLinear) -> bool:
-    """True if there is one scale and offset for all, or one for each place of one axis."""
+    """Return whether there is one scale and offset for all, or one for each place of one axis."""
     kind = node.offset.type.kind
     axes = _axes(node)
     if kind in _BITS_OF_TWO or (kind is INT32 and not is_uniform(node.offset, 0)):
@@ -161,7 +161,7 @@ def dense_layer_of_reals(node: ops.QuantizedFullyConnected, rewriter: Rewriter) 
 
 
 def _has_blocks(node: ops.DequantizingMatMul) -> bool:
-    """True if all floats are of float32 and ONNX has long known the kind of the weights."""
+    """Return whether all floats are of float32 and ONNX has long known the kind of the weights."""
     kinds = {node.lhs.type.kind, node.scale.type.kind}
     return kinds == {FLOAT32} and node.weights.type.kind not in _BITS_OF_TWO
 

@@ -19,7 +19,7 @@ _FLAGS = {GRU: "linear_before_reset", LSTM: "input_forget"}
 
 
 def _has_elements(node: ops.RecurrentLayer) -> bool:
-    """True if no axis is empty, of which ONNX says little."""
+    """Return whether no axis is empty, of which ONNX says little."""
     return node.type.size > 0 and node.input.type.size > 0
 
 

@@ -48,7 +48,7 @@ class _Fold:
 
     @property
     def is_tiling(self) -> bool:
-        """True if the blocks lie side by side and fill the image exactly."""
+        """Return whether the blocks lie side by side and fill the image exactly."""
         filled = tuple(n * k for n, k in zip(self.counts, self.block, strict=True))
         is_dense = self.block == self.strides and set(self.dilations) <= {1}
         return is_dense and filled == self.image == self.padded

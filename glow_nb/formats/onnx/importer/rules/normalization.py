@@ -184,7 +184,7 @@ def _layer_normalized(ctx: Context, node: OnnxNode, x: Value, axis: int) -> Valu
 
 
 def _is_same_before(value: Value, x: Value, axis: int) -> bool:
-    """True if a *value* that broadcasts to *x* does not change along the axes before *axis*."""
+    """Return whether *value*, broadcast to *x*, does not change along the axes before *axis*."""
     before = value.type.rank - (x.type.rank - axis)
     return prod(value.type.shape[: max(before, 0)]) == 1
 
