@@ -14,6 +14,7 @@ from typing_extensions import override
 from glow_nb.backends import BACKENDS, BackendOptions
 from glow_nb.base.arguments import MOST_THREADS
 from glow_nb.commands.arrays import METAVARS
+from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.outputs import check_outputs
 
 
@@ -106,6 +107,9 @@ _FIELDS = {
 }
 """The options of all backends by name that are words or switches; each becomes a flag."""
 
+LARGEST_OPTION = 1e6
+"""The largest number that an option of a backend may be on the command line."""
+
 COMPILE_PARAMETERS = ("backend", "threads", "without", *_FIELDS)
 """The parameters of a command that say how to compile."""
 
@@ -143,7 +147,7 @@ def _flag(field: Field[Any]) -> Callable[[Any], Any]:
     if least is not None:
         return click.option(
             name,
-            type=click.FloatRange(min=least),
+            type=FiniteRange(least, LARGEST_OPTION),
             default=field.default,
             metavar="NUMBER",
             show_default=True,

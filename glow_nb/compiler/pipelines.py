@@ -163,7 +163,14 @@ INFERENCE = Pipeline(
                 "fold_scales_into_next_convolution",  # a factor before a filter goes into it
                 "sink_channel_shuffles",  # a shuffle ends in the weights of the nodes that read it
                 "hoist_channel_gathers",  # a gather ends in the weights of its producer
-                "hoist_slices",  # rows and channels that nothing reads are not computed
+                Repeat(
+                    (
+                        "hoist_slices",  # rows and channels that nothing reads are not computed
+                        "eliminate_common_nodes",  # slices of two branches that meet become one
+                        "eliminate_dead_nodes",  # what is cut is read once: it moves on up
+                    ),
+                    limit=1000,
+                ),
                 "sink_scales",  # a factor behind a matrix product joins the product's kernel
                 "raise_fully_connected",  # a product plus a row; after sink_scales
                 "merge_products",  # several narrow products of one input become one wide product

@@ -51,6 +51,11 @@ Convolving = PackedConvolution | WinogradConvolution
 
 def estimated_ns(instruction: Instruction, target: Target) -> float:
     """Return about how long one thread of *target* takes for *instruction*, in nanoseconds."""
+    return target.machine.call_ns + work_ns(instruction, target)
+
+
+def work_ns(instruction: Instruction, target: Target) -> float:
+    """Return about how long one thread takes for *instruction* beside the call of its kernel."""
     machine = target.machine
     cost = instruction_cost(instruction)
     parts = instruction.body if isinstance(instruction, StackInst) else (instruction,)
@@ -66,7 +71,7 @@ def estimated_ns(instruction: Instruction, target: Target) -> float:
             cost = replace(cost, executed=left, constant_bytes=0)
     is_scalar = traits_of(instruction, CPU_KERNELS.traits).is_scalar
     lanes, passes = (1, 1) if is_scalar else (target.lanes, target.passes)
-    return machine.call_ns + product_ns + estimate_ns(cost, target.machine, lanes, passes)
+    return product_ns + estimate_ns(cost, machine, lanes, passes)
 
 
 def _product_cycles(node: Node, target: Target) -> float | None:

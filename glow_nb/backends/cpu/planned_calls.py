@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from glow_nb.backends.cpu.annotated_source import Use
+from glow_nb.backends.cpu.kernel_estimate import work_ns
 from glow_nb.backends.cpu.placed_calls import Places
 from glow_nb.base.alignment import aligned_bytes
 from glow_nb.base.kernel_report import KernelReport
 from glow_nb.codegen.entry import Call, plan_hazards, scratch_for
-from glow_nb.codegen.sharing import Sharing, estimate_ns, plan_sharing
+from glow_nb.codegen.sharing import Sharing, plan_sharing
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel, is_loop
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
@@ -117,11 +118,8 @@ def _without_numbers(work: Sequence[Instruction]) -> tuple[Instruction, ...]:
 
 def _shareable_ns(instruction: Instruction, target: Target) -> float:
     """Return about how long one thread takes for what threads can share of *instruction*."""
-    traits = traits_of(instruction, CPU_KERNELS.traits)
-    if traits.is_serial:
-        return 0.0
-    lanes, passes = (1, 1) if traits.is_scalar else (target.lanes, target.passes)
-    return estimate_ns(instruction_cost(instruction), target.machine, lanes, passes)
+    is_serial = traits_of(instruction, CPU_KERNELS.traits).is_serial
+    return 0.0 if is_serial else work_ns(instruction, target)
 
 
 def _report(use: Use, call: Call, threads: int) -> KernelReport:

@@ -43,7 +43,7 @@ def hoist_slices(function: Function) -> Function:
     normalizations and softmaxes of other axes. Nothing else may read what lies in between. So of
     the last layer of a transformer whose first token alone is read, that token alone is computed.
     Where two branches meet, ``eliminate_common_nodes`` makes one of their slices, which moves on up
-    in the next round.
+    when this pass runs again: pipelines repeat both.
 
     ::
 

@@ -139,5 +139,5 @@ def test_deep_networks_reach_the_fixed_point_in_few_rounds() -> None:
     runs: list[PassRun] = []
     optimized = compiler.optimize(b.function(), observer=runs.append)
     assert opcodes(optimized)["slice"] == 1
-    assert sum(run.name == "hoist_slices" for run in runs) <= 4
+    assert sum(run.name == "raise_attention" for run in runs) <= 4  # rounds
     assert all(node.type.size <= 32 for node in optimized.nodes)
