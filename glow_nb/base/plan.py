@@ -14,8 +14,13 @@ from typing import Self
 from typing_extensions import override
 
 from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.literals import format_attributes
 
 Setting = bool | int | str | tuple[int, ...]
+
+MAX_SETTING = 1 << 31
+MAX_ROWS = 64
+"""The most rows of a register tile, of which each is written out; more than any registers hold."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +44,23 @@ class Plan:
         """Return this plan with other *settings*; None removes one."""
         return type(self).of(self.algorithm, **{**dict(self.settings), **settings})
 
-    def number(self, name: str, default: int | None = None) -> int:
-        """Return a setting that is a whole number.
+    def number(
+        self, name: str, default: int | None = None, *, least: int = 1, most: int = MAX_SETTING
+    ) -> int:
+        """Return a setting that is a whole number from *least* to *most*.
 
         Raises:
             UnsupportedError: The plan has no such number, and there is no *default*.
         """
         found = dict(self.settings).get(name, default)
-        if isinstance(found, bool) or not isinstance(found, int):
-            raise self._lacks(name, "a whole number", found)
+        if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= most:
+            raise self._lacks(name, f"a whole number from {least} to {most}", found)
         return found
+
+    @property
+    def rows(self) -> int:
+        """Rows of a register tile; UnsupportedError if the plan does not say."""
+        return self.number("rows", most=MAX_ROWS)
 
     def word(self, name: str) -> str:
         """Return a setting that is a word; UnsupportedError if the plan has none."""
@@ -74,10 +86,11 @@ class Plan:
 
     @override
     def __str__(self) -> str:
-        settings = ", ".join(f"{name} = {value}" for name, value in self.settings)
-        return f"{self.algorithm} {{{settings}}}" if settings else self.algorithm
+        return f"{self.algorithm}{format_attributes(dict(self.settings))}"
+
+    def unfit(self, reason: str) -> UnsupportedError:
+        """Return the error that a kernel cannot be written as the plan says, for that *reason*."""
+        return UnsupportedError(f"plan {self}: {reason}; leave the plan out, to have one made")
 
     def _lacks(self, name: str, wanted: str, found: Setting | None) -> UnsupportedError:
-        return UnsupportedError(
-            f"plan {self}: '{name}' must be {wanted}, got {found!r:.40}; plan the instruction anew"
-        )
+        return self.unfit(f"'{name}' must be {wanted}, got {found!r:.40}")

@@ -324,27 +324,6 @@ def format_name(name: str) -> str:
     return name if _BARE_NAME.fullmatch(name) else json.dumps(name)
 
 
-def format_literal(value: object) -> str:
-    """Return an attribute value as text; floats are exact."""
-    if isinstance(value, tuple):
-        return "[" + ", ".join(map(format_literal, value)) + "]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value)
-    if isinstance(value, ElementKind):
-        return value.value
-    return repr(value)
-
-
 def format_plan(plan: Plan | None) -> str:
     """Return `` plan <algorithm> {setting = value, ...}``, or nothing when there is none."""
-    return "" if plan is None else f" plan {plan.algorithm}{format_attributes(dict(plan.settings))}"
-
-
-def format_attributes(attributes: dict[str, object]) -> str:
-    """Return `` {name = value, ...}``, or nothing when there are none."""
-    if not attributes:
-        return ""
-    inside = ", ".join(f"{key} = {format_literal(value)}" for key, value in attributes.items())
-    return f" {{{inside}}}"
+    return "" if plan is None else f" plan {plan}"

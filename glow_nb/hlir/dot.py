@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from glow_nb.base.literals import format_literal
 from glow_nb.base.schema import attributes_of, operands_of
-from glow_nb.base.text import format_literal
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Result, Value
 from glow_nb.hlir.save import Save
 

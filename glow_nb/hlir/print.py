@@ -23,9 +23,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from glow_nb.base.literals import format_attributes, format_literal
 from glow_nb.base.payload import HasPayload, Payload, array_or_none
 from glow_nb.base.schema import attributes_of, operand_specs
-from glow_nb.base.text import format_attributes, format_literal, format_name, format_plan, text_of
+from glow_nb.base.text import format_name, format_plan, text_of
 from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Result, State, Value
 from glow_nb.hlir.module import Module

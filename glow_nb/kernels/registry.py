@@ -104,17 +104,31 @@ def planned(instruction: Instruction, target: Target) -> Instruction:
     planner = PLANNERS.get(type(head)) if head is not None else None
     if head is None or planner is None or (head.plan is not None and head.plan.has("rows")):
         return instruction
-    plan = planner(head, target, Fusion.of(instruction))
-    if head.plan is not None:
-        plan = plan.updated(**dict(head.plan.settings))
+    plan, given = planner(head, target, Fusion.of(instruction)), head.plan
+    if given is not None:
+        if given.algorithm != plan.algorithm:
+            raise given.unfit(f"the kernel of {head!r} is made by {plan.algorithm!r}")
+        settings = dict(given.settings)
+        plan = Plan.of(plan.algorithm, **{**settings, **dict(plan.settings), **settings})
     made = replace(head, plan=plan)
     if not isinstance(instruction, StackInst):
         return made
     return StackInst.of(made if one is head else one for one in instruction.body)
 
 
-def plan_of(instruction: Instruction) -> Plan:
-    """Return the plan of *instruction*; UnsupportedError if it has none."""
-    if instruction.plan is None:
-        raise UnsupportedError(f"{instruction!r}: it has no plan; run the pass plan_loops")
-    return instruction.plan
+def plan_of(instruction: Instruction, *algorithms: str) -> Plan:
+    """Return the plan of *instruction*, by one of *algorithms*.
+
+    Raises:
+        UnsupportedError: It has no plan, or one by another algorithm.
+    """
+    plan = instruction.plan
+    if plan is None:
+        raise UnsupportedError(f"{instruction!r}: it has no plan; run the pass plan_kernels")
+    if plan.algorithm not in algorithms:
+        known = " or ".join(map(repr, algorithms))
+        raise plan.unfit(f"the kernel of {instruction!r} is made by {known}")
+    for name, value in plan.settings:
+        if getattr(instruction, name, value) != value:
+            raise plan.unfit(f"{name} of {instruction!r} is {getattr(instruction, name)}")
+    return plan

@@ -25,8 +25,9 @@ stands for, where it is not the node itself.
 
 from __future__ import annotations
 
+from glow_nb.base.literals import format_attributes
 from glow_nb.base.schema import FieldSpec, attributes_of, operand_specs
-from glow_nb.base.text import format_attributes, format_name, format_plan, text_of
+from glow_nb.base.text import format_name, format_plan, text_of
 from glow_nb.base.types import Array
 from glow_nb.hlir.print import format_names, is_external, print_initializer
 from glow_nb.llir.program import (

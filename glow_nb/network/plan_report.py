@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from glow_nb.backends import BackendLike, backend_named
+from glow_nb.backends import BackendLike, backend_named, option_names
 from glow_nb.base.arguments import Constants, Shapes, described
 from glow_nb.base.errors import OptionError
+from glow_nb.base.habits import refuse_arguments
 from glow_nb.base.passes import Entries, Step
 from glow_nb.compiler import pipelines
 from glow_nb.compiler.driver import run_to
@@ -36,7 +38,7 @@ def plans(
 ) -> PlanTable:
     """Return how each convolution and matrix product of *graph* can be computed, and how it is.
 
-    The arguments are those of :func:`glow_nb.compile`. Nothing is compiled::
+    The arguments are those of :func:`glow_nb.compile`. Nothing is compiled or measured::
 
         table = glow_nb.plans("model.onnx")
         print(table.table("conv1"))
@@ -48,6 +50,8 @@ def plans(
     from glow_nb.backends.cpu.algorithms.explain import explain
     from glow_nb.backends.cpu.backend import CpuBackend
 
+    known = (*list(inspect.signature(plans).parameters)[:-1], *option_names())
+    refuse_arguments("plans", options.keys() - known, known)
     cores = as_threads(threads)
     chosen = backend_named(backend, threads=cores, options=options)
     if not isinstance(chosen, CpuBackend):

@@ -10,8 +10,9 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from glow_nb.base.literals import format_attributes
 from glow_nb.base.schema import attributes_of
-from glow_nb.base.text import format_attributes, format_name
+from glow_nb.base.text import format_name
 from glow_nb.codegen.entry import Call, generate_entry
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import Buffer, Instruction, kernel_operands, mutated, read

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing_extensions import override
 
 from glow_nb.backends.backend import Backend, PlannedMemory
-from glow_nb.backends.cpu.algorithms.choice import check_choice
+from glow_nb.backends.cpu.algorithms.choice import check_choice, check_cost_model
+from glow_nb.backends.cpu.algorithms.selection import Tuner
 from glow_nb.backends.cpu.columns_to_rows import columns_to_rows
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.kernel_estimate import estimated_ns
@@ -21,10 +22,7 @@ from glow_nb.backends.cpu.plan_kernels import plan_kernels
 from glow_nb.backends.cpu.planned_calls import Kernels, plan_calls, used_weights
 from glow_nb.backends.cpu.products import PRODUCTS
 from glow_nb.backends.cpu.select_gradient_kernels import select_gradient_kernels
-from glow_nb.backends.cpu.select_packed_operators import (
-    Tuner,
-    select_packed_operators,
-)
+from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
 from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.backends.cpu.split_attention import split_attention
 from glow_nb.backends.cpu.unsigned_activations import unsigned_activations
@@ -53,6 +51,7 @@ class CpuBackend(Backend):
         """Compile for *target*, by default the processor this runs on, and for *threads*."""
         self.target, self.threads = target or Target.host(), threads
         check_choice((options or CpuOptions()).plan)
+        check_cost_model((options or CpuOptions()).cost_model)
         self.options = options or CpuOptions()
         self._planned = Kernels(self.target)  # a planner asks for many programs of one network
 

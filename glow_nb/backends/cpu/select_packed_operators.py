@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from glow_nb.backends.cpu.algorithms import Candidate, Problem, algorithm_of
 from glow_nb.backends.cpu.algorithms.candidates import (
-    WIDTHS_TO_TRY,
     CostModel,
     all_valid,
     candidates_for,
-    first_valid,
 )
-from glow_nb.backends.cpu.algorithms.choice import Chooser, allowed_algorithms
-from glow_nb.backends.cpu.constant_budget import spend
+from glow_nb.backends.cpu.algorithms.choice import allowed_algorithms
+from glow_nb.backends.cpu.algorithms.selection import Selection, Tuner
 from glow_nb.backends.cpu.options import Choice
-from glow_nb.backends.cpu.products import PRODUCTS, Product, product_key
+from glow_nb.backends.cpu.products import PRODUCTS, Product
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.winograd.convolution import WINOGRAD
-
-
-class Tuner(Protocol):
-    """Somebody who knows which plan of a product is the fastest."""
-
-    def choose(
-        self, nodes: Sequence[Product], winograd: str, strassen: str
-    ) -> Mapping[str, Candidate]:
-        """Return the choice for *nodes* by their :func:`product_key`; it may leave some out."""
-        ...
 
 
 @register_pass
@@ -83,52 +68,24 @@ def select_packed_operators(
         ->
         %y = unpacked_mat_mul(%rows, %keys, none) {lhs_order = [0, 1], rhs_order = [1, 0]}
     """
-    chosen = target or Target.host()
-    products = [node for node in function if isinstance(node, PRODUCTS)]
-    chooser = Chooser(plan, function)
-
-    known: dict[str, Sequence[Candidate]] = {}  # a function of the user's is asked once
-
-    def ranked(node: Product) -> Sequence[Candidate]:
-        if node.name not in known:
-            allowed = chooser.allowed(node, allowed_algorithms(node, winograd, strassen))
-            problem = Problem.of(node, chosen, threads=threads, widths=WIDTHS_TO_TRY)
-            found = candidates_for(problem, chosen, allowed, cost_model)
-            known[node.name] = chooser.chosen(node, found)
-        return known[node.name]
-
-    picks: Mapping[str, Candidate] = {}
-    if tuner is not None:
-        picks = tuner.choose(
-            [n for n in products if _is_open(n, chooser, ranked(n))], winograd, strassen
-        )
-
-    def preferred(node: Product) -> Candidate | None:
-        pick = None if chooser.speaks_of(node) else picks.get(product_key(node))
-        if pick is not None:
-            pick = algorithm_of(pick.plan).for_weights(pick, node)
-        return pick or first_valid(node, ranked(node))
-
-    spending = spend(function, products, ranked, preferred, growth=constant_growth, threads=threads)
+    selection = Selection(
+        function,
+        target or Target.host(),
+        winograd=winograd,
+        strassen=strassen,
+        growth=constant_growth,
+        choice=plan,
+        cost_model=cost_model,
+        threads=threads,
+        tuner=tuner,
+    )
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         assert isinstance(node, PRODUCTS)
-        pick = spending.candidate(node) or preferred(node)
-        if pick is None:
-            raise chooser.without_plan(node)
-        made = pick.plan
-        if made.algorithm == WINOGRAD and winograd == "guarded":
-            made = made.updated(guarded=True)
+        made = selection.plan(node)
         return algorithm_of(made).emit(made, node, rewriter)
 
     return rewrite(function, rule, *PRODUCTS)
-
-
-def _is_open(node: Product, chooser: Chooser, found: Sequence[Candidate]) -> bool:
-    """Return whether measurements may choose among the candidates *found* for *node*."""
-    if not found or chooser.speaks_of(node):
-        return False
-    return not algorithm_of(found[0].plan).is_exclusive
 
 
 def candidates_of(

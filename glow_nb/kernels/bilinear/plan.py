@@ -19,10 +19,10 @@ from typing import Protocol
 
 from glow_nb.base.plan import Plan
 from glow_nb.base.types import ElementKind
-from glow_nb.kernels.products.blocking import Columns, Cut, lanes_for, lanes_of, most_rows
+from glow_nb.kernels.products.blocking import Columns, Cut, lanes_of, most_rows
 from glow_nb.kernels.products.caches import level_2_bytes, longest_dot
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import DotForm, dot_form_of
+from glow_nb.kernels.products.dot_form import DotForm, checked_form
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
 
@@ -157,21 +157,21 @@ class BilinearPlan:
         )
 
     @classmethod
-    def from_plan(cls, plan: Plan, nest: BilinearNest, lanes: int) -> BilinearPlan:
+    def from_plan(cls, plan: Plan, nest: BilinearNest, target: Target) -> BilinearPlan:
         """Return the loops of *nest* with the settings of *plan*.
 
         Args:
             plan: The settings.
             nest: What to compute.
-            lanes: ``float32`` elements in a vector.
+            target: The processor.
         """
-        kinds = nest.kinds_with(dot_form_of(plan))
-        lanes = lanes_for(kinds.total, lanes)
+        kinds = nest.kinds_with(checked_form(plan, nest.form(target)))
+        lanes = lanes_of(kinds.total, target)
         return cls(
             kinds=kinds,
             lanes=lanes,
             columns=Columns(nest.shape.depth_per_group, nest.block, lanes),
-            cut=Cut.balanced(max(1, nest.tiles), plan.number("rows")),
+            cut=Cut.balanced(max(1, nest.tiles), plan.rows),
             groups=-(-nest.shape.channels_per_group // kinds.factors),
             dot=plan.number("inner"),
             block_units=plan.number("units"),

@@ -16,6 +16,7 @@ from glow_nb.base.plan import Plan
 from glow_nb.kernels.operators.channel_wise import ChannelWiseConvolutionInst
 from glow_nb.kernels.operators.tap_groups import WIDEST
 from glow_nb.kernels.products.channel_wise_plan import (
+    CHANNEL_WISE,
     ChannelWisePlan,
     plan_channel_wise,
     shape_of,
@@ -60,7 +61,7 @@ def channel_wise_source(
     instruction: ChannelWiseConvolutionInst, target: Target, fusion: Fusion
 ) -> KernelSource:
     """Return the kernel ``(dest, input, filter, bias)`` of a convolution and its epilogue."""
-    loops = ChannelWisePlan.of(instruction, plan_of(instruction), target)
+    loops = ChannelWisePlan.of(instruction, plan_of(instruction, CHANNEL_WISE), target)
     return ChannelWiseWriter(instruction, loops, fusion.named_by_field()).source()
 
 

@@ -16,7 +16,7 @@ from glow_nb.kernels.operators.channel_wise import (
 from glow_nb.kernels.operators.tap_groups import TapGroups
 from glow_nb.kernels.products.blocking import registers_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import dot_form, dot_form_of
+from glow_nb.kernels.products.dot_form import checked_form, dot_form, dot_form_of
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
 
@@ -70,7 +70,7 @@ def _channels(loops: ChannelWisePlan, cache_bytes: int) -> int:
 
     At least those are that lie in one line of the cache.
     """
-    depth, whole = loops.shape.depth, max(loops.vectors * loops.lanes, loops.copied)
+    depth, whole = loops.shape.depth, loops.whole_channels
     one = loops.ring * loops.steps * loops.groups.parts * loops.group_bytes
     fitting = cache_bytes // max(1, one)
     wanted = max(fitting, CACHE_LINE_BYTES // loops.kinds.left.size_bytes)
@@ -115,8 +115,19 @@ class ChannelWisePlan:
     def of(cls, node: ChannelWise, plan: Plan, target: Target) -> ChannelWisePlan:
         """Return the loops of *node* in vectors of *target*, with the settings of *plan*."""
         left = node.input.type.kind
+        checked_form(plan, dot_form(*_kinds_of(node), node.factors, target))
         copied = copied_at_once(node.factors * left.size_bytes, target)
         return cls(node, plan, target.lanes, copied)
+
+    def __post_init__(self) -> None:
+        for name, unit in (("rows", self.groups.phases), ("channels", self.whole_channels)):
+            if self.plan.has(name) and self.plan.number(name, least=0) % unit:
+                raise self.plan.unfit(f"'{name}' must be a multiple of {unit}")
+
+    @property
+    def whole_channels(self) -> int:
+        """Channels that are summed up and copied as a whole."""
+        return max(self.vectors * self.lanes, self.copied)
 
     @cached_property
     def shape(self) -> ConvolutionShape:
@@ -139,17 +150,17 @@ class ChannelWisePlan:
     @property
     def vectors(self) -> int:
         """Vectors of a tile."""
-        return self.plan.number("vectors")
+        return self.plan.number("vectors", most=2)
 
     @property
     def rows(self) -> int:
         """Pixels of a tile, whole phases."""
-        return self.plan.number("rows")
+        return self.plan.rows
 
     @property
     def chunk(self) -> int:
         """Channels whose lines are in scratch together."""
-        return self.plan.number("channels")
+        return self.plan.number("channels", least=min(1, self.shape.depth))
 
     @property
     def group_bytes(self) -> int:

@@ -7,11 +7,11 @@ from glow_nb.kernels.operators.packed_instructions import PackedConvolutionInst
 from glow_nb.kernels.operators.paired import PairedConvolutionInst
 from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import DotForm, dot_form, dot_form_of
+from glow_nb.kernels.products.dot_form import DotForm, checked_form, dot_form
 from glow_nb.kernels.products.loops import Loops
 from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest, run_of
-from glow_nb.kernels.products.product_plan import plan_nest
+from glow_nb.kernels.products.product_plan import DIRECT, plan_nest
 from glow_nb.kernels.registry import head_kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
@@ -22,9 +22,13 @@ from glow_nb.llir.traits import KernelTraits
 
 def plan_convolution(instruction: PackedConvolutionInst, target: Target, fusion: Fusion) -> Plan:
     """Plan a convolution of a filter in panels, and its epilogue."""
+    nest = _nest_of(instruction, _form_of(instruction, target), fusion)
+    return plan_nest(nest, target, fusion)
+
+
+def _form_of(instruction: PackedConvolutionInst, target: Target) -> DotForm:
     operands = (instruction.input.type.kind, instruction.filter.type.kind)
-    form = dot_form(*operands, instruction.factors, target)
-    return plan_nest(_nest_of(instruction, form, fusion), target, fusion)
+    return dot_form(*operands, instruction.factors, target)
 
 
 @head_kernel_for(
@@ -40,8 +44,8 @@ def packed_convolution_source(
     Raises:
         UnsupportedError: There are no kernels for this kind of elements.
     """
-    plan = plan_of(instruction)
-    nest = _nest_of(instruction, dot_form_of(plan), fusion)
+    plan = plan_of(instruction, DIRECT)
+    nest = _nest_of(instruction, checked_form(plan, _form_of(instruction, target)), fusion)
     loops = Loops.from_plan(nest, plan, lanes_of(nest.kinds.total, target))
     title = shape_of(instruction).description(nest.kinds.left)
     return generate_product(nest, loops, fusion, family="convolution", title=title)

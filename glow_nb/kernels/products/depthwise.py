@@ -76,7 +76,8 @@ def depthwise_convolution_source(
         UnsupportedError: There are no kernels for this kind of elements.
     """
     family = "grouped" if isinstance(instruction, GroupedConvolutionInst) else "depthwise"
-    shape, kinds, plan = _shape_of(instruction), _kinds_of(instruction), plan_of(instruction)
+    shape, kinds = _shape_of(instruction), _kinds_of(instruction)
+    plan = plan_of(instruction, DEPTHWISE)
     fusion, lanes = fusion.named_by_field(), lanes_of(kinds.total, target)
     writer = DepthwiseWriter(shape.simplified(keeps_lines=True), kinds, plan, lanes, fusion)
     text = writer.write(f"{family} {shape.description(kinds.left)}")
@@ -140,11 +141,11 @@ class DepthwiseWriter:
         fusion: Fusion,
     ) -> None:
         self.shape, self.kind, self.fusion, self.plan = shape, kinds.left, fusion, plan
-        self.lanes, self.vectors = lanes, plan.number("vectors")
+        self.lanes, self.vectors = lanes, plan.number("vectors", most=2)
         self.tiles = TileStore(fusion, self.lanes)
         self.step = elements_between_pixels(fusion.input)
         self.block = self.vectors * self.lanes
-        self.cut = Cut.balanced(max(1, shape.output[-1]), plan.number("rows"))
+        self.cut = Cut.balanced(max(1, shape.output[-1]), plan.rows)
         self.is_expanded = shape.depth != shape.channels
         self.begin, self.pixels = shape.begins[-1], shape.input[-1]
         self.is_padded = shape.rank == 1 and self._end_tiles() * shape.kernel[0] > MOST_WRITTEN_OUT
@@ -178,7 +179,7 @@ class DepthwiseWriter:
             if self.is_staged:
                 out.line(f"rows = as_{self.kind.value}(scratch)")
             out.line("panels_end = panel_end")
-            chunk = self.plan.number("panels")
+            chunk = self.plan.number("panels", least=min(1, self.shape.depth))
             with out.block(f"for panel_begin in range(panel_begin, panels_end, {chunk}):"):
                 out.line(f"panel_end = min(panel_begin + {chunk}, panels_end)")
                 with out.block("for line in range(unit, unit_end):"):

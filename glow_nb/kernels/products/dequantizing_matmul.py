@@ -58,7 +58,7 @@ def packed_dequantizing_mat_mul_source(
     instruction: PackedDequantizingMatMulInst, target: Target, fusion: Fusion
 ) -> KernelSource:
     """Return the kernel ``(dest, lhs, rhs, scale[, offset])`` of a product and its epilogue."""
-    plan, shape = plan_of(instruction), _shape_of(instruction)
+    plan, shape = plan_of(instruction, IN_REGISTERS, IN_SCRATCH), _shape_of(instruction)
     decodes = plan.algorithm == IN_REGISTERS
     nest = _nest_of(instruction, fusion, target.lanes, in_registers=decodes)
     codes = nest.codes

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.plan import Plan
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.operators.pairings import STEP_INPUTS, WINDOW
@@ -97,8 +96,26 @@ def dot_form_of(plan: Plan) -> DotForm:
     """Return the form that *plan* names; UnsupportedError if there is none of that name."""
     name = plan.word("dot")
     if name not in DOT_FORMS:
-        raise UnsupportedError(f"plan {plan}: no dot instruction is called {name!r:.40}")
+        raise plan.unfit(f"no dot instruction is called {name!r:.40}")
     return DOT_FORMS[name]
+
+
+def checked_form(plan: Plan, wanted: DotForm) -> DotForm:
+    """Return the form that *plan* names, which multiplies the same groups as *wanted*.
+
+    Args:
+        plan: The plan.
+        wanted: How the target multiplies such groups best. Another form is taken if it multiplies
+            the factors one after the other, as any processor can.
+
+    Raises:
+        UnsupportedError: The groups are others, or the target may lack the instruction.
+    """
+    form = dot_form_of(plan)
+    emulated = {1: SINGLE, 2: PAIRS, 4: FOURS}
+    if form not in (wanted, emulated.get(wanted.factors)):
+        raise plan.unfit(f"here {wanted.name!r} multiplies, and not {form.name!r}")
+    return form
 
 
 def best_factors(left: ElementKind, right: ElementKind, target: Target) -> int:

@@ -13,6 +13,7 @@ from glow_nb.kernels.products.caches import level_2_bytes
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.filter_gradient_chunks import ChunkWriter
 from glow_nb.kernels.products.filter_gradient_plan import (
+    FILTER_GRADIENT,
     FilterGradientNest,
     FilterGradientPlan,
     can_turn,
@@ -60,7 +61,7 @@ def filter_gradient_source(instruction: FilterGradientPartsInst, target: Target)
     Raises:
         UnsupportedError: The pixels of an operand do not lie at equal distances.
     """
-    nest, plan = _nest_of(instruction, target), plan_of(instruction)
+    nest, plan = _nest_of(instruction, target), plan_of(instruction, FILTER_GRADIENT)
     pixels = (
         elements_between_pixels(instruction.input),
         elements_between_pixels(instruction.gradient),

@@ -21,6 +21,7 @@ from math import prod
 from glow_nb.base.plan import Plan
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.blocking import (
+    MAX_VECTORS,
     Columns,
     Cut,
     lanes_of,
@@ -227,15 +228,18 @@ class FilterGradientPlan:
     def from_plan(cls, plan: Plan, nest: FilterGradientNest, target: Target) -> FilterGradientPlan:
         """Return the loops of *nest* in vectors of *target*, with the settings of *plan*."""
         lanes = lanes_of(nest.kind, target)
-        columns = Columns(nest.columns, plan.number("block"), lanes)
-        cut = Cut.balanced(max(1, nest.rows), plan.number("rows"))
+        columns = Columns(nest.columns, plan.number("block", most=MAX_VECTORS * lanes), lanes)
+        cut = Cut.balanced(max(1, nest.rows), plan.rows)
+        lines, pieces, height = plan.number("lines"), plan.number("pieces"), nest.axes[-2].outputs
+        if (pieces > 1 and lines > 1) or (lines > height and lines % max(1, height)):
+            raise plan.unfit(f"a chunk is lines of one image of {height}, or pieces of one line")
         return cls(
             lanes,
             columns,
             cut,
             plan.number("strips"),
-            plan.number("lines"),
-            plan.number("pieces"),
+            lines,
+            pieces,
             _step_cycles(columns, cut, target),
         )
 

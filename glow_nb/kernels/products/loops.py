@@ -79,22 +79,28 @@ class Loops:
     def from_plan(cls, nest: ProductNest, plan: Plan, lanes: int) -> Loops:
         """Return the loops of *nest* in vectors of *lanes*, with the settings of *plan*."""
         shape, inner = nest.shape, plan.number("inner")
+        cut = Cut.balanced(max(1, shape.output[-1]), plan.rows)
         sum = reduction_of(nest, inner, lanes)
         if plan.has("streams"):
-            streams, steps = plan.number("streams"), plan.number("stream_steps")
+            streams, steps = plan.number("streams", least=2), plan.number("stream_steps")
+            if not can_stream(nest, cut) or streams * steps > sum.whole_dot:
+                raise plan.unfit(f"{sum.whole_dot} steps are not read in {streams} streams")
             sum = sum.in_streams(streams, steps, stream_left(nest), inner)
-        return cls(
+        loops = cls(
             lanes=lanes,
             columns=columns_of(nest, lanes),
-            cut=Cut.balanced(max(1, shape.output[-1]), plan.number("rows")),
+            cut=cut,
             sum=sum,
             panels_inside=plan.is_set("panels_inside"),
             is_staged=nest.is_staged,
             block_units=plan.number("units"),
             panels_first=plan.is_set("panels_first"),
             is_right_far=plan.is_set("fetch_weights"),
-            tiles_ahead=plan.number("ahead") if plan.has("ahead") else None,
+            tiles_ahead=plan.number("ahead", least=0) if plan.has("ahead") else None,
         )
+        if loops.panels_inside and not can_pack(nest, loops):
+            raise plan.unfit("the left rows of this product are not packed for all panels")
+        return loops
 
     @property
     def is_cut(self) -> bool:
@@ -110,6 +116,30 @@ def columns_of(nest: ProductNest, lanes: int) -> Columns:
 def stream_left(nest: ProductNest) -> int:
     """Return the elements of the left operand from step to step of a stream."""
     return (1 if nest.is_staged else nest.left.step) * nest.kinds.factors
+
+
+def can_stream(nest: ProductNest, cut: Cut) -> bool:
+    """Return whether panels may be read from several places at a time: a single tile reads each."""
+    shape, right = nest.shape, nest.right
+    is_dense = right.row == nest.block * nest.kinds.factors
+    is_product = (shape.rank, shape.kernel, shape.group) == (1, (1,), 1)
+    is_plain = nest.codes is None and not nest.kinds.form.is_paired and not right.is_copied
+    return cut.tiles == 1 and is_dense and is_product and is_plain
+
+
+def can_pack(nest: ProductNest, loops: Loops) -> bool:
+    """Return whether an inner block's part of the left rows may be packed for all panels.
+
+    What is packed lies in runs then: of factors of a pixel, or of pixels of a line. Sums wait, and
+    each is a single dot, no sum of chains.
+    """
+    shape, left, sum = nest.shape, nest.left, loops.sum
+    if not loops.is_cut or loops.columns.panels == 1 or shape.group > 1:
+        return False
+    if sum.chain is not None or sum.streams > 1:
+        return False
+    is_turned = shape.rank == 1 and shape.stride == shape.kernel == (1,)
+    return left.step == 1 or nest.is_staged or (is_turned and left.pixel == 1)
 
 
 def units_of(shape: ConvolutionShape, cut: Cut) -> int:

@@ -10,11 +10,11 @@ from glow_nb.base.plan import Plan
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import DotForm, dot_form, dot_form_of
+from glow_nb.kernels.products.dot_form import DotForm, checked_form, dot_form
 from glow_nb.kernels.products.loops import Loops
 from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest
-from glow_nb.kernels.products.product_plan import plan_nest
+from glow_nb.kernels.products.product_plan import DIRECT, plan_nest
 from glow_nb.kernels.registry import head_kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
@@ -55,9 +55,13 @@ class MatMulShape:
 
 def plan_mat_mul(instruction: PackedMatMulInst, target: Target, fusion: Fusion) -> Plan:
     """Plan a product with a matrix in panels, and its epilogue."""
+    nest = _nest_of(instruction, _form_of(instruction, target), fusion)
+    return plan_nest(nest, target, fusion)
+
+
+def _form_of(instruction: PackedMatMulInst, target: Target) -> DotForm:
     operands = (instruction.lhs.type.kind, instruction.rhs.type.kind)
-    form = dot_form(*operands, instruction.factors, target)
-    return plan_nest(_nest_of(instruction, form, fusion), target, fusion)
+    return dot_form(*operands, instruction.factors, target)
 
 
 @head_kernel_for(
@@ -73,8 +77,8 @@ def packed_mat_mul_source(
     Raises:
         UnsupportedError: There are no kernels for this kind of elements.
     """
-    plan, shape = plan_of(instruction), _shape_of(instruction)
-    nest = _nest_of(instruction, dot_form_of(plan), fusion)
+    plan, shape = plan_of(instruction, DIRECT), _shape_of(instruction)
+    nest = _nest_of(instruction, checked_form(plan, _form_of(instruction, target)), fusion)
     loops = Loops.from_plan(nest, plan, lanes_of(nest.kinds.total, target))
     sizes = f"{shape.batch} x {shape.rows} x {shape.inner}"
     title = f"product of {nest.kinds.left.value}<{sizes}> and {shape.depth} columns"

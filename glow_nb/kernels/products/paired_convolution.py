@@ -26,6 +26,9 @@ from glow_nb.kernels.writing.index_text import times
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
 
+PAIRED = "paired"
+"""The algorithm that multiplies pairs of bytes by one instruction."""
+
 
 def plan_paired(instruction: PairedConvolutionInst, target: Target, fusion: Fusion) -> Plan:
     """Plan a convolution of bytes in pairs, and its epilogue.
@@ -38,7 +41,7 @@ def plan_paired(instruction: PairedConvolutionInst, target: Target, fusion: Fusi
             f"{instruction!r}: the input {instruction.input.type} has no channels, and there is no "
             "kernel for it; choose packed_convolution"
         )
-    return plan_nest(_nest_of(instruction, fusion), target, fusion)
+    return plan_nest(_nest_of(instruction, fusion), target, fusion, algorithm=PAIRED)
 
 
 def _nest_of(instruction: PairedConvolutionInst, fusion: Fusion) -> ProductNest:
@@ -56,7 +59,7 @@ def paired_convolution_source(
 ) -> KernelSource:
     """Return the kernel ``(dest, input, filter, bias, order)`` of a convolution and epilogue."""
     nest = _nest_of(instruction, fusion)
-    loops = Loops.from_plan(nest, plan_of(instruction), lanes_of(nest.kinds.total, target))
+    loops = Loops.from_plan(nest, plan_of(instruction, PAIRED), lanes_of(nest.kinds.total, target))
     title = paired_shape(instruction).description(nest.kinds.left)
     return generate_product(
         nest, loops, fusion, family="convolution", title=title, writes=PairedWriter

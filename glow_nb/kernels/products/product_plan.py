@@ -22,6 +22,8 @@ from glow_nb.kernels.products.inner_blocks import reduction_of
 from glow_nb.kernels.products.loops import (
     Loops,
     block_pixels,
+    can_pack,
+    can_stream,
     columns_of,
     input_elements,
     packed_elements,
@@ -84,7 +86,7 @@ def plan_loops(nest: ProductNest, target: Target) -> Loops:
     orders = [whole]
     if _is_read_in_streams(nest, whole, target):
         orders = [replace(whole, sum=_in_streams(nest, whole, target, limit))]
-    elif whole.is_cut and columns.panels > 1 and _can_pack(nest, whole.sum):
+    elif can_pack(nest, whole):
         orders = [whole, replace(whole, panels_inside=True)]
     plans = [replace(loops, block_units=_block_units(nest, loops, target)) for loops in orders]
     fitting = [loops for loops in plans if block_bytes(nest, loops) <= level_2_bytes(target)]
@@ -96,17 +98,11 @@ def _is_read_in_streams(nest: ProductNest, loops: Loops, target: Target) -> bool
 
     They are where so few left rows multiply them that memory is what they wait for.
     """
-    shape, right, factors, machine = nest.shape, nest.right, nest.kinds.factors, target.machine
-    is_dense = right.row == nest.block * factors
-    step_bytes = loops.lanes * factors * nest.kinds.right.size_bytes
+    shape, right, machine = nest.shape, nest.right, target.machine
+    step_bytes = loops.lanes * nest.kinds.factors * nest.kinds.right.size_bytes
     return (
         loops.is_right_far
-        and loops.cut.tiles == 1
-        and is_dense
-        and not right.is_copied
-        and nest.codes is None
-        and not nest.kinds.form.is_paired
-        and (shape.rank, shape.kernel, shape.group) == (1, (1,), 1)
+        and can_stream(nest, loops.cut)
         and loops.sum.whole_dot >= machine.panel_streams
         and target.passes * shape.output[0] / (machine.fma_per_cycle * step_bytes)
         < machine.streamed_byte_cycles
@@ -216,17 +212,6 @@ def _passes(nest: ProductNest, loops: Loops) -> int:
     """Return how often the right operand is read."""
     blocks = _blocks(nest, loops)
     return blocks // max(1, nest.shape.batch) if nest.right.image else blocks
-
-
-def _can_pack(nest: ProductNest, sum: Reduction) -> bool:
-    """Return whether what is packed lies in runs: of factors of a pixel, or of pixels of a line.
-
-    It is a single dot then, and no sum of chains.
-    """
-    if nest.shape.group > 1 or sum.chain is not None:
-        return False
-    is_turned = nest.shape.rank == 1 and nest.shape.stride == nest.shape.kernel == (1,)
-    return nest.left.step == 1 or nest.is_staged or (is_turned and nest.left.pixel == 1)
 
 
 def _block_units(nest: ProductNest, loops: Loops, target: Target) -> int:

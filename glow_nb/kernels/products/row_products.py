@@ -102,7 +102,7 @@ class RowProductWriter:
     ) -> None:
         self.product, self.kinds, self.lanes = product, kinds, plan.number("lanes")
         self.fusion, self.columns = fusion.named_by_field(), plan.number("columns")
-        self.cut = Cut.balanced(max(1, product.shape.rows), plan.number("rows"))
+        self.cut = Cut.balanced(max(1, product.shape.rows), plan.rows)
         self.left_once = plan.is_set("left_once")
         _, *operands = kernel_operands(self.fusion.head)
         self.lhs, self.rhs, *self.bias = (self.fusion.names[buffer] for buffer in operands)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glow_nb.base.plan import Plan
+from glow_nb.base.plan import MAX_ROWS, Plan
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.blocking import MAX_VECTORS, Cut, lanes_of, registers_of, row_limit
 from glow_nb.kernels.products.caches import byte_cycles, level_2_bytes
@@ -57,9 +57,12 @@ class SweepPlan:
     @classmethod
     def from_plan(cls, plan: Plan, product: UnpackedProduct, lanes: int) -> SweepPlan:
         """Return the loops of *product* in vectors of *lanes*, with the settings of *plan*."""
-        cut = Cut.balanced(max(1, product.shape.rows), plan.number("rows"))
-        vectors, is_aligned = plan.number("block") // lanes, product.right.row % lanes == 0
-        return cls(lanes, vectors, cut, plan.number("steps"), is_aligned)
+        cut = Cut.balanced(max(1, product.shape.rows), plan.rows)
+        block, right = plan.number("block", most=MAX_VECTORS * lanes), product.right
+        if block % lanes or right.column != 1 or 1 not in (product.left.row, product.left.column):
+            raise plan.unfit(f"rows of neighbours are swept in tiles of a multiple of {lanes}")
+        is_aligned = right.row % lanes == 0
+        return cls(lanes, block // lanes, cut, plan.number("steps", most=MAX_ROWS), is_aligned)
 
     @property
     def block(self) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.plan import Plan
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
-from glow_nb.kernels.products.blocking import lanes_of
-from glow_nb.kernels.products.in_place import in_place_nest, nest_in_place
+from glow_nb.kernels.products.blocking import MAX_VECTORS, lanes_of
+from glow_nb.kernels.products.in_place import in_place_nest, is_transposed, nest_in_place
 from glow_nb.kernels.products.loops import Loops
-from glow_nb.kernels.products.operand_cost import multiplies_rows
+from glow_nb.kernels.products.operand_cost import can_multiply_rows, multiplies_rows
 from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.product_plan import plan_nest
@@ -34,12 +34,9 @@ def plan_unpacked(instruction: UnpackedMatMulInst, target: Target, fusion: Fusio
         UnsupportedError: There is no kernel for these kinds or orders.
     """
     product, kinds = _product_of(instruction)
-    shape, right = product.shape, product.right
     if multiplies_rows(product, kinds, target):
         return plan_row_products(product, kinds, target)
-    # the distance along an axis of one element, in a window, is any number
-    is_dense = min(shape.depth, shape.inner) < 2 or 1 in {right.row, right.column}
-    if not (is_dense and product.left.is_even and right.is_even):
+    if not _has_loops(product):
         raise UnsupportedError(
             f"{instruction!r}: no kernel for operands in the orders {instruction.lhs_order} and "
             f"{instruction.rhs_order} of {instruction.lhs.type} and {instruction.rhs.type}; "
@@ -61,15 +58,22 @@ def unpacked_mat_mul_source(
     instruction: UnpackedMatMulInst, target: Target, fusion: Fusion
 ) -> KernelSource:
     """Return the kernel ``(dest, lhs, rhs[, bias])`` of a matrix product and its epilogue."""
-    (product, kinds), plan = _product_of(instruction), plan_of(instruction)
+    product, kinds = _product_of(instruction)
+    plan = plan_of(instruction, ROWS, SWEEP, IN_PLACE, COPIED)
     lanes = lanes_of(kinds.total, target)
     if plan.algorithm == ROWS:
+        _check_rows(plan, product, lanes)
         return generate_row_products(product, kinds, plan, fusion)
+    if not _has_loops(product):
+        raise plan.unfit("these operands do not lie at equal distances")
     if plan.algorithm == SWEEP:
         sweep = SweepPlan.from_plan(plan, product, lanes)
         return generate_swept_product(product, kinds, sweep, fusion)
     is_copied, shape = plan.algorithm == COPIED, product.shape
-    nest = nest_in_place(product, kinds, plan.number("block"), is_copied=is_copied)
+    block = plan.number("block", most=MAX_VECTORS * lanes)
+    if is_transposed(product) and not is_copied:
+        raise plan.unfit("a transposed right matrix is copied")
+    nest = nest_in_place(product, kinds, block, is_copied=is_copied)
     how = "copied panel by panel" if is_copied else "as they lie"
     return generate_product(
         nest,
@@ -80,6 +84,21 @@ def unpacked_mat_mul_source(
         f"{shape.depth} columns {how}",
         writes=CopiedPanels if is_copied else None,
     )
+
+
+def _has_loops(product: UnpackedProduct) -> bool:
+    """Return whether matrices lie at equal distances, the right ones with rows or columns dense."""
+    shape, right = product.shape, product.right
+    # the distance along an axis of one element, in a window, is any number
+    is_dense = min(shape.depth, shape.inner) < 2 or 1 in {right.row, right.column}
+    return is_dense and product.left.is_even and right.is_even
+
+
+def _check_rows(plan: Plan, product: UnpackedProduct, most_lanes: int) -> None:
+    """Raise UnsupportedError unless rows of *product* meet, in vectors as *plan* says."""
+    lanes, columns = plan.number("lanes"), plan.number("columns")
+    if most_lanes % lanes or lanes % columns or not can_multiply_rows(product):
+        raise plan.unfit(f"vectors of {most_lanes} lanes do not run along these operands so")
 
 
 def _product_of(instruction: UnpackedMatMulInst) -> tuple[UnpackedProduct, ProductKinds]:

@@ -49,7 +49,7 @@ def strassen_mat_mul_source(
 ) -> KernelSource:
     """Return the kernel ``(dest, lhs, rhs, scales[, bias])`` of a product and its epilogue."""
     nest = _nest_of(instruction)
-    plan = BilinearPlan.from_plan(plan_of(instruction), nest, target.lanes)
+    plan = BilinearPlan.from_plan(plan_of(instruction, STRASSEN), nest, target)
     return generate_strassen(nest, plan, fusion)
 
 

@@ -56,7 +56,7 @@ def winograd_convolution_source(
 ) -> KernelSource:
     """Return the kernel ``(dest, input, filter, bias)`` of a convolution and its epilogue."""
     nest = _nest_of(instruction)
-    plan = BilinearPlan.from_plan(plan_of(instruction), nest.volume, target.lanes)
+    plan = BilinearPlan.from_plan(plan_of(instruction, WINOGRAD), nest.volume, target)
     return generate_winograd(nest, plan, fusion)
 
 

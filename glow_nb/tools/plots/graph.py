@@ -20,8 +20,9 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, PathPatch, Recta
 from matplotlib.path import Path as Curve
 from matplotlib.textpath import TextPath
 
+from glow_nb.base.literals import format_literal
 from glow_nb.base.schema import attributes_of, operand_specs
-from glow_nb.base.text import format_literal, format_name
+from glow_nb.base.text import format_name
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value, producer_of
 from glow_nb.hlir.save import Save, is_update
 from glow_nb.network.pictures.memory_map import BACKGROUND, FAINT, INK, PALETTE

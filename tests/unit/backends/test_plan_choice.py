@@ -22,7 +22,7 @@ from glow_nb.backends.cpu.select_packed_operators import (
     candidates_of,
     select_packed_operators,
 )
-from glow_nb.base.errors import OptionError, PassError
+from glow_nb.base.errors import CompileError, DefinitionError, OptionError, PassError
 from glow_nb.base.plan import Plan
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Node, Value
@@ -216,3 +216,60 @@ def test_an_algorithm_from_outside_computes_pointwise_convolutions(own_algorithm
     np.testing.assert_allclose(net.run({"x": x})["y"], expected, atol=1e-4)
     forbidden = glow_nb.compile(function, threads=1, plan={"conv1": f"not {own_algorithm}"})
     np.testing.assert_allclose(forbidden.run({"x": x})["y"], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("cost_model", "message"),
+    [
+        (3, "cost_model=3: give a function"),
+        (lambda *_: None, r"cost_model: direct .*: it gave None; give cycles, a number"),
+        (lambda *_: float("nan"), r"it gave nan"),
+        (lambda *_: 1 // 0, r"cost_model: direct .*: ZeroDivisionError"),
+    ],
+)
+def test_what_is_wrong_with_a_cost_model_is_said(cost_model: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        glow_nb.plans(convolution(), cost_model=cost_model, winograd="off")
+
+
+def test_an_unknown_argument_of_plans_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"plans\(\) has no argument 'threds'"):
+        glow_nb.plans(convolution(), threds=1)
+
+
+def test_a_class_that_is_no_algorithm_is_refused() -> None:
+    class Half(Algorithm):
+        name = "half"
+
+        @override
+        def plans(self, problem: Problem, target: Target) -> Sequence[Plan]:
+            return []
+
+    with pytest.raises(DefinitionError, match="algorithm 'half': it has no cycles, emit"):
+        register_algorithm(Half)
+    nothing: Any = object
+    with pytest.raises(DefinitionError, match="inherits from Algorithm and has a name"):
+        register_algorithm(nothing)
+
+
+@pytest.mark.parametrize(
+    ("plans", "message"),
+    [([None], "it offered None; offer its own plans"), (None, "plans: TypeError")],
+)
+def test_plans_of_an_algorithm_from_outside_are_checked(
+    own_algorithm: str, monkeypatch: pytest.MonkeyPatch, plans: Any, message: str
+) -> None:
+    monkeypatch.setattr(type(ALGORITHMS[own_algorithm]), "plans", lambda *_: plans)
+    with pytest.raises(CompileError, match=f"algorithm '{own_algorithm}'.*{message}"):
+        glow_nb.plans(convolution(17, 1, 5))
+
+
+def test_a_function_is_asked_once_for_the_table() -> None:
+    asked: list[str] = []
+
+    def first(layer: str, candidates: Sequence[Candidate]) -> Candidate:
+        asked.append(layer)
+        return candidates[0]
+
+    glow_nb.plans(convolution(), plan=first)
+    assert asked == ["conv1"]

@@ -38,7 +38,7 @@ def test_settings_are_asked_for_by_name_and_kind() -> None:
     assert not PLAN.is_set("gone")
     assert not PLAN.has("gone")
     assert PLAN.number("units", 1) == 1
-    assert str(PLAN.updated(dot=None, tile=None)) == "direct {rows = 6, fetch = True}"
+    assert str(PLAN.updated(dot=None, tile=None)) == "direct {rows = 6, fetch = true}"
 
 
 @pytest.mark.parametrize("name", ["dot", "fetch", "other"])

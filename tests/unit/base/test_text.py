@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glow_nb.base.errors import ParseError
-from glow_nb.base.text import TokenReader, format_attributes, format_literal, format_name
+from glow_nb.base.literals import format_attributes, format_literal
+from glow_nb.base.text import TokenReader, format_name
 from glow_nb.base.types import QUANTIZED, ElementKind, TensorType
 
 literals = st.recursive(

@@ -20,6 +20,8 @@ from typing import ClassVar, TypeVar
 
 from glow_nb.backends.cpu.algorithms.problem import Problem
 from glow_nb.backends.cpu.products import Product
+from glow_nb.base.arguments import described
+from glow_nb.base.errors import DefinitionError
 from glow_nb.base.plan import Plan
 from glow_nb.base.schema import Registry
 from glow_nb.hlir.graph import Value
@@ -99,8 +101,21 @@ A = TypeVar("A", bound=type[Algorithm])
 
 
 def register_algorithm(algorithm: A) -> A:
-    """Add a class of algorithms to those that the cpu backend chooses from."""
-    ALGORITHMS.add(algorithm.name, algorithm())
+    """Add a class of algorithms to those that the cpu backend chooses from.
+
+    Raises:
+        DefinitionError: It is no whole algorithm, or another module has one of its name.
+    """
+    is_class = isinstance(algorithm, type) and issubclass(algorithm, Algorithm)
+    name = getattr(algorithm, "name", None)
+    if not is_class or not isinstance(name, str) or not name.isidentifier():
+        raise DefinitionError(
+            f"{described(algorithm)}: give a class that inherits from Algorithm and has a name"
+        )
+    missing = sorted(getattr(algorithm, "__abstractmethods__", ()))
+    if missing:
+        raise DefinitionError(f"algorithm {name!r}: it has no {', '.join(missing)}")
+    ALGORITHMS.add(name, algorithm())
     return algorithm
 
 

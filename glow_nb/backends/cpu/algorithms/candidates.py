@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 
 from glow_nb.backends.cpu.algorithms import ALGORITHMS, Algorithm, Candidate, Problem, algorithm_of
 from glow_nb.backends.cpu.products import Product
+from glow_nb.base.arguments import described
+from glow_nb.base.errors import CompileError, OptionError
+from glow_nb.base.foreign import foreign
 from glow_nb.base.plan import Plan
 from glow_nb.kernels.target import Target
 
@@ -52,19 +56,42 @@ def _candidates(
 ) -> tuple[Candidate, ...]:
     plans: list[Plan] = []
     for algorithm in sorted(algorithms, key=lambda each: not each.is_exclusive):
-        plans += algorithm.plans(problem, target)
+        plans += _plans_of(algorithm, problem, target)
         if plans and algorithm.is_exclusive:
             break
 
     def cycles(plan: Plan) -> float:
-        own = algorithm_of(plan).cycles(plan, problem, target)
-        return own if cost_model is None else cost_model(plan, problem, target, own)
+        with foreign(CompileError, f"algorithm {plan.algorithm!r}: cycles of {plan}"):
+            own = algorithm_of(plan).cycles(plan, problem, target)
+        if cost_model is None:
+            return own
+        with foreign(OptionError, f"cost_model: {plan}"):
+            return _checked(cost_model(plan, problem, target, own), plan)
 
     def rank(candidate: Candidate) -> float:
         plan = candidate.plan
         return candidate.cycles * algorithm_of(plan).min_speedup(plan, problem)
 
     return tuple(sorted((Candidate(plan, cycles(plan)) for plan in plans), key=rank))
+
+
+def _plans_of(algorithm: Algorithm, problem: Problem, target: Target) -> Sequence[Plan]:
+    """Return the plans of *algorithm*, which may be a user's."""
+    with foreign(CompileError, f"algorithm {algorithm.name!r}: plans"):
+        plans = list(algorithm.plans(problem, target))
+    for plan in plans:
+        if not isinstance(plan, Plan) or plan.algorithm != algorithm.name:
+            raise CompileError(
+                f"algorithm {algorithm.name!r}: it offered {described(plan)}; offer its own plans"
+            )
+    return plans
+
+
+def _checked(cycles: object, plan: Plan) -> float:
+    """Return what a user's cost model gave, which must be a number that can be compared."""
+    if isinstance(cycles, bool) or not isinstance(cycles, int | float) or math.isnan(cycles):
+        raise OptionError(f"cost_model: {plan}: it gave {described(cycles)}; give cycles, a number")
+    return float(cycles)
 
 
 def first_valid(node: Product, candidates: Sequence[Candidate]) -> Candidate | None:

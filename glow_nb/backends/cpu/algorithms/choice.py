@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 from glow_nb.backends.cpu.algorithms import ALGORITHMS, Candidate
 from glow_nb.backends.cpu.algorithms.candidates import all_valid
@@ -36,6 +36,15 @@ def check_choice(choice: object) -> None:
                 f"plan: layer {described(layer)} has {described(word)}, which is no algorithm"
                 f"{closest(name, ALGORITHMS)}; give one of {known}, or 'not ' and one of them"
             )
+
+
+def check_cost_model(cost_model: object) -> None:
+    """Raise OptionError unless *cost_model* may be given as ``cost_model=``."""
+    if cost_model is not None and not (callable(cost_model) and isinstance(cost_model, Hashable)):
+        raise OptionError(
+            f"cost_model={described(cost_model)}: give a function of a plan, its problem, the "
+            "target and our estimate"
+        )
 
 
 def allowed_algorithms(node: Product, winograd: str, strassen: str) -> tuple[str, ...]:

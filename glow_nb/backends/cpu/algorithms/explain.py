@@ -7,17 +7,10 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from glow_nb.backends.cpu.algorithms import Candidate, Problem, algorithm_of
-from glow_nb.backends.cpu.algorithms.candidates import (
-    WIDTHS_TO_TRY,
-    CostModel,
-    candidates_for,
-    first_valid,
-)
-from glow_nb.backends.cpu.algorithms.choice import Chooser, allowed_algorithms
-from glow_nb.backends.cpu.constant_budget import spend
+from glow_nb.backends.cpu.algorithms import Candidate, algorithm_of
+from glow_nb.backends.cpu.algorithms.selection import Selection
 from glow_nb.backends.cpu.options import CpuOptions
-from glow_nb.backends.cpu.products import PRODUCTS, Product
+from glow_nb.backends.cpu.products import Product
 from glow_nb.base.errors import OptionError
 from glow_nb.base.schema import closest
 from glow_nb.base.table import Table
@@ -120,39 +113,35 @@ class PlanTable(Mapping[str, LayerPlans]):
 def explain(
     function: Function, target: Target, options: CpuOptions, *, threads: int = 1
 ) -> PlanTable:
-    """Return the candidates of all products of *function*, which the selection would get."""
-    chooser = Chooser(options.plan, function)
-    cost_model: CostModel | None = options.cost_model
-    products = [node for node in function if isinstance(node, PRODUCTS)]
+    """Return the candidates of all products of *function*, as the selection weighs them.
 
-    def ranked(node: Product) -> Sequence[Candidate]:
-        problem = Problem.of(node, target, threads=threads, widths=WIDTHS_TO_TRY)
-        allowed = allowed_algorithms(node, options.winograd, options.strassen)
-        own = candidates_for(problem, target, chooser.allowed(node, allowed), cost_model)
-        return chooser.chosen(node, own)
+    They are estimated, even if *options* ask for measurements.
+    """
+    selection = Selection(
+        function,
+        target,
+        winograd=options.winograd,
+        strassen=options.strassen,
+        growth=options.constant_growth,
+        choice=options.plan,
+        cost_model=options.cost_model,
+        threads=threads,
+    )
+    return PlanTable([_weighed(selection, node) for node in selection.products])
 
-    def preferred(node: Product) -> Candidate | None:
-        return first_valid(node, ranked(node))
 
-    growth = options.constant_growth
-    spending = spend(function, products, ranked, preferred, growth=growth, threads=threads)
-    layers = []
-    for node in products:
-        problem = Problem.of(node, target, threads=threads, widths=WIDTHS_TO_TRY)
-        allowed = allowed_algorithms(node, options.winograd, options.strassen)
-        found = candidates_for(problem, target, allowed, cost_model)
-        left = ranked(node)
-        chosen = spending.candidate(node) or first_valid(node, left)
-        shown = [*found, *(each for each in left if each not in found)]
-        weighed = tuple(
-            Weighed(
-                each,
-                chosen is not None and each.plan == chosen.plan,
-                algorithm_of(each.plan).for_weights(each, node) is not None,
-                algorithm_of(each.plan).min_speedup(each.plan, problem),
-            )
-            for each in shown
+def _weighed(selection: Selection, node: Product) -> LayerPlans:
+    """Return the candidates for *node*, and which of them is chosen."""
+    offered, chosen = selection.offered(node), selection.candidate(node)
+    problem = selection.problem(node)
+    shown = [*offered, *(each for each in selection.ranked(node) if each not in offered)]
+    weighed = tuple(
+        Weighed(
+            each,
+            chosen is not None and each.plan == chosen.plan,
+            algorithm_of(each.plan).for_weights(each, node) is not None,
+            algorithm_of(each.plan).min_speedup(each.plan, problem),
         )
-        name = function.origins_of(node)[-1]
-        layers.append(LayerPlans(name, node.opcode, weighed))
-    return PlanTable(layers)
+        for each in shown
+    )
+    return LayerPlans(selection.function.origins_of(node)[-1], node.opcode, weighed)

@@ -23,11 +23,9 @@ from glow_nb.kernels.operators.pairings import PairedWeights
 from glow_nb.kernels.products.blocking import rank_blocks
 from glow_nb.kernels.products.convolution_cost import direct_cycles
 from glow_nb.kernels.products.dot_form import PAIRED_BYTES, UINT8
+from glow_nb.kernels.products.paired_convolution import PAIRED
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
-
-PAIRED = "paired"
-"""The algorithm that multiplies pairs of bytes by one instruction."""
 
 COLUMNS = 16, 24
 """Columns of a panel whose weights lie in pairs. The fewer there are, the more can be pairs: panels
@@ -88,10 +86,11 @@ class Paired(Algorithm):
         return emit_paired(node, rewriter, plan, pairs)
 
     def _pairs(self, node: Product, block: int) -> PairedWeights | None:
-        if node not in self._made:
+        known = self._made.get(node)
+        if known is None:  # another thread may compile another network meanwhile
+            known = {}
             self._made.clear()
-            self._made[node] = {}
-        known = self._made[node]
+            self._made[node] = known
         if block not in known:
             known[block] = paired_weights(node, block)
         return known[block]

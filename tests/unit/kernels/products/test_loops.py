@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from glow_nb.backends.cpu.plan_kernels import plan_kernels
+from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.plan import Plan
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.cpu_kernels import generate_kernel, planned
@@ -85,3 +87,60 @@ def test_each_width_has_a_plan(lanes: int) -> None:
     plan = planned(program.work[0], replace(SMALL_CORE, lanes=lanes)).plan
     assert plan is not None
     assert plan.algorithm == "direct"
+
+
+UNPACKED = """declare @p {
+  %x = input float32<7 x 64>
+  %w = input float32<50 x 64>
+  %y = output float32<7 x 50>
+}
+program {
+  unpacked_mat_mul @out %y, @in %x, @in %w, @in none {lhs_order = [0, 1], rhs_order = [1, 0]}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"units": 0}, "'units' must be a whole number from 1"),  # would not end
+        ({"rows": 0}, "'rows' must be a whole number from 1 to 64, got 0"),
+        ({"rows": 10**6}, "'rows' must be a whole number from 1 to 64"),
+        ({"inner": None}, "'inner' must be a whole number"),
+        ({"inner": 300, "panels_inside": True}, "not packed for all panels"),
+        ({"rows": 64, "streams": 4, "stream_steps": 90}, "not read in 4 streams"),
+        ({"dot": "tile_dot_vpdpbusd"}, "here 'tile_dot' multiplies"),
+        ({"dot": "tile_dot_x"}, "no dot instruction is called 'tile_dot_x'"),
+        ({"block": 32}, "block of packed_mat_mul .* is 16"),
+    ],
+)
+def test_settings_that_no_kernel_can_have_are_refused(
+    changes: dict[str, Any], message: str
+) -> None:
+    program = parse_all_text(PRODUCT)
+    assert isinstance(program, Program)
+    made = planned(program.work[0], SMALL_CORE)
+    assert made.plan is not None
+    wrong = replace(made, plan=made.plan.updated(**changes))
+    with pytest.raises(UnsupportedError, match=f"plan {made.plan.algorithm} .*{message}"):
+        generate_kernel(wrong, SMALL_CORE)
+
+
+@pytest.mark.parametrize(
+    ("text", "plan", "message"),
+    [
+        (PRODUCT, Plan("winograd"), "is made by 'direct'"),
+        (PRODUCT, Plan.of("winograd", rows=4), "is made by 'direct'"),
+        (UNPACKED, Plan.of("rows", rows=4, columns=3, lanes=8), "do not run along these operands"),
+        (UNPACKED, Plan.of("rows", rows=4, columns=1, lanes=3), "do not run along these operands"),
+        (UNPACKED, Plan.of("sweep", rows=4, block=8, steps=8), "rows of neighbours are swept"),
+        (UNPACKED, Plan.of("in_place", rows=4, block=8, inner=8, units=1), "matrix is copied"),
+    ],
+)
+def test_an_algorithm_that_cannot_compute_this_is_refused(
+    text: str, plan: Plan, message: str
+) -> None:
+    program = parse_all_text(text)
+    assert isinstance(program, Program)
+    with pytest.raises(UnsupportedError, match=message):
+        generate_kernel(replace(program.work[0], plan=plan), SMALL_CORE)

@@ -1,0 +1,132 @@
+"""Which plan each product of a network gets, by estimates, measurements, memory and the user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Protocol
+
+from glow_nb.backends.cpu.algorithms import Candidate, Problem, algorithm_of
+from glow_nb.backends.cpu.algorithms.candidates import (
+    WIDTHS_TO_TRY,
+    CostModel,
+    candidates_for,
+    first_valid,
+)
+from glow_nb.backends.cpu.algorithms.choice import Chooser, allowed_algorithms
+from glow_nb.backends.cpu.constant_budget import Spending, spend
+from glow_nb.backends.cpu.options import Choice
+from glow_nb.backends.cpu.products import PRODUCTS, Product, product_key
+from glow_nb.base.plan import Plan
+from glow_nb.hlir.graph import Function
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.winograd.convolution import WINOGRAD
+
+
+class Tuner(Protocol):
+    """Somebody who knows which plan of a product is the fastest."""
+
+    def choose(
+        self, nodes: Sequence[Product], winograd: str, strassen: str
+    ) -> Mapping[str, Candidate]:
+        """Return the choice for *nodes* by their :func:`product_key`; it may leave some out."""
+        ...
+
+
+class Selection:
+    """The plans of the convolutions and matrix products of one function."""
+
+    def __init__(
+        self,
+        function: Function,
+        target: Target,
+        *,
+        winograd: str,
+        strassen: str,
+        growth: float,
+        choice: Choice = None,
+        cost_model: CostModel | None = None,
+        threads: int = 1,
+        tuner: Tuner | None = None,
+    ) -> None:
+        """Choose for the products of *function*.
+
+        Args:
+            function: The network.
+            target: The processor.
+            winograd: "auto", "guarded" or "off".
+            strassen: "auto" or "off".
+            growth: How many times the bytes of the weights constants may take.
+            choice: What the user says about single layers.
+            cost_model: Estimates in place of the algorithms' own.
+            threads: Cores that share the work.
+            tuner: Measures in place of estimates.
+        """
+        self.function, self.target, self.threads = function, target, threads
+        self.products = [node for node in function if isinstance(node, PRODUCTS)]
+        self._winograd, self._strassen, self._growth = winograd, strassen, growth
+        self._chooser, self._cost_model = Chooser(choice, function), cost_model
+        self._known: dict[str, Sequence[Candidate]] = {}  # a function of the user's is asked once
+        self._picks: Mapping[str, Candidate] = {}
+        if tuner is not None:
+            free = [node for node in self.products if self._is_open(node)]
+            self._picks = tuner.choose(free, winograd, strassen)
+
+    def problem(self, node: Product) -> Problem:
+        """Return what *node* computes."""
+        return Problem.of(node, self.target, threads=self.threads, widths=WIDTHS_TO_TRY)
+
+    def offered(self, node: Product) -> Sequence[Candidate]:
+        """Return all candidates for *node* that the options of all layers allow."""
+        allowed = allowed_algorithms(node, self._winograd, self._strassen)
+        return candidates_for(self.problem(node), self.target, allowed, self._cost_model)
+
+    def ranked(self, node: Product) -> Sequence[Candidate]:
+        """Return the candidates for *node* that the user leaves, the best estimate first."""
+        if node.name not in self._known:
+            options = allowed_algorithms(node, self._winograd, self._strassen)
+            allowed = self._chooser.allowed(node, options)
+            found = candidates_for(self.problem(node), self.target, allowed, self._cost_model)
+            self._known[node.name] = self._chooser.chosen(node, found)
+        return self._known[node.name]
+
+    def candidate(self, node: Product) -> Candidate | None:
+        """Return the candidate that *node* is computed by, None if none is right for it."""
+        return self._spending.candidate(node) or self._preferred(node)
+
+    def plan(self, node: Product) -> Plan:
+        """Return the plan that *node* is computed by.
+
+        Raises:
+            OptionError: What the user says leaves none that is right for the weights.
+        """
+        found = self.candidate(node)
+        if found is None:
+            raise self._chooser.without_plan(node)
+        is_guarded = self._winograd == "guarded" and node.type.kind.is_float
+        guards = is_guarded and found.plan.algorithm == WINOGRAD
+        return found.plan.updated(guarded=True) if guards else found.plan
+
+    @cached_property
+    def _spending(self) -> Spending:
+        return spend(
+            self.function,
+            self.products,
+            self.ranked,
+            self._preferred,
+            growth=self._growth,
+            threads=self.threads,
+        )
+
+    def _preferred(self, node: Product) -> Candidate | None:
+        """Return the best candidate for the weights of *node*, whatever memory it takes."""
+        pick = None if self._chooser.speaks_of(node) else self._picks.get(product_key(node))
+        if pick is not None:
+            pick = algorithm_of(pick.plan).for_weights(pick, node)
+        return pick or first_valid(node, self.ranked(node))
+
+    def _is_open(self, node: Product) -> bool:
+        """Return whether measurements may choose among the candidates for *node*."""
+        if self._chooser.speaks_of(node) or not self.ranked(node):
+            return False
+        return not algorithm_of(self.ranked(node)[0].plan).is_exclusive
