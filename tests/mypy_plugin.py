@@ -59,7 +59,7 @@ def _derive(ctx: DynamicClassDefContext) -> None:
     if not isinstance(node, TypeInfo):
         return  # an operator that is made when the program runs
     base, common, buffer = map(ctx.api.named_type_or_none, (_BASE, _INSTRUCTION, _BUFFER))
-    fields = list(_fields(node, _NODE))
+    fields = sorted(_fields(node, _NODE), key=lambda var: not _is_operand(var.type))
     if not (base and common and buffer) or any(var.type is None for var in fields):
         if not ctx.api.final_iteration:
             ctx.api.defer()
@@ -106,6 +106,16 @@ def _in_order(info: TypeInfo, names: Collection[str]) -> list[str]:
 def _is_field(symbol: SymbolTableNode) -> bool:
     found = symbol.node
     return isinstance(found, Var) and not (found.is_classvar or found.name.startswith("_"))
+
+
+def _is_operand(type: Type | None) -> bool:
+    """Return whether a field of *type* holds values: such fields come before all attributes."""
+    proper = get_proper_type(type)
+    if isinstance(proper, UnionType):
+        return any(map(_is_operand, proper.items))
+    return isinstance(proper, Instance) and (
+        proper.type.has_base(_VALUE) or any(map(_is_operand, proper.args))
+    )
 
 
 def _argument(var: Var, buffer: Instance, kind: ArgKind) -> Argument:

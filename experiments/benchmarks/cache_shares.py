@@ -27,6 +27,7 @@ from glow_nb.codegen.pool import compile_objects
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.products import caches
 from glow_nb.kernels.target import Target
@@ -52,8 +53,8 @@ def convolution(size: int, channels: int, depth: int, taps: int, stride: int) ->
     x = b.input("x", f"float32<1 x {size} x {size} x {channels}>")
     weights = b.constant("w", np.zeros((depth, taps, taps, channels), np.float32))
     bias = b.constant("b", np.zeros(depth, np.float32))
-    window = (taps, taps), (stride, stride), (taps // 2,) * 4, (1, 1)
-    return ops.Convolution(x, weights, bias, *window, 1)
+    window = Window((taps, taps), (stride, stride), (taps // 2,) * 4, (1, 1))
+    return ops.Convolution(x, weights, bias, **window.attributes)
 
 
 def product(rows: int, inner: int, columns: int) -> Node:

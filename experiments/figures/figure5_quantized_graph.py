@@ -47,7 +47,7 @@ def convolutions() -> Function:
         filter = b.constant("filter", rng.normal(0, deviation, shape).astype(np.float32))
         bias = b.constant("bias", rng.normal(0, 0.1, depth).astype(np.float32))
         window: Any = {"stride": (1, 1), "pads": (taps // 2,) * 4, "dilation": (1, 1), "group": 1}
-        x = b.emit(Convolution(x, filter, bias, (taps, taps), **window), name="convolution")
+        x = b.emit(Convolution(x, filter, bias, kernel=(taps, taps), **window), name="convolution")
         if (depth, taps) != (NARROW, 1):
             x = b.emit(Relu(x), name="relu")
     b.save(x, "y")

@@ -99,7 +99,11 @@ class _Layers:
         filter = self._zeros(depth, *kernel, x.type.shape[-1] // group)
         bias = self._zeros(depth)
         steps, ones = (stride, stride), (1, 1)
-        node = self._builder.emit(Convolution(x, filter, bias, kernel, steps, pads, ones, group))
+        node = self._builder.emit(
+            Convolution(
+                x, filter, bias, kernel=kernel, stride=steps, pads=pads, dilation=ones, group=group
+            )
+        )
         return self._activate(node) if activate else node
 
     def depthwise(self, x: Value, stride: int) -> Value:
@@ -116,11 +120,15 @@ class _Layers:
 
     def max_pool(self, x: Value) -> Value:
         """Return the maxima of 3 x 3 windows, two apart, all of them inside."""
-        return self._builder.emit(MaxPool(x, (3, 3), (2, 2), pads=(0, 0, 0, 0), dilation=(1, 1)))
+        return self._builder.emit(
+            MaxPool(x, kernel=(3, 3), stride=(2, 2), pads=(0, 0, 0, 0), dilation=(1, 1))
+        )
 
     def average(self, x: Value) -> Value:
         """Return the means of 3 x 3 windows, of the cells inside of the image."""
-        return self._builder.emit(AvgPool(x, (3, 3), (1, 1), pads=(1, 1, 1, 1), dilation=(1, 1)))
+        return self._builder.emit(
+            AvgPool(x, kernel=(3, 3), stride=(1, 1), pads=(1, 1, 1, 1), dilation=(1, 1))
+        )
 
     def concat(self, *parts: Value) -> Value:
         """Return *parts*, channel after channel."""

@@ -62,7 +62,11 @@ class Layers(Builder):
         filter = self.normal(f"{name}.filter", shape, sqrt(2 / (inputs * size * size)))
         none = self.constant("none", np.zeros(outputs, np.float32), is_weight=False)
         pads = (size // 2,) * 4
-        x = self.emit(Convolution(x, filter, none, (size, size), (1, 1), pads, (1, 1)))
+        x = self.emit(
+            Convolution(
+                x, filter, none, kernel=(size, size), stride=(1, 1), pads=pads, dilation=(1, 1)
+            )
+        )
         vectors = {"scale": 1.0, "bias": 0.0, "mean": 0.0, "variance": 1.0}
         scale, bias, mean, variance = (
             self.full(f"{name}.{key}", outputs, number) for key, number in vectors.items()
@@ -72,7 +76,7 @@ class Layers(Builder):
 
     def halved(self, x: Value) -> Value:
         """Return the largest of each 2 x 2 pixels."""
-        return self.emit(MaxPool(x, (2, 2), (2, 2), (0,) * 4, (1, 1)))
+        return self.emit(MaxPool(x, kernel=(2, 2), stride=(2, 2), pads=(0,) * 4, dilation=(1, 1)))
 
     def normalized(self, name: str, x: Value) -> Value:
         """Return the layer normalization of the last axis."""

@@ -122,15 +122,13 @@ def _own_hints(cls: type) -> dict[str, Any]:
 
 @per_class
 def fields_of(cls: type) -> tuple[FieldSpec, ...]:
-    """Return the declared fields of *cls* in order, but for those that are common to all."""
+    """Return the declared fields of *cls*, operands before attributes, but for the common ones."""
     hints: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         hints |= _own_hints(base)
-    return tuple(
-        _field_spec(cls, f, hints[f.name])
-        for f in dataclasses.fields(cls)
-        if f.init and f.name not in _COMMON_FIELDS
-    )
+    declared = [f for f in dataclasses.fields(cls) if f.init and f.name not in _COMMON_FIELDS]
+    specs = [_field_spec(cls, f, hints[f.name]) for f in declared]
+    return tuple(sorted(specs, key=lambda spec: not spec.is_operand))
 
 
 @per_class

@@ -50,7 +50,9 @@ def convolution(weights: Array) -> Function:
     x = b.input("x", f"{weights.dtype}<1 x 28 x 28 x {channels}>")
     filter, bias = b.constant("w", weights), b.constant("b", np.zeros(depth, weights.dtype))
     pads = (taps // 2,) * 4
-    made = ops.Convolution(x, filter, bias, (taps, taps), (1, 1), pads, (1, 1), 1)
+    made = ops.Convolution(
+        x, filter, bias, kernel=(taps, taps), stride=(1, 1), pads=pads, dilation=(1, 1), group=1
+    )
     b.save(b.emit(made), "y")
     return b.function()
 

@@ -20,6 +20,7 @@ from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Add, Concat, Convolution, MaxPool, Slice
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Program, Register
 from glow_nb.llir.stack import members_of
@@ -110,12 +111,13 @@ def build(case: Case) -> Function:
         return b.emit(Slice(whole, starts, stops, (1,) * len(shape)))
 
     x = part("x", case.sizes, case.channels)
-    window = (case.kernel, case.stride, case.pads, case.dilation)
+    window = Window(case.kernel, case.stride, case.pads, case.dilation).attributes
     if case.operator == "pool":
-        y: Value = b.emit(MaxPool(x, *window))
+        y: Value = b.emit(MaxPool(x, **window))
     else:
         filter = constant("w", case.depth, *case.kernel, case.channels // case.group)
-        y = b.emit(Convolution(x, filter, constant("b", case.depth), *window, case.group))
+        bias = constant("b", case.depth)
+        y = b.emit(Convolution(x, filter, bias, **window, group=case.group))
     if case.adds:
         y = b.emit(Add(y, part("addend", y.type.shape[1:-1], case.depth)))
     beside = b.input("beside", TensorType(case.kind, (*y.type.shape[:-1], behind)))

@@ -16,6 +16,7 @@ from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Concat, Convolution, MaxPool, Relu
+from glow_nb.hlir.ops.windows import Window
 from tests.in_turn import in_turn
 
 pytestmark = pytest.mark.jit
@@ -33,8 +34,8 @@ def convolution(depth: int, taps: int, dilation: int = 1, group: int = 1) -> Par
         weights = builder.constant("weights", random.standard_normal(shape, np.float32))
         bias = builder.constant("bias", random.standard_normal(depth, np.float32))
         pads = (taps // 2 * dilation,) * 4
-        window = (taps, taps), (1, 1), pads, (dilation, dilation)
-        return builder.emit(Convolution(x, weights, bias, *window, group))
+        window = Window((taps, taps), (1, 1), pads, (dilation, dilation)).attributes
+        return builder.emit(Convolution(x, weights, bias, **window, group=group))
 
     return add
 
@@ -44,7 +45,9 @@ PARTS: dict[str, Part] = {
     "winograd": convolution(21, 3),
     "direct": convolution(5, 3, dilation=2),
     "depthwise": convolution(CHANNELS, 3, group=CHANNELS),
-    "pool": lambda builder, x: builder.emit(MaxPool(x, (3, 3), (1, 1), (1,) * 4, (1, 1))),
+    "pool": lambda builder, x: builder.emit(
+        MaxPool(x, kernel=(3, 3), stride=(1, 1), pads=(1,) * 4, dilation=(1, 1))
+    ),
     "elementwise": lambda builder, x: builder.emit(Relu(x)),
 }
 

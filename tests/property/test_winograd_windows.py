@@ -73,9 +73,19 @@ def build(name: str, *, winograd: bool) -> Function:
         )
         offsets = pack_bias(b, bias, group, block)
         made = operators.WinogradConvolution(
-            x, packed, offsets, depth, kernel, tile, stride, pads, dilation, group, block,
+            x,
+            packed,
+            offsets,
+            depth=depth,
+            kernel=kernel,
+            tile=tile,
+            stride=stride,
+            pads=pads,
+            dilation=dilation,
+            group=group,
+            block=block,
             guarded=True,
-        )  # fmt: skip
+        )
     else:
         made = ops.Convolution(
             x, filter, bias, kernel=kernel, stride=stride, pads=pads, dilation=dilation, group=group
@@ -154,8 +164,14 @@ def _sums(function: Function, x: Array, *, magnitudes: bool = False) -> Array:
     bias = np.zeros(node.type.shape[-1])
     filter = b.constant("w", np.abs(weights) if magnitudes else weights)
     made = ops.Convolution(
-        source, filter, b.constant("b", bias), node.kernel, node.stride, node.pads,
-        node.dilation, node.group,
-    )  # fmt: skip
+        source,
+        filter,
+        b.constant("b", bias),
+        kernel=node.kernel,
+        stride=node.stride,
+        pads=node.pads,
+        dilation=node.dilation,
+        group=node.group,
+    )
     b.save(b.emit(made), "y")
     return evaluate(b.function(), {"x": x.astype(float)})["y"]

@@ -53,7 +53,7 @@ def annotated_kernel(source: KernelSource, uses: Sequence[Use]) -> str:
 
         # glow_convolution_...
         # calls 3 and 8: %conv2, %relu2; %conv5, %relu5
-        #   packed_convolution {depth = 64, kernel = [1, 1], ...}
+        #   packed_convolution {kernel = [1, 1], stride = [1, 1], ...}
         #   relu, applied to each result before it is stored
         #   dest float32<1 x 56 x 56 x 64> written, input float32<1 x 56 x 56 x 256> read, ...
     """

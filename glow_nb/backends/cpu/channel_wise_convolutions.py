@@ -9,7 +9,6 @@ from glow_nb.backends.cpu.integer_products import (
 )
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Convolution, Pad
-from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.operators import (
     ChannelWiseConvolution,
@@ -32,7 +31,7 @@ def emit_lanes(node: Convolution, rewriter: Rewriter) -> Value:
             node.input,
             pack(rewriter, node.filter),
             node.bias,
-            **Window.of(node).attributes,
+            **node.window.attributes,
             predicate=node.predicate,
         )
     )
@@ -60,7 +59,7 @@ def emit_steps(node: Convolution, factors: int, rewriter: Rewriter) -> Value:
             input,
             pack_taps(rewriter, node.filter, groups),
             bias,
-            **Window.of(node).attributes,
+            **node.window.attributes,
             size=size,
             factors=factors,
             pad_value=node.pad_value + raised,

@@ -11,7 +11,6 @@ from glow_nb.hlir.ops import (
     Reshape,
     Transpose,
 )
-from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.hlir.rounding import in_float32, is_narrow
@@ -71,7 +70,7 @@ def _emit(
         FilterGradientParts(
             node.input,
             node.gradient,
-            **Window.of(node).attributes,
+            **node.window.attributes,
             group=node.group,
             parts=parts,
             is_turned=is_turned,
@@ -94,7 +93,7 @@ def _emit_depthwise(node: ConvolutionFilterGradient, rewriter: Rewriter, parts: 
         DepthwiseFilterGradient(
             input,
             node.gradient,
-            **Window.of(node).attributes,
+            **node.window.attributes,
             parts=parts,
             predicate=node.predicate,
         )

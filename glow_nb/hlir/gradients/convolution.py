@@ -14,7 +14,6 @@ from glow_nb.hlir.ops.convolution import Convolution
 from glow_nb.hlir.ops.convolution_filter_gradient import ConvolutionFilterGradient
 from glow_nb.hlir.ops.reduction import ReduceSum
 from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution
-from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.rules import OperandGradients, gradient
 
 
@@ -69,7 +68,7 @@ def _convolved(node: _Windowed, input: Value, filter: Value, builder: Backward) 
             input,
             filter,
             builder.constant("no_bias", bias),
-            **Window.of(node).attributes,
+            **node.window.attributes,
             group=node.group,
         )
     )
@@ -81,14 +80,12 @@ def _transposed(
     """Return the transposed convolution with the window of *node*, of the type of *like*."""
     size = like.type.shape[1:-1]
     return builder.emit(
-        TransposedConvolution(
-            input, filter, **Window.of(node).attributes, size=size, group=node.group
-        )
+        TransposedConvolution(input, filter, **node.window.attributes, size=size, group=node.group)
     )
 
 
 def _filter_gradient(node: _Windowed, input: Value, gradient: Value, builder: Backward) -> Value:
     """Return the filter gradient of the convolution with the window of *node*."""
     return builder.emit(
-        ConvolutionFilterGradient(input, gradient, **Window.of(node).attributes, group=node.group)
+        ConvolutionFilterGradient(input, gradient, **node.window.attributes, group=node.group)
     )

@@ -8,16 +8,13 @@ from glow_nb.hlir.ops.comparison import Select
 from glow_nb.hlir.ops.families import splat
 from glow_nb.hlir.ops.pooling import AvgPool, MaxPool, MaxPoolWithArgmax, counted_cells
 from glow_nb.hlir.ops.pooling_gradients import AvgPoolGradient, MaxPoolGradient, chosen_elements
-from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.rules import OperandGradients, gradient
 
 
 @gradient(MaxPool)
 def max_pool_gradient(node: MaxPool, upstream: Value, builder: Backward) -> OperandGradients:
     """All goes to the largest element, as in PyTorch to the first of equal ones."""
-    return {
-        "input": builder.emit(MaxPoolGradient(node.input, upstream, **Window.of(node).attributes))
-    }
+    return {"input": builder.emit(MaxPoolGradient(node.input, upstream, **node.window.attributes))}
 
 
 @gradient(MaxPoolWithArgmax)
@@ -26,9 +23,7 @@ def max_pool_with_argmax_gradient(
 ) -> OperandGradients:
     """As of the pool without places; these are whole numbers."""
     values, _ = upstream
-    return {
-        "input": builder.emit(MaxPoolGradient(node.input, values, **Window.of(node).attributes))
-    }
+    return {"input": builder.emit(MaxPoolGradient(node.input, values, **node.window.attributes))}
 
 
 @gradient(MaxPoolGradient)
@@ -47,7 +42,7 @@ def avg_pool_gradient(node: AvgPool, upstream: Value, builder: Backward) -> Oper
     """Each element of a window that counts gets its share."""
     shares = AvgPoolGradient(
         upstream,
-        **Window.of(node).attributes,
+        **node.window.attributes,
         size=node.input.type.shape[1:-1],
         count_padding=node.count_padding,
         uncounted=node.uncounted,
@@ -66,7 +61,7 @@ def avg_pool_gradient_gradient(
     type = node.gradient.type
     pool = AvgPool(
         upstream,
-        **Window.of(node).attributes,
+        **node.window.attributes,
         count_padding=node.count_padding,
         uncounted=node.uncounted,
     )

@@ -20,7 +20,7 @@ from glow_nb.hlir.ops.families import (
     require_kind,
     widest,
 )
-from glow_nb.hlir.ops.windows import Window, pad_spatial
+from glow_nb.hlir.ops.windows import Windowed, pad_spatial
 
 MAX_CELLS = 1 << 22
 """The matrix of windows is made piece by piece, of about so many elements."""
@@ -30,7 +30,7 @@ PADDED_KINDS: Kinds = SHORT_INTEGERS | {ElementKind.INT32}
 
 
 @define_node("convolution")
-class Convolution(Node):
+class Convolution(Windowed):
     """Convolve an ``[N, *in, C]`` tensor with a ``[K, *kernel, C / group]`` filter.
 
     ``result[n, o, k] = bias[k] + sum over t, c of input[n, o * stride + t * dilation - begin, c] *
@@ -40,10 +40,6 @@ class Convolution(Node):
     bits and int32, which may be unlike, are summed up in int32, the kind of bias and result.
 
     Attributes:
-        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
-        stride: Step of the window.
-        pads: Cells of padding: the begins of all dimensions, then the ends.
-        dilation: Distance of the taps.
         group: Channels are cut into so many groups that are convolved apart.
         pad_value: What cells of padding count as; 0 unless the input is of integers that are summed
             up in int32, such as quantized ones whose 0 another number stands for.
@@ -52,10 +48,6 @@ class Convolution(Node):
     input: Value
     filter: Value
     bias: Value
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
     group: int = 1
     pad_value: int = 0
 
@@ -68,7 +60,7 @@ class Convolution(Node):
     def infer_type(self) -> TensorType:
         input, filter, bias = self.input.type, self.filter.type, self.bias.type
         require_kind(self, "input", input, NUMBERS)
-        out = Window.of(self).checked(self, input)
+        out = self.window.checked(self, input)
         kind, channels = product_kind(self, input, filter), input.shape[-1]
         self.require(
             self.group > 0 and channels % self.group == 0,
@@ -129,7 +121,7 @@ def convolve(node: Any, x: Any, filter: Any, group: int, *, pad_value: int = 0) 
     out, depth, inner = node.type.shape[1:-1], filter.shape[0], filter.shape[-1]
     weights = filter.reshape(group, depth // group, prod(node.kernel) * inner).swapaxes(1, 2)
     padded = pad_spatial(x, node.pads, pad_value)
-    views = [view for _, view in Window.of(node).taps(padded, out)]
+    views = [view for _, view in node.window.taps(padded, out)]
     sums = np.empty((x.shape[0], *out, depth), x.dtype)
     step = max(1, MAX_CELLS * out[0] // max(1, views[0].size * len(views)))
     for first in range(0, out[0], step):

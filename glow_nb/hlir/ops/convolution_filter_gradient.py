@@ -10,17 +10,17 @@ from typing_extensions import override
 
 from glow_nb.base.costs import Cost
 from glow_nb.base.types import Array, TensorType
-from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops.families import FLOATS, fitted, product_kind, require_kind, wide
 from glow_nb.hlir.ops.matrix import MatMul
 from glow_nb.hlir.ops.shape import Concat, Pad, Reshape, Slice, Transpose
-from glow_nb.hlir.ops.windows import Window, pad_spatial
+from glow_nb.hlir.ops.windows import Windowed, pad_spatial
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 
 
 @define_node("convolution_filter_gradient")
-class ConvolutionFilterGradient(Node):
+class ConvolutionFilterGradient(Windowed):
     """Multiply what lies under each tap of a window by the gradient of its result, and sum up.
 
     ``result[k, t, c] = sum over n, o of gradient[n, o, k] * input[n, o * stride + t * dilation -
@@ -29,19 +29,11 @@ class ConvolutionFilterGradient(Node):
     C]``, for its filter, ``[K, *kernel, C / group]``, given that for its result, ``[N, *out, K]``.
 
     Attributes:
-        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
-        stride: Step of the window.
-        pads: Cells of padding: the begins of all dimensions, then the ends.
-        dilation: Distance of the taps.
         group: Channels are cut into so many groups that are convolved apart.
     """
 
     input: Value
     gradient: Value
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
     group: int = 1
 
     @property
@@ -54,7 +46,7 @@ class ConvolutionFilterGradient(Node):
         input, gradient = self.input.type, self.gradient.type
         require_kind(self, "input", input, FLOATS)
         kind = product_kind(self, input, gradient)
-        out = Window.of(self).checked(self, input)
+        out = self.window.checked(self, input)
         depth = gradient.shape[-1] if gradient.rank else 0
         wanted = TensorType(kind, (input.shape[0], *out, depth))
         self.require(
@@ -77,7 +69,7 @@ class ConvolutionFilterGradient(Node):
         rows = wide(gradient).reshape(count, group, depth // group).transpose(1, 2, 0)
         result = np.zeros((group, depth // group, *self.kernel, inner))
         with np.errstate(all="ignore"):
-            for tap, cells in Window.of(self).taps(padded, out):
+            for tap, cells in self.window.taps(padded, out):
                 columns = cells.reshape(count, group, inner).swapaxes(0, 1)
                 place: Any = (slice(None), slice(None), *tap)
                 result[place] = rows @ columns
@@ -100,7 +92,7 @@ def lower_convolution_filter_gradient(node: ConvolutionFilterGradient, rewriter:
     pads = node.pads
     padded = emit(Pad(node.input, pads=(0, *pads[:rank], 0, 0, *pads[rank:], 0)))
     products = []
-    for _, slices in Window.of(node).tap_slices(tuple(out)):
+    for _, slices in node.window.tap_slices(tuple(out)):
         starts, stops = (0, *(s.start for s in slices), 0), (s.stop for s in slices)
         cells = emit(
             Slice(

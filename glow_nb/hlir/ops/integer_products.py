@@ -37,7 +37,6 @@ from glow_nb.hlir.ops.quantized_products import (
 from glow_nb.hlir.ops.reduction import ReduceSum
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution
-from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 
@@ -54,7 +53,7 @@ def lower_quantized_convolution(node: QuantizedConvolution, rewriter: Rewriter) 
     filter = centred(rewriter, node.filter, offset)
     axes = tuple(range(1, filter.type.rank))
     bias = _bias_without_offset(rewriter, node.bias, filter, axes, node.input.type)
-    window = Window.of(node).attributes | {"group": node.group, "pad_value": pad_value}
+    window = node.window.attributes | {"group": node.group, "pad_value": pad_value}
     sums = rewriter.emit(Convolution(input, filter, bias, **window))
     return scaled(rewriter, node, sums, node.input.type, node.filter_scale)
 
@@ -74,7 +73,7 @@ def lower_quantized_transposed_convolution(
     sizes = groups_shape(node.filter_offset.type.size, shape, node.group)
     offsets = _reshaped(rewriter, node.filter_offset, sizes)
     filter = emit(Reshape(centred(rewriter, split, offsets), shape))
-    window = Window.of(node).attributes | {"size": node.size, "group": node.group}
+    window = node.window.attributes | {"size": node.size, "group": node.group}
     sums = emit(TransposedConvolution(input, filter, **window))
     bias = _reshaped(rewriter, node.bias, (*(1,) * (type.rank - 1), -1))
     return scaled(rewriter, node, emit(Add(sums, bias)), type, node.filter_scale)

@@ -13,40 +13,30 @@ from glow_nb.base.costs import Cost
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import FLOATS, NUMBERS, bounds_of, fitted, require_kind, wide
-from glow_nb.hlir.ops.windows import Window, pad_spatial
+from glow_nb.hlir.ops.windows import Windowed, pad_spatial
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WindowPool(Node):
+class WindowPool(Windowed):
     """Base of pools: combine the cells under a window that slides over ``[N, *in, C]``.
 
     The result is ``[N, *out, C]``, ``out = (in + begin + end - dilation * (kernel - 1) - 1) //
     stride + 1``.
-
-    Attributes:
-        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
-        stride: Step of the window.
-        pads: Cells of padding: the begins of all dimensions, then the ends.
-        dilation: Distance of the taps.
     """
 
     input: Value
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
 
     @override
     def infer_type(self) -> TensorType:
         type = self.input.type
-        out = Window.of(self).checked(self, type)
+        out = self.window.checked(self, type)
         return type.with_shape((type.shape[0], *out, type.shape[-1]))
 
     def taps_of(self, x: Array, padding: Any) -> Any:
         """Yield each tap with the cells of *x* under it, cells of padding being *padding*."""
         padded = pad_spatial(x, self.pads, padding)
         out = self.type.shape[1:-1]
-        return Window.of(self).taps(padded, out)
+        return self.window.taps(padded, out)
 
     @override
     def cost(self) -> Cost:
@@ -117,7 +107,7 @@ def largest_cells(
     x, least = wide(input), bounds_of(ElementKind.of(input.dtype))[0]
     shape = (x.shape[0], *out, x.shape[-1])
     best, place = np.full(shape, least, x.dtype), np.full(shape, -1, np.int64)
-    window, all_places = Window.of(pool), places_of_elements(x.shape, column_major)
+    window, all_places = pool.window, places_of_elements(x.shape, column_major)
     cells_of = window.taps(pad_spatial(x, pool.pads, least), out)
     places_of = window.taps(pad_spatial(all_places, pool.pads, -1), out)
     for (_, cells), (_, places) in zip(cells_of, places_of, strict=True):
@@ -197,5 +187,5 @@ def counted_cells(pool: Any, spatial: tuple[int, ...], out: tuple[int, ...]) -> 
     counted = np.ones((1, *spatial, 1))
     counted = pad_spatial(counted, (*pool.pads[:rank], *ends), float(pool.count_padding))
     counted = pad_spatial(counted, (*(0,) * rank, *skipped), 0.0)
-    views = Window.of(pool).taps(counted, out)
+    views = pool.window.taps(counted, out)
     return np.asarray(sum(view for _, view in views))

@@ -10,7 +10,7 @@ from typing_extensions import override
 from glow_nb.base.costs import Cost
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops.arithmetic import Mul
 from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.comparison import Less, Select
@@ -25,39 +25,29 @@ from glow_nb.hlir.ops.pooling import (
 from glow_nb.hlir.ops.scatter import ScatterElements
 from glow_nb.hlir.ops.shape import Reshape, Transpose
 from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution
-from glow_nb.hlir.ops.windows import Window, crop_spatial, pad_spatial
+from glow_nb.hlir.ops.windows import Windowed, crop_spatial, pad_spatial
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 
 
 @define_node("max_pool_gradient")
-class MaxPoolGradient(Node):
+class MaxPoolGradient(Windowed):
     """Add each element of *gradient* to the place of the largest element of its window.
 
     *input* is the ``[N, *in, C]`` input of a max pool, *gradient* that of its result, ``[N, *out,
     C]``; the result is the gradient for the input. Of equal elements the first in the window
     counts, a NaN is the largest, of several the last, and padding is never chosen, as PyTorch has
     it. Of a window in padding alone the gradient is dropped.
-
-    Attributes:
-        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
-        stride: Step of the window.
-        pads: Cells of padding: the begins of all dimensions, then the ends.
-        dilation: Distance of the taps.
     """
 
     input: Value
     gradient: Value
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
 
     @override
     def infer_type(self) -> TensorType:
         type, gradient = self.input.type, self.gradient.type
         require_kind(self, "input", type, FLOATS)
-        out = Window.of(self).checked(self, type)
+        out = self.window.checked(self, type)
         wanted = type.with_shape((type.shape[0], *out, type.shape[-1]))
         self.require(
             gradient == wanted, f"'gradient' is {gradient}, but input {type} needs {wanted}"
@@ -113,13 +103,13 @@ def chosen_elements(node: MaxPoolGradient, values: Value, builder: Builder) -> V
 
 def _chosen_places(node: MaxPoolGradient, builder: Builder) -> tuple[Value, Value]:
     """Return the places of the largest elements as one row, and which windows have none."""
-    _, places = builder.emit(MaxPoolWithArgmax(node.input, **Window.of(node).attributes)).results
+    _, places = builder.emit(MaxPoolWithArgmax(node.input, **node.window.attributes)).results
     is_none = builder.emit(Less(places, splat(builder, places.type, 0, "first_place")))
     return builder.emit(Reshape(places, (places.type.size,))), is_none
 
 
 @define_node("avg_pool_gradient")
-class AvgPoolGradient(Node):
+class AvgPoolGradient(Windowed):
     """Share each element of *gradient* out among the elements of its window that count.
 
     *gradient* is that of the ``[N, *out, C]`` result of an average pool; the result is the gradient
@@ -128,10 +118,6 @@ class AvgPoolGradient(Node):
     :class:`~glow_nb.hlir.ops.pooling.AvgPool` for what counts.
 
     Attributes:
-        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
-        stride: Step of the window.
-        pads: Cells of padding: the begins of all dimensions, then the ends.
-        dilation: Distance of the taps.
         size: The spatial sizes of the input.
         count_padding: Divide by all cells, padding included; else by those of the input.
         uncounted: Of the end padding, so many outermost cells in each spatial dimension are never
@@ -139,10 +125,6 @@ class AvgPoolGradient(Node):
     """
 
     gradient: Value
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
     size: tuple[int, ...]
     count_padding: bool = False
     uncounted: tuple[int, ...] = ()
@@ -156,7 +138,7 @@ class AvgPoolGradient(Node):
             f"size {self.size} must be the spatial sizes of a result like gradient {gradient}",
         )
         result = gradient.with_shape((gradient.shape[0], *self.size, gradient.shape[-1]))
-        out = Window.of(self).checked(self, result, "result")
+        out = self.window.checked(self, result, "result")
         wanted = gradient.with_shape((gradient.shape[0], *out, gradient.shape[-1]))
         self.require(
             gradient == wanted, f"'gradient' is {gradient}, but result {result} needs {wanted}"
@@ -170,7 +152,7 @@ class AvgPoolGradient(Node):
         out = gradient.shape[1:-1]
         with np.errstate(all="ignore"):
             shares = wide(gradient) / counted_cells(self, self.size, out)
-            for _, cells in Window.of(self).taps(padded, out):
+            for _, cells in self.window.taps(padded, out):
                 cells += shares
         return fitted(crop_spatial(padded, self.pads), self.type)
 
@@ -195,7 +177,7 @@ def lower_avg_pool_gradient(node: AvgPoolGradient, rewriter: Rewriter) -> Value:
         TransposedConvolution(
             emit(Mul(node.gradient, factors)),
             emit(Broadcast(ones, (channels, *node.kernel, 1))),
-            **Window.of(node).attributes,
+            **node.window.attributes,
             size=node.size,
             group=channels,
         )

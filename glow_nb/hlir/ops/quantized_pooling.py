@@ -26,7 +26,6 @@ from glow_nb.hlir.ops.quantization import (
     require_quantized,
 )
 from glow_nb.hlir.ops.reduction import ReduceSum
-from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 
@@ -58,7 +57,7 @@ class QuantizedAveragePool(WindowPool):
     def infer_type(self) -> TensorType:
         type = self.input.type
         require_quantized(self, "input", type, ACTIVATIONS)
-        out = Window.of(self).checked(self, type)
+        out = self.window.checked(self, type)
         check_uncounted(self, self.pads, self.uncounted)
         return quantized_result(self, (type.shape[0], *out, type.shape[-1]))
 
@@ -118,7 +117,7 @@ def _window_sums(node: QuantizedAveragePool, rewriter: Rewriter) -> Value:
             rewriter.emit(Stored(node.input)),
             rewriter.constant("ones", ones, is_weight=False),
             rewriter.constant("bias", bias, is_weight=False),
-            **Window.of(node).attributes,
+            **node.window.attributes,
             group=channels,
             pad_value=type.quantization[1] if any(node.pads) else 0,
         )

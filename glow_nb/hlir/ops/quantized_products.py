@@ -39,11 +39,11 @@ from glow_nb.hlir.ops.quantization import (
     require_quantized,
 )
 from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution, transposed_convolve
-from glow_nb.hlir.ops.windows import Window
+from glow_nb.hlir.ops.windows import Windowed
 
 
 @define_node("quantized_convolution")
-class QuantizedConvolution(Node):
+class QuantizedConvolution(Windowed):
     """Convolve a quantized ``[N, *in, C]`` tensor with a plain ``[K, *kernel, C / group]`` filter.
 
     See :class:`~glow_nb.hlir.ops.convolution.Convolution` for the sums; cells outside the input
@@ -51,10 +51,6 @@ class QuantizedConvolution(Node):
     ``filter_offset``, of int32, are ``[1]`` or ``[K]``.
 
     Attributes:
-        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
-        stride: Step of the window.
-        pads: Cells of padding: the begins of all dimensions, then the ends.
-        dilation: Distance of the taps.
         kind: Of the result, integers or floats.
         scale: Of the result.
         offset: Of the result.
@@ -66,10 +62,6 @@ class QuantizedConvolution(Node):
     bias: Value
     filter_scale: Value
     filter_offset: Value
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
     kind: ElementKind
     scale: float = 1.0
     offset: int = 0
@@ -79,7 +71,7 @@ class QuantizedConvolution(Node):
     def infer_type(self) -> TensorType:
         input = _stored_operand(self, "input", self.input)
         require_kind(self, "filter", self.filter.type, ACTIVATIONS)
-        window = Window.of(self).attributes
+        window = self.window.attributes
         operands = (input, self.filter, self.bias)
         sums = Convolution(*operands, **window, group=self.group, name=self.name).type
         return _result_type(self, sums, "filter", self.filter_scale, self.filter_offset)
@@ -97,7 +89,7 @@ class QuantizedConvolution(Node):
 
 
 @define_node("quantized_transposed_convolution")
-class QuantizedTransposedConvolution(Node):
+class QuantizedTransposedConvolution(Windowed):
     """Spread a quantized ``[N, *out, K]`` tensor by a plain ``[K, *kernel, C / group]`` filter.
 
     See :class:`~glow_nb.hlir.ops.transposed_convolution.TransposedConvolution` for the sums and the
@@ -105,10 +97,6 @@ class QuantizedTransposedConvolution(Node):
     ``filter_offset``, of int32, are ``[1]`` or ``[C]``.
 
     Attributes:
-        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
-        stride: Step of the window over the result.
-        pads: Cells of padding around the result: the begins of all dimensions, then the ends.
-        dilation: Distance of the taps.
         size: The spatial sizes of the result.
         kind: Of the result, integers or floats.
         scale: Of the result.
@@ -121,10 +109,6 @@ class QuantizedTransposedConvolution(Node):
     bias: Value
     filter_scale: Value
     filter_offset: Value
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
     size: tuple[int, ...]
     kind: ElementKind
     scale: float = 1.0
@@ -135,7 +119,7 @@ class QuantizedTransposedConvolution(Node):
     def infer_type(self) -> TensorType:
         input = _stored_operand(self, "input", self.input)
         require_kind(self, "filter", self.filter.type, ACTIVATIONS)
-        window = Window.of(self).attributes | {"size": self.size, "group": self.group}
+        window = self.window.attributes | {"size": self.size, "group": self.group}
         sums = TransposedConvolution(input, self.filter, **window, name=self.name).type
         wanted = TensorType(INT32, sums.shape[-1:])
         bias = self.bias.type

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from glow_nb.base.costs import Cost
 from glow_nb.base.types import Array, TensorType
-from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.convolution import Convolution
 from glow_nb.hlir.ops.families import (
@@ -25,7 +25,7 @@ from glow_nb.hlir.ops.families import (
     widest,
 )
 from glow_nb.hlir.ops.shape import Concat, Pad, Reshape, Slice, Transpose
-from glow_nb.hlir.ops.windows import Window, crop_spatial, pad_spatial
+from glow_nb.hlir.ops.windows import Windowed, crop_spatial, pad_spatial
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 
@@ -34,7 +34,7 @@ MOST_PHASES = 16
 
 
 @define_node("transposed_convolution")
-class TransposedConvolution(Node):
+class TransposedConvolution(Windowed):
     """Spread an ``[N, *out, K]`` tensor by the ``[K, *kernel, C / group]`` filter of a convolution.
 
     ``result[n, o * stride + t * dilation - begin, c] += sum over k of input[n, o, k] *
@@ -44,10 +44,6 @@ class TransposedConvolution(Node):
     input, given that for its result. Integers are summed up as those of a convolution are.
 
     Attributes:
-        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
-        stride: Step of the window over the result.
-        pads: Cells of padding around the result: the begins of all dimensions, then the ends.
-        dilation: Distance of the taps.
         size: The spatial sizes of the result; a window that slides over it as the other attributes
             say has one place for each element of the input.
         group: Channels are cut into so many groups that are convolved apart.
@@ -55,10 +51,6 @@ class TransposedConvolution(Node):
 
     input: Value
     filter: Value
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
     size: tuple[int, ...]
     group: int = 1
 
@@ -85,7 +77,7 @@ class TransposedConvolution(Node):
             f"{depth} channels of input {input} do not divide into group = {self.group}",
         )
         result = TensorType(kind, (input.shape[0], *self.size, channels))
-        out = Window.of(self).checked(self, result, "result")
+        out = self.window.checked(self, result, "result")
         wanted = TensorType(input.kind, (input.shape[0], *out, depth))
         self.require(input == wanted, f"'input' is {input}, but result {result} needs {wanted}")
         wanted = TensorType(filter.kind, (depth, *self.kernel, filter.shape[-1]))
@@ -112,7 +104,7 @@ def transposed_convolve(node: Any, x: Any, filter: Any) -> Any:
     padded = pad_spatial(np.zeros(node.type.shape, x.dtype), node.pads, 0)
     rows = x.reshape(batch * prod(out), group, depth // group).swapaxes(0, 1)
     weights = filter.reshape(group, depth // group, *filter.shape[1:])
-    for tap, cells in Window.of(node).taps(padded, tuple(out)):
+    for tap, cells in node.window.taps(padded, tuple(out)):
         product = rows @ weights[(slice(None), slice(None), *tap)]
         cells += product.swapaxes(0, 1).reshape(cells.shape)
     return crop_spatial(padded, node.pads)

@@ -29,11 +29,6 @@ class Window:
     pads: tuple[int, ...]
     dilation: tuple[int, ...]
 
-    @classmethod
-    def of(cls, node: Any) -> Window:
-        """Return the window of *node*, an operator or an instruction that has these attributes."""
-        return Window(node.kernel, node.stride, node.pads, node.dilation)
-
     @property
     def attributes(self) -> dict[str, Any]:
         """The attributes of an operator with this window, by name."""
@@ -85,6 +80,28 @@ class Window:
         """Yield each tap with the ``[N, *out, C]`` view of the cells of *padded* under it."""
         for tap, spatial in self.tap_slices(out):
             yield tap, padded[(slice(None), *spatial)]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Windowed(Node):
+    """Base of operators with a window: it is declared here, and is one value to all who use it.
+
+    Attributes:
+        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
+        stride: Step of the window.
+        pads: Cells of padding: the begins of all dimensions, then the ends.
+        dilation: Distance of the taps.
+    """
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+    @property
+    def window(self) -> Window:
+        """The four attributes as one value."""
+        return Window(self.kernel, self.stride, self.pads, self.dilation)
 
 
 def pad_spatial(x: Array, pads: tuple[int, ...], value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing_extensions import override
 from glow_nb.base.costs import Cost
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops.convolution import require_pad_value
 from glow_nb.hlir.ops.families import (
     SHORT_INTEGERS,
@@ -22,13 +22,13 @@ from glow_nb.hlir.ops.families import (
 )
 from glow_nb.hlir.ops.gather import Gather
 from glow_nb.hlir.ops.shape import Pad, Reshape, Transpose
-from glow_nb.hlir.ops.windows import Window, pad_spatial
+from glow_nb.hlir.ops.windows import Windowed, pad_spatial
 from glow_nb.kernels.operators.tap_groups import WIDEST, Entry, TapGroups
 from glow_nb.llir.instructions.derived import derive_instruction
 
 
 @define_node("channel_wise_convolution")
-class ChannelWiseConvolution(Node):
+class ChannelWiseConvolution(Windowed):
     """Convolve channels by themselves, or in small groups, by groups of neighbouring factors.
 
     ``filter`` is ``[*outer, rows, channels * factors]`` with the sizes *outer* of the kernel but
@@ -38,10 +38,6 @@ class ChannelWiseConvolution(Node):
     ``k // multiplier``; if not, it reads those from ``k - k % size`` on.
 
     Attributes:
-        kernel: Window size in each spatial dimension.
-        stride: Step of the window.
-        pads: Cells of padding: the begins of all dimensions, then the ends.
-        dilation: Distance of the taps.
         size: Channels of a group.
         factors: Neighbouring factors that are multiplied at once: 2 or 4.
         pad_value: The number that cells outside the input count as.
@@ -50,10 +46,6 @@ class ChannelWiseConvolution(Node):
     input: Value
     filter: Value
     bias: Value
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
     size: int
     factors: int
     pad_value: int
@@ -76,7 +68,7 @@ class ChannelWiseConvolution(Node):
         require_kind(self, "input", input, SHORT_INTEGERS)
         self.require(self.size > 0, f"size is {self.size}, but must be positive")
         self.require(self.factors in (2, 4), f"factors is {self.factors}, but must be 2 or 4")
-        out = Window.of(self).checked(self, input)
+        out = self.window.checked(self, input)
         kind, channels, depth = product_kind(self, input, filter), input.shape[-1], bias.size
         self.require(
             channels > 0 and depth % channels == 0 and channels % self.size == 0,

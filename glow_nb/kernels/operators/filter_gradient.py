@@ -10,16 +10,16 @@ from typing_extensions import override
 
 from glow_nb.base.costs import Cost
 from glow_nb.base.types import Array, ElementKind, TensorType
-from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops.families import fitted, require_kind, widest
-from glow_nb.hlir.ops.windows import Window, pad_spatial
+from glow_nb.hlir.ops.windows import Windowed, pad_spatial
 from glow_nb.llir.instructions.derived import derive_instruction
 
 KINDS = frozenset({ElementKind.FLOAT32, ElementKind.FLOAT64})
 
 
 @define_node("filter_gradient_parts")
-class FilterGradientParts(Node):
+class FilterGradientParts(Windowed):
     """The gradient of a convolution's filter as sums over parts of the result's lines.
 
     ``result[p, k, t, c] = sum over n, o of gradient[n, o, k] * input[n, o * stride + t * dilation -
@@ -30,10 +30,6 @@ class FilterGradientParts(Node):
     ``[P, *kernel, C / group, K]`` if *is_turned*.
 
     Attributes:
-        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
-        stride: Step of the window.
-        pads: Cells of padding: the begins of all dimensions, then the ends.
-        dilation: Distance of the taps.
         group: Channels are cut into so many groups that were convolved apart.
         parts: How many sums there are, as many as lines at most. Threads may share them, and their
             sum is the gradient.
@@ -42,10 +38,6 @@ class FilterGradientParts(Node):
 
     input: Value
     gradient: Value
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
     group: int = 1
     parts: int = 1
     is_turned: bool = False
@@ -90,7 +82,7 @@ class FilterGradientParts(Node):
 
 
 @define_node("depthwise_filter_gradient")
-class DepthwiseFilterGradient(Node):
+class DepthwiseFilterGradient(Windowed):
     """The gradient of the filter of a depthwise convolution, in parts.
 
     ``result[p, t, c] = sum over n, o of gradient[n, o, c] * input[n, o * stride + t * dilation -
@@ -98,20 +90,12 @@ class DepthwiseFilterGradient(Node):
     ``[N, *in, C]``, ``gradient`` ``[N, *out, C]``, and the result ``[P, *kernel, C]``.
 
     Attributes:
-        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
-        stride: Step of the window.
-        pads: Cells of padding: the begins of all dimensions, then the ends.
-        dilation: Distance of the taps.
         parts: How many sums there are, as many as lines at most. Threads may share them, and their
             sum is the gradient.
     """
 
     input: Value
     gradient: Value
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
     parts: int = 1
 
     @override
@@ -145,7 +129,7 @@ def check_filter_gradient(node: Any) -> tuple[int, int]:
     """Check the operands of *node* against each other; return the channels of both."""
     input, gradient = node.input.type, node.gradient.type
     require_kind(node, "input", input, KINDS)
-    out = Window.of(node).checked(node, input)
+    out = node.window.checked(node, input)
     depth = gradient.shape[-1] if gradient.rank else 0
     wanted = input.with_shape((input.shape[0], *out, depth))
     node.require(gradient == wanted, f"'gradient' is {gradient}, but input {input} needs {wanted}")
@@ -162,7 +146,7 @@ def cells_of_taps(node: Any, input: Array) -> list[Array]:
     """Return for each tap the cells of *input* that all windows have under it."""
     padded = pad_spatial(input, node.pads, 0)
     out = node.gradient.type.shape[1:-1]
-    return [cells for _, cells in Window.of(node).taps(padded, out)]
+    return [cells for _, cells in node.window.taps(padded, out)]
 
 
 def lines_of(values: Array) -> Array:

@@ -23,7 +23,7 @@ from glow_nb.hlir.ops.families import (
     widest,
 )
 from glow_nb.hlir.ops.matrix import matrix_product_cost
-from glow_nb.hlir.ops.windows import Window
+from glow_nb.hlir.ops.windows import Windowed
 from glow_nb.kernels.operators.panels import (
     check_block,
     check_factors,
@@ -37,7 +37,7 @@ from glow_nb.kernels.operators.panels import (
 
 
 @define_node("packed_convolution")
-class PackedConvolution(Node):
+class PackedConvolution(Windowed):
     """Convolve like :class:`Convolution` with a filter packed into panels.
 
     With ``panels = ceil(depth / group / block)``: ``filter`` is
@@ -48,10 +48,6 @@ class PackedConvolution(Node):
 
     Attributes:
         depth: Output channels.
-        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
-        stride: Step of the window.
-        pads: Cells of padding: the begins of all dimensions, then the ends.
-        dilation: Distance of the taps.
         group: Channels are cut into so many groups that are convolved apart.
         block: Output channels in a panel.
         factors: Neighbouring weights of a channel that lie together: 1, 2 or 4.
@@ -62,10 +58,6 @@ class PackedConvolution(Node):
     filter: Value
     bias: Value
     depth: int
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
     group: int
     block: int
     factors: int = 1
@@ -75,7 +67,7 @@ class PackedConvolution(Node):
     def infer_type(self) -> TensorType:
         input = self.input.type
         require_kind(self, "input", input, NUMBERS)
-        out = Window.of(self).checked(self, input)
+        out = self.window.checked(self, input)
         kind = check_panels(
             self,
             self.kernel,
@@ -110,26 +102,16 @@ class PackedConvolution(Node):
 
 
 @define_node("depthwise_convolution")
-class DepthwiseConvolution(Node):
+class DepthwiseConvolution(Windowed):
     """Convolve each channel on its own, giving ``m`` results for each of ``C`` channels.
 
     ``filter`` is ``[*kernel, C * m]`` and ``bias`` ``[C * m]``; output channel ``k`` reads input
     channel ``k // m``. The result is ``[N, *out, C * m]``.
-
-    Attributes:
-        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
-        stride: Step of the window.
-        pads: Cells of padding: the begins of all dimensions, then the ends.
-        dilation: Distance of the taps.
     """
 
     input: Value
     filter: Value
     bias: Value
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
 
     @property
     def multiplier(self) -> int:
@@ -140,7 +122,7 @@ class DepthwiseConvolution(Node):
     def infer_type(self) -> TensorType:
         input, filter, bias = self.input.type, self.filter.type, self.bias.type
         require_kind(self, "input", input, NUMBERS)
-        out = Window.of(self).checked(self, input)
+        out = self.window.checked(self, input)
         kind = product_kind(self, input, filter)
         depth, channels = filter.shape[-1] if filter.rank else 0, input.shape[-1]
         wanted = TensorType(filter.kind, (*self.kernel, depth))
@@ -166,27 +148,17 @@ class DepthwiseConvolution(Node):
 
 
 @define_node("grouped_convolution")
-class GroupedConvolution(Node):
+class GroupedConvolution(Windowed):
     """Convolve groups of ``m`` channels, each of which gives ``m`` results.
 
     ``filter`` is ``[*kernel, m, C]`` and ``bias`` ``[C]``, with ``m`` a divisor of ``C``; output
     channel ``k`` reads the input channels from ``k - k % m`` on, number ``j`` of them with the
     weights ``filter[..., j, k]``. The result is ``[N, *out, C]``.
-
-    Attributes:
-        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
-        stride: Step of the window.
-        pads: Cells of padding: the begins of all dimensions, then the ends.
-        dilation: Distance of the taps.
     """
 
     input: Value
     filter: Value
     bias: Value
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
 
     @property
     def size(self) -> int:
@@ -197,7 +169,7 @@ class GroupedConvolution(Node):
     def infer_type(self) -> TensorType:
         input, filter, bias = self.input.type, self.filter.type, self.bias.type
         require_kind(self, "input", input, NUMBERS)
-        out = Window.of(self).checked(self, input)
+        out = self.window.checked(self, input)
         kind, channels = product_kind(self, input, filter), input.shape[-1]
         size = filter.shape[-2] if filter.rank > 1 else 0
         wanted = TensorType(filter.kind, (*self.kernel, size, channels))

@@ -9,10 +9,10 @@ from typing_extensions import override
 from glow_nb.base.costs import Cost
 from glow_nb.base.payload import array_or_none
 from glow_nb.base.types import Array, ElementKind, TensorType
-from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops.convolution import convolve, require_pad_value
 from glow_nb.hlir.ops.families import fitted, require_kind, widest
-from glow_nb.hlir.ops.windows import Window
+from glow_nb.hlir.ops.windows import Windowed
 from glow_nb.kernels.operators.pairings import (
     STEP_INPUTS,
     WINDOW,
@@ -42,7 +42,7 @@ def runs_of_bytes(
 
 
 @define_node("paired_convolution")
-class PairedConvolution(Node):
+class PairedConvolution(Windowed):
     """Convolve bytes like :class:`Convolution`, with weights in steps of two pairs.
 
     ``input`` is ``[N, *spatial, C]`` of uint8, or a matrix ``[N, C]``, which has no window.
@@ -56,10 +56,6 @@ class PairedConvolution(Node):
 
     Attributes:
         depth: Output channels.
-        kernel: Window size in each spatial dimension; there may be up to 3.
-        stride: Step of the window.
-        pads: Cells of padding: the begins of all dimensions, then the ends.
-        dilation: Distance of the taps.
         block: Output channels in a panel.
         pad_value: The number that cells outside the input count as.
     """
@@ -69,10 +65,6 @@ class PairedConvolution(Node):
     bias: Value
     order: Value
     depth: int
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
     block: int
     pad_value: int = 0
 
@@ -98,7 +90,7 @@ class PairedConvolution(Node):
 
     def _window(self, input: TensorType) -> tuple[int, ...]:
         """Return the spatial sizes of the result."""
-        window = Window.of(self)
+        window = self.window
         if input.rank == len(("N", "C")):
             sizes = tuple(window.attributes.values())
             self.require(not any(sizes), f"input {input} is a matrix and has no window {sizes}")

@@ -25,7 +25,7 @@ from glow_nb.hlir.ops.families import fitted, require_kind, widest
 from glow_nb.hlir.ops.matrix import MatMul
 from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.hlir.ops.shape import Reshape
-from glow_nb.hlir.ops.windows import Window
+from glow_nb.hlir.ops.windows import Windowed
 from glow_nb.hlir.recipe import WeightTransform
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
@@ -134,7 +134,7 @@ def lower_winograd_filter(node: WinogradFilter, rewriter: Rewriter) -> Value:
 
 
 @define_node("winograd_convolution")
-class WinogradConvolution(Node):
+class WinogradConvolution(Windowed):
     """Convolve like :class:`Convolution`, by tiles of outputs.
 
     With a dilation, the outputs of a tile are as far apart as the taps, so that their windows share
@@ -162,11 +162,7 @@ class WinogradConvolution(Node):
 
     Attributes:
         depth: Output channels.
-        kernel: Taps r in each spatial dimension; there may be 1, 2 or 3.
         tile: Outputs m of a tile in each dimension.
-        stride: Distance s of the windows of two outputs.
-        pads: Cells of padding: the begins of all dimensions, then the ends.
-        dilation: Distance of neighbouring taps in each dimension.
         group: Channels are cut into so many groups that are convolved apart.
         block: Output channels in a panel.
         guarded: Sum up directly what is not finite.
@@ -177,11 +173,7 @@ class WinogradConvolution(Node):
     filter: Value
     bias: Value
     depth: int
-    kernel: tuple[int, ...]
     tile: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
     group: int
     block: int
     guarded: bool = False
@@ -218,7 +210,7 @@ class WinogradConvolution(Node):
             f"tile {list(self.tile)} must have a size for each dimension of kernel "
             f"{list(self.kernel)}, which are at most {MOST_DIMENSIONS}",
         )
-        out = Window.of(self).checked(self, input)
+        out = self.window.checked(self, input)
         _check_tile(self, self.tile, self.kernel, self.stride, whole=self.is_whole)
         self.require(
             all(1 in axis for axis in zip(self.stride, self.dilation, strict=True)),

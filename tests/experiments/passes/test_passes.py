@@ -98,7 +98,12 @@ def test_a_cost_model_chooses_the_algorithm() -> None:
     filters = builder.constant("f", np.full((64, 3, 3, 64), 0.1, np.float32))
     bias = builder.constant("b", np.zeros(64, np.float32))
     builder.save(
-        builder.emit(Convolution(x, filters, bias, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1))), "y"
+        builder.emit(
+            Convolution(
+                x, filters, bias, kernel=(3, 3), stride=(1, 1), pads=(1, 1, 1, 1), dilation=(1, 1)
+            )
+        ),
+        "y",
     )
     graph = builder.function()
     direct = cost_model.operators(graph, glow_nb.Cpu(cost_model=cost_model.direct_sums))

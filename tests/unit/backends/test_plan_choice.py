@@ -27,6 +27,7 @@ from glow_nb.base.plan import Plan
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import Convolution, MatMul, Reshape, Transpose
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.operators import (
     DepthwiseConvolution,
@@ -50,8 +51,9 @@ def convolution(channels: int = 64, taps: int = 3, size: int = 28, *, group: int
     filter = builder.constant("w", RNG.normal(scale=0.1, size=shape).astype(np.float32))
     bias = builder.constant("b", RNG.normal(size=channels).astype(np.float32))
     pads = (taps // 2,) * 4
-    window: Any = (taps, taps), (1, 1), pads, (1, 1), group
-    builder.save(builder.emit(Convolution(x, filter, bias, *window), name="conv1"), "y")
+    window = Window((taps, taps), (1, 1), pads, (1, 1)).attributes
+    convolution = Convolution(x, filter, bias, **window, group=group)
+    builder.save(builder.emit(convolution, name="conv1"), "y")
     return builder.function()
 
 

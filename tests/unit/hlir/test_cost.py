@@ -10,6 +10,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.cost import total_cost
 from glow_nb.hlir.graph import NODES, Node
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.kernels import operators
 
 MOVES = {
@@ -79,8 +80,10 @@ def test_winograd_convolution_executes_fewer_products(b: Builder) -> None:
     x = b.input("x", "float32<1 x 8 x 8 x 4>")
     filter = b.input("w", "float32<1 x 1 x 6 x 6 x 4 x 8>")
     bias = b.input("b", "float32<8>")
-    window = (3, 3), (4, 4), (1, 1), (1, 1, 1, 1), (1, 1)
-    node = operators.WinogradConvolution(x, filter, bias, 8, *window, 1, 8)
+    window = Window((3, 3), (1, 1), (1, 1, 1, 1), (1, 1)).attributes
+    node = operators.WinogradConvolution(
+        x, filter, bias, depth=8, tile=(4, 4), group=1, block=8, **window
+    )
     assert node.cost() == Cost(64 * 8 * 9 * 4, 64 * 8)
     assert node.executed_cost().multiply_adds == 4 * 36 * 8 * 4
     rows, columns = 6 * 22 + 6 * 22, 6 * 18 + 4 * 18  # numbers other than 0 in B, and in A

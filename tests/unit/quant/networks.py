@@ -46,9 +46,12 @@ def convolutional(batch: int = 2) -> Function:
     for index, (channels, depth) in enumerate([(3, 8), (8, 6)]):
         filter = b.constant(f"w{index}", random(depth, 3, 3, channels, seed=index) / 4)
         bias = b.constant(f"b{index}", random(depth, seed=index + 5) / 4)
-        x = b.emit(Convolution(x, filter, bias, (3, 3), **window), name=f"conv{index}")
+        x = b.emit(Convolution(x, filter, bias, kernel=(3, 3), **window), name=f"conv{index}")
         x = b.emit(Relu(x), name=f"relu{index}")
-        x = b.emit(MaxPool(x, (2, 2), (2, 2), (0, 0, 0, 0), (1, 1)), name=f"pool{index}")
+        x = b.emit(
+            MaxPool(x, kernel=(2, 2), stride=(2, 2), pads=(0, 0, 0, 0), dilation=(1, 1)),
+            name=f"pool{index}",
+        )
     x = b.emit(Reshape(x, (batch, 24)), name="flat")
     w, c = b.constant("v", random(24, 5, seed=9) / 4), b.constant("c", random(5, seed=10))
     b.save(b.emit(FullyConnected(x, w, c), name="scores"), "y")
@@ -60,7 +63,7 @@ def convolved(b: glow_nb.Builder, x: Value, depth: int, name: str, seed: int) ->
     filter = b.constant(f"{name}.w", random(depth, 1, 1, x.type.shape[-1], seed=seed) / 2)
     bias = b.constant(f"{name}.b", random(depth, seed=seed + 1))
     window: Any = {"stride": (1, 1), "pads": (0,) * 4, "dilation": (1, 1), "group": 1}
-    return b.emit(Convolution(x, filter, bias, (1, 1), **window), name=name)
+    return b.emit(Convolution(x, filter, bias, kernel=(1, 1), **window), name=name)
 
 
 def residual() -> Function:
@@ -72,7 +75,12 @@ def residual() -> Function:
     sum = b.emit(Add(convolved(b, inner, 8, "outer", 4), stem), name="sum")
     relu = b.emit(Relu(sum), name="sum_relu")
     head = convolved(b, relu, 4, "head", 6)
-    mean = b.emit(AvgPool(head, (2, 2), (2, 2), (0,) * 4, (1, 1), True), name="mean")
+    mean = b.emit(
+        AvgPool(
+            head, kernel=(2, 2), stride=(2, 2), pads=(0,) * 4, dilation=(1, 1), count_padding=True
+        ),
+        name="mean",
+    )
     b.save(convolved(b, mean, 5, "last", 8), "y")
     return b.function()
 

@@ -158,7 +158,7 @@ def islands() -> Function:
     large: Any = b.emit(Softmax(b.input("x", "float32<1 x 28 x 28 x 64>"), axis=3), name="before")
     window: Any = {"stride": (1, 1), "pads": (0,) * 4, "dilation": (1, 1), "group": 1}
     filter, bias = b.constant("w", random(256, 1, 1, 64)), b.constant("b", random(256))
-    large = b.emit(Convolution(large, filter, bias, (1, 1), **window), name="large")
+    large = b.emit(Convolution(large, filter, bias, kernel=(1, 1), **window), name="large")
     large = b.emit(Softmax(large, axis=3), name="between")
     mean = b.emit(ReduceMean(large, axes=(1, 2), keep_dims=False), name="mean")
     some = b.emit(Slice(mean, (0, 0), (1, 8), (1, 1)), name="some")

@@ -23,14 +23,14 @@ def uneven(group: int, activation: type[Any] | None = Relu) -> Function:
     window: Any = {"stride": (1, 1), "pads": (0,) * 4, "dilation": (1, 1)}
     first = b.constant("first.w", random(8, 1, 1, 8) * sizes[:, None, None, None])
     bias = b.constant("first.b", random(8, seed=1) * sizes)
-    x = b.emit(Convolution(x, first, bias, (1, 1), group=1, **window), name="first")
+    x = b.emit(Convolution(x, first, bias, kernel=(1, 1), group=1, **window), name="first")
     if activation is not None:
         x = b.emit(activation(x))
     shape = (8, 1, 1, 8 // group)
     factor = 1 / (sizes[:, None, None, None] if group > 1 else sizes)
     second = b.constant("second.w", (random(*shape, seed=2) * factor).astype(np.float32))
     bias = b.constant("second.b", random(8, seed=3))
-    x = b.emit(Convolution(x, second, bias, (1, 1), group=group, **window), name="second")
+    x = b.emit(Convolution(x, second, bias, kernel=(1, 1), group=group, **window), name="second")
     b.save(x, "y")
     return b.function()
 
@@ -64,7 +64,7 @@ def test_weights_may_lie_in_memory_in_any_order() -> None:
         stored = b.constant(f"{name}.w", random(channels, x.type.shape[-1], 3, 3))
         filter = b.emit(Transpose(stored, permutation=(0, 2, 3, 1)))
         bias = b.constant(f"{name}.b", random(channels, seed=1))
-        x = b.emit(Convolution(x, filter, bias, (3, 3), **window))
+        x = b.emit(Convolution(x, filter, bias, kernel=(3, 3), **window))
     b.save(x, "y")
     function, sample = b.function(), random(1, 6, 6, 4, seed=5)
     found = quant.equalize(function)

@@ -13,7 +13,6 @@ from glow_nb.backends.cpu.products import Product
 from glow_nb.base.plan import Plan
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul
-from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.operators import PackedConvolution, PackedMatMul
 from glow_nb.kernels.operators.panels import joins_taps, pack_bias, pack_filter, pack_matrix
@@ -131,7 +130,7 @@ def _emit_convolution(plan: Plan, node: Convolution, rewriter: Rewriter, factors
             pack_filter(rewriter, node.filter, node.group, block, factors, joined=joined),
             pack_bias(rewriter, bias, node.group, block),
             depth=depth,
-            **Window.of(node).attributes,
+            **node.window.attributes,
             group=node.group,
             block=block,
             factors=factors,

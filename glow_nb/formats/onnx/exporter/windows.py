@@ -6,7 +6,6 @@ from typing import Any
 
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Pad, Slice
-from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.rewrite import Rewriter
 
 
@@ -35,7 +34,7 @@ def windows_of(node: Any, value: Value, fill: float, rewriter: Rewriter) -> tupl
     batch, *out, _ = node.type.shape
     channels = value.type.shape[-1]
     cells = []
-    for _, slices in Window.of(node).tap_slices(tuple(out)):
+    for _, slices in node.window.tap_slices(tuple(out)):
         starts, stops = (cut.start for cut in slices), (cut.stop for cut in slices)
         taken = ((0, *starts, 0), (batch, *stops, channels), (1, *node.stride, 1))
         cells.append(rewriter.emit(Slice(whole, *taken)))

@@ -21,6 +21,7 @@ from glow_nb.hlir.ops import (
     Reshape,
     Transpose,
 )
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.kernels.target import Target
 from tests.targets import SMALL_CORE
 
@@ -64,8 +65,8 @@ def convolution(
     def node(builder: Builder, x: Value) -> Convolution:
         filter = builder.constant("w", numbers((depth, taps, taps, channels // group), 1))
         bias = builder.constant("b", numbers((depth,), 2))
-        sizes = ((taps, taps), (stride, stride), (0, 0, 0, 0), (1, 1), group)
-        return Convolution(x, filter, bias, *sizes)
+        window = Window((taps, taps), (stride, stride), (0, 0, 0, 0), (1, 1)).attributes
+        return Convolution(x, filter, bias, **window, group=group)
 
     return node
 

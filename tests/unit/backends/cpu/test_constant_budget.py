@@ -35,7 +35,9 @@ def network(sizes: tuple[tuple[int, int], ...] = SIZES) -> Function:
         x = b.input(f"x{channels}", f"float32<1 x {pixels} x {pixels} x {channels}>")
         filter = b.constant(f"w{channels}", np.full((channels, 3, 3, channels), 0.1, np.float32))
         bias = b.constant(f"b{channels}", np.zeros(channels, np.float32))
-        made = Convolution(x, filter, bias, (3, 3), (1, 1), (1,) * 4, (1, 1), 1)
+        made = Convolution(
+            x, filter, bias, kernel=(3, 3), stride=(1, 1), pads=(1,) * 4, dilation=(1, 1), group=1
+        )
         b.save(b.emit(made), f"y{channels}")
     return b.function()
 
@@ -155,7 +157,18 @@ def test_compile_keeps_the_limit() -> None:
     for number in range(2):
         filter = b.constant(f"w{number}", np.full((32, 3, 3, 32), 0.01, np.float32))
         bias = b.constant(f"b{number}", np.zeros(32, np.float32))
-        x = b.emit(Convolution(x, filter, bias, (3, 3), (1, 1), (1,) * 4, (1, 1), 1))
+        x = b.emit(
+            Convolution(
+                x,
+                filter,
+                bias,
+                kernel=(3, 3),
+                stride=(1, 1),
+                pads=(1,) * 4,
+                dilation=(1, 1),
+                group=1,
+            )
+        )
     b.save(x, "y")
     weights = sum(constant.type.size_bytes for constant in b.function().constants)
     for growth in (1, 1.5):

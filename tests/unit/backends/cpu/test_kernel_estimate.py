@@ -16,6 +16,7 @@ from glow_nb.backends.cpu.select_packed_operators import candidates_of
 from glow_nb.codegen.sharing import estimate_ns
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Convolution, MatMul, Relu
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.kernels.operators import (
     ChannelWiseConvolution,
     PackedConvolution,
@@ -46,7 +47,9 @@ def convolution(kind: str, taps: int, weights: str = "") -> Function:
     filter = constant(b, weights or kind, 64, taps, taps, 64)
     bias = b.constant("b", np.zeros(64, "float32" if kind == "float32" else "int32"))
     pads: Any = (taps // 2,) * 4
-    node = Convolution(x, filter, bias, (taps, taps), (1, 1), pads, (1, 1), 1)
+    node = Convolution(
+        x, filter, bias, kernel=(taps, taps), stride=(1, 1), pads=pads, dilation=(1, 1), group=1
+    )
     b.save(b.emit(node, name="product"), "y")
     return b.function()
 
@@ -119,8 +122,8 @@ def channel_wise(
     x = b.input("x", f"uint8<1 x {pixels} x {pixels} x {channels}>")
     filter = constant(b, "int8", channels, taps, taps, size)
     bias = b.constant("b", np.zeros(channels, "int32"))
-    window: Any = (taps, taps), (stride,) * 2, (taps // 2,) * 4, (1, 1), channels // size
-    b.save(b.emit(Convolution(x, filter, bias, *window)), "y")
+    window = Window((taps, taps), (stride,) * 2, (taps // 2,) * 4, (1, 1)).attributes
+    b.save(b.emit(Convolution(x, filter, bias, **window, group=channels // size)), "y")
     return b.function()
 
 

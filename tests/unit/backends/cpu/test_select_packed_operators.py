@@ -22,6 +22,7 @@ from glow_nb.hlir.ops import (
     Mul,
     Transpose,
 )
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.recipe import folded
 from glow_nb.kernels.operators import (
     DepthwiseConvolution,
@@ -130,8 +131,8 @@ def test_tiles_that_are_less_precise_are_not_selected_for_a_small_gain(
     input = builder.input("input", f"float32<1 x {size} x {size} x {channels}>")
     filter = builder.constant("filter", np.ones((channels, 3, 3, channels), np.float32))
     bias = builder.constant("bias", np.zeros(channels, np.float32))
-    window: Any = (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1
-    node = Convolution(input, filter, bias, *window)
+    window = Window((3, 3), (1, 1), (1, 1, 1, 1), (1, 1)).attributes
+    node = Convolution(input, filter, bias, **window)
     builder.save(builder.emit(node, name="made"), "y")
     function = builder.function()
     product = function["made"]

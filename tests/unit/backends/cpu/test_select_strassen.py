@@ -77,7 +77,16 @@ def convolution(size: int, channels: int, depth: int, **changes: Any) -> Functio
     x = b.input("x", f"float32<2 x {size} x {size} x {channels}>")
     filter, bias = b.constant("w", weights), b.constant("b", np.ones(depth, np.float32))
     stride, pads = (given["stride"],) * 2, (given["pad"],) * 4
-    made = Convolution(x, filter, bias, taps, stride, pads, (1, 1), given["group"])
+    made = Convolution(
+        x,
+        filter,
+        bias,
+        kernel=taps,
+        stride=stride,
+        pads=pads,
+        dilation=(1, 1),
+        group=given["group"],
+    )
     b.save(b.emit(made), "y")
     return b.function()
 
@@ -107,7 +116,11 @@ def test_such_a_convolution_keeps_its_meaning() -> None:
     x = b.input("x", "float32<1 x 9 x 9 x 512>")
     filter = b.constant("w", random.standard_normal((1024, 1, 1, 512), np.float32))
     bias = b.constant("b", random.standard_normal(1024, np.float32))
-    made = b.emit(Convolution(x, filter, bias, (1, 1), (1, 1), (0,) * 4, (1, 1), 1))
+    made = b.emit(
+        Convolution(
+            x, filter, bias, kernel=(1, 1), stride=(1, 1), pads=(0,) * 4, dilation=(1, 1), group=1
+        )
+    )
     b.save(b.emit(Relu(made)), "y")
     net = glow_nb.compile(b.function(), threads=2)
     assert [kernel.family for kernel in net.kernels] == ["strassen"]

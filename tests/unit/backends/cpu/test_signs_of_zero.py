@@ -45,7 +45,9 @@ def _function() -> Function:
         "sums": ops.CumSum(rows, 1),
         "sums before": ops.CumSum(rows, 1, exclusive=True),
         "sums from the end": ops.CumSum(rows, 1, reverse=True),
-        "pool": ops.MaxPool(image, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+        "pool": ops.MaxPool(
+            image, kernel=(3, 3), stride=(1, 1), pads=(1, 1, 1, 1), dilation=(1, 1)
+        ),
     }
     for name, node in nodes.items():
         b.save(b.emit(node), f"y {name}")

@@ -44,8 +44,17 @@ def network(kind: str = "float32") -> tuple[Function, list[Product]]:
     filter = b.constant("w", np.ones((24, 3, 3, 16), dtype))
     bias = b.constant("b", np.zeros(24, dtype))
     convolution = b.emit(
-        ops.Convolution(x, filter, bias, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1)
-    )  # fmt: skip
+        ops.Convolution(
+            x,
+            filter,
+            bias,
+            kernel=(3, 3),
+            stride=(1, 1),
+            pads=(1, 1, 1, 1),
+            dilation=(1, 1),
+            group=1,
+        )
+    )
     b.save(convolution, "y")
     lhs, rhs = b.input("lhs", f"{kind}<999 x 32>"), b.constant("rhs", np.ones((32, 45), dtype))
     product = b.emit(ops.MatMul(lhs, rhs))

@@ -93,4 +93,6 @@ def test_what_is_no_number_of_the_input_is_refused(kind: str, number: int, fault
     filter = Placeholder("w", TensorType(ElementKind(kind), (1, 2, 1)))
     bias = Placeholder("b", TensorType(ElementKind(sums), (1,)))
     with pytest.raises(VerifyError, match=fault):
-        ops.Convolution(x, filter, bias, (2,), (1,), (1, 1), (1,), pad_value=number)
+        ops.Convolution(
+            x, filter, bias, kernel=(2,), stride=(1,), pads=(1, 1), dilation=(1,), pad_value=number
+        )

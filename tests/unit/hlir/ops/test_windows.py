@@ -187,7 +187,7 @@ def test_packed_convolution_means_the_same(
             x,
             pack_filter(b, filter, group, block),
             pack_bias(b, bias, group, block),
-            depth,
+            depth=depth,
             **w.attributes,
             group=group,
             block=block,
@@ -353,4 +353,4 @@ def test_filters_that_do_not_fit_are_named(
 
 def test_ranks_that_are_no_image_are_named() -> None:
     with pytest.raises(VerifyError, match="spatial"):
-        ops.MaxPool(value("float32<1 x 8>"), (), (), (), ())
+        ops.MaxPool(value("float32<1 x 8>"), kernel=(), stride=(), pads=(), dilation=())

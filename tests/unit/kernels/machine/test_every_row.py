@@ -12,6 +12,7 @@ import glow_nb
 from experiments.benchmarks.replay import Job, Writer, texts_of
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.kernels.machine.machine import Machine
 from glow_nb.kernels.machine.rows import ROWS
 from glow_nb.train import SGD, SoftmaxCrossEntropy, Trainer
@@ -23,8 +24,8 @@ def convolution(kind: str) -> Function:
     is_float = kind == "float32"
     weights = b.constant("w", np.ones((32, 3, 3, 32), kind if is_float else np.int8))
     bias = b.constant("b", np.zeros(32, kind if is_float else np.int32))
-    window = (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)
-    y = b.emit(ops.Convolution(x, weights, bias, *window, 1))
+    window = Window((3, 3), (1, 1), (1, 1, 1, 1), (1, 1)).attributes
+    y = b.emit(ops.Convolution(x, weights, bias, **window))
     b.save(b.emit(ops.Relu(y)) if is_float else y, "y")
     return b.function()
 

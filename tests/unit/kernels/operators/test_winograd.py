@@ -15,6 +15,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.lower import lower
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.kernels import operators
 from glow_nb.kernels.operators.panels import pack_bias, pack_filter
 
@@ -90,9 +91,19 @@ def build(name: str, *, winograd: bool) -> Function:
         )
         offsets = pack_bias(b, bias, group, block)
         made = operators.WinogradConvolution(
-            x, packed, offsets, depth, kernel, tile, stride, pads, dilation, group, block,
+            x,
+            packed,
+            offsets,
+            depth=depth,
+            kernel=kernel,
+            tile=tile,
+            stride=stride,
+            pads=pads,
+            dilation=dilation,
+            group=group,
+            block=block,
             guarded=True,
-        )  # fmt: skip
+        )
         b.save(b.emit(made), "y")
     else:
         plain = ops.Convolution(
@@ -131,21 +142,32 @@ def test_a_dilation_far_beyond_the_input_makes_no_more_tiles() -> None:
         b.input("x", "float32<1 x 3 x 2 x 4>"),
         b.input("w", "float32<1 x 1 x 6 x 6 x 4 x 8>"),
         b.input("b", "float32<8>"),
-        8, (3, 3), (4, 4), (1, 1), (far,) * 4, (far, far), 1, 8,
-    )  # fmt: skip
+        depth=8,
+        kernel=(3, 3),
+        tile=(4, 4),
+        stride=(1, 1),
+        pads=(far,) * 4,
+        dilation=(far, far),
+        group=1,
+        block=8,
+    )
     assert node.counts == (3, 2)
 
 
 def test_dilation_and_stride_together_are_refused() -> None:
     b = Builder()
-    window = (3, 3), (4, 4), (2, 1), (1, 1, 1, 1), (2, 1)
+    window = Window((3, 3), (2, 1), (1, 1, 1, 1), (2, 1)).attributes
     with pytest.raises(VerifyError, match=r"stride \[2, 1\] and dilation \[2, 1\]: one of them"):
         operators.WinogradConvolution(
             b.input("x", "float32<1 x 9 x 9 x 4>"),
             b.input("w", "float32<1 x 1 x 9 x 6 x 4 x 8>"),
             b.input("b", "float32<8>"),
-            8, *window, 1, 8,
-        )  # fmt: skip
+            depth=8,
+            tile=(4, 4),
+            group=1,
+            block=8,
+            **window,
+        )
 
 
 def test_tiles_without_an_algorithm_are_refused() -> None:
@@ -173,7 +195,17 @@ def test_a_filter_for_other_tiles_is_refused() -> None:
     )
     with pytest.raises(VerifyError, match=re.escape(problem)):
         operators.WinogradConvolution(
-            x, filter, bias, 8, (3, 3), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1, 8
+            x,
+            filter,
+            bias,
+            depth=8,
+            kernel=(3, 3),
+            tile=(3, 3),
+            stride=(1, 1),
+            pads=(1, 1, 1, 1),
+            dilation=(1, 1),
+            group=1,
+            block=8,
         )
 
 
@@ -194,17 +226,33 @@ def build_of_bytes(
         packed = pack_filter(b, filter, group, block, 2, taps_inside=True)
         offsets = pack_bias(b, bias, group, block)
         made = operators.WinogradConvolution(
-            x, packed, offsets, depth, kernel, tile, stride, pads, dilation, group, block,
+            x,
+            packed,
+            offsets,
+            depth=depth,
+            kernel=kernel,
+            tile=tile,
+            stride=stride,
+            pads=pads,
+            dilation=dilation,
+            group=group,
+            block=block,
             pad_value=outside,
-        )  # fmt: skip
+        )
         b.save(b.emit(made), "y")
     else:
         around = (0, *pads[:rank], 0, 0, *pads[rank:], 0)
         x = b.emit(ops.Pad(x, around, value=float(outside)))
         plain = ops.Convolution(
-            x, filter, bias, kernel=kernel, stride=stride, pads=(0,) * 2 * rank, dilation=dilation,
+            x,
+            filter,
+            bias,
+            kernel=kernel,
+            stride=stride,
+            pads=(0,) * 2 * rank,
+            dilation=dilation,
             group=group,
-        )  # fmt: skip
+        )
         b.save(b.emit(plain), "y")
     return b.function(), {"x": random.integers(0, 256, shape, np.uint8)}
 
@@ -275,5 +323,13 @@ def test_floats_have_zeros_outside() -> None:
             b.input("x", "float32<1 x 5 x 5 x 4>"),
             b.input("w", "float32<1 x 1 x 6 x 6 x 4 x 8>"),
             b.input("b", "float32<8>"),
-            8, (3, 3), (4, 4), (1, 1), (1, 1, 1, 1), (1, 1), 1, 8, pad_value=1,
-        )  # fmt: skip
+            depth=8,
+            kernel=(3, 3),
+            tile=(4, 4),
+            stride=(1, 1),
+            pads=(1, 1, 1, 1),
+            dilation=(1, 1),
+            group=1,
+            block=8,
+            pad_value=1,
+        )

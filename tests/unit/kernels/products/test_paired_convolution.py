@@ -18,6 +18,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Concat, Convolution, Minimum
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.parse import parse_function
 from glow_nb.hlir.print import external_constants, print_function
 from glow_nb.kernels.cpu_kernels import generate_kernel
@@ -312,8 +313,8 @@ def part_of_a_concat(channels: int, kernel: tuple[int, int], *, stride: int) -> 
     builder.save(builder.emit(Concat(tuple(halves), 3)), "joined")
     weights = builder.constant("w", random_weights((32, *kernel, channels), 30))
     bias = builder.constant("b", np.arange(32, dtype=np.int32))
-    window: Any = (kernel, (stride, stride), (0,) * 4, (1, 1), 1)
-    builder.save(builder.emit(Convolution(halves[0], weights, bias, *window)), "y")
+    window = Window(kernel, (stride, stride), (0,) * 4, (1, 1)).attributes
+    builder.save(builder.emit(Convolution(halves[0], weights, bias, **window)), "y")
     return builder.function()
 
 

@@ -63,9 +63,19 @@ def operands(nest: WinogradNest) -> tuple[list[Array], Array]:
         filter = b.emit(operators.WinogradFilter(filter, nest.tile, shape.stride))
     offsets = pack_bias(b, b.constant("b", bias), shape.group, nest.block)
     made = operators.WinogradConvolution(
-        source, filter, offsets, shape.depth, shape.kernel, nest.tile, shape.stride, shape.pads,
-        shape.dilation, shape.group, nest.block, pad_value=nest.outside,
-    )  # fmt: skip
+        source,
+        filter,
+        offsets,
+        depth=shape.depth,
+        kernel=shape.kernel,
+        tile=nest.tile,
+        stride=shape.stride,
+        pads=shape.pads,
+        dilation=shape.dilation,
+        group=shape.group,
+        block=nest.block,
+        pad_value=nest.outside,
+    )
     for name, value in (("filter", filter), ("bias", offsets), ("y", b.emit(made))):
         b.save(value, name)
     results = evaluate(b.function(), {"x": x})

@@ -21,7 +21,6 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.families import bounds_of
 from glow_nb.hlir.ops.pooling import places_of_elements
-from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.rewrite import Replacement, Rewriter
 
 _MAX_POOL_KINDS = frozenset({ElementKind.INT8, ElementKind.UINT8})
@@ -52,7 +51,11 @@ def max_pool_of_anything(node: ops.MaxPool, rewriter: Rewriter) -> Replacement:
     if _has_kind(node) and sees_something(node):
         whole = padded(node, node.input, least, rewriter)
         pads = (0,) * len(node.pads)
-        return rewriter.emit(ops.MaxPool(whole, node.kernel, node.stride, pads, node.dilation))
+        return rewriter.emit(
+            ops.MaxPool(
+                whole, kernel=node.kernel, stride=node.stride, pads=pads, dilation=node.dilation
+            )
+        )
     taps = windows_of(node, node.input, least, rewriter)
     return reduce(lambda x, y: rewriter.emit(ops.Maximum(x, y)), taps)
 
@@ -69,7 +72,7 @@ def places_of_anything(node: ops.MaxPoolWithArgmax, rewriter: Rewriter) -> Repla
     """The place of the first tap that is as large as the largest, or of the last that is NaN."""
     emit, rank, shape = rewriter.emit, node.type.rank, node.input.type.shape
     least = bounds_of(node.type.kind)[0]
-    values = emit(ops.MaxPool(node.input, **Window.of(node).attributes))
+    values = emit(ops.MaxPool(node.input, **node.window.attributes))
     taps = _taps_of(node, node.input, least, rewriter)
     all_places = places_of_elements(shape, column_major=node.column_major)
     padding = rewriter.constant(f"{node.name}_padding", np.full((1,) * (rank + 1), -1))
@@ -116,7 +119,11 @@ def average_pool_of_anything(node: ops.AvgPool, rewriter: Rewriter) -> Replaceme
     """The mean with all padding counted, times the cells for each that counts."""
     whole = padded(node, node.input, 0, rewriter)
     pads = (0,) * len(node.pads)
-    mean = rewriter.emit(ops.AvgPool(whole, node.kernel, node.stride, pads, node.dilation))
+    mean = rewriter.emit(
+        ops.AvgPool(
+            whole, kernel=node.kernel, stride=node.stride, pads=pads, dilation=node.dilation
+        )
+    )
     cells = float(np.prod(node.kernel))
     with np.errstate(divide="ignore"):
         shares = (cells / node.counts()).astype(node.type.kind.dtype)

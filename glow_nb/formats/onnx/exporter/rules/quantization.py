@@ -23,7 +23,6 @@ from glow_nb.hlir.known import is_known, is_uniform
 from glow_nb.hlir.ops.integer_products import lower_quantized_transposed_convolution
 from glow_nb.hlir.ops.quantization import emit_kind, lower_int_lookup_table, number
 from glow_nb.hlir.ops.shape import slice_axis
-from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.recipe import folded
 from glow_nb.hlir.rewrite import Replacement, Rewriter
 
@@ -120,7 +119,7 @@ def convolution_of_reals(node: ops.QuantizedConvolution, rewriter: Rewriter) -> 
         emit(ops.Transpose(filter, to_last(rank))),
         _real_bias(rewriter, node, node.filter_scale),
     )
-    window = Window.of(node).attributes
+    window = node.window.attributes
     return _as_result(rewriter, node, emit(ops.Convolution(*operands, **window, group=node.group)))
 
 
@@ -134,7 +133,7 @@ def transposed_convolution_of_reals(
     emit, rank = rewriter.emit, node.filter.type.rank
     moved = _known(rewriter, ops.Transpose(node.filter, to_first(rank)))
     filter = _real_weights(rewriter, moved, node.filter_scale, node.filter_offset, 1)
-    window = Window.of(node).attributes | {"size": node.size, "group": node.group}
+    window = node.window.attributes | {"size": node.size, "group": node.group}
     filter = emit(ops.Transpose(filter, to_last(rank)))
     sums = emit(ops.TransposedConvolution(emit(ops.Dequantize(node.input)), filter, **window))
     bias = _real_bias(rewriter, node, node.filter_scale)
@@ -220,7 +219,7 @@ def mean_of_reals(node: ops.QuantizedAveragePool, rewriter: Rewriter) -> Replace
     """A mean of real numbers."""
     counted = {"count_padding": node.count_padding, "uncounted": node.uncounted}
     input = rewriter.emit(ops.Dequantize(node.input))
-    mean = ops.AvgPool(input, **Window.of(node).attributes | counted)
+    mean = ops.AvgPool(input, **node.window.attributes | counted)
     return _as_result(rewriter, node, rewriter.emit(mean))
 
 
