@@ -70,6 +70,7 @@ class WriteIR:
     path. Files of this kind that an earlier observer left in the folder are removed.
 
     Attributes:
+        folder: Where the files go.
         written: The files, in order.
     """
 

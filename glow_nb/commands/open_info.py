@@ -34,8 +34,14 @@ class OpenReport:
     """What ``info`` says about a model with open sizes.
 
     Attributes:
+        model: The path of the file.
+        name: The name of the graph.
+        inputs: The type of each input that must be fed.
+        defaults: The type of each input that need not be fed.
+        outputs: The type of each output.
         sizes: For each open size, by name, which it may be and where it is.
-        defaults: Type of each input that need not be fed.
+        parameters: The number of weights.
+        parameter_bytes: Their bytes.
         operators: The operators of ONNX, the most frequent first.
     """
 

@@ -15,6 +15,7 @@ class Stages:
     """The states of one function under the default pipelines and a backend's own.
 
     Attributes:
+        function: The graph as imported.
         graph_steps: The names of the steps that make a graph, in the order of the first run.
         program_steps: The names of those that make a program.
     """

@@ -98,6 +98,9 @@ class Constant(HasPayload, Value):
     function verifies and prints but cannot be evaluated or compiled.
 
     Attributes:
+        name: Unique in the function.
+        type: The type of the numbers.
+        payload: The numbers, or the recipe that makes them.
         is_weight: Training changes it, if it holds floats. False for the numbers of a formula,
             which an importer or a rule makes; the text calls them ``fixed``.
     """

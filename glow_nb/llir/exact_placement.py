@@ -60,6 +60,7 @@ class Tightening:
     """The search for an ever smaller placement.
 
     Attributes:
+        sections: The instance.
         offsets: The best placement found; None while there is none better than the one given.
         size: Its size.
         possible: No placement is smaller than this: proved.

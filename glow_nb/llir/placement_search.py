@@ -40,13 +40,16 @@ class Sections:
     """An instance, with time cut down to the sections that matter.
 
     Attributes:
+        count: How many buffers there are.
         sizes: Bytes of each buffer, all positive.
         first: First section of each buffer.
         stop: The section after its last one.
+        spans: Both for each buffer, as Python's integers.
         members: The buffers of each section, filled up with the index after the last buffer.
         together: For each buffer the others that share a section with it.
         reach: For each buffer the sections of those, as (first, stop).
         smallest: The smallest size.
+        live_bytes: The bytes of all buffers of each section.
     """
 
     def __init__(self, first: Integers, stop: Integers, sizes: Integers) -> None:

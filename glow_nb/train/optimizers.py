@@ -241,7 +241,9 @@ class Adagrad(Optimizer):
         w -= rate / (1 + t * rate_decay) * g / (sqrt(s) + epsilon)
 
     Attributes:
+        rate_decay: How much the rate falls from step to step.
         first: What the sums begin with.
+        epsilon: What keeps the divisor from zero.
     """
 
     rate_decay: float = 0.0

@@ -49,6 +49,8 @@ class StepFunctions:
     Attributes:
         forward: The loss alone, in terms of the model's nodes: what a fault is looked for in.
         train: The whole step; of one that is made in parts, the gradients of a part.
+        apply: The optimizer's update, if the step is made in parts; else None.
+        gradients: The states in which the gradients of the parts are summed up; else none.
         target: The name of the input for the targets.
         loss: The name of the output.
         numbers: The name of the input for each number that an optimizer feeds.

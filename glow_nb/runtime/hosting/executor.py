@@ -28,6 +28,7 @@ class Execution:
     Attributes:
         flow: What is executed.
         requests: Those that it answers.
+        number: How many executions came before it.
         began: When it left the queue, by ``time.monotonic``.
         open: How many of these have no answer yet.
         running: The runs that devices have been given and have not ended.

@@ -38,6 +38,8 @@ class CandidateParts:
     """What lies between any two of some cuts: parts that there could be.
 
     Attributes:
+        units: The units of the network.
+        cuts: The cuts, in their order.
         is_part: Whether the second cut comes behind the first one, so that there is a part.
         taken: What comes from other parts.
         fed: What comes from the caller.

@@ -76,6 +76,7 @@ class Context:
         for_training: Whether operators that tell training from inference are in training.
         unrolling: Counts the steps of loops.
         streams: Gives each node that draws random numbers a stream of its own.
+        counts: How many elements count of each value of which only a run shows that.
     """
 
     def __init__(self, builder: Builder, producer: str = "", *, for_training: bool = False) -> None:
