@@ -85,13 +85,6 @@ class Caches:
         "and a chunk of queries. The right operand, or other queries, pass through the rest.",
         f"{_SHARES} Shares of 0.25 and 0.75 had 0.99 times the speed each.",
     )
-    l2_strip_divisor: int = fact(
-        4,
-        "",
-        "A strip of lines that are walked across takes one part in so many of the second-level "
-        "cache: the next one is on its way there.",
-        UNRECORDED,
-    )
     l2_staged_divisor: int = fact(
         4,
         "",

@@ -98,15 +98,6 @@ class Streams:
         "a page.",
         UNRECORDED,
     )
-    max_strip_bytes: int = fact(
-        4096,
-        "bytes",
-        "The piece of a row in a strip at most: processors foresee what lies on a page.",
-        UNRECORDED,
-    )
-    min_strip_bytes: int = fact(
-        1024, "bytes", "The piece of a row in a strip at least.", UNRECORDED
-    )
     min_streamed_bytes: int = fact(
         2048,
         "bytes",

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.reductions.rows import Rows
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.lines import Lines
 from glow_nb.kernels.writing.loops import broadcast_strides
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.streams import may_stream
-from glow_nb.kernels.writing.strips import Strips
 from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
 from glow_nb.kernels.writing.walks import Walk
 from glow_nb.llir.instructions.normalization import LogSoftmaxInst, SoftmaxInst
@@ -38,28 +35,18 @@ def softmax_source(
     # Exponentials may wait in the result, unless it would round them, and unless the epilogue may
     # read an operand that it lies upon.
     fits = kind is computed_kind(kind) and fusion.epilogue is None
-    is_plain = fits and fusion.prologue is None and all(b.is_contiguous for _, b in fusion.pointers)
     rows = Rows.of(fusion, walk, target, keeps=not is_logarithm and not fits)
     waits = "" if is_logarithm else "kept" if rows.keeps else "result" if fits else ""
-    strips = None
-    if is_plain and not walk.in_order:
-        streams = may_stream(instruction.dest, [instruction.input], target)
-        lines = Lines.along(shape, instruction.axis)
-        strips = Strips.of(lines, kind, lanes, target, streams=streams)
-    if strips is not None:
-        walk = strips.walk
-        rows = replace(rows, walk=walk, keeps=False)
-    softmax = _Softmax(fusion, walk, rows, strips, kind, is_logarithm, waits)
+    softmax = _Softmax(fusion, walk, rows, kind, is_logarithm, waits)
     out = SourceWriter()
     with out.block(fusion.header):
         if not instruction.dest.type.size:
             out.line("return")
         else:
-            for place in (strips or rows).places(out):
+            for place in rows.places(out):
                 softmax.write(out, place)
     family = "log_softmax" if is_logarithm else "softmax"
-    scratch_bytes = (strips or rows).scratch_bytes
-    return KernelSource(family, out.text, fusion.kinds, scratch_bytes)
+    return KernelSource(family, out.text, fusion.kinds, rows.scratch_bytes)
 
 
 @dataclass(frozen=True)
@@ -70,7 +57,6 @@ class _Softmax:
         fusion: What stands around it.
         walk: Its loops.
         rows: How it comes by its input, and where results go.
-        strips: What both are copied to and from, if anything.
         kind: Kind of the elements.
         is_logarithm: The result is the logarithm.
         waits: Where exponentials wait for their sum: ``kept`` in scratch, in the ``result``, or
@@ -80,7 +66,6 @@ class _Softmax:
     fusion: Fusion
     walk: Walk
     rows: Rows
-    strips: Strips | None
     kind: ElementKind
     is_logarithm: bool
     waits: str
@@ -116,7 +101,7 @@ class _Softmax:
         if self.walk.is_long:
             total, chain = "part", (f"part = {zero}", "total = add(total, part)")
         for site in self.walk.elements(out, place, chain):
-            (self.strips or self.rows).ask_ahead(out, site)
+            self.rows.ask_ahead(out, site)
             x = self.rows.again(out, site)
             out.line(f"e = exp_nonpositive(sub({x}, peak))")
             if self.waits == "result":

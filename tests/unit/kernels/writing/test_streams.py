@@ -51,8 +51,6 @@ CASES = {
     "normalized planes": normalization((6, 29, 31), 1),
 }
 FAR = {
-    "strips of planes": softmax((3, 4, 700), 1),
-    "strips of doubles": softmax((3, 1111), 0, ElementKind.FLOAT64),
     "sums across": total((3, 5, 700), (1,)),
     "sums across of a few": total((700, 11), (0,)),
 }
@@ -90,11 +88,6 @@ def test_what_fits_a_cache_is_neither_streamed_nor_asked_for() -> None:
 @pytest.mark.parametrize(("name", "lanes"), each_with_one_width(FAR))
 def test_tensors_that_no_near_cache_holds(name: str, lanes: int) -> None:
     check(FAR[name], replace(SMALL, lanes=lanes), specials=False, ulp=64, absolute=2e-5)
-
-
-def test_long_pieces_of_strips_are_streamed() -> None:
-    target = replace(SMALL, l2_bytes=1 << 20, l3_bytes=1 << 21)
-    assert "streaming" in generate_kernel(softmax((8, 70_000), 0), target).text
 
 
 def test_rows_that_fill_the_second_cache_are_not_staged() -> None:
