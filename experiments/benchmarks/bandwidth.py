@@ -9,8 +9,7 @@ such memory (``glow-nb machine``), measured in turn with the kernel::
     python -m experiments.benchmarks.bandwidth --only softmax transpose --threads 1
     python -m experiments.benchmarks.bandwidth --page docs/performance.md
 
-The last form puts the table between the marks of a page. A kernel may beat the copy, which reads
-each line of its result before it writes it, where results are written past the caches.
+The last form puts the table between the marks of a page.
 """
 
 from __future__ import annotations

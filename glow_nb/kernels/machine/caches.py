@@ -85,13 +85,6 @@ class Caches:
         "and a chunk of queries. The right operand, or other queries, pass through the rest.",
         f"{_SHARES} Shares of 0.25 and 0.75 had 0.99 times the speed each.",
     )
-    l2_staged_divisor: int = fact(
-        4,
-        "",
-        "Results of a row wait in scratch, to be written past the caches, if they take no more "
-        "than one part in so many of the second-level cache, which holds the input as well.",
-        UNRECORDED,
-    )
     l2_row_bytes: int = fact(
         128 * KIBIBYTE,
         "bytes",
@@ -104,12 +97,5 @@ class Caches:
         "of L3",
         "The part, which other cores use too, for what a block of a bilinear algorithm keeps "
         "between its transforms, and for the rows of attention that wait in each thread.",
-        UNRECORDED,
-    )
-    l3_streamed_divisor: int = fact(
-        3,
-        "",
-        "A transposed result that is larger than one part in so many of the last-level cache is "
-        "written past it: it would evict what other kernels need.",
         UNRECORDED,
     )

@@ -1,4 +1,4 @@
-"""Streams of memory that a processor follows, prefetches, and stores past the caches."""
+"""Streams of memory that a processor follows and prefetches."""
 
 from __future__ import annotations
 
@@ -97,25 +97,6 @@ class Streams:
         "How far ahead rows of reductions are prefetched at least: processors foresee what lies on "
         "a page.",
         UNRECORDED,
-    )
-    min_streamed_bytes: int = fact(
-        2048,
-        "bytes",
-        "A row that is written past the caches at least: of a shorter one, too many lines are "
-        "shared with the next row.",
-        "Zen 5: reductions and transposes.",
-    )
-    streamed_row_lines: int = fact(
-        2,
-        "lines",
-        "Lines along a row of the source of a transposed block that is written past the caches.",
-        UNRECORDED,
-    )
-    streamed_lines: tuple[int, int] = fact(
-        (4, 8), "lines", "The fewest and most lines along a row of its result.", UNRECORDED
-    )
-    streamed_columns: int = fact(
-        128, "columns", "The columns that it has if these bounds allow it.", UNRECORDED
     )
     transposed_steps: int = fact(
         512,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from glow_nb.base.alignment import aligned_bytes
+from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus
 from glow_nb.kernels.writing.source import SourceWriter
-from glow_nb.kernels.writing.streams import line_elements, may_stream, write_streamed_copy
 from glow_nb.kernels.writing.turns import squares
 from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
 from glow_nb.kernels.writing.walks import Walk
@@ -29,7 +28,6 @@ class Rows:
         walk: The loops.
         keeps: The first walk keeps the input in ``kept``, a row of scratch.
         native_lanes: Elements of a vector register.
-        streams: Results are made in scratch, from where they are written past the caches.
         far: The operands that are asked for ahead: no near cache holds them.
         ahead_bytes: How far ahead, at least.
     """
@@ -38,7 +36,6 @@ class Rows:
     walk: Walk
     keeps: bool
     native_lanes: int
-    streams: bool = False
     far: tuple[Buffer, ...] = ()
     ahead_bytes: int = 0
 
@@ -53,11 +50,10 @@ class Rows:
             walk,
             keeps,
             lanes,
-            _may_stream(fusion, walk, target),
             _far(fusion, walk, target),
             target.machine.row_prefetch_bytes,
         )
-        fits = rows.kept_bytes <= target.machine.l2_row_bytes
+        fits = rows.scratch_bytes <= target.machine.l2_row_bytes
         return rows if fits else replace(rows, keeps=False)
 
     @property
@@ -66,36 +62,14 @@ class Rows:
         return computed_kind(self.fusion.input.type.kind)
 
     @property
-    def kept_bytes(self) -> int:
-        """Bytes of scratch for the input of a row."""
-        return self.walk.row_elements * self.kind.size_bytes if self.keeps else 0
-
-    @property
     def scratch_bytes(self) -> int:
-        """Bytes of scratch for a row."""
-        if not self.streams:
-            return self.kept_bytes
-        return aligned_bytes(self.kept_bytes) + _staged_bytes(self.fusion, self.walk)
+        """Bytes of scratch: for the input of a row, if that is kept."""
+        return self.walk.row_elements * self.kind.size_bytes if self.keeps else 0
 
     def places(self, out: SourceWriter) -> Iterator[Site]:
         """Write loops over the places; what is written for each one yielded is its body."""
         if self.keeps:
             out.line(f"kept = as_{self.kind.value}(scratch)")
-        if not self.streams:
-            yield from self._places(out)
-            return
-        (dest,), kind = self.fusion.results, self.fusion.results[0].type.kind
-        name = self.fusion.names[dest]
-        out.line(f"stage = as_{kind.value}(at(scratch, {aligned_bytes(self.kept_bytes)}))")
-        out.line(f"whole = {name}")
-        for place in self._places(out):
-            out.line(f"{name} = at(stage, -{name}_at)")
-            yield place
-            count = str(self.walk.elements_at(place))
-            write_streamed_copy(out, kind, f"at(whole, {name}_at)", "stage", count)
-        out.line("fence()")
-
-    def _places(self, out: SourceWriter) -> Iterator[Site]:
         for place in self.walk.places(out):
             if self.walk.is_turned:
                 for square in squares(out, self.walk, place, self.native_lanes):
@@ -125,7 +99,7 @@ class Rows:
         """
         elements = self.walk.place_elements
         for buffer in self.far:
-            line = line_elements(buffer.type.kind)
+            line = CACHE_LINE_BYTES // buffer.type.kind.size_bytes
             ahead = -(-self.ahead_bytes // (elements * buffer.type.kind.size_bytes)) * elements
             name = self.fusion.names[buffer]
             for lane in range(0, site.lanes, line):
@@ -163,23 +137,3 @@ def _far(fusion: Fusion, walk: Walk, target: Target) -> tuple[Buffer, ...]:
         and buffer.is_contiguous
         and buffer.type.size_bytes > target.machine.l2_bytes
     )
-
-
-def _may_stream(fusion: Fusion, walk: Walk, target: Target) -> bool:
-    """Return whether the one result goes past the caches, neighbours together."""
-    machine = target.machine
-    if len(fusion.results) != 1 or not walk.in_order:
-        return False
-    (dest,) = fusion.results
-    operands = [buffer for _, buffer in fusion.pointers[1:]]
-    fits = (
-        machine.min_streamed_bytes
-        <= _staged_bytes(fusion, walk)
-        <= machine.l2_bytes // machine.l2_staged_divisor
-    )
-    return fits and dest.is_contiguous and may_stream(dest, operands, target)
-
-
-def _staged_bytes(fusion: Fusion, walk: Walk) -> int:
-    """Return the bytes of the results at one place, or at the places of a block."""
-    return walk.place_elements * fusion.results[0].type.kind.size_bytes

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.base.types import ElementKind
 from glow_nb.fuse.loop_body import LoopBody
 from glow_nb.fuse.vector_code import Vector, VectorCode
@@ -20,7 +19,6 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import ENOUGH_ROWS, Nest, loops, share
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.streams import may_stream
 from glow_nb.kernels.writing.vectors import (
     ceil_power_of_two,
     floor_power_of_two,
@@ -83,27 +81,7 @@ def _plan(body: LoopBody, target: Target, pointers: dict[Buffer, str]) -> _Loop:
     lanes = min(native_lanes(target, *kinds) * unroll, floor_power_of_two(nest.sizes[-1]))
     if any(stride[-1] not in (0, 1) for stride in nest.strides):
         lanes = 1
-    streams = _streams(body, nest, lanes, target)
-    is_light = trial.operations <= 2
-    return _Loop(body, nest.sizes, strides, pointers, lanes, is_light, streams)
-
-
-def _streams(body: LoopBody, nest: Nest, lanes: int, target: Target) -> bool:
-    """Return whether the one result goes past the caches, row by row; vectors must fill lines.
-
-    Several rows do not if nothing is read along with them: then it took longer, measured on Zen 5.
-    """
-    if len(body.stored) != 1:
-        return False
-    (dest,) = body.stored
-    size_bytes = dest.type.kind.size_bytes
-    reads = any(buffer.type.size == dest.type.size for buffer in body.inputs)
-    return (
-        may_stream(dest, body.inputs, target)
-        and lanes * size_bytes % CACHE_LINE_BYTES == 0
-        and nest.sizes[-1] * size_bytes >= target.machine.min_streamed_bytes
-        and (reads or len(nest.sizes) == 1)
-    )
+    return _Loop(body, nest.sizes, strides, pointers, lanes, trial.operations <= 2)
 
 
 def _vectorizable(nest: Nest, stored: int) -> Nest:
@@ -158,7 +136,6 @@ class _Loop:
         pointers: Name of the argument that points to each buffer.
         lanes: Elements of the wide vectors; 1 if elements of a row do not lie side by side.
         is_light: The code of a piece is short enough to be repeated.
-        streams: There is one result, which is written past the caches.
     """
 
     body: LoopBody
@@ -167,7 +144,6 @@ class _Loop:
     pointers: dict[Buffer, str]
     lanes: int
     is_light: bool
-    streams: bool = False
 
     def write(self, out: SourceWriter) -> None:
         """Write the whole nest, for the share of one thread."""
@@ -176,15 +152,11 @@ class _Loop:
         share_rows = rows > 1 and (rows >= ENOUGH_ROWS or rows >= blocks)
         with loops(out, outer, shared=share_rows) as indices:
             offsets = self._write_offsets(out, indices)
-            if self.streams:
-                self._write_stream(out, offsets, shared=not share_rows)
-            elif share_rows:
+            if share_rows:
                 self._write_blocks(out, offsets, range(0, blocks * self.lanes, self.lanes))
                 self._write_rest(out, offsets, blocks * self.lanes)
             else:
                 self._write_shared_row(out, offsets, blocks if blocks > 1 else 0)
-        if self.streams:
-            out.line("fence()")
 
     def _write_shared_row(self, out: SourceWriter, offsets: dict[Buffer, str], whole: int) -> None:
         """Write the thread's share of *whole* wide vectors of a row; the last one has the rest."""
@@ -224,20 +196,6 @@ class _Loop:
         with out.block(f"for block in {share(blocks)}:"):
             out.line(f"j = block * {self.lanes}")
             piece.write(out, "j")
-
-    def _write_stream(self, out: SourceWriter, offsets: dict[Buffer, str], *, shared: bool) -> None:
-        """Write a long row, or the thread's share of it: whole lines, and what is at its ends."""
-        columns, (dest,) = self.sizes[-1], self.body.stored
-        out.line(f"first = to_line(at({self.pointers[dest]}, {offsets[dest]}))")
-        out.line(f"blocks = ({columns} - first) // {self.lanes}")
-        out.line(f"rest = first + blocks * {self.lanes}")
-        with only_last_thread(out, shared):
-            self._begin_piece(out, offsets, self.lanes).write(out, "0", "first")
-            self._begin_piece(out, offsets, self.lanes).write(out, "rest", f"{columns} - rest")
-        piece = self._begin_piece(out, offsets, self.lanes)
-        with out.block(f"for block in {share('blocks') if shared else 'range(blocks)'}:"):
-            out.line(f"j = first + block * {self.lanes}")
-            piece.write(out, "j", streams=True)
 
     def _write_rest(
         self, out: SourceWriter, offsets: dict[Buffer, str], begin: int, end: int | None = None
@@ -281,15 +239,8 @@ class _Piece:
     invariant: dict[Buffer, Vector]
     written: int
 
-    def write(
-        self,
-        out: SourceWriter,
-        column: str,
-        count: int | str | None = None,
-        *,
-        streams: bool = False,
-    ) -> None:
-        """Write it for the lanes from *column* on, or *count* of them; it may stream."""
+    def write(self, out: SourceWriter, column: str, count: int | None = None) -> None:
+        """Write it for the lanes from *column* on, or *count* of them."""
         suffix, mask = ("", "") if count is None else ("_masked", f", {count}")
         vectors = dict(self.invariant)
         for buffer in self.loop.body.inputs:
@@ -297,12 +248,11 @@ class _Piece:
                 text = f"load{suffix}({self._place(buffer, column)}, {self.code.lanes}{mask})"
                 vectors[buffer] = self.code.assign(text, buffer.type.kind)
         results = self.loop.body.write(self.code, vectors, self.loop.pointers)
-        store = "store_streaming" if streams else f"store{suffix}"
         for line in self.code.lines[self.written :]:
             out.line(line)
         for buffer in self.loop.body.stored:
             place = self._place(buffer, column)
-            out.line(f"{store}({place}, {results[buffer].name}{mask})")
+            out.line(f"store{suffix}({place}, {results[buffer].name}{mask})")
 
     def _place(self, buffer: Buffer, column: str) -> str:
         """Return pointer and index of the first element of *buffer* in the piece."""

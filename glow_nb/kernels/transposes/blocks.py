@@ -13,10 +13,9 @@ def write_blocks(out: SourceWriter, matrix: Matrix, blocks: Blocks) -> None:
     """Write the thread's share of the blocks; the last ones overlap those before."""
     if blocks.scratch_bytes:
         out.line(f"stage = as_{matrix.kind.value}(scratch)")
-    beyond = blocks.columns - blocks.step
-    cuts = [-(-(matrix.columns - beyond) // blocks.step), -(-matrix.rows // blocks.rows)]
+    cuts = [-(-matrix.columns // blocks.columns), -(-matrix.rows // blocks.rows)]
     with loops(out, [*matrix.outer, *cuts], shared=True) as indices:
-        write_start(out, "column", indices[-2], matrix.columns, blocks.step, beyond)
+        write_start(out, "column", indices[-2], matrix.columns, blocks.columns)
         write_start(out, "row", indices[-1], matrix.rows, blocks.rows)
         names = [*indices[:-2], "first_column", "first_row"]
         dest = [*matrix.dest_outer, matrix.run, matrix.dest_stride]
@@ -29,20 +28,13 @@ def write_blocks(out: SourceWriter, matrix: Matrix, blocks: Blocks) -> None:
             _write_tiles_along_dest(out, matrix, blocks)
         else:
             _write_tiles(out, matrix, blocks)
-        if blocks.stages:
+        if blocks.way is Way.STAGED:
             _write_rows(out, blocks)
-    if blocks.streams:
-        out.line("fence()")
 
 
-def write_start(
-    out: SourceWriter, name: str, index: str, total: int, step: int, beyond: int = 0
-) -> None:
-    """Write where piece number *index* begins: the last one so early that it is whole.
-
-    Pieces are *beyond* longer than the *step* from one to the next.
-    """
-    first, last = index_text([index], [step]), total - step - beyond
+def write_start(out: SourceWriter, name: str, index: str, total: int, step: int) -> None:
+    """Write where piece number *index* begins: the last one so early that it is whole."""
+    first, last = index_text([index], [step]), total - step
     out.line(f"first_{name} = {first if last % step == 0 else f'min({first}, {last})'}")
 
 
@@ -50,15 +42,9 @@ def _write_tiles(out: SourceWriter, matrix: Matrix, blocks: Blocks) -> None:
     """Write the loops over the tiles of a block."""
     run, step = matrix.run, matrix.src_stride
     pointer, place, stride = "dest", "dest_at + ", matrix.dest_stride
-    if blocks.stages:
+    if blocks.way is Way.STAGED:
         pointer, place, stride = "stage", "", blocks.stride
-    end = str(blocks.columns)
-    if blocks.streams and matrix.has_whole_lines:
-        is_last = f"first_column == {matrix.columns - blocks.columns}"
-        end = "end"
-        out.line(f"is_whole = to_line(at(dest, dest_at)) == 0 and not {is_last}")
-        out.line(f"end = {blocks.step} if is_whole else {blocks.columns}")
-    with out.block(f"for c in range(0, {end}, {blocks.lanes}):"):
+    with out.block(f"for c in range(0, {blocks.columns}, {blocks.lanes}):"):
         column = _whole(out, "column", "c", blocks.columns, blocks.lanes)
         if blocks.is_far:
             _write_prefetch(out, matrix, blocks, f"src_at + {column} * {step}")
@@ -129,11 +115,8 @@ def _write_rows(out: SourceWriter, blocks: Blocks) -> None:
     with out.block(f"for r in range({blocks.rows}):"):
         out.line(f"to = dest_at + r * {blocks.matrix.dest_stride}")
         out.line(f"kept = r * {blocks.stride}")
-        if blocks.streams:
-            _write_lines(out, blocks)
-        else:
-            length = blocks.columns * blocks.matrix.run
-            _write_row(out, blocks.matrix, length, "dest, to", "stage, kept")
+        length = blocks.columns * blocks.matrix.run
+        _write_row(out, blocks.matrix, length, "dest, to", "stage, kept")
 
 
 def _write_row(out: SourceWriter, matrix: Matrix, length: int, to: str, start: str) -> None:
@@ -143,18 +126,3 @@ def _write_row(out: SourceWriter, matrix: Matrix, length: int, to: str, start: s
     if length % line:
         last = length - line
         out.line(f"store({to} + {last}, load({start} + {last}, {line}))")
-
-
-def _write_lines(out: SourceWriter, blocks: Blocks) -> None:
-    """Write the copy of the lines that begin in a step of a row, and of the ends of the row."""
-    matrix, line = blocks.matrix, blocks.matrix.line_elements
-    length = blocks.step * matrix.run
-    out.line("first = to_line(at(dest, to))")
-    with out.block(f"for q in range(first, first + {length}, {line}):"):
-        out.line(f"store_streaming(dest, to + q, load(stage, kept + q, {line}))")
-    with out.block("if first_column == 0:"):
-        out.line("copy(dest, to, stage, kept, first)")
-    with out.block(f"if first_column == {matrix.columns - blocks.columns}:"):
-        out.line(f"last = first + {length}")
-        rest = f"{blocks.columns * matrix.run} - last"
-        out.line(f"copy(dest, to + last, stage, kept + last, {rest})")

@@ -13,8 +13,7 @@ processor has some thirty lines under way at a time; where more of them than it 
 place, each is waited for. Hence the ways of a block (:class:`Way`): the side that has such rows is
 read or written by several whole lines of a row, one after the other, and the tiles of the other
 side stay in the cache meanwhile. Where both sides have such rows, the block of the source is first
-copied into scratch. A result that no cache holds is turned over into scratch, and whole lines of it
-are written past the caches, as a copy does it.
+copied into scratch.
 
 The rows of the block that comes next are asked for meanwhile, since no processor foresees that.
 """
@@ -24,7 +23,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from math import gcd
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.base.types import ElementKind
@@ -43,7 +41,6 @@ class Way(Enum):
     LINES = "along rows of the result: whole lines of it are written, the source read by pieces"
     GATHERED = "like LINES, from scratch, where whole rows of the block of the source are first"
     STAGED = "like ROWS, into scratch; from there whole lines are copied"
-    STREAMED = "like STAGED, and written past the caches"
 
 
 @dataclass(frozen=True)
@@ -107,8 +104,6 @@ class Blocks:
         way: Order of work in a block.
         rows: Rows of the destination in a block.
         columns: Columns of it, which are rows of the source.
-        step: Columns from one block to the next. If it streams, there are fewer of them: a block
-            holds all of each line that begins in its step, wherever lines begin.
         lanes: Columns of a tile; 1 for runs of several elements.
         piece: Rows of a tile, which are neighbours in the source.
         is_far: The source comes from so far that it should be asked for in advance.
@@ -118,7 +113,6 @@ class Blocks:
     way: Way
     rows: int
     columns: int
-    step: int
     lanes: int
     piece: int
     is_far: bool
@@ -129,18 +123,13 @@ class Blocks:
         machine = target.machine
         lanes, piece = _tile(matrix, target)
         is_far = 4 * size_bytes > machine.l2_bytes
-        way, across, along = Way.STREAMED, machine.streamed_row_lines * matrix.line_steps, 0
-        step, beyond = _streamed_columns(matrix, machine)
-        if not is_streamed(target, size_bytes) or matrix.columns < step + beyond:
-            way, across, along = _way(matrix, piece, machine, is_far=is_far)
+        way, across, along = _way(matrix, piece, machine, is_far=is_far)
         if way not in (Way.LINES, Way.GATHERED):
             lanes = _narrow(matrix, lanes, machine)
             piece = _piece(matrix, lanes)
         rows = _balanced(matrix.rows, across, piece)
-        columns = step + beyond
-        if way is not Way.STREAMED:
-            columns = step = _balanced(matrix.columns, along, lanes, spare=way is not Way.ROWS)
-        return cls(matrix, way, rows, columns, step, lanes, piece, is_far)
+        columns = _balanced(matrix.columns, along, lanes, spare=way is not Way.ROWS)
+        return cls(matrix, way, rows, columns, lanes, piece, is_far)
 
     @property
     def ahead(self) -> int:
@@ -148,17 +137,7 @@ class Blocks:
         matrix = self.matrix
         if self.rows < matrix.rows:
             return self.rows * matrix.run
-        return self.step * matrix.src_stride
-
-    @property
-    def streams(self) -> bool:
-        """Return whether the result is written past the caches."""
-        return self.way is Way.STREAMED
-
-    @property
-    def stages(self) -> bool:
-        """Return whether tiles are written to scratch."""
-        return self.way in (Way.STAGED, Way.STREAMED)
+        return self.columns * matrix.src_stride
 
     @cached_property
     def stride(self) -> int:
@@ -174,15 +153,6 @@ class Blocks:
             return 0
         count = self.columns if self.way is Way.GATHERED else self.rows
         return count * self.stride * self.matrix.kind.size_bytes
-
-
-def _streamed_columns(matrix: Matrix, machine: Machine) -> tuple[int, int]:
-    """Return the columns from a block that streams to the next, and those it has beyond."""
-    line = matrix.line_elements
-    fewest, most = (lines * matrix.line_steps for lines in machine.streamed_lines)
-    whole = line // gcd(line, matrix.run)  # as many steps fill lines
-    step = -(-min(most, max(fewest, machine.streamed_columns)) // whole) * whole
-    return step, -(-line // matrix.run)
 
 
 def _way(matrix: Matrix, piece: int, machine: Machine, *, is_far: bool) -> tuple[Way, int, int]:
@@ -218,11 +188,6 @@ def _lines_of_row(stride_bytes: int, most: float, machine: Machine) -> int:
     ):
         lines *= 2
     return lines
-
-
-def is_streamed(target: Target, size_bytes: int) -> bool:
-    """Return whether a result of so many bytes is written past the caches that its source fills."""
-    return target.machine.l3_streamed_divisor * size_bytes >= target.machine.l3_bytes
 
 
 def _tile(matrix: Matrix, target: Target) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.stacks.elementwise import elementwise_source
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.transposes.blocks import write_blocks, write_start
-from glow_nb.kernels.transposes.plan import Blocks, Matrix, is_streamed
+from glow_nb.kernels.transposes.plan import Blocks, Matrix
 from glow_nb.kernels.writing.index_text import index_text
 from glow_nb.kernels.writing.loops import Nest, loops
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
@@ -43,7 +43,7 @@ WIDE_KINDS = {2: ElementKind.UINT16, 4: ElementKind.UINT32, 8: ElementKind.UINT6
 def transpose_source(instruction: TransposeInst, target: Target) -> KernelSource:
     """Return the kernel of a transpose of any rank and permutation."""
     dest = instruction.dest
-    matrix = matrix_of(instruction, target)
+    matrix = matrix_of(instruction)
     if matrix is None:
         return elementwise_source(CopyInst(dest, _turned(instruction)), target)
     out, kind, scratch_bytes = SourceWriter(), dest.type.kind, 0
@@ -60,17 +60,14 @@ def transpose_source(instruction: TransposeInst, target: Target) -> KernelSource
     return KernelSource("transpose", out.text, (kind, kind), scratch_bytes)
 
 
-def matrix_of(instruction: TransposeInst, target: Target) -> Matrix | None:
+def matrix_of(instruction: TransposeInst) -> Matrix | None:
     """Return the matrix that *instruction* turns over, or None if it is a copy through a view."""
     dest = instruction.dest
     if not dest.type.size:
         return None
     nest = Nest.over(dest.type.shape, (dest, _turned(instruction)))
     nest, moved = _widened(nest, MOVED_AS.get(dest.type.kind, dest.type.kind))
-    longest = LONG_RUN_BYTES
-    if is_streamed(target, dest.type.size_bytes):
-        longest = target.machine.min_streamed_bytes
-    return _matrix_of(nest, moved, longest)
+    return _matrix_of(nest, moved)
 
 
 def is_zipped(matrix: Matrix) -> bool:
@@ -96,15 +93,12 @@ def _widened(nest: Nest, kind: ElementKind) -> tuple[Nest, ElementKind]:
     return Nest(nest.sizes[:-1], strides), wide
 
 
-def _matrix_of(nest: Nest, kind: ElementKind, longest: int) -> Matrix | None:
-    """Return the loops to turn over, or None if a copy along one loop does as well.
-
-    It does for elements that stay together in *longest* bytes.
-    """
+def _matrix_of(nest: Nest, kind: ElementKind) -> Matrix | None:
+    """Return the loops to turn over, or None if a copy along one loop does as well."""
     run, loop_count = 1, len(nest.sizes)
     if all(strides[-1] == 1 for strides in nest.strides):
         run, loop_count = nest.sizes[-1], loop_count - 1
-    if run * kind.size_bytes >= longest:
+    if run * kind.size_bytes >= LONG_RUN_BYTES:
         return None
     dest, src = (strides[:loop_count] for strides in nest.strides)
     if run not in src or run not in dest:

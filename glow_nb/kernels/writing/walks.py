@@ -117,11 +117,6 @@ class Walk:
         """Return whether places of contiguous tensors follow each other in memory, row by row."""
         return self.is_along or self.is_turned
 
-    def elements_at(self, place: Site) -> int:
-        """Return how many elements are walked at *place*, or at the places of a block."""
-        rows = place.block.count or place.lanes
-        return prod(self.walked.sizes) * (1 if self.is_along else rows)
-
     @property
     def place_elements(self) -> int:
         """The most elements that are walked at one place, or at the places of a block."""
