@@ -31,7 +31,7 @@ from glow_nb.simd.types import (
     llvm_memory_element,
 )
 
-_ALL_LEVELS, _SECOND_LEVEL = 3, 2
+_SECOND_LEVEL = 2
 """How near a prefetch brings data, as LLVM counts it."""
 
 
@@ -242,28 +242,9 @@ def at(typing: Any, pointer: Any, elements: Any) -> Any:
     return pointer(pointer, elements), codegen
 
 
-@intrinsic(prefer_literal=True)
-def prefetch(typing: Any, pointer: Any, index: Any) -> Any:
-    """``prefetch(p, i)``: start to bring element i into the cache; any address is harmless."""
-    if not isinstance(pointer, Pointer):
-        return None
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        index = to_index(context, builder, arguments[1], signature.args[1])
-        place = address(builder, arguments[0], index, pointer.kind)
-        _hint(builder, place, _ALL_LEVELS)
-        return context.get_dummy_value()
-
-    return types.void(pointer, index), codegen
-
-
 def hint_second_level(builder: Any, place: Any) -> None:
     """Start to bring what is at an LLVM address into the second-level cache; any is harmless."""
-    _hint(builder, place, _SECOND_LEVEL)
-
-
-def _hint(builder: Any, place: Any, locality: int) -> None:
-    hints = [ir.Constant(I32, hint) for hint in (0, locality, 1)]
+    hints = [ir.Constant(I32, hint) for hint in (0, _SECOND_LEVEL, 1)]
     call_named(builder, "llvm.prefetch.p0", ir.VoidType(), [place, *hints])
 
 

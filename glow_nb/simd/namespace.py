@@ -3,7 +3,7 @@
 memory
     ``load(p, i, lanes)`` ``load_masked(p, i, lanes, n)`` ``store(p, i, v)``
     ``store_masked(p, i, v, n)`` ``broadcast(p, i, lanes)`` ``get(p, i)`` ``put(p, i, x)``
-    ``copy(p, i, q, j, n)`` ``clear(p, i, n)`` ``fill(p, i, x, n)`` ``prefetch(p, i)``
+    ``copy(p, i, q, j, n)`` ``clear(p, i, n)`` ``fill(p, i, x, n)``
     ``store_streaming(p, i, v)`` ``fence()``
 addresses
     ``at(p, elements)`` ``as_<kind>(p)`` ``to_line(p)``
@@ -182,7 +182,7 @@ _REDUCTIONS = {
     "reduce_or": arithmetic.bit_or,
 }
 _INTRINSICS: dict[ModuleType, str] = {
-    memory: "load load_masked store store_masked broadcast at prefetch",
+    memory: "load load_masked store store_masked broadcast at",
     copies: "copy clear fill",
     scalars: "get put",
     look_up: "look_up",

@@ -91,13 +91,6 @@ class Streams:
         "Zen 4: attention over 1,500 tokens in 8 heads of 64 takes 0.990 to 0.996 of the time, "
         "over 512 tokens in 16 heads 0.989 to 0.993, over 128 and fewer 1.003 to 1.005.",
     )
-    row_prefetch_bytes: int = fact(
-        4096,
-        "bytes",
-        "How far ahead rows of reductions are prefetched at least: processors foresee what lies on "
-        "a page.",
-        UNRECORDED,
-    )
     transposed_steps: int = fact(
         512,
         "steps",

@@ -89,7 +89,6 @@ class _LayerNormalization:
         out.line(f"mean = {self._mean(lanes)}")
         out.line(f"total = {zero}")
         for site in self.walk.elements(out, place, chain):
-            self.rows.ask_ahead(out, site)
             centred = f"sub({self.rows.again(out, site)}, mean)"
             out.line(f"x = {site.block.only(centred, zero) if is_along else centred}")
             out.line(f"{total} = fma(x, x, {total})")

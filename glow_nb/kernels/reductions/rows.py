@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.index_text import plus
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.kernels.writing.turns import squares
 from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
 from glow_nb.kernels.writing.walks import Walk
-from glow_nb.llir.program import Buffer
 
 
 @dataclass(frozen=True)
@@ -28,16 +25,12 @@ class Rows:
         walk: The loops.
         keeps: The first walk keeps the input in ``kept``, a row of scratch.
         native_lanes: Elements of a vector register.
-        far: The operands that are asked for ahead: no near cache holds them.
-        ahead_bytes: How far ahead, at least.
     """
 
     fusion: Fusion
     walk: Walk
     keeps: bool
     native_lanes: int
-    far: tuple[Buffer, ...] = ()
-    ahead_bytes: int = 0
 
     @classmethod
     def of(cls, fusion: Fusion, walk: Walk, target: Target, *, keeps: bool = False) -> Rows:
@@ -45,14 +38,7 @@ class Rows:
         lanes = native_lanes(target, computed_kind(fusion.input.type.kind))
         is_stored = fusion.input in fusion.names
         keeps = walk.is_turned or keeps or not (is_stored or fusion.is_cheap)
-        rows = cls(
-            fusion,
-            walk,
-            keeps,
-            lanes,
-            _far(fusion, walk, target),
-            target.machine.row_prefetch_bytes,
-        )
+        rows = cls(fusion, walk, keeps, lanes)
         fits = rows.scratch_bytes <= target.machine.l2_row_bytes
         return rows if fits else replace(rows, keeps=False)
 
@@ -91,20 +77,6 @@ class Rows:
             return f"load(kept, {site.step}, {site.lanes})"
         return self._widened(self.fusion.read_again(out, site))
 
-    def ask_ahead(self, out: SourceWriter, site: Site) -> None:
-        """Write requests for what the next place reads, in a walk that reads no more itself.
-
-        Processors foresee what lies within a page; over the end of a row, or of a few short ones,
-        they would wait.
-        """
-        elements = self.walk.place_elements
-        for buffer in self.far:
-            line = CACHE_LINE_BYTES // buffer.type.kind.size_bytes
-            ahead = -(-self.ahead_bytes // (elements * buffer.type.kind.size_bytes)) * elements
-            name = self.fusion.names[buffer]
-            for lane in range(0, site.lanes, line):
-                out.line(f"prefetch({name}, {plus(f'{name}_at', site.step, ahead + lane)})")
-
     def write(self, out: SourceWriter, site: Site, result: str) -> None:
         """Write what becomes of a result that takes the place of the input at *site*."""
         if self.walk.is_turned:
@@ -122,18 +94,3 @@ class Rows:
     def _widened(self, value: str) -> str:
         kind = self.fusion.input.type.kind
         return value if kind is self.kind else f"convert_{self.kind.value}({value})"
-
-
-def _far(fusion: Fusion, walk: Walk, target: Target) -> tuple[Buffer, ...]:
-    """Return the operands that are read place by place, and do not fit the second-level cache."""
-    if not walk.in_order:
-        return ()
-    size = fusion.input.type.size
-    operands = (buffer for _, buffer in fusion.pointers[len(fusion.results) :])
-    return tuple(
-        buffer
-        for buffer in operands
-        if buffer.type.size == size
-        and buffer.is_contiguous
-        and buffer.type.size_bytes > target.machine.l2_bytes
-    )

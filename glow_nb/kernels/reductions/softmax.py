@@ -101,7 +101,6 @@ class _Softmax:
         if self.walk.is_long:
             total, chain = "part", (f"part = {zero}", "total = add(total, part)")
         for site in self.walk.elements(out, place, chain):
-            self.rows.ask_ahead(out, site)
             x = self.rows.again(out, site)
             out.line(f"e = exp_nonpositive(sub({x}, peak))")
             if self.waits == "result":

@@ -113,16 +113,6 @@ class Walk:
         return self.lanes if self.is_along else place.lanes
 
     @property
-    def in_order(self) -> bool:
-        """Return whether places of contiguous tensors follow each other in memory, row by row."""
-        return self.is_along or self.is_turned
-
-    @property
-    def place_elements(self) -> int:
-        """The most elements that are walked at one place, or at the places of a block."""
-        return prod(self.walked.sizes) * (1 if self.is_along else self.lanes)
-
-    @property
     def row_elements(self) -> int:
         """Elements that a copy of all that is walked at one place takes; see ``Site.step``."""
         return prod(self.walked.sizes[:-1]) * self._pitch

@@ -264,7 +264,7 @@ def test_masks_touch_the_first_elements_only(kind: ElementKind, lanes: int) -> N
         out.line(f"store(dest, {2 * lanes}, broadcast(at(x, 1), 1, {lanes}))")
         out.line(f"store(dest, {3 * lanes}, splat_{kind.value}(1, {lanes}))")
         out.line(f"store(as_{kind.value}(as_int8(dest)), {4 * lanes}, iota_{kind.value}({lanes}))")
-        out.line(f"put(dest, {5 * lanes}, get(x, 2))\nprefetch(x, 5)")
+        out.line(f"put(dest, {5 * lanes}, get(x, 2))\ntile_prefetch(x, 5, 0, 1)")
     if kind is BOOL:
         out = SourceWriter()
         out.line(
