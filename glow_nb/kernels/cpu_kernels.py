@@ -5,7 +5,7 @@ from __future__ import annotations
 from glow_nb.base.errors import CompileError, UnsupportedError
 from glow_nb.base.foreign import foreign, name_of
 from glow_nb.fuse.check_traits import check_traits
-from glow_nb.kernels.attention import attention, merge
+from glow_nb.kernels.attention import attention
 from glow_nb.kernels.movement import gather, pad, repeat, scatter
 from glow_nb.kernels.products import (
     channel_wise,
@@ -63,7 +63,6 @@ __all__ = [
     "local_response_normalization",
     "matmul",
     "max_pool_gradient",
-    "merge",
     "pad",
     "paired_convolution",
     "planned",

@@ -24,7 +24,6 @@ from glow_nb.backends.cpu.products import PRODUCTS
 from glow_nb.backends.cpu.select_gradient_kernels import select_gradient_kernels
 from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
 from glow_nb.backends.cpu.shared_weights import SharedWeights
-from glow_nb.backends.cpu.split_attention import split_attention
 from glow_nb.backends.cpu.unsigned_activations import unsigned_activations
 from glow_nb.base.alignment import aligned_bytes
 from glow_nb.base.passes import Entries, Step
@@ -104,7 +103,6 @@ class CpuBackend(Backend):
                 {"target": self.target},
                 needed="kernels of recurrent layers read their weights in panels",
             ),
-            Step(split_attention.__name__, {"target": self.target, "threads": self.threads}),
             Step(multiply_by_reciprocals.__name__, {"target": self.target}),
             "sink_transposes",  # transposes that pack a computed operand become one
             "sink_reshapes",  # those of kernels with fewer dimensions move behind what is fused

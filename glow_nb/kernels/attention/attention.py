@@ -15,15 +15,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glow_nb.base.errors import UnsupportedError
 from glow_nb.fuse.vector_code import number_text
+from glow_nb.hlir.ops.attention import ZERO, ZERO_FOR_NAN
 from glow_nb.kernels.attention.packing import Packing
 from glow_nb.kernels.attention.plan import AttentionPlan, plan_attention
 from glow_nb.kernels.attention.products import Products
-from glow_nb.kernels.attention.quotient import quotient
 from glow_nb.kernels.attention.shape import AttentionShape
 from glow_nb.kernels.attention.softmax import RunningSoftmax
-from glow_nb.kernels.operators.attention_instructions import AttentionPartsInst
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus, times
@@ -36,17 +34,10 @@ from glow_nb.llir.traits import KernelTraits
 
 
 @kernel_for(
-    AttentionPartsInst, traits=KernelTraits(strided=("query", "key", "value"), any_rows=True)
-)
-@kernel_for(
     AttentionInst, traits=KernelTraits(strided=("dest", "query", "key", "value"), any_rows=True)
 )
 def attention_source(instruction: AttentionInst, target: Target) -> KernelSource:
-    """Return the kernel ``(dest, query, key, value[, mask])`` of an attention or of its parts.
-
-    Raises:
-        UnsupportedError: A part of the keys is not made of whole vectors.
-    """
+    """Return the kernel ``(dest, query, key, value[, mask])`` of an attention."""
     shape = AttentionShape.of(instruction)
     kinds = tuple(buffer.type.kind for buffer in kernel_operands(instruction))
     out = SourceWriter()
@@ -63,11 +54,6 @@ def attention_source(instruction: AttentionInst, target: Target) -> KernelSource
                 out.line("return")
         return KernelSource("attention", out.text, kinds)
     plan = plan_attention(shape, target)
-    if shape.parts > 1 and shape.part_keys % plan.lanes:
-        raise UnsupportedError(
-            f"attention in parts of {shape.part_keys} keys: no kernel for vectors of {plan.lanes} "
-            f"lanes; choose a multiple of {plan.lanes}"
-        )
     out.line(f"# {_described(plan)}")
     with out.block(header):
         _AttentionWriter(out, shape, plan, instruction).write()
@@ -112,7 +98,7 @@ class _AttentionWriter:
             place = f"at(scratch, {offset})" if offset else "scratch"
             out.line(f"{name} = as_{shape.computed.value}({place})")
         tiles = -(-shape.rows // plan.rows)
-        pieces = shape.parts * shape.units * tiles
+        pieces = shape.units * tiles
         out.line(f"piece = thread * {pieces} // threads")
         out.line(f"piece_end = (thread + 1) * {pieces} // threads")
         with out.block("while piece < piece_end:"):
@@ -123,9 +109,6 @@ class _AttentionWriter:
             out.line("piece = piece + count")
             out.line(f"first = {times('first', plan.rows)}")
             out.line(f"count = min({times('count', plan.rows)}, {shape.rows} - first)")
-            if shape.parts > 1:
-                out.line(f"part = unit // {shape.units}")
-                out.line(f"unit = unit % {shape.units}")
             out.line(f"image = unit // {shape.groups}")
             out.line(f"group = unit % {shape.groups}")
             for name, tensor in (("key", shape.key), ("value", shape.value)):
@@ -133,10 +116,7 @@ class _AttentionWriter:
                 out.line(f"first_{name} = {at}")
             self._write_queries()
             self._write_blocks()
-            if isinstance(self.instruction, AttentionPartsInst):
-                self._write_part()
-            else:
-                self._write_results()
+            self._write_results()
 
     def _write_queries(self) -> None:
         """Copy the queries of the block, multiplied; nothing is summed up yet."""
@@ -159,18 +139,15 @@ class _AttentionWriter:
         """Write the loop over the blocks of keys that some row sees."""
         out, shape, plan = self.out, self.shape, self.plan
         packing = Packing(shape, plan)
-        begin, end, first_chunk = "0", str(shape.keys), "0"
-        if shape.parts > 1:
-            begin = f"part * {shape.part_keys}"
-            end = f"min({begin} + {shape.part_keys}, {shape.keys})"
-        out.line(f"end = {end}")
+        first_chunk = "0"
+        out.line(f"end = {shape.keys}")
         seen = "end"
         if shape.offset is not None:
             last = shape.query_of("first + count - 1")
             seen = f"min(end, max({plus(last, shape.offset + 1)}, 0))"
             row = f"max({shape.first_row('begin')} - first, 0)"
             first_chunk = f"{row} // {plan.chunk_rows} * {plan.chunk_rows}"
-        with out.block(f"for begin in range({begin}, {seen}, {plan.block_keys}):"):
+        with out.block(f"for begin in range(0, {seen}, {plan.block_keys}):"):
             out.line(f"length = min({plan.block_keys}, end - begin)")
             if plan.packs_keys:
                 packing.write_keys(out)
@@ -204,21 +181,20 @@ class _AttentionWriter:
                 total = f"splat_{kind}(total, {block.lanes})"
                 at = plus(times("row", plan.width), block.column)
                 sums, zero = f"load(sums, {at}, {block.lanes})", f"splat_{kind}(0.0, {block.lanes})"
-                y = quotient(sums, total, zero, self.instruction.masked_rows)
+                y = _quotient(sums, total, zero, self.instruction.masked_rows)
                 y = y if shape.kind is shape.computed else f"convert_{shape.kind.value}({y})"
                 out.line(block.store("dest", plus("dest_at", block.column), y))
 
-    def _write_part(self) -> None:
-        """Store the sums as they are, and after those of a row its peak and total."""
-        out, shape, plan, lanes = self.out, self.shape, self.plan, self.plan.lanes
-        with out.block("for row in range(count):"):
-            place = shape.place_of("first + row", shape.dest)
-            part = times("part", shape.part_step) if shape.parts > 1 else "0"
-            out.line(f"dest_at = {plus(part, place)}")
-            for block in blocks_of(out, shape.width, lanes):
-                at = plus(times("row", plan.width), block.column)
-                sums = f"load(sums, {at}, {block.lanes})"
-                out.line(block.store("dest", plus("dest_at", block.column), sums))
-            out.line(f"put(dest, dest_at + {shape.width}, get(peaks, {times('row', lanes)}))")
-            total = f"reduce_add(load(totals, {times('row', lanes)}, {lanes}))"
-            out.line(f"put(dest, dest_at + {shape.width + 1}, {total})")
+
+def _quotient(sums: str, total: str, zero: str, masked_rows: str) -> str:
+    """Return the text of *sums* by *total*, vectors like *zero*.
+
+    For a row of which nothing is seen the total is 0, and the quotient NaN. *masked_rows* says
+    whether it is 0 there, or also where the total is NaN.
+    """
+    y = f"mul({sums}, reciprocal({total}))"
+    if masked_rows == ZERO:
+        return f"where(equal({total}, {zero}), {zero}, {y})"
+    if masked_rows == ZERO_FOR_NAN:
+        return f"where(greater({total}, {zero}), {y}, {zero})"
+    return y

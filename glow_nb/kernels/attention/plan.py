@@ -136,7 +136,7 @@ def plan_attention(shape: AttentionShape, target: Target) -> AttentionPlan:
             int(machine.l1_bytes * target.machine.l1_scores_share) // kind.size_bytes // chunk_rows
         )
     panel = score_vectors * lanes
-    blocks = -(-shape.part_keys // max(panel, most // panel * panel))
+    blocks = -(-shape.keys // max(panel, most // panel * panel))
     return AttentionPlan(
         lanes=lanes,
         rows=rows,
@@ -145,7 +145,7 @@ def plan_attention(shape: AttentionShape, target: Target) -> AttentionPlan:
         softmax_rows=next((n for n in target.machine.softmax_rows if chunk_rows % n == 0), 1),
         chunk_rows=chunk_rows,
         block_rows=chunks * chunk_rows,
-        block_keys=_rounded_up(-(-shape.part_keys // blocks), panel),
+        block_keys=_rounded_up(-(-shape.keys // blocks), panel),
         packs_keys=packs_keys,
         packs_values=packs_values,
         depth=shape.depth,
@@ -159,7 +159,7 @@ def _tiles(shape: AttentionShape, target: Target, *, packs_keys: bool) -> tuple[
     """Return rows and vectors of the tiles of scores and of sums that take the fewest cycles."""
     lanes, registers = native_lanes(target, shape.computed), registers_of(target)
     vector_bytes = target.lanes * LANE_BYTES
-    keys, widths = -(-shape.part_keys // lanes), max(1, -(-shape.width // lanes))
+    keys, widths = -(-shape.keys // lanes), max(1, -(-shape.width // lanes))
 
     def cycles(rows: int, vectors: int, needed: int, steps: int) -> float:
         panel_bytes = vectors * vector_bytes * steps
@@ -170,7 +170,7 @@ def _tiles(shape: AttentionShape, target: Target, *, packs_keys: bool) -> tuple[
     def cost(tile: tuple[int, int, int]) -> float:
         rows, of_keys, of_width = tile
         scores = cycles(rows, of_keys, keys, shape.depth) if packs_keys else 0.0
-        return -(-shape.rows // rows) * (scores + cycles(rows, of_width, widths, shape.part_keys))
+        return -(-shape.rows // rows) * (scores + cycles(rows, of_width, widths, shape.keys))
 
     def limited(vectors: int) -> int:
         return min(row_limit(vectors, registers), shape.rows)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.ops.attention import by_heads
-from glow_nb.kernels.operators.attention_instructions import AttentionPartsInst
 from glow_nb.kernels.writing.index_text import index_text, plus, times
 from glow_nb.kernels.writing.vectors import computed_kind
 from glow_nb.llir.instructions.attention import AttentionInst
@@ -84,8 +83,6 @@ class AttentionShape:
         value: Where the values lie.
         mask: The mask, if there is one.
         offset: Query ``i`` sees keys up to ``i + offset``; None if it sees all.
-        part_keys: Keys of a part, each of which has a result of its own; all, if there is one.
-        part_step: Elements from the result of one part to that of the next.
     """
 
     batch: int
@@ -102,8 +99,6 @@ class AttentionShape:
     value: Place
     mask: Mask | None
     offset: int | None
-    part_keys: int
-    part_step: int = 0
 
     @classmethod
     def of(cls, instruction: AttentionInst) -> AttentionShape:
@@ -111,12 +106,6 @@ class AttentionShape:
         query, key, value = instruction.query, instruction.key, instruction.value
         batch, heads, queries, depth = by_heads(query.type.shape, instruction.query_layout)
         _, groups, keys, _ = by_heads(key.type.shape, instruction.key_layout)
-        if isinstance(instruction, AttentionPartsInst):
-            part_step, *steps, _ = instruction.dest.strides
-            dest, part_keys = Place(*steps), instruction.part_keys
-        else:
-            dest, part_keys = Place.of(instruction.dest, instruction.result_layout), keys
-            part_step = 0
         return cls(
             batch=batch,
             groups=groups,
@@ -126,14 +115,12 @@ class AttentionShape:
             depth=depth,
             width=value.type.shape[-1],
             kind=query.type.kind,
-            dest=dest,
+            dest=Place.of(instruction.dest, instruction.result_layout),
             query=Place.of(query, instruction.query_layout),
             key=Place.of(key, instruction.key_layout),
             value=Place.of(value, instruction.value_layout),
             mask=None if instruction.mask is None else Mask.of(instruction.mask),
             offset=instruction.offset if instruction.causal else None,
-            part_keys=min(part_keys, keys),
-            part_step=part_step,
         )
 
     @property
@@ -147,19 +134,9 @@ class AttentionShape:
         return self.batch * self.groups
 
     @property
-    def parts(self) -> int:
-        """Parts of the keys."""
-        return -(-self.keys // max(1, self.part_keys))
-
-    @property
     def computed(self) -> ElementKind:
         """The kind of scores and sums."""
         return computed_kind(self.kind)
-
-    @property
-    def is_whole(self) -> bool:
-        """Return whether the result is that of all keys, not of parts, which show their peaks."""
-        return not self.part_step
 
     def query_of(self, row: str) -> str:
         """Return the number of the query of *row*, an expression."""

@@ -141,7 +141,7 @@ class RunningSoftmax:
         with out.block(f"for c in range(0, seen, {lanes}):"):
             out.line(f"x = {self._scores}")
             out.line("largest = where(less(largest, x), x, largest)")
-        out.line(f"enough = add(peak, {self._splat(SLACK if self.shape.is_whole else 0.0)})")
+        out.line(f"enough = add(peak, {self._splat(SLACK)})")
         with out.block("if tile_any(greater(largest, enough)):"):
             self._write_new_peaks(out)
         out.line(f"base = {self._base('peak')}")

@@ -30,18 +30,6 @@ class Choices:
         "From so many rows on keys are transposed; dot products along the depth cost less before.",
         UNRECORDED,
     )
-    attention_max_parted_rows: int = fact(
-        16,
-        "rows",
-        "Rows of one head up to which threads may share the keys: one tile or two.",
-        UNRECORDED,
-    )
-    attention_min_part_keys: int = fact(
-        512,
-        "keys",
-        "Keys of a part at least: fewer are read in less time than parts are put together.",
-        UNRECORDED,
-    )
     narrow_part_of_vector: float = fact(
         0.5,
         "of a vector",

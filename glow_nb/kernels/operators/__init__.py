@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from glow_nb.hlir.rules import no_gradient
 from glow_nb.kernels.operators import (
-    attention_instructions,
     packed_instructions,
     strassen_instructions,
     winograd_instructions,
 )
-from glow_nb.kernels.operators.attention import AttentionParts, MergeAttentionParts
 from glow_nb.kernels.operators.channel_wise import ChannelWiseConvolution
 from glow_nb.kernels.operators.dequantizing import PackedDequantizingMatMul
 from glow_nb.kernels.operators.filter_gradient import (

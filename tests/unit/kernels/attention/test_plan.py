@@ -37,7 +37,6 @@ def shape_of(rows: int, keys: int, depth: int) -> AttentionShape:
         kind=ElementKind.FLOAT32,
         mask=None,
         offset=None,
-        part_keys=keys,
         dest=place,
         query=place,
         key=place,
