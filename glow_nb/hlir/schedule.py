@@ -120,6 +120,5 @@ def _steps(nodes: Sequence[Node], behind: Behind) -> Steps:
         reads=reads,
         writes=[{index: amount} for index, amount in enumerate(size)],
         size=size,
-        traffic=[0] * len(nodes),  # what is near stays near when instructions are scheduled
         shared=shared,
     )

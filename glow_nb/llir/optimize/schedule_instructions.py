@@ -1,4 +1,4 @@
-"""Order instructions so that little memory is live at a time, and values are read soon."""
+"""Order instructions so that little memory is live at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from glow_nb.scheduling.steps import Steps
 def schedule_instructions(
     program: Program, *, traits: Traits = NO_TRAITS, scheduler: Scheduler = best_order
 ) -> Program:
-    """Put instructions in the order of the lowest peak of live bytes, producers next to consumers.
+    """Put instructions in an order in which fewer bytes are live at a time.
 
     ::
 
@@ -32,10 +32,8 @@ def schedule_instructions(
     on. A result that can lie on an operand (see ``share_buffers``, which has the same option
     *traits*) takes no memory.
 
-    Among orders of equal peak it is the one in which bytes wait least to be read: for the smallest
-    sum, over all bytes that are read, of the bytes that move between the time they were touched
-    before and now. How orders are found says :mod:`glow_nb.scheduling.ordering`. The peak never
-    grows, and what is as good as it was stays as it is. Another *scheduler* may find other orders.
+    How orders are found says :mod:`glow_nb.scheduling.ordering`. The peak never grows, and what is
+    as good as it was stays as it is. Another *scheduler* may find other orders.
 
     Raises:
         OptionError: *scheduler* returns no order that is allowed.
@@ -66,7 +64,6 @@ def steps_of(work: Sequence[Instruction], traits: Traits) -> Steps:
         reads=[bytes_of(read(instruction)) for instruction in work],
         writes=[bytes_of(mutated(instruction)) for instruction in work],
         size=[aligned_bytes(root.type.size_bytes) for root in number],
-        traffic=[sum(b.type.size_bytes for b in set(operands_of(i))) for i in work],
         shared=[
             [
                 (number[new.root], number[old.root])
