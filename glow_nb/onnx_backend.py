@@ -34,13 +34,13 @@ from glow_nb.base.errors import (
     UnboundInput,
     UnsupportedError,
 )
+from glow_nb.base.feeds import name_feeds
 from glow_nb.base.types import Array, TensorType
 from glow_nb.compiler.pipelines import INFERENCE
 from glow_nb.formats.onnx.importer import import_onnx, load_model
 from glow_nb.formats.onnx.importer.dimensions import names_of_weights
 from glow_nb.formats.onnx.schema.schemas import NEWEST_OPSET
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.hlir.feeds import name_feeds
 from glow_nb.hlir.graph import Function
 from glow_nb.network.api import compile
 from glow_nb.network.variants import MAX_VARIANTS, VariantCache

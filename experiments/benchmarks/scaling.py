@@ -36,8 +36,8 @@ import glow_nb
 from experiments.networks.scaling_graphs import SHAPES, Shape, draw_function, draw_model
 from glow_nb.base.errors import GlowWarning
 from glow_nb.base.passes import PassRun
-from glow_nb.codegen.cache import CACHE_VARIABLE
 from glow_nb.hlir.graph import Function
+from glow_nb.system.cache_folder import CACHE_VARIABLE
 
 SIZES = (500, 1000, 2000, 5000, 10_000)
 DRAWN: dict[str, Callable[[Shape, int], onnx.ModelProto | Function]]

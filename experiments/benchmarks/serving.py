@@ -35,8 +35,8 @@ from typing_extensions import override
 import glow_nb
 from experiments.networks.mobile import mobilenet_v2
 from experiments.networks.twins import make_twin
+from glow_nb.base.feeds import Feeds
 from glow_nb.base.types import Array
-from glow_nb.hlir.feeds import Feeds
 from glow_nb.hlir.graph import Function
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting.host import HostManager

@@ -22,10 +22,11 @@ from experiments.benchmarks.timing import times_in_turn
 from glow_nb.base.alignment import aligned_empty
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.codegen.entry import Call, Region
-from glow_nb.codegen.loaded_program import LoadedProgram, load
+from glow_nb.codegen.load_native import load
+from glow_nb.codegen.loaded_program import LoadedProgram
 from glow_nb.codegen.make_native_program import make_native_program
-from glow_nb.codegen.native_program import Binding, OutputBinding
 from glow_nb.codegen.program_memory import ProgramMemory
+from glow_nb.codegen.run_layout import Binding, OutputBinding
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 
@@ -82,7 +83,7 @@ def chain(vectors: int, threads: int, *, alone: bool, crosses: bool) -> LoadedPr
 def kernel_ns(vectors: int, threads: int, *, crosses: bool) -> tuple[float, float]:
     """Return the nanoseconds of a kernel that one thread makes, and of one that is shared."""
     programs = [chain(vectors, threads, alone=a, crosses=crosses) for a in (True, False)]
-    x = np.ones(programs[0].native.inputs[0].type.shape, np.float32)
+    x = np.ones(programs[0].layout.inputs[0].type.shape, np.float32)
     # each twice: in the second run its threads are awake, its data in the caches
     runs = [partial(program.run, [x]) for program in programs for _ in range(2)]
     times = times_in_turn(runs, ROUNDS)

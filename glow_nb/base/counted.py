@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from glow_nb.base.outputs import Outputs
-from glow_nb.base.text import TokenReader, format_name
 from glow_nb.base.types import Array, ElementKind, TensorType
+
+if TYPE_CHECKING:
+    from glow_nb.base.text import TokenReader
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Counted:
 
     @override
     def __str__(self) -> str:
+        from glow_nb.base.text import format_name
+
         return f" counted by %{format_name(self.count)} along {self.axis}"
 
 

@@ -8,7 +8,6 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
@@ -58,6 +57,8 @@ class ElementKind(enum.Enum):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype of an array of this kind."""
+        if self not in _DTYPES:
+            _learn_extensions()
         return _DTYPES[self]
 
     @property
@@ -99,6 +100,8 @@ class ElementKind(enum.Enum):
     def of(cls, dtype: npt.DTypeLike) -> ElementKind:
         """Return the kind of a NumPy *dtype*; raise GlowError for one that has none."""
         wanted = np.dtype(dtype)
+        if wanted not in _KINDS and wanted.isbuiltin != 1:
+            _learn_extensions()
         kind = _KINDS.get(wanted)
         if kind is not None:
             return kind
@@ -113,22 +116,24 @@ class ElementKind(enum.Enum):
 _FLOATS = frozenset(
     {ElementKind.FLOAT16, ElementKind.BFLOAT16, ElementKind.FLOAT32, ElementKind.FLOAT64}
 )
-_EXTENSION_DTYPES: dict[ElementKind, Any] = {
-    ElementKind.BFLOAT16: ml_dtypes.bfloat16,
-    ElementKind.FLOAT8E4M3FN: ml_dtypes.float8_e4m3fn,
-    ElementKind.FLOAT8E4M3FNUZ: ml_dtypes.float8_e4m3fnuz,
-    ElementKind.FLOAT8E5M2: ml_dtypes.float8_e5m2,
-    ElementKind.FLOAT8E5M2FNUZ: ml_dtypes.float8_e5m2fnuz,
-    ElementKind.FLOAT8E8M0: ml_dtypes.float8_e8m0fnu,
-    ElementKind.FLOAT6E2M3: ml_dtypes.float6_e2m3fn,
-    ElementKind.FLOAT6E3M2: ml_dtypes.float6_e3m2fn,
-    ElementKind.FLOAT4E2M1: ml_dtypes.float4_e2m1fn,
-    ElementKind.INT4: ml_dtypes.int4,
-    ElementKind.UINT4: ml_dtypes.uint4,
-    ElementKind.INT2: ml_dtypes.int2,
-    ElementKind.UINT2: ml_dtypes.uint2,
+_EXTENSIONS = {
+    ElementKind.BFLOAT16: "bfloat16",
+    ElementKind.FLOAT8E4M3FN: "float8_e4m3fn",
+    ElementKind.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
+    ElementKind.FLOAT8E5M2: "float8_e5m2",
+    ElementKind.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
+    ElementKind.FLOAT8E8M0: "float8_e8m0fnu",
+    ElementKind.FLOAT6E2M3: "float6_e2m3fn",
+    ElementKind.FLOAT6E3M2: "float6_e3m2fn",
+    ElementKind.FLOAT4E2M1: "float4_e2m1fn",
+    ElementKind.INT4: "int4",
+    ElementKind.UINT4: "uint4",
+    ElementKind.INT2: "int2",
+    ElementKind.UINT2: "uint2",
 }
-_STORAGE = frozenset(_EXTENSION_DTYPES) - _FLOATS
+"""What ml_dtypes calls the kinds that NumPy does not have."""
+
+_STORAGE = frozenset(_EXTENSIONS) - _FLOATS
 _FEW_BITS = {
     ElementKind.FLOAT6E2M3: 6,
     ElementKind.FLOAT6E3M2: 6,
@@ -139,9 +144,18 @@ _FEW_BITS = {
     ElementKind.UINT2: 2,
 }
 _DTYPES: dict[ElementKind, np.dtype[Any]] = {
-    kind: np.dtype(_EXTENSION_DTYPES.get(kind, kind.value)) for kind in ElementKind
+    kind: np.dtype(kind.value) for kind in ElementKind if kind not in _EXTENSIONS
 }
 _KINDS = {dtype: kind for kind, dtype in _DTYPES.items()}
+
+
+def _learn_extensions() -> None:
+    """Add the dtypes of ml_dtypes, whose import takes as long as to load a small network."""
+    import ml_dtypes
+
+    for kind, name in _EXTENSIONS.items():
+        _DTYPES[kind] = np.dtype(getattr(ml_dtypes, name))
+        _KINDS[_DTYPES[kind]] = kind
 
 
 QUANTIZED = frozenset(

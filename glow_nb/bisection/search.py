@@ -18,6 +18,7 @@ from glow_nb.backends.backend import StatefulExecutable
 from glow_nb.base.arguments import Shapes
 from glow_nb.base.distance import largest_distance
 from glow_nb.base.errors import OptionError, PassError
+from glow_nb.base.feeds import FeedCheck
 from glow_nb.base.habits import refuse_arguments
 from glow_nb.base.passes import Entries, PassRun
 from glow_nb.base.text import format_name
@@ -32,7 +33,6 @@ from glow_nb.bisection.states import (
 )
 from glow_nb.compiler import pipelines
 from glow_nb.compiler.driver import run
-from glow_nb.hlir.feeds import FeedCheck
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.print import format_names
 from glow_nb.llir.check_placement import check_placement

@@ -14,26 +14,20 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import itertools
 import os
-import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from glow_nb.base.errors import GlowWarning
 from glow_nb.codegen.in_progress import KernelClaims
 from glow_nb.kernels.target import Target
+from glow_nb.system.cache_folder import PART, default_folder, write_whole
 from glow_nb.system.regular_files import open_regular
 
-CACHE_VARIABLE = "GLOW_NB_CACHE_DIR"
 MAGIC = b"glow_nb1"
 TRAILER_BYTES = len(MAGIC) + 32 + 32
-PART = ".part"
-"""What the name of a file that is being written ends with."""
 SECONDS_OF_A_PART = 3600
 """It takes less than one to write such a file; one this old is of a process that was killed."""
 LARGEST_OBJECT_BYTES = 256 << 20
@@ -62,6 +56,7 @@ _SHAPING = (
     "base/alignment.py",
     "codegen/compact_lowering.py",
     "codegen/compile.py",
+    "codegen/compile_runtime.py",
     "codegen/numba_contexts.py",
     "codegen/runtime.py",
     "codegen/separate_names.py",
@@ -99,20 +94,6 @@ def _version(distribution: str) -> str:
         return version(distribution)
     except PackageNotFoundError:  # run from a source tree
         return "unknown"
-
-
-def default_folder() -> Path | None:
-    """Return ``GLOW_NB_CACHE_DIR`` or the user's cache folder; None if there is no such place."""
-    chosen = os.environ.get(CACHE_VARIABLE)
-    if chosen:
-        return Path(os.path.expanduser(chosen)).absolute()  # where no shell did it
-    import platformdirs
-
-    folder = platformdirs.user_cache_path("glow_nb", appauthor=False)
-    if folder.is_absolute():
-        return folder
-    _say_that_nothing_is_kept(folder, "the user has no home folder")
-    return None
 
 
 @dataclass(frozen=True)
@@ -220,39 +201,3 @@ def _unseal(content: bytes, key: str) -> bytes | None:
     raw_key = bytes.fromhex(key)
     expected = MAGIC + raw_key + hashlib.sha256(raw_key + payload).digest()
     return payload if payload and trailer == expected else None
-
-
-def write_whole(path: Path, content: bytes) -> bool:
-    """Write a file that appears whole or not at all; return whether it did.
-
-    What cannot be written is no error; the first time in a process, a warning says so.
-    """
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=PART)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-    except OSError as error:
-        _say_that_nothing_is_kept(path.parent, error.strerror or type(error).__name__)
-        return False
-    return True
-
-
-_TIMES_REFUSED = itertools.count()
-"""How often something was not kept; only the first time is told."""
-
-
-def _say_that_nothing_is_kept(folder: Path, reason: str) -> None:
-    if next(_TIMES_REFUSED) == 0:
-        warnings.warn(
-            f"cache folder {folder}: cannot be written: {reason}, so each process compiles its "
-            f"kernels again; make room or give access, or set {CACHE_VARIABLE} to another folder",
-            GlowWarning,
-            stacklevel=2,
-        )

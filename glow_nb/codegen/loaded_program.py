@@ -1,7 +1,4 @@
-"""A native program in this process: linked code, and as many contexts as run at the same time.
-
-Linking needs llvmlite; numba stays out of the process.
-"""
+"""A program in this process: linked code, and as many contexts as run at the same time."""
 
 from __future__ import annotations
 
@@ -16,16 +13,14 @@ import numpy as np
 
 from glow_nb.base.alignment import aligned_empty
 from glow_nb.base.arguments import fits_as_it_is
-from glow_nb.base.errors import CompileError, FeedError
-from glow_nb.base.memory_limit import require_memory, require_run_memory
+from glow_nb.base.errors import FeedError
+from glow_nb.base.memory_limit import require_run_memory
 from glow_nb.base.outputs import Outputs
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.codegen.array_address import address_of
-from glow_nb.codegen.loaded_code import LoadedCode
-from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.codegen.result_memory import array_maker
-from glow_nb.codegen.threads import Team
-from glow_nb.kernels.target import Target
+from glow_nb.codegen.run_layout import RunLayout
+from glow_nb.codegen.threads import Code, Team
 from glow_nb.system.cores import available_cores
 from glow_nb.system.state_store import LentState, StateStore
 
@@ -34,49 +29,6 @@ _Wanted = tuple[np.dtype[Any], tuple[int, ...]]
 DirectRun = Callable[[object], dict[str, Array] | None]
 """From what is fed to the results by name. It returns None, and has done nothing, for all that it
 does not know at once; it raises nothing of its own."""
-
-
-def load(native: NativeProgram) -> LoadedProgram:
-    """Link the code of *native* into this process, ready to run.
-
-    Raises:
-        CompileError: The code is for another processor than this one, or its objects do not fit
-            together.
-        MemoryLimitError: A run needs more memory than the process may have.
-    """
-    _require_this_processor(native.target)
-    _require_memory(native)
-    code = LoadedCode(native.objects.values(), native.target)
-    code.address(native.entry.symbol)  # raises if no object defines it
-    return LoadedProgram(native, code)
-
-
-def _require_memory(native: NativeProgram) -> None:
-    bound = (*native.inputs, *native.outputs)
-    tensors = [(f"{b.name} : {b.type}", b.type.size_bytes) for b in (*bound, *native.state)]
-    parts = {
-        "arena": native.memory.arena_bytes,
-        "scratch": native.scratch_bytes,
-        "state": sum(b.type.size_bytes for b in native.state),
-        "inputs and outputs": sum(b.type.size_bytes for b in bound),
-    }
-    require_memory("native program", parts, tensors)
-
-
-def _require_this_processor(target: Target) -> None:
-    """Raise CompileError unless code for *target* runs here."""
-    host = Target.host()
-    if target.triple != host.triple:
-        raise CompileError(
-            f"native program: it is for {target.triple}, this machine is {host.triple}; compile "
-            "the model again on this machine"
-        )
-    absent = sorted(target.enabled_features - host.enabled_features)
-    if absent:
-        raise CompileError(
-            f"native program: it is for the processor {target.cpu}, this one, {host.cpu}, is "
-            f"without {', '.join(absent)}; compile the model again on this machine"
-        )
 
 
 class LoadedProgram:
@@ -88,15 +40,15 @@ class LoadedProgram:
     run without one begins with the values before the first run, and what it leaves is lost.
     """
 
-    def __init__(self, native: NativeProgram, code: LoadedCode) -> None:
-        """Run *native* by its linked *code*; :func:`load` makes both fit."""
-        self.native, self.code = native, code
-        self._inputs = [(b.type.kind.dtype, b.type.shape) for b in native.inputs]
-        self._outputs = [(b.type.kind.dtype, b.type.shape) for b in native.outputs]
+    def __init__(self, layout: RunLayout, code: Code) -> None:
+        """Run the entry of *layout* in *code*, which must fit each other."""
+        self.layout, self.code = layout, code
+        self._inputs = [(b.type.kind.dtype, b.type.shape) for b in layout.inputs]
+        self._outputs = [(b.type.kind.dtype, b.type.shape) for b in layout.outputs]
         self._makers = [array_maker(dtype, shape) for dtype, shape in self._outputs]
-        fed = enumerate(output.fed_by for output in native.outputs)
+        fed = enumerate(output.fed_by for output in layout.outputs)
         self._fed = [(output, source) for output, source in fed if source is not None]
-        self._first_bound = len(native.memory.borrowed) + len(native.state)
+        self._first_bound = len(layout.memory.borrowed) + len(layout.state)
         self._idle: deque[_Context] = deque(maxlen=available_cores())
         _loaded.add(self)
 
@@ -126,7 +78,7 @@ class LoadedProgram:
         fit as they are, if no context is idle, and if there is no memory. There is no function for
         programs with state, and with outputs that are inputs as well.
         """
-        if self.native.state or self._fed:
+        if self.layout.state or self._fed:
             return None
         wanted = [(name, *bound) for name, bound in zip(inputs, self._inputs, strict=True)]
         makers = list(zip(outputs, self._makers, strict=True))
@@ -191,10 +143,10 @@ class LoadedProgram:
             outputs[output][...] = inputs[source]
 
     def _run_on(self, arrays: Sequence[Array], state: StateStore | None) -> None:
-        if not self.native.state:
+        if not self.layout.state:
             self._run_in_context(arrays)
             return
-        store = StateStore(self.native.state) if state is None else state
+        store = StateStore(self.layout.state) if state is None else state
         with store.for_a_run() as lent:
             self._run_in_context(arrays, lent)
 
@@ -210,7 +162,7 @@ class LoadedProgram:
         try:
             return self._idle.pop()
         except IndexError:  # there is none that nobody uses
-            return _Context(self.native, self.code)
+            return _Context(self.layout, self.code)
 
 
 _loaded: WeakSet[LoadedProgram] = WeakSet()
@@ -242,13 +194,13 @@ def _check(role: str, arrays: Sequence[Array], wanted: Sequence[_Wanted]) -> Non
 class _Context:
     """The memory and the threads of one run at a time."""
 
-    def __init__(self, native: NativeProgram, code: LoadedCode) -> None:
-        memory = native.memory
-        needs = {"arena": memory.arena_bytes, "scratch": native.scratch_bytes}
+    def __init__(self, layout: RunLayout, code: Code) -> None:
+        memory = layout.memory
+        needs = {"arena": memory.arena_bytes, "scratch": layout.scratch_bytes}
         require_run_memory("run", needs)
-        bound = len(native.state) + len(native.inputs) + len(native.outputs)
+        bound = len(layout.state) + len(layout.inputs) + len(layout.outputs)
         begin = len(memory.borrowed)
-        self._state, self._place = native.state, slice(begin, begin + len(native.state))
+        self._state, self._place = layout.state, slice(begin, begin + len(layout.state))
         self._lent: LentState | None = None
         # ctypes has no arrays of length zero that it can take the address of on every version.
         self.pointers = (ctypes.c_void_p * (len(memory.borrowed) + bound))()
@@ -256,11 +208,11 @@ class _Context:
             self.pointers[index] = block.ctypes.data
         self.team = Team(
             code,
-            native.entry,
+            layout,
             constants=memory.constants,
             arena=aligned_empty(memory.arena_bytes),
             bindings=self.pointers,
-            scratch=aligned_empty(native.scratch_bytes),
+            scratch=aligned_empty(layout.scratch_bytes),
         )
 
     def point_at(self, lent: LentState) -> None:

@@ -10,11 +10,13 @@ from glow_nb.base.kernel_report import KernelReport
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.codegen.cache import ObjectCache, object_key
 from glow_nb.codegen.clock import STAMP_SYMBOL, compile_clock
+from glow_nb.codegen.compile_runtime import compile_runtime
 from glow_nb.codegen.entry import Call, generate_entry
-from glow_nb.codegen.native_program import Binding, InitialState, NativeProgram, OutputBinding
+from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.codegen.pool import compile_objects
 from glow_nb.codegen.program_memory import ProgramMemory
-from glow_nb.codegen.runtime import RUNTIME, compile_runtime
+from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding
+from glow_nb.codegen.runtime import RUNTIME
 from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.codegen.translate import compile_entry
 from glow_nb.kernels.target import Target

@@ -24,15 +24,15 @@ import numpy as np
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES, aligned_bytes, aligned_empty
 from glow_nb.base.types import Array, ElementKind, TensorType
-from glow_nb.codegen.cache import default_folder, write_whole
 from glow_nb.codegen.entry import Call, Region
-from glow_nb.codegen.loaded_program import load
+from glow_nb.codegen.load_native import load
 from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.codegen.make_native_program import make_native_program
-from glow_nb.codegen.native_program import Binding, OutputBinding
 from glow_nb.codegen.program_memory import ProgramMemory
+from glow_nb.codegen.run_layout import Binding, OutputBinding
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
+from glow_nb.system.cache_folder import default_folder, write_whole
 from glow_nb.system.host_caches import available_processors, caches_of_all, cores_of
 from glow_nb.system.regular_files import read_text
 

@@ -1,6 +1,6 @@
 """A compiled program as data: machine code, the layout of its memory, and what it is made of.
 
-``make_native_program`` makes it, which takes a compiler; ``loaded_program.load`` makes it run. To
+``make_native_program`` makes it, which takes a compiler; ``load_native.load`` makes it run. To
 write, read and load one needs llvmlite, but neither numba nor the graph level.
 """
 
@@ -9,21 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from typing_extensions import override
 
 from glow_nb.base.alignment import ALIGNMENT, Bytes, aligned_empty
-from glow_nb.base.arguments import MOST_THREADS
-from glow_nb.base.counted import Counted, problem_of
 from glow_nb.base.errors import CompileError, GlowError
 from glow_nb.base.kernel_report import KernelReport
-from glow_nb.base.types import Array, TensorType
+from glow_nb.base.types import Array
 from glow_nb.base.version import __version__
 from glow_nb.codegen.container import read_container, write_container
 from glow_nb.codegen.entry import EntrySource
 from glow_nb.codegen.plain_data import from_plain, to_plain
 from glow_nb.codegen.program_memory import PlacedWeight, ProgramMemory
+from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding, RunLayout
 from glow_nb.codegen.runtime import RUNTIME, RUNTIME_DIGEST
 from glow_nb.kernels.target import Target
 
@@ -33,51 +33,6 @@ FORMAT = "glow_nb native program 2"
 _BLOCK, _STATE, _OBJECT = "constants.", "state.", "object."
 """How the names of pieces begin: blocks of constants and states by their number, objects by their
 symbol."""
-
-LARGEST_RUN_BYTES = 1 << 48
-"""No machine has so much memory: a program that wants it is damaged."""
-
-
-@dataclass(frozen=True)
-class Binding:
-    """A tensor that the caller of a run provides.
-
-    Attributes:
-        type: Its type.
-        name: Its name in the model.
-    """
-
-    type: TensorType
-    name: str = ""
-
-
-@dataclass(frozen=True)
-class OutputBinding(Binding):
-    """A tensor that a run writes.
-
-    Attributes:
-        fed_by: Of an output that is an input as well: the index of this input. The output begins as
-            a copy of what is fed.
-        counted: Of an output whose size only a run shows: what of it counts.
-    """
-
-    fed_by: int | None = None
-    counted: Counted | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class InitialState(Binding):
-    """A tensor that survives runs.
-
-    Attributes:
-        array: The value before the first run.
-    """
-
-    array: Array = field(kw_only=True, repr=False)
-
-    def write_to(self, place: Array) -> None:
-        """Write the value before the first run to *place*."""
-        np.copyto(place, self.array)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,53 +60,42 @@ class NativeProgram:
     state: tuple[InitialState, ...] = ()
 
     def __post_init__(self) -> None:
-        self._check_sizes()
-        called = {kernel.symbol for kernel in self.kernels}
-        absent = sorted({self.entry.symbol, RUNTIME, *called} - set(self.objects))
-        if absent:
-            raise CompileError(f"objects: there is none of {', '.join(absent)}")
-        for output in self.outputs:
-            self._check_fed(output)
-        if problem := problem_of({o.name: (o.type, o.counted) for o in self.outputs}):
-            raise CompileError(problem)
-
-    def _check_sizes(self) -> None:
-        """Raise CompileError unless a run needs threads, and memory that there may be."""
-        if not 1 <= self.threads <= MOST_THREADS:
-            raise CompileError(f"threads={self.threads}: there must be 1 to {MOST_THREADS}")
         lines = len(self.entry.text.splitlines())  # a phase takes one or more
         if not 1 <= self.entry.phases <= lines:
             raise CompileError(
                 f"the entry has {self.entry.phases} phases; there must be 1 to {lines}, the number "
                 "of lines of its text"
             )
-        if self.entry.scratch_bytes < 0:
-            raise CompileError(f"scratch: {self.entry.scratch_bytes} bytes for each thread")
-        if self.memory.arena_bytes + self.scratch_bytes > LARGEST_RUN_BYTES:
-            raise CompileError(
-                f"a run would take {self.memory.arena_bytes} bytes of arena and "
-                f"{self.scratch_bytes} bytes of scratch; no machine has more than "
-                f"{LARGEST_RUN_BYTES}"
-            )
+        called = {kernel.symbol for kernel in self.kernels}
+        absent = sorted({self.entry.symbol, RUNTIME, *called} - set(self.objects))
+        if absent:
+            raise CompileError(f"objects: there is none of {', '.join(absent)}")
+        _ = self.layout  # which checks itself
 
-    def _check_fed(self, output: OutputBinding) -> None:
-        """Raise CompileError if *output* is to begin as a copy of what is no such input."""
-        index = output.fed_by
-        if index is None or (
-            0 <= index < len(self.inputs) and self.inputs[index].type == output.type
-        ):
-            return
-        raise CompileError(f"{output}: there is no input {index} of this type to begin as")
+    @cached_property
+    def layout(self) -> RunLayout:
+        """What a run works with."""
+        entry = self.entry
+        return RunLayout(
+            symbol=entry.symbol,
+            threads=entry.threads,
+            phases=entry.phases,
+            thread_scratch_bytes=entry.scratch_bytes,
+            memory=self.memory,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            state=self.state,
+        )
 
     @property
     def threads(self) -> int:
         """Threads that work on one run."""
-        return self.entry.threads
+        return self.layout.threads
 
     @property
     def scratch_bytes(self) -> int:
         """Working memory of the kernels in one run, for all threads."""
-        return self.threads * self.entry.scratch_bytes
+        return self.layout.scratch_bytes
 
     def to_bytes(self) -> bytes:
         """Return all of this as bytes, the constants among them: a file in the safetensors layout.

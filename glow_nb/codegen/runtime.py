@@ -59,14 +59,8 @@ from __future__ import annotations
 
 import hashlib
 from enum import IntEnum
-from functools import lru_cache
-from string import Template
-
-import llvmlite.binding as llvm
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
-from glow_nb.codegen.target_machine import target_machine
-from glow_nb.kernels.target import Target
 
 
 class TeamField(IntEnum):
@@ -100,7 +94,7 @@ def team_bytes(threads: int) -> int:
     return TeamField.CLAIMS + threads * CACHE_LINE_BYTES
 
 
-_WORK = """
+WORK = """
 define private i1 @take(ptr %team, i64 %thread, i64 %step, i64 %phase, i64 %share) {
 start:
   %claims = getelementptr i8, ptr %team, i64 $CLAIMS
@@ -212,7 +206,7 @@ end:
 declare i32 @sched_yield()
 """
 
-_TEAM = """
+TEAM = """
 define void @glow_team_prepare(ptr %team) {
   %mutex = getelementptr i8, ptr %team, i64 $MUTEX
   %condition = getelementptr i8, ptr %team, i64 $CONDITION
@@ -314,37 +308,8 @@ declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 """
 
-_PAUSES = {
-    "x86_64": ("@llvm.x86.sse2.pause", "", ""),
-    "aarch64": ("@llvm.aarch64.isb", "i32", "i32 15"),
-    "arm64": ("@llvm.aarch64.isb", "i32", "i32 15"),
-}
-"""Name, parameter type and argument of the instruction that tells a core it only waits. On ARM it
-is ``isb``, which takes some ten nanoseconds; ``yield`` takes none on cores of one hardware thread,
-so that a count of pauses would be no time at all."""
-
-
 RUNTIME = "glow_runtime"
 """The name of the object in the cache; it is the same for all programs."""
 
-RUNTIME_DIGEST = hashlib.sha256(f"{_WORK}{_TEAM}{list(TeamField)}".encode()).hexdigest()[:20]
+RUNTIME_DIGEST = hashlib.sha256(f"{WORK}{TEAM}{list(TeamField)}".encode()).hexdigest()[:20]
 """What a team block and the entry look like: code that was made with another does not fit."""
-
-
-@lru_cache(maxsize=4)
-def compile_runtime(target: Target) -> bytes:
-    """Return the object that defines the functions above."""
-    architecture = target.triple.split("-")[0]
-    name, parameter, argument = _PAUSES.get(architecture, ("", "", ""))
-    text = Template(_WORK + _TEAM).substitute(
-        {field.name: field.value for field in TeamField},
-        LINE=CACHE_LINE_BYTES,
-        PAUSE=f"call void {name}({argument})" if name else "",
-    )
-    text += f"declare void {name}({parameter})\n" if name else ""
-    machine = target_machine(target)
-    module = llvm.parse_assembly(text)
-    module.triple, module.data_layout = target.triple, str(machine.target_data)
-    module.verify()
-    payload: bytes = machine.emit_object(module)
-    return payload

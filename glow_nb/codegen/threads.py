@@ -13,14 +13,13 @@ import ctypes
 import os
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from glow_nb.base.alignment import Bytes, aligned_empty
 from glow_nb.base.errors import GlowError
-from glow_nb.codegen.entry import EntrySource
-from glow_nb.codegen.loaded_code import LoadedCode
+from glow_nb.codegen.run_layout import RunLayout
 from glow_nb.codegen.runtime import TeamField, team_bytes
 from glow_nb.system.cores import available_cores
 from glow_nb.system.worker_cores import WorkerCores
@@ -34,6 +33,13 @@ _ON_TEAM = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _SERVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
 
+class Code(Protocol):
+    """Machine code in memory, as long as this object lives."""
+
+    def address(self, symbol: str) -> int:
+        """Return the address of the function *symbol*; raise CompileError if there is none."""
+
+
 class Team:
     """The threads, the caller's among them, that run one entry together.
 
@@ -42,28 +48,28 @@ class Team:
 
     def __init__(
         self,
-        code: LoadedCode,
-        entry: EntrySource,
+        code: Code,
+        layout: RunLayout,
         *,
         constants: Bytes,
         arena: Bytes,
         bindings: ctypes.Array[Any],
         scratch: Bytes,
     ) -> None:
-        """Start the workers of the function *entry* of *code*, with the memory that it uses."""
-        threads = min(entry.threads, available_cores())
-        self._block = aligned_empty(team_bytes(entry.threads))
+        """Start the workers of the entry of *layout* in *code*, with the memory that it uses."""
+        threads = min(layout.threads, available_cores())
+        self._block = aligned_empty(team_bytes(layout.threads))
         self._memory = (constants, arena, bindings, scratch)
         self._block[:] = 0
         fields = {
-            TeamField.ENTRY: code.address(entry.symbol),
+            TeamField.ENTRY: code.address(layout.symbol),
             TeamField.CONSTANTS: constants.ctypes.data,
             TeamField.ARENA: arena.ctypes.data,
             TeamField.BINDINGS: ctypes.addressof(bindings),
             TeamField.SCRATCH: scratch.ctypes.data,
-            TeamField.SHARES: entry.threads,
-            TeamField.PHASES: entry.phases,
-            TeamField.GRACE: GRACE if threads == entry.threads else 0,
+            TeamField.SHARES: layout.threads,
+            TeamField.PHASES: layout.phases,
+            TeamField.GRACE: GRACE if threads == layout.threads else 0,
             TeamField.SPINS: SPINS,
             TeamField.PATIENCE: PATIENCE,
         }

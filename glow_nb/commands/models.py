@@ -11,9 +11,9 @@ import glow_nb
 from glow_nb.backends import BackendLike
 from glow_nb.base.arguments import Constants
 from glow_nb.base.errors import OptionError, UnboundDimension, UnboundInput
+from glow_nb.base.feeds import name_feeds
 from glow_nb.base.types import Array, Dimensions
 from glow_nb.commands.bindings import Bindings
-from glow_nb.hlir.feeds import name_feeds
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network.api import load_open

@@ -18,13 +18,14 @@ from glow_nb.base.distance import distance
 from glow_nb.base.extras import how_to_add
 from glow_nb.base.quantities import byte_count
 from glow_nb.base.types import Array
-from glow_nb.codegen.cache import CACHE_VARIABLE, ObjectCache
+from glow_nb.codegen.cache import ObjectCache
 from glow_nb.commands.errors import CleanCommand
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.demo.network import INPUT, LOGITS, PROBABILITIES, make_resnet50
 from glow_nb.demo.photograph import load_image
 from glow_nb.demo.race import Engine, onnxruntime_engines, race
 from glow_nb.network.network import Network
+from glow_nb.system.cache_folder import CACHE_VARIABLE
 from glow_nb.system.cores import available_cores
 from glow_nb.system.replaced_files import replace_file
 

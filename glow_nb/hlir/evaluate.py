@@ -11,11 +11,11 @@ import numpy as np
 
 from glow_nb.base.counted import cut
 from glow_nb.base.errors import GlowError, VerifyError
+from glow_nb.base.feeds import Feeds, as_fitting, name_feeds
 from glow_nb.base.foreign import foreign
 from glow_nb.base.memory_limit import out_of_memory
 from glow_nb.base.schema import operand_specs
 from glow_nb.base.types import Array, TensorType
-from glow_nb.hlir.feeds import Feeds, as_fitting, name_feeds
 from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value
 from glow_nb.hlir.save import Save

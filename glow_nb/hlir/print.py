@@ -67,13 +67,22 @@ def print_initializer(payload: Payload) -> str:
     if array.nbytes > MAX_INLINE_BYTES:
         return "external"
     first = array.reshape(-1)[:1]
-    bits = np.ascontiguousarray(array).view(np.uint8).reshape(array.size, -1)
-    if array.size > 1 and bool((bits == first.view(np.uint8)).all()):
+    if array.size > 1 and _is_splat(array):
         return f"splat {format_literal(first.tolist()[0])}"
     if array.size <= INLINE_ELEMENTS:
         items = ", ".join(format_literal(item) for item in array.reshape(-1).tolist())
         return f"dense [{items}]"
     return "external"
+
+
+def _is_splat(array: Array) -> bool:
+    """Return whether all elements have the same bits; most arrays show it by their first ones."""
+    few = array.reshape(-1)[:INLINE_ELEMENTS]
+    for part in (few, array):
+        bits = np.ascontiguousarray(part).view(np.uint8).reshape(part.size, -1)
+        if not (bits == bits[:1]).all():
+            return False
+    return True
 
 
 def is_external(value: HasPayload) -> bool:

@@ -39,6 +39,7 @@ from glow_nb.network import compilation as compiler
 from glow_nb.network.defaults import Defaults
 from glow_nb.network.dynamic import DynamicNetwork, describe_sizes
 from glow_nb.network.files import SUFFIX, is_ir_text, load_all_text, parse_all_text
+from glow_nb.network.levels import Border, Levels
 from glow_nb.network.module_network import ModuleNetwork
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.variants import MAX_VARIANTS
@@ -343,15 +344,15 @@ class _Build:
         state.add(made.program.state)  # a pass may have brought some
         observed("free_memory", _return_freed_memory, made.program, self.observer)
         finish(self.observer)
+        levels = Levels(made.function, made.program, order.whole)
         return CompiledNetwork(
-            made.program,
+            Border.of(made.program),
             made.executable,
-            made.function,
+            lambda: levels,
             self.threads,
-            sizes,
-            state,
-            defaults,
-            order.whole,
+            state=state,
+            sizes=sizes,
+            defaults=defaults,
         )
 
 

@@ -12,9 +12,9 @@ from typing_extensions import override
 
 from glow_nb.base.arguments import Shapes, as_array, as_shapes
 from glow_nb.base.errors import GlowError, OptionError, UnboundInput
+from glow_nb.base.feeds import Feeds, check_open_feeds, gathered, name_feeds
 from glow_nb.base.types import Array, SymbolicType
 from glow_nb.compiler.pipelines import Pipeline
-from glow_nb.hlir.feeds import Feeds, check_open_feeds, gathered, name_feeds
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network.memory_report import MemoryReport

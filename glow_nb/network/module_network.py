@@ -10,11 +10,11 @@ from typing_extensions import override
 
 from glow_nb.base.arguments import Shapes
 from glow_nb.base.errors import OptionError
+from glow_nb.base.feeds import Feeds
 from glow_nb.base.table import html_text
 from glow_nb.base.text import format_name
 from glow_nb.base.types import Array, TensorType
 from glow_nb.compiler.pipelines import Pipeline
-from glow_nb.hlir.feeds import Feeds
 from glow_nb.network.memory_report import MemoryReport
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.system.state_store import StateStore

@@ -5,36 +5,33 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from functools import partial
-from typing import TYPE_CHECKING, Never, NoReturn
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Never, NoReturn, cast
 
 from typing_extensions import override
 
-from glow_nb.backends.backend import DirectExecutable, LimitedExecutable, StatefulExecutable
 from glow_nb.base.arguments import Shapes, as_path, as_shapes
 from glow_nb.base.counted import cut, visible_types
 from glow_nb.base.errors import GlowError, OptionError, UnsupportedError
+from glow_nb.base.feeds import FeedCheck, Feeds, gathered
 from glow_nb.base.foreign import foreign
 from glow_nb.base.memory_limit import out_of_memory, within_memory
 from glow_nb.base.outputs import Outputs
-from glow_nb.base.schema import closest, listed
-from glow_nb.base.table import Table, html_text
-from glow_nb.base.text import format_name
 from glow_nb.base.types import Array, SymbolicType, TensorType
-from glow_nb.compiler.pipelines import Pipeline
-from glow_nb.hlir.feeds import FeedCheck, Feeds, gathered
-from glow_nb.hlir.graph import Function
-from glow_nb.llir.program import Program
 from glow_nb.network.defaults import Defaults
-from glow_nb.network.memory_report import MemoryReport, report_memory
-from glow_nb.network.state_files import load_state, save_state
+from glow_nb.network.levels import Border, Levels, MakeLevels
 from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
-    from glow_nb.backends.backend import Executable
+    from concurrent.futures import Future
+
+    from glow_nb.backends.backend import DirectExecutable, Executable, StatefulExecutable
     from glow_nb.base.kernel_report import KernelList
     from glow_nb.codegen.loaded_program import DirectRun
+    from glow_nb.compiler.pipelines import Pipeline
+    from glow_nb.hlir.graph import Function
+    from glow_nb.llir.program import Program
+    from glow_nb.network.memory_report import MemoryReport
     from glow_nb.network.profile import Profile
 
 
@@ -58,6 +55,8 @@ class Network(ABC):
         """Return the function called *name*; raise OptionError if there is none."""
         functions = self.functions
         if name not in functions:
+            from glow_nb.base.schema import closest, listed  # for what is wrong alone
+
             raise OptionError(
                 f"the network has no function {name!r}{closest(str(name), functions)}; it has "
                 f"{listed(functions)}"
@@ -75,6 +74,8 @@ class Network(ABC):
             StateError: A run is in progress.
             GlowError: The file cannot be written.
         """
+        from glow_nb.network.state_files import save_state
+
         save_state(self.state, as_path(path))
 
     def load_state(self, path: str | os.PathLike[str]) -> None:
@@ -84,6 +85,8 @@ class Network(ABC):
             StateError: The file has other names, kinds or shapes (all of them are listed), is
                 damaged or cannot be read, or a run is in progress.
         """
+        from glow_nb.network.state_files import load_state
+
         load_state(self.state, as_path(path))
 
     @property
@@ -177,6 +180,9 @@ class Network(ABC):
 
     def _repr_html_(self) -> str:
         """Return for a notebook what the network is, with its inputs and outputs."""
+        from glow_nb.base.table import Table, html_text
+        from glow_nb.base.text import format_name
+
         values = [("input", n, t) for n, t in self.inputs.items()]
         values += [("output", n, t) for n, t in self.outputs.items()]
         rows = tuple((what, format_name(name), str(type)) for what, name, type in values)
@@ -205,52 +211,60 @@ class CompiledNetwork(Network):
 
     def __init__(
         self,
-        program: Program,
+        border: Border,
         executable: Executable,
-        function: Function | None,
+        levels: MakeLevels,
         threads: int,
+        *,
+        state: StateStore,
         sizes: str = "",
-        state: StateStore | None = None,
         defaults: Defaults[Network] | None = None,
-        pipeline: Pipeline | None = None,
     ) -> None:
         """Wrap what the compiler made; users call :func:`glow_nb.compile` instead.
 
         Of a network that leaves sizes open, *sizes* says which it was compiled for. Its runs are on
-        *state*, by default one of its own. *defaults* takes feeds in place of constants. It was
-        compiled by *pipeline*.
+        *state*. *defaults* takes feeds in place of constants. *levels* is called when somebody asks
+        what it was made of.
         """
         self._defaults = Defaults({}, lambda: self) if defaults is None else defaults
-        self._state = StateStore(program.state) if state is None else state
-        self._program, self._function, self._threads = program, function, threads
-        self._pipeline = Pipeline() if pipeline is None else pipeline
-        self.sizes = sizes
-        self._executable = executable
+        self._state, self._threads, self.sizes = state, threads, sizes
+        self._border, self._make_levels = border, levels
+        self.executable = executable
         self._run = self._run_of(executable)
-        self._feeds = FeedCheck.of(program.inputs)
-        subject = f"network {program.name!r}: {type(executable).__name__}.run"
-        self._border = foreign(GlowError, subject)  # to the backend, which may be a user's
-        self._output_names = tuple(buffer.name for buffer in program.outputs)
-        self._counted = {b.name: b.counted for b in program.outputs if b.counted}
+        self._feeds = FeedCheck(border.inputs.items())
+        subject = f"network {border.name!r}: {type(executable).__name__}.run"
+        self._guard = foreign(GlowError, subject)  # to the backend, which may be a user's
+        self._output_names = tuple(border.outputs)
         self._direct_run = self._direct_run_of(executable)
 
     def _direct_run_of(self, executable: Executable) -> DirectRun | None:
         """Return the short way of a run, if *executable* has one and results need no cut."""
-        if self._counted or not isinstance(executable, DirectExecutable):
+        if self._border.counted or not hasattr(executable, "direct_run"):
             return None
-        with self._border:
-            return executable.direct_run(tuple(self._feeds.types), self._output_names)
+        direct: DirectExecutable = cast(Any, executable)
+        with self._guard:
+            return direct.direct_run(tuple(self._feeds.types), self._output_names)
 
     def _run_of(self, executable: Executable) -> Callable[[Sequence[Array]], list[Array]]:
         """Return what runs *executable*, on the state if the program has any."""
-        if not self.program.state:
+        if not self._border.has_state:
             return executable.run
-        if isinstance(executable, StatefulExecutable):
-            return partial(executable.run_on, self.state)
+        if hasattr(executable, "run_on"):
+            stateful: StatefulExecutable = cast(Any, executable)
+            return partial(stateful.run_on, self.state)
         raise UnsupportedError(
-            f"network {self.program.name!r}: it has the state {list(self.state)!s:.80}, and "
+            f"network {self._border.name!r}: it has the state {list(self.state)!s:.80}, and "
             f"{type(executable).__name__} runs no program with state; write its method run_on"
         )
+
+    @cached_property
+    def _levels(self) -> Levels:
+        return self._make_levels()
+
+    @property
+    def name(self) -> str:
+        """The name of the program."""
+        return self._border.name
 
     @property
     @override
@@ -261,17 +275,17 @@ class CompiledNetwork(Network):
     @override
     def functions(self) -> dict[str, Network]:
         """The one function."""
-        return {self.program.name: self}
+        return {self.name: self}
 
     @property
     @override
     def program(self) -> Program:
-        return self._program
+        return self._levels.program
 
     @property
     @override
     def function(self) -> Function | None:
-        return self._function
+        return self._levels.function
 
     @property
     @override
@@ -293,19 +307,20 @@ class CompiledNetwork(Network):
     @override
     def outputs(self) -> dict[str, TensorType]:
         """Name and type of each output, in order; ``int64<<=12 x 3>`` has at most 12 rows."""
-        counted = {b.name: b.counted for b in self.program.outputs if b.counted}
-        return visible_types({b.name: b.type for b in self.program.outputs}, counted)
+        return visible_types(self._border.outputs, self._border.counted)
 
     @property
     @override
     def memory(self) -> MemoryReport:
         """What the network needs in memory."""
-        return report_memory(self.program, self._executable, self.sizes)
+        from glow_nb.network.memory_report import report_memory
+
+        return report_memory(self.program, self.executable, self.sizes)
 
     @property
     @override
     def pipeline(self) -> Pipeline:
-        return self._pipeline
+        return self._levels.pipeline
 
     @property
     @override
@@ -313,14 +328,14 @@ class CompiledNetwork(Network):
         """What was generated for each instruction, and of which nodes, in execution order."""
         from glow_nb.base.kernel_report import KernelList
 
-        return KernelList(self._executable.kernels, self.sizes)
+        return KernelList(self.executable.kernels, self.sizes)
 
     @property
     @override
     def source(self) -> str:
         """The generated source: the entry and every kernel once."""
         speaks_of = f"# for {self.sizes}\n" if self.sizes else ""
-        return speaks_of + self._executable.source
+        return speaks_of + self.executable.source
 
     @override
     def run(self, inputs: Feeds | None = None, *more: Never, **by_name: Array) -> dict[str, Array]:
@@ -352,13 +367,13 @@ class CompiledNetwork(Network):
         if self._defaults.are_in(inputs):
             return self._defaults.network().run(inputs)
         arrays = self._feeds.arrays(inputs)
-        with self._border:
+        with self._guard:
             try:
                 results = self._run(arrays)
             except MemoryError as error:
-                raise out_of_memory(f"network {self.program.name!r}", error) from error
+                raise out_of_memory(f"network {self.name!r}", error) from error
         outputs = Outputs(zip(self._output_names, results, strict=True))
-        return cut(outputs, self._counted) if self._counted else outputs
+        return cut(outputs, self._border.counted) if self._border.counted else outputs
 
     @override
     def prepare(self, shapes: Shapes) -> Future[CompiledNetwork]:
@@ -377,6 +392,8 @@ class CompiledNetwork(Network):
                     f"shapes={{{name!r}: {shape}}}: the sizes of this network are fixed, its "
                     f"inputs are {own}; compile the model without shapes= to leave sizes open"
                 )
+        from concurrent.futures import Future
+
         future: Future[CompiledNetwork] = Future()
         future.set_result(self)
         return future
@@ -401,6 +418,7 @@ class CompiledNetwork(Network):
             UnsupportedError: The backend does not take the time of its kernels.
             MemoryLimitError: The system gives no memory for the runs.
         """
+        from glow_nb.backends.backend import LimitedExecutable
         from glow_nb.network.profile import profile_executable
 
         if self._defaults.are_in(inputs):
@@ -408,10 +426,10 @@ class CompiledNetwork(Network):
         arrays = self._feeds.arrays(inputs)
         if not isinstance(limits, bool):
             raise OptionError(f"limits={limits!r:.80}: give True or False")
-        name = self.program.name
-        profiled = partial(profile_executable, name, self._executable, arrays, runs=runs)
+        name = self.name
+        profiled = partial(profile_executable, name, self.executable, arrays, runs=runs)
         with within_memory(f"network {name!r}"):
-            known = self._executable if limits else None
+            known = self.executable if limits else None
             if not isinstance(known, LimitedExecutable):
                 return profiled(limits=None)
             profile = profiled(limits=known.limits())
@@ -421,9 +439,13 @@ class CompiledNetwork(Network):
 
     @override
     def _title(self) -> str:
-        return f"CompiledNetwork {format_name(self.program.name)}: {self.memory}"
+        from glow_nb.base.text import format_name
+
+        return f"CompiledNetwork {format_name(self.name)}: {self.memory}"
 
     @override
     def __repr__(self) -> str:
-        name = format_name(self.program.name)
+        from glow_nb.base.text import format_name
+
+        name = format_name(self.name)
         return f"<CompiledNetwork {name} {self._show_types()}, {self.memory}>"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from glow_nb.base.arguments import as_array, described
 from glow_nb.base.errors import FeedError, GlowError, OptionError
+from glow_nb.base.feeds import FeedCheck, Feeds, check_open_feeds, name_feeds
 from glow_nb.base.foreign import foreign, name_of
 from glow_nb.base.types import Array
-from glow_nb.hlir.feeds import FeedCheck, Feeds, check_open_feeds, name_feeds
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network.api import Graph, load_open

@@ -9,8 +9,8 @@ import numpy as np
 
 from glow_nb.base.arguments import as_array, described
 from glow_nb.base.errors import CalibrationError
+from glow_nb.base.feeds import Feeds, name_feeds
 from glow_nb.base.types import Array, ElementKind
-from glow_nb.hlir.feeds import Feeds, name_feeds
 from glow_nb.network.source import Shapes, Source, shapes_of
 
 Samples = Mapping[str, Array] | Array | Iterable[Feeds]

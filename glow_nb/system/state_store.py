@@ -11,7 +11,6 @@ from typing_extensions import override
 from glow_nb.base.alignment import aligned_empty
 from glow_nb.base.arguments import array_of_numbers
 from glow_nb.base.errors import StateError
-from glow_nb.base.schema import closest
 from glow_nb.base.types import Array, TensorType
 from glow_nb.system.claims import Claim, Claims, do_at_once
 
@@ -178,6 +177,8 @@ class StateStore(MutableMapping[str, Array]):
 
     def _known(self, name: str) -> Array:
         if name not in self._arrays:
+            from glow_nb.base.schema import closest  # for what is wrong alone
+
             raise StateError(
                 f"there is no state {name!r}{closest(str(name), self._arrays)}; the states are "
                 f"{list(self._arrays)}"

@@ -10,8 +10,8 @@ import numpy as np
 
 from glow_nb.base.arguments import as_array, described, whole_number
 from glow_nb.base.errors import FeedError, OptionError
+from glow_nb.base.feeds import Feeds
 from glow_nb.base.types import Array
-from glow_nb.hlir.feeds import Feeds
 
 Batch = tuple[Feeds, Array]
 """Inputs, and targets."""

@@ -11,10 +11,10 @@ from typing_extensions import override
 from glow_nb.backends import BackendLike
 from glow_nb.base.arguments import as_array, as_path, described, truth, whole_number
 from glow_nb.base.errors import FeedError, ModelError, OptionError
+from glow_nb.base.feeds import Feeds
 from glow_nb.base.foreign import foreign, name_of
 from glow_nb.base.progress import tell
 from glow_nb.base.types import Array
-from glow_nb.hlir.feeds import Feeds
 from glow_nb.hlir.graph import Function
 from glow_nb.network.api import as_threads
 from glow_nb.network.memory_report import MemoryReport

@@ -25,7 +25,7 @@ from glow_nb.backends.cpu.select_packed_operators import (
     candidates_of,
 )
 from glow_nb.base.types import ElementKind
-from glow_nb.codegen.cache import ObjectCache, default_folder, toolchain, write_whole
+from glow_nb.codegen.cache import ObjectCache, toolchain
 from glow_nb.codegen.pool import compile_objects
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.products import convolution_cost
@@ -34,6 +34,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.convolution import WINOGRAD
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import Program
+from glow_nb.system.cache_folder import default_folder, write_whole
 from glow_nb.system.regular_files import read_text
 
 REARRANGING = (WINOGRAD, STRASSEN)

@@ -9,8 +9,8 @@ from enum import Enum
 from typing import Protocol
 
 from glow_nb.base.errors import DeviceError, GlowError
+from glow_nb.base.feeds import FeedCheck
 from glow_nb.base.types import Array
-from glow_nb.hlir.feeds import FeedCheck
 from glow_nb.runtime.deployable import Deployable
 
 Outcome = list[Array] | GlowError

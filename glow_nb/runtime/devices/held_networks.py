@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 
 from glow_nb.base.errors import MemoryLimitError, OptionError
+from glow_nb.base.feeds import FeedCheck
 from glow_nb.base.schema import closest
-from glow_nb.hlir.feeds import FeedCheck
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.engine import HeldNetwork, LoadStatus
 

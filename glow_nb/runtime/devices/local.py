@@ -6,7 +6,7 @@ from functools import partial
 
 from typing_extensions import override
 
-from glow_nb.codegen.loaded_program import load
+from glow_nb.codegen.load_native import load
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.native import native_of
 from glow_nb.runtime.devices.thread_device import Runner, ThreadDevice
@@ -24,5 +24,5 @@ class LocalDevice(ThreadDevice):
     @override
     def _load(self, network: Deployable) -> Runner:
         loaded = load(native_of(network))
-        state = StateStore(loaded.native.state) if loaded.native.state else None
+        state = StateStore(loaded.layout.state) if loaded.layout.state else None
         return partial(loaded.run_checked, state=state)

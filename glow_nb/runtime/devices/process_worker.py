@@ -22,7 +22,8 @@ from dataclasses import dataclass
 
 from glow_nb.base.errors import GlowError
 from glow_nb.base.memory_limit import within_memory
-from glow_nb.codegen.loaded_program import LoadedProgram, load
+from glow_nb.codegen.load_native import load
+from glow_nb.codegen.loaded_program import LoadedProgram
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.runtime.devices.channel import Channel, Frame, Verb, text_of
 from glow_nb.runtime.devices.shared_memory import Slots, map_for_reading

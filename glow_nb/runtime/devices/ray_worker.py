@@ -11,7 +11,8 @@ import numpy.typing as npt
 from glow_nb.base.errors import GlowError
 from glow_nb.base.memory_limit import within_memory
 from glow_nb.base.types import Array
-from glow_nb.codegen.loaded_program import LoadedProgram, load
+from glow_nb.codegen.load_native import load
+from glow_nb.codegen.loaded_program import LoadedProgram
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.runtime.devices.channel import text_of
 from glow_nb.system.state_store import StateStore
@@ -32,7 +33,7 @@ class RayWorker:
         try:
             with within_memory("loading"):
                 loaded = load(NativeProgram.from_bytes(content.data))
-                state = StateStore(loaded.native.state) if loaded.native.state else None
+                state = StateStore(loaded.layout.state) if loaded.layout.state else None
         except GlowError as error:
             return text_of(error)
         self._networks[number] = (name, loaded, state)

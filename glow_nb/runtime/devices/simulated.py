@@ -16,7 +16,7 @@ from glow_nb.backends.interpreter import Interpreter
 from glow_nb.base.costs import InstructionCost
 from glow_nb.base.errors import OptionError
 from glow_nb.base.types import Array
-from glow_nb.codegen.loaded_program import load
+from glow_nb.codegen.load_native import load
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.runtime.deployable import Deployable

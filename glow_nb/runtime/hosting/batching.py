@@ -8,8 +8,8 @@ import numpy as np
 
 from glow_nb.base.arguments import as_array
 from glow_nb.base.errors import FeedError
+from glow_nb.base.feeds import FeedCheck, Feeds, check_open_feeds, name_feeds
 from glow_nb.base.types import Array, SymbolicType, TensorType
-from glow_nb.hlir.feeds import FeedCheck, Feeds, check_open_feeds, name_feeds
 
 ROWS = "batch"
 """What the leading dimension is called where types are shown."""

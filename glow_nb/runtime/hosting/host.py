@@ -11,9 +11,9 @@ from typing import Self
 
 from glow_nb.base.arguments import as_integer, described, seconds, whole_number
 from glow_nb.base.errors import DeadlineError, GlowWarning, OptionError, RefusedError
+from glow_nb.base.feeds import Feeds
 from glow_nb.base.schema import closest
 from glow_nb.base.types import Array
-from glow_nb.hlir.feeds import Feeds
 from glow_nb.runtime.devices.device import Device, Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting.dataflow import Dataflow

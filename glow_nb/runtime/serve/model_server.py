@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Protocol
 
 from glow_nb.base.errors import GlowError
+from glow_nb.base.feeds import Feeds
 from glow_nb.base.schema import closest
 from glow_nb.base.types import Array, SymbolicType, TensorType
-from glow_nb.hlir.feeds import Feeds
 from glow_nb.runtime.hosting.batching import open_types
 from glow_nb.runtime.hosting.network_info import NetworkInfo
 from glow_nb.runtime.hosting.network_source import Servable

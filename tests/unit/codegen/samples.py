@@ -13,14 +13,16 @@ import numpy as np
 
 from glow_nb.base.alignment import Bytes, aligned_empty
 from glow_nb.base.types import ElementKind, TensorType
-from glow_nb.codegen.cache import CACHE_VARIABLE
 from glow_nb.codegen.entry import Call, Region
-from glow_nb.codegen.loaded_program import LoadedProgram, load
+from glow_nb.codegen.load_native import load
+from glow_nb.codegen.loaded_program import LoadedProgram
 from glow_nb.codegen.make_native_program import make_native_program
-from glow_nb.codegen.native_program import Binding, NativeProgram, OutputBinding
+from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.codegen.program_memory import ProgramMemory
+from glow_nb.codegen.run_layout import Binding, OutputBinding
 from glow_nb.kernels.target import CACHES_VARIABLE
 from glow_nb.kernels.writing.source import KernelSource
+from glow_nb.system.cache_folder import CACHE_VARIABLE
 
 FLOAT32 = ElementKind.FLOAT32
 SIZE = 1003

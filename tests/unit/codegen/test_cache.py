@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 import glow_nb
 from glow_nb.base.errors import GlowWarning
 from glow_nb.codegen import cache
-from glow_nb.codegen.cache import CACHE_VARIABLE, ObjectCache, default_folder, object_key
+from glow_nb.codegen.cache import ObjectCache, object_key
 from glow_nb.kernels.target import Target
+from glow_nb.system import cache_folder
+from glow_nb.system.cache_folder import CACHE_VARIABLE, default_folder
 
 HOST = Target.host()
 KEY = object_key("text", "float32", HOST)
@@ -29,7 +31,7 @@ PAYLOAD = bytes(range(256)) * 4
 
 @pytest.fixture(autouse=True)
 def nothing_was_refused_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "_TIMES_REFUSED", itertools.count())
+    monkeypatch.setattr(cache_folder, "_TIMES_REFUSED", itertools.count())
 
 
 def stored(folder: Path) -> tuple[ObjectCache, Path]:

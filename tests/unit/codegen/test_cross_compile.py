@@ -12,7 +12,7 @@ import pytest
 from glow_nb.backends.cpu.backend import CpuBackend
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.codegen.compile import compile_assembly, compile_kernel
-from glow_nb.codegen.runtime import compile_runtime
+from glow_nb.codegen.compile_runtime import compile_runtime
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Value
 from glow_nb.hlir.ops import Add, Convolution, FullyConnected, MaxPool, Relu, Reshape, Softmax

@@ -12,8 +12,9 @@ import pytest
 import glow_nb
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.base.errors import FeedError
-from glow_nb.codegen.loaded_program import LoadedProgram, load
-from glow_nb.codegen.native_program import OutputBinding
+from glow_nb.codegen.load_native import load
+from glow_nb.codegen.loaded_program import LoadedProgram
+from glow_nb.codegen.run_layout import OutputBinding
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
 from glow_nb.network.network import CompiledNetwork
@@ -83,7 +84,7 @@ def test_other_feeds_take_the_ordinary_way(feeds: Any) -> None:
     net = network()
     for _ in range(2):
         np.testing.assert_array_equal(net.run(feeds)["difference"], X - Y)
-    executable = net._executable
+    executable = net.executable
     assert isinstance(executable, CpuExecutable)
     short = executable.direct_run(["x", "y"], ["difference", "product"])
     assert short is not None
@@ -145,6 +146,6 @@ def test_there_is_none_where_an_output_begins_as_a_copy_of_an_input() -> None:
 def test_there_is_none_for_state() -> None:
     net = glow_nb.compile(counter(), threads=1)
     assert isinstance(net, CompiledNetwork)
-    assert isinstance(net._executable, CpuExecutable)
-    assert net._executable.direct_run([], ["count"]) is None
+    assert isinstance(net.executable, CpuExecutable)
+    assert net.executable.direct_run([], ["count"]) is None
     assert [net.run({})["count"].item() for _ in range(3)] == [0, 1, 2]

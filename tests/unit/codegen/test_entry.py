@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from glow_nb.base.errors import CompileError
 from glow_nb.base.types import ElementKind
+from glow_nb.codegen.compile_runtime import compile_runtime
 from glow_nb.codegen.entry import Call, EntrySource, Region, generate_entry
 from glow_nb.codegen.hazards import AccessMode
 from glow_nb.codegen.loaded_code import LoadedCode
-from glow_nb.codegen.runtime import compile_runtime
 from glow_nb.codegen.symbols import read_symbols
 from glow_nb.codegen.translate import compile_entry
 from glow_nb.kernels.target import Target

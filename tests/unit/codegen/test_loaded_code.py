@@ -6,8 +6,8 @@ import llvmlite.binding as llvm
 import pytest
 
 from glow_nb.base.errors import CompileError
+from glow_nb.codegen.compile_runtime import compile_runtime
 from glow_nb.codegen.loaded_code import LoadedCode
-from glow_nb.codegen.runtime import compile_runtime
 from glow_nb.codegen.target_machine import target_machine
 from glow_nb.kernels.target import Target
 from tests.unit.codegen.samples import run_python

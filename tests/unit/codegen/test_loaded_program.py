@@ -18,10 +18,10 @@ from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.codegen import threads
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.entry import Call, Region
-from glow_nb.codegen.loaded_program import load
+from glow_nb.codegen.load_native import load
 from glow_nb.codegen.make_native_program import make_native_program
-from glow_nb.codegen.native_program import Binding, OutputBinding
 from glow_nb.codegen.program_memory import ProgramMemory
+from glow_nb.codegen.run_layout import Binding, OutputBinding
 from glow_nb.kernels.writing.source import KernelSource
 from tests.in_turn import one_in
 from tests.unit.codegen.samples import FLOAT32, SIZE, Chain, region, source

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from glow_nb.base.errors import GlowWarning
-from glow_nb.codegen import cache, measure_limits
-from glow_nb.codegen.cache import CACHE_VARIABLE
+from glow_nb.codegen import measure_limits
 from glow_nb.codegen.compile import compile_assembly
 from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.codegen.measure_limits import (
@@ -20,6 +19,8 @@ from glow_nb.codegen.measure_limits import (
     machine_limits,
 )
 from glow_nb.kernels.target import Target
+from glow_nb.system import cache_folder
+from glow_nb.system.cache_folder import CACHE_VARIABLE
 from tests.targets import SMALL_CORE
 
 
@@ -99,7 +100,7 @@ def test_a_folder_that_cannot_be_written_keeps_nothing(
     file = tmp_path / "file"
     file.touch()
     monkeypatch.setenv(CACHE_VARIABLE, str(file / "folder"))
-    monkeypatch.setattr(cache, "_TIMES_REFUSED", itertools.count())
+    monkeypatch.setattr(cache_folder, "_TIMES_REFUSED", itertools.count())
     rates += [5.0, 6.0]
     with pytest.warns(GlowWarning, match="Not a directory"):
         assert machine_limits(1) == limits(5.0)

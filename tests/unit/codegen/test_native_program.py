@@ -20,9 +20,10 @@ from glow_nb.base.counted import Counted
 from glow_nb.base.errors import CompileError, FeedError, MemoryLimitError
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.codegen.container import read_container, write_container
-from glow_nb.codegen.loaded_program import load
-from glow_nb.codegen.native_program import Binding, NativeProgram, OutputBinding
+from glow_nb.codegen.load_native import load
+from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.codegen.program_memory import PlacedWeight, ProgramMemory
+from glow_nb.codegen.run_layout import Binding, OutputBinding
 from tests.unit.codegen.samples import FLOAT32, SIZE, Chain, run_python
 
 pytestmark = pytest.mark.jit
@@ -52,7 +53,7 @@ def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def executable_of(network: Any) -> CpuExecutable:
-    executable = network._executable
+    executable = network.executable
     assert isinstance(executable, CpuExecutable)
     return executable
 
@@ -99,7 +100,7 @@ def test_loaded_again_it_gives_the_same_results(network: Any) -> None:
 ANOTHER_PROCESS = """
     import sys
     import numpy as np
-    from glow_nb.codegen.loaded_program import load
+    from glow_nb.codegen.load_native import load
     from glow_nb.codegen.native_program import NativeProgram
 
     with open("program", "rb") as file:
@@ -159,7 +160,7 @@ def test_constants_are_referred_to_and_not_copied() -> None:
     chain = Chain(2)
     native = chain.make()
     assert native.memory.constants is chain.constants
-    assert load(native).native is native
+    assert load(native).layout.memory is native.memory
 
 
 def test_a_mapped_file_is_read_in_place(tmp_path: Path) -> None:

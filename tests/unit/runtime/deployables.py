@@ -24,7 +24,7 @@ func @main(%x : float32<{size}>) -> (%y : float32<{size}>) {{
 
 def deploy(network: Any, *, name: str = "net") -> Deployable:
     """Return a compiled *network* as data: machine code, or the program of the interpreter."""
-    executable, memory = network._executable, network.memory
+    executable, memory = network.executable, network.memory
     program = network.program
     is_native = isinstance(executable, CpuExecutable)
     bound = (*program.inputs, *program.outputs)

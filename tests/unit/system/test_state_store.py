@@ -23,7 +23,7 @@ from glow_nb.backends import Backend
 from glow_nb.backends.interpreter import Interpreter
 from glow_nb.base.errors import FeedError, GlowError, OptionError, StateError, UnsupportedError
 from glow_nb.base.types import Array
-from glow_nb.codegen.loaded_program import load
+from glow_nb.codegen.load_native import load
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
@@ -366,7 +366,7 @@ def test_a_backend_without_state_is_named() -> None:
 @pytest.mark.jit
 def test_a_native_program_carries_the_first_value() -> None:
     net = glow_nb.compile(counter(State.of("total", 3 * ONES)), threads=1)
-    again = NativeProgram.from_bytes(net._executable.native.to_bytes())  # type: ignore[attr-defined]
+    again = NativeProgram.from_bytes(net.executable.native.to_bytes())  # type: ignore[attr-defined]
     assert [(s.name, str(s.type)) for s in again.state] == [("total", "float32<3>")]
     loaded, state = load(again), StateStore(again.state)
     for expected in (3, 4, 5):

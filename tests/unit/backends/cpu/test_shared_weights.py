@@ -121,8 +121,8 @@ def products() -> onnx.ModelProto:
 
 
 def own_bytes(network: CompiledNetwork) -> int:
-    assert isinstance(network._executable, CpuExecutable)
-    return int(network._executable.native.memory.constants.nbytes)
+    assert isinstance(network.executable, CpuExecutable)
+    return int(network.executable.native.memory.constants.nbytes)
 
 
 @pytest.mark.jit

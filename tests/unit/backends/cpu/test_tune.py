@@ -23,7 +23,6 @@ from glow_nb.backends.cpu.tune import MeasuringTuner
 from glow_nb.base.errors import GlowWarning, OptionError
 from glow_nb.base.plan import Plan
 from glow_nb.codegen import cache
-from glow_nb.codegen.cache import CACHE_VARIABLE
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Value
@@ -31,6 +30,7 @@ from glow_nb.hlir.rewrite import substitute
 from glow_nb.kernels import operators
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
+from glow_nb.system.cache_folder import CACHE_VARIABLE
 from tests.candidates import tile_of
 
 HOST = Target.host()

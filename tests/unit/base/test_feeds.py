@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from glow_nb.base.errors import FeedError
+from glow_nb.base.feeds import FeedCheck, name_feeds
 from glow_nb.base.types import ElementKind, TensorType
-from glow_nb.hlir.feeds import FeedCheck, name_feeds
 from glow_nb.llir.program import Buffer
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -12,7 +12,6 @@ import numpy as np
 from glow_nb.base.arguments import array_of_numbers, fits_as_it_is
 from glow_nb.base.errors import FeedError
 from glow_nb.base.misfits import fits, wrong_kind, wrong_shape
-from glow_nb.base.schema import closest, listed
 from glow_nb.base.types import Array, SymbolicType, TensorType
 
 Feeds = Mapping[str, Array] | Array
@@ -81,6 +80,8 @@ def name_feeds(
         return dict.fromkeys(names, feeds)
     if feeds.keys() == names:
         return feeds
+    from glow_nb.base.schema import closest, listed  # for what is wrong alone
+
     for name in feeds:
         if name not in names and name not in defaults:
             meant = closest(str(name), [*names, *defaults])  # an old model may have hundreds

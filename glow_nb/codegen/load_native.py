@@ -1,0 +1,58 @@
+"""A native program made to run in this process: checked, and its code linked.
+
+Linking needs llvmlite; numba stays out of the process.
+"""
+
+from __future__ import annotations
+
+from glow_nb.base.errors import CompileError
+from glow_nb.base.memory_limit import require_memory
+from glow_nb.codegen.loaded_code import LoadedCode
+from glow_nb.codegen.loaded_program import LoadedProgram
+from glow_nb.codegen.native_program import NativeProgram
+from glow_nb.codegen.run_layout import RunLayout
+from glow_nb.kernels.target import Target
+
+
+def load(native: NativeProgram) -> LoadedProgram:
+    """Link the code of *native* into this process, ready to run.
+
+    Raises:
+        CompileError: The code is for another processor than this one, or its objects do not fit
+            together.
+        MemoryLimitError: A run needs more memory than the process may have.
+    """
+    _require_this_processor(native.target)
+    require_layout(native.layout)
+    code = LoadedCode(native.objects.values(), native.target)
+    code.address(native.entry.symbol)  # raises if no object defines it
+    return LoadedProgram(native.layout, code)
+
+
+def require_layout(native: RunLayout) -> None:
+    """Raise MemoryLimitError if a run needs more memory than the process may have."""
+    bound = (*native.inputs, *native.outputs)
+    tensors = [(f"{b.name} : {b.type}", b.type.size_bytes) for b in (*bound, *native.state)]
+    parts = {
+        "arena": native.memory.arena_bytes,
+        "scratch": native.scratch_bytes,
+        "state": sum(b.type.size_bytes for b in native.state),
+        "inputs and outputs": sum(b.type.size_bytes for b in bound),
+    }
+    require_memory("native program", parts, tensors)
+
+
+def _require_this_processor(target: Target) -> None:
+    """Raise CompileError unless code for *target* runs here."""
+    host = Target.host()
+    if target.triple != host.triple:
+        raise CompileError(
+            f"native program: it is for {target.triple}, this machine is {host.triple}; compile "
+            "the model again on this machine"
+        )
+    absent = sorted(target.enabled_features - host.enabled_features)
+    if absent:
+        raise CompileError(
+            f"native program: it is for the processor {target.cpu}, this one, {host.cpu}, is "
+            f"without {', '.join(absent)}; compile the model again on this machine"
+        )

@@ -1,0 +1,122 @@
+"""What a run works with: the bound tensors, constants, arena and scratch of a program, as data.
+
+It is all that a program needs to run beside its code, and takes neither LLVM nor the levels above.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from glow_nb.base.arguments import MOST_THREADS
+from glow_nb.base.counted import Counted, problem_of
+from glow_nb.base.errors import CompileError
+from glow_nb.base.types import Array, TensorType
+from glow_nb.codegen.program_memory import ProgramMemory
+
+LARGEST_RUN_BYTES = 1 << 48
+"""No machine has so much memory: a program that wants it is damaged."""
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A tensor that the caller of a run provides.
+
+    Attributes:
+        type: Its type.
+        name: Its name in the model.
+    """
+
+    type: TensorType
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class OutputBinding(Binding):
+    """A tensor that a run writes.
+
+    Attributes:
+        fed_by: Of an output that is an input as well: the index of this input. The output begins as
+            a copy of what is fed.
+        counted: Of an output whose size only a run shows: what of it counts.
+    """
+
+    fed_by: int | None = None
+    counted: Counted | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class InitialState(Binding):
+    """A tensor that survives runs.
+
+    Attributes:
+        array: The value before the first run.
+    """
+
+    array: Array = field(kw_only=True, repr=False)
+
+    def write_to(self, place: Array) -> None:
+        """Write the value before the first run to *place*."""
+        np.copyto(place, self.array)
+
+
+@dataclass(frozen=True, eq=False)
+class RunLayout:
+    """What a run of a program works with, beside its code.
+
+    Attributes:
+        symbol: The C symbol of the entry.
+        threads: Shares of each phase of the entry, and threads that do them.
+        phases: How many phases it has.
+        thread_scratch_bytes: Working memory that its kernels need for each thread.
+        memory: The constants, and the size of the arena.
+        inputs: What a run reads, in the order in which it takes them.
+        outputs: What a run writes, likewise.
+        state: What a run reads as the last one has left it.
+    """
+
+    symbol: str
+    threads: int
+    phases: int
+    thread_scratch_bytes: int
+    memory: ProgramMemory
+    inputs: tuple[Binding, ...]
+    outputs: tuple[OutputBinding, ...]
+    state: tuple[InitialState, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._check_sizes()
+        for output in self.outputs:
+            self._check_fed(output)
+        if problem := problem_of({o.name: (o.type, o.counted) for o in self.outputs}):
+            raise CompileError(problem)
+
+    def _check_sizes(self) -> None:
+        """Raise CompileError unless a run needs threads, and memory that there may be."""
+        if not 1 <= self.threads <= MOST_THREADS:
+            raise CompileError(f"threads={self.threads}: there must be 1 to {MOST_THREADS}")
+        if self.phases < 1:
+            raise CompileError(f"the entry has {self.phases} phases; there must be 1 or more")
+        if self.thread_scratch_bytes < 0:
+            raise CompileError(f"scratch: {self.thread_scratch_bytes} bytes for each thread")
+        if self.memory.arena_bytes + self.scratch_bytes > LARGEST_RUN_BYTES:
+            raise CompileError(
+                f"a run would take {self.memory.arena_bytes} bytes of arena and "
+                f"{self.scratch_bytes} bytes of scratch; no machine has more than "
+                f"{LARGEST_RUN_BYTES}"
+            )
+
+    def _check_fed(self, output: OutputBinding) -> None:
+        """Raise CompileError if *output* is to begin as a copy of what is no such input."""
+        index = output.fed_by
+        if index is None or (
+            0 <= index < len(self.inputs) and self.inputs[index].type == output.type
+        ):
+            return
+        raise CompileError(f"{output}: there is no input {index} of this type to begin as")
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Working memory of the kernels in one run, for all threads."""
+        return self.threads * self.thread_scratch_bytes

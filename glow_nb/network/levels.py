@@ -1,0 +1,64 @@
+"""What a compiled network was made of, at hand or read when somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from glow_nb.base.counted import Counted
+from glow_nb.base.types import TensorType
+
+if TYPE_CHECKING:
+    from glow_nb.compiler.pipelines import Pipeline
+    from glow_nb.hlir.graph import Function
+    from glow_nb.llir.program import Program
+
+
+@dataclass(frozen=True)
+class Border:
+    """What a network takes and gives; all that a run must know of a program beside its code.
+
+    Attributes:
+        name: The name of the program.
+        inputs: Type of each input by name, in order.
+        outputs: Type of each output by name, in order.
+        counted: Of outputs whose size only a run shows: what of them counts.
+        has_state: Whether something stays from run to run.
+    """
+
+    name: str
+    inputs: dict[str, TensorType]
+    outputs: dict[str, TensorType]
+    counted: dict[str, Counted]
+    has_state: bool
+
+    @classmethod
+    def of(cls, program: Program) -> Border:
+        """Return that of *program*."""
+        return cls(
+            program.name,
+            {buffer.name: buffer.type for buffer in program.inputs},
+            {buffer.name: buffer.type for buffer in program.outputs},
+            {b.name: b.counted for b in program.outputs if b.counted},
+            bool(program.state),
+        )
+
+
+@dataclass(frozen=True)
+class Levels:
+    """A network level by level, and how one was made of the other.
+
+    Attributes:
+        function: The graph after lowering and optimization; None if a program was given.
+        program: The instructions, allocated.
+        pipeline: What it was compiled by.
+    """
+
+    function: Function | None
+    program: Program
+    pipeline: Pipeline
+
+
+MakeLevels = Callable[[], Levels]
+"""Returns the levels, which may be read from a file first."""
