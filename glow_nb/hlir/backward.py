@@ -10,8 +10,7 @@ from glow_nb.base.types import TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops.broadcast import Broadcast
-from glow_nb.hlir.ops.families import number_beside
-from glow_nb.hlir.terms import Term
+from glow_nb.hlir.terms import Term, terms
 
 N = TypeVar("N", bound=Node)
 
@@ -49,11 +48,7 @@ class Backward(Builder):
 
     def terms(self, *values: Value) -> tuple[Term, ...]:
         """Return *values* as terms of formulas."""
-        return tuple(map(self.term, values))
-
-    def number(self, type: TensorType, number: float) -> Value:
-        """Return a constant of one element, which broadcasts to *type*; each is made once."""
-        return number_beside(self, type, number)
+        return terms(self, *values)
 
     def filled(self, type: TensorType, number: float, name: str | None = None) -> Value:
         """Return a tensor of *type* with *number* everywhere."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, Self, TypeVar
 
+import numpy as np
+
 from glow_nb.base.arguments import array_of_numbers
 from glow_nb.base.errors import GlowError
 from glow_nb.base.text import TokenReader
@@ -29,6 +31,9 @@ class Emitter(Protocol):
     def emit(self, node: Node, /) -> Value:
         """Append *node* and return its value."""
 
+    def number(self, type: TensorType, number: float, /) -> Value:
+        """Return a constant of one element that broadcasts to *type*."""
+
 
 class Builder:
     """Collects the nodes of a function under construction and keeps names unique.
@@ -49,7 +54,7 @@ class Builder:
         self.inputs: list[Placeholder] = []
         self.outputs: list[Placeholder] = []
         self.origins: dict[str, tuple[str, ...]] = {}
-        self.numbers: dict[tuple[ElementKind, int, float], Constant] = {}
+        self._numbers: dict[tuple[ElementKind, int, str], Constant] = {}
         self._taken_before = frozenset(taken)
         # Every new name with the one that was wished for, in the order in which they were taken.
         self._taken: dict[str, str] = {}
@@ -93,6 +98,8 @@ class Builder:
             unique, name = self._taken.popitem()
             if unique != name:
                 self._suffixes[name] -= 1
+        kept = self._numbers.items()
+        self._numbers = {key: number for key, number in kept if number.name in self._taken}
 
     def input(self, name: str, type: TensorType | str) -> Placeholder:
         """Add an input; *type* may be text such as ``"float32<8 x 3>"``."""
@@ -107,6 +114,14 @@ class Builder:
         """
         numbers = _kept(f"constant {name!r}", array)
         return Constant.of(self.unique_name(name), numbers, is_weight=is_weight)
+
+    def number(self, type: TensorType, number: float) -> Constant:
+        """Return a constant of one element that broadcasts to *type*; each is made once."""
+        key = (type.kind, type.rank, repr(number))  # in which -0.0 is not 0.0
+        if key not in self._numbers:
+            array = np.full((1,) * type.rank, number, type.kind.dtype)
+            self._numbers[key] = self.constant("number", array, is_weight=False)
+        return self._numbers[key]
 
     def state(self, name: str, array: Array) -> State:
         """Return a tensor that survives runs and begins as *array* is now; see :meth:`update`.

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from glow_nb.hlir.builder import Emitter
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops.arithmetic import Add, And, Div, Mul, Sub
 from glow_nb.hlir.ops.comparison import Equal, Greater, GreaterEqual, Less, LessEqual, Select
 from glow_nb.hlir.ops.elementwise import Neg
-from glow_nb.hlir.ops.families import BinaryElementwise, UnaryElementwise, number_beside
-
-if TYPE_CHECKING:
-    from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.ops.families import BinaryElementwise, UnaryElementwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +20,7 @@ class Term:
     Comparisons give terms of bool; ``==`` is that of objects, so equality is :meth:`equals`.
     """
 
-    builder: Builder
+    builder: Emitter
     value: Value
 
     def apply(self, function: type[UnaryElementwise]) -> Term:
@@ -78,7 +75,7 @@ class Term:
 
     def number(self, number: float) -> Term:
         """Return *number* as a constant that goes with this term."""
-        return Term(self.builder, number_beside(self.builder, self.value.type, number))
+        return Term(self.builder, self.builder.number(self.value.type, number))
 
     def _joined(self, function: type[BinaryElementwise], other: Operand) -> Term:
         term = other if isinstance(other, Term) else self.number(other)
@@ -89,6 +86,11 @@ class Term:
 
 
 Operand = Term | float
+
+
+def terms(builder: Emitter, *values: Value) -> tuple[Term, ...]:
+    """Return *values* as terms that emit to *builder*."""
+    return tuple(Term(builder, value) for value in values)
 
 
 def where(condition: Term, lhs: Operand, rhs: Operand) -> Term:

@@ -98,25 +98,25 @@ class SoftmaxCrossEntropy(Loss):
         axis = self._axis(prediction.type)
         log = Term(builder, builder.emit(LogSoftmax(prediction, axis)))
         if target.type.kind.is_float:
-            return self._by_shares(log, Term(builder, target), axis).value
-        return self._by_numbers(log, target, axis).value
+            return self._by_shares(builder, log, Term(builder, target), axis).value
+        return self._by_numbers(builder, log, target, axis).value
 
-    def _by_shares(self, log: Term, shares: Term, axis: int) -> Term:
+    def _by_shares(self, builder: Builder, log: Term, shares: Term, axis: int) -> Term:
         classes = log.value.type.shape[axis]
         if self.label_smoothing:
             shares = (1 - self.label_smoothing) * shares + self.label_smoothing / classes
-        weights = self._weights(log, axis)
+        weights = self._weights(builder, log, axis)
         terms = shares * log if weights is None else shares * log * weights
         return -total(terms) / float(log.value.type.size // classes)
 
-    def _by_numbers(self, log: Term, target: Value, axis: int) -> Term:
-        builder, shape = log.builder, log.value.type.shape
+    def _by_numbers(self, builder: Builder, log: Term, target: Value, axis: int) -> Term:
+        shape = log.value.type.shape
         single = tuple(1 if i == axis else n for i, n in enumerate(shape))
         places = Term(builder, builder.emit(Reshape(target, single)))
         numbers = _along(np.arange(shape[axis], dtype=target.type.kind.dtype), len(shape), axis)
         classes = Term(builder, builder.constant("classes", numbers, is_weight=False))
         is_target = places.equals(classes)
-        weights = self._weights(log, axis)
+        weights = self._weights(builder, log, axis)
         terms = self._smoothed(log if weights is None else log * weights, is_target, axis)
         if self.ignored_index is None and weights is None:
             return -total(terms) / float(prod(single))
@@ -137,12 +137,12 @@ class SoftmaxCrossEntropy(Loss):
         everywhere = self.label_smoothing / log.value.type.shape[axis]
         return (1 - self.label_smoothing) * chosen + everywhere * log
 
-    def _weights(self, log: Term, axis: int) -> Term | None:
+    def _weights(self, builder: Builder, log: Term, axis: int) -> Term | None:
         if self.class_weights is None:
             return None
         type = log.value.type
         array = _along(np.array(self.class_weights, type.kind.dtype), type.rank, axis)
-        return Term(log.builder, log.builder.constant("class_weights", array, is_weight=False))
+        return Term(builder, builder.constant("class_weights", array, is_weight=False))
 
     def _axis(self, prediction: TensorType) -> int:
         rank, axis = prediction.rank, self.axis

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from glow_nb.base.types import TensorType
-from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.builder import Emitter
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.elementwise import ConvertTo
 from glow_nb.hlir.ops.reduction import ReduceMean, ReduceSum
@@ -23,7 +23,7 @@ def mean(term: Term) -> Value:
     return term.builder.emit(ReduceMean(term.value, axes, keep_dims=False))
 
 
-def beside(builder: Builder, number: Value, type: TensorType) -> Value:
+def beside(builder: Emitter, number: Value, type: TensorType) -> Value:
     """Return a *number* of one element so that it broadcasts to *type*; bool stays bool."""
     shape = (1,) * type.rank
     if number.type.shape != shape:

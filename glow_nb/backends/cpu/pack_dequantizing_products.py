@@ -9,7 +9,6 @@ from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.known import is_uniform
 from glow_nb.hlir.ops import Add, Broadcast, ConvertTo, DequantizingMatMul
 from glow_nb.hlir.ops.dequantizing_products import lower_dequantizing_mat_mul
-from glow_nb.hlir.ops.families import number_beside
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.kernels.operators import PackedDequantizingMatMul
@@ -84,7 +83,7 @@ def _signed(stored: Value, rewriter: Rewriter) -> Value:
     bytes = stored if stored.type.kind is INT8 else rewriter.emit(ConvertTo(stored, INT8))
     if not half:
         return bytes
-    lowered = number_beside(rewriter, bytes.type, -half)
+    lowered = rewriter.number(bytes.type, -half)
     return rewriter.emit(Add(bytes, lowered))
 
 

@@ -175,9 +175,7 @@ class Sigmoid(UnaryElementwise):
 class Tanh(UnaryElementwise):
     """Hyperbolic tangent."""
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.tanh(x)
+    compute = np.tanh
 
 
 @define_node("elu", scalar="where(input >= 0, input, alpha * expm1(input))")

@@ -21,27 +21,21 @@ def _is_integer(x: Any) -> bool:
 class Add(BinaryElementwise):
     """Sum: ``result[i] = lhs[i] + rhs[i]``; integers wrap."""
 
-    @override
-    def compute(self, x: Any, y: Any) -> Any:
-        return x + y
+    compute = np.add
 
 
 @define_node("sub", scalar="lhs - rhs")
 class Sub(BinaryElementwise):
     """Difference: ``result[i] = lhs[i] - rhs[i]``; integers wrap."""
 
-    @override
-    def compute(self, x: Any, y: Any) -> Any:
-        return x - y
+    compute = np.subtract
 
 
 @define_node("mul", scalar="lhs * rhs")
 class Mul(BinaryElementwise):
     """Product: ``result[i] = lhs[i] * rhs[i]``; integers wrap."""
 
-    @override
-    def compute(self, x: Any, y: Any) -> Any:
-        return x * y
+    compute = np.multiply
 
 
 @define_node("div", scalar="lhs / rhs")
@@ -82,18 +76,14 @@ class Pow(BinaryElementwise):
 class Maximum(BinaryElementwise):
     """Larger element, of two zeros the positive one; NaN if either is NaN."""
 
-    @override
-    def compute(self, x: Any, y: Any) -> Any:
-        return larger(x, y)
+    compute = staticmethod(larger)
 
 
 @define_node("minimum", scalar="minimum(lhs, rhs)")
 class Minimum(BinaryElementwise):
     """Smaller element, of two zeros the negative one; NaN if either is NaN."""
 
-    @override
-    def compute(self, x: Any, y: Any) -> Any:
-        return smaller(x, y)
+    compute = staticmethod(smaller)
 
 
 @define_node("modulo", scalar="fmod(lhs, rhs) if fmod else lhs % rhs")
@@ -118,9 +108,7 @@ class BitwiseAnd(BinaryElementwise):
 
     kinds: ClassVar[Kinds] = INTEGERS
 
-    @override
-    def compute(self, x: Any, y: Any) -> Any:
-        return x & y
+    compute = np.bitwise_and
 
 
 @define_node("bitwise_or", scalar="lhs | rhs")
@@ -129,9 +117,7 @@ class BitwiseOr(BinaryElementwise):
 
     kinds: ClassVar[Kinds] = INTEGERS
 
-    @override
-    def compute(self, x: Any, y: Any) -> Any:
-        return x | y
+    compute = np.bitwise_or
 
 
 @define_node("bitwise_xor", scalar="lhs ^ rhs")
@@ -140,9 +126,7 @@ class BitwiseXor(BinaryElementwise):
 
     kinds: ClassVar[Kinds] = INTEGERS
 
-    @override
-    def compute(self, x: Any, y: Any) -> Any:
-        return x ^ y
+    compute = np.bitwise_xor
 
 
 @define_node("bit_shift", scalar="lhs << rhs if direction == 'left' else lhs >> rhs")
@@ -167,9 +151,7 @@ class And(BinaryElementwise):
 
     kinds: ClassVar[Kinds] = BOOL
 
-    @override
-    def compute(self, x: Any, y: Any) -> Any:
-        return x & y
+    compute = np.bitwise_and
 
 
 @define_node("or", scalar="lhs | rhs")
@@ -178,9 +160,7 @@ class Or(BinaryElementwise):
 
     kinds: ClassVar[Kinds] = BOOL
 
-    @override
-    def compute(self, x: Any, y: Any) -> Any:
-        return x | y
+    compute = np.bitwise_or
 
 
 @define_node("xor", scalar="lhs ^ rhs")
@@ -189,6 +169,4 @@ class Xor(BinaryElementwise):
 
     kinds: ClassVar[Kinds] = BOOL
 
-    @override
-    def compute(self, x: Any, y: Any) -> Any:
-        return x ^ y
+    compute = np.bitwise_xor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -26,45 +26,35 @@ class Equal(Comparison):
 
     kinds: ClassVar[Kinds] = COMPUTED
 
-    @override
-    def compute(self, x: Any, y: Any) -> Any:
-        return x == y
+    compute = np.equal
 
 
 @define_node("less", scalar="lhs < rhs")
 class Less(Comparison):
     """True where ``lhs[i] < rhs[i]``; false for NaN."""
 
-    @override
-    def compute(self, x: Any, y: Any) -> Any:
-        return x < y
+    compute = np.less
 
 
 @define_node("less_equal", scalar="lhs <= rhs")
 class LessEqual(Comparison):
     """True where ``lhs[i] <= rhs[i]``; false for NaN."""
 
-    @override
-    def compute(self, x: Any, y: Any) -> Any:
-        return x <= y
+    compute = np.less_equal
 
 
 @define_node("greater", scalar="lhs > rhs")
 class Greater(Comparison):
     """True where ``lhs[i] > rhs[i]``; false for NaN."""
 
-    @override
-    def compute(self, x: Any, y: Any) -> Any:
-        return x > y
+    compute = np.greater
 
 
 @define_node("greater_equal", scalar="lhs >= rhs")
 class GreaterEqual(Comparison):
     """True where ``lhs[i] >= rhs[i]``; false for NaN."""
 
-    @override
-    def compute(self, x: Any, y: Any) -> Any:
-        return x >= y
+    compute = np.greater_equal
 
 
 @define_node("select", scalar="where(condition, lhs, rhs)")

@@ -32,27 +32,21 @@ _erf, _erfc = np.frompyfunc(math.erf, 1, 1), np.frompyfunc(math.erfc, 1, 1)
 class Exp(UnaryElementwise):
     """Exponential: ``result[i] = e ** input[i]``."""
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.exp(x)
+    compute = np.exp
 
 
 @define_node("log", scalar="log(input)")
 class Log(UnaryElementwise):
     """Natural logarithm: -inf at 0, NaN below."""
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.log(x)
+    compute = np.log
 
 
 @define_node("sqrt", scalar="sqrt(input)")
 class Sqrt(UnaryElementwise):
     """Square root: NaN below 0."""
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.sqrt(x)
+    compute = np.sqrt
 
 
 @define_node("reciprocal", scalar="1 / input")
@@ -102,9 +96,7 @@ class Neg(UnaryElementwise):
 
     kinds: ClassVar[Kinds] = SIGNED
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.negative(x)
+    compute = np.negative
 
 
 @define_node("abs", scalar="abs(input)")
@@ -113,9 +105,7 @@ class Abs(UnaryElementwise):
 
     kinds: ClassVar[Kinds] = NUMBERS
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.abs(x)
+    compute = np.abs
 
 
 @define_node("sign", scalar="sign(input)")
@@ -124,36 +114,28 @@ class Sign(UnaryElementwise):
 
     kinds: ClassVar[Kinds] = NUMBERS
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.sign(x)
+    compute = np.sign
 
 
 @define_node("floor", scalar="floor(input)")
 class Floor(UnaryElementwise):
     """Greatest whole number that is not above the element."""
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.floor(x)
+    compute = np.floor
 
 
 @define_node("ceil", scalar="ceil(input)")
 class Ceil(UnaryElementwise):
     """Least whole number that is not below the element."""
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.ceil(x)
+    compute = np.ceil
 
 
 @define_node("round", scalar="rint(input)")
 class Round(UnaryElementwise):
     """Nearest whole number, halves to the even one."""
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.rint(x)
+    compute = np.rint
 
 
 @define_node("not", scalar="~input")
@@ -162,121 +144,95 @@ class Not(UnaryElementwise):
 
     kinds: ClassVar[Kinds] = BOOL
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.logical_not(x)
+    compute = np.logical_not
 
 
 @define_node("sin", scalar="sin(input)")
 class Sin(UnaryElementwise):
     """Sine of radians; NaN at infinities."""
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.sin(x)
+    compute = np.sin
 
 
 @define_node("cos", scalar="cos(input)")
 class Cos(UnaryElementwise):
     """Cosine of radians; NaN at infinities."""
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.cos(x)
+    compute = np.cos
 
 
 @define_node("tan", scalar="tan(input)")
 class Tan(UnaryElementwise):
     """Tangent of radians; NaN at infinities."""
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.tan(x)
+    compute = np.tan
 
 
 @define_node("asin", scalar="asin(input)")
 class Asin(UnaryElementwise):
     """Inverse sine in radians; NaN outside -1..1."""
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.arcsin(x)
+    compute = np.arcsin
 
 
 @define_node("acos", scalar="acos(input)")
 class Acos(UnaryElementwise):
     """Inverse cosine in radians; NaN outside -1..1."""
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.arccos(x)
+    compute = np.arccos
 
 
 @define_node("atan", scalar="atan(input)")
 class Atan(UnaryElementwise):
     """Inverse tangent in radians."""
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.arctan(x)
+    compute = np.arctan
 
 
 @define_node("sinh", scalar="sinh(input)")
 class Sinh(UnaryElementwise):
     """Hyperbolic sine: ``(exp(x) - exp(-x)) / 2``."""
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.sinh(x)
+    compute = np.sinh
 
 
 @define_node("cosh", scalar="cosh(input)")
 class Cosh(UnaryElementwise):
     """Hyperbolic cosine: ``(exp(x) + exp(-x)) / 2``."""
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.cosh(x)
+    compute = np.cosh
 
 
 @define_node("asinh", scalar="asinh(input)")
 class Asinh(UnaryElementwise):
     """Inverse hyperbolic sine."""
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.arcsinh(x)
+    compute = np.arcsinh
 
 
 @define_node("acosh", scalar="acosh(input)")
 class Acosh(UnaryElementwise):
     """Inverse hyperbolic cosine; NaN below 1."""
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.arccosh(x)
+    compute = np.arccosh
 
 
 @define_node("atanh", scalar="atanh(input)")
 class Atanh(UnaryElementwise):
     """Inverse hyperbolic tangent; NaN outside -1..1."""
 
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.arctanh(x)
+    compute = np.arctanh
 
 
 @define_node("is_nan", scalar="isnan(input)")
 class IsNaN(UnaryElementwise):
     """True where the element is NaN."""
 
+    compute = np.isnan
+
     @override
     def infer_type(self) -> TensorType:
         return super().infer_type().with_kind(ElementKind.BOOL)
-
-    @override
-    def compute(self, x: Any) -> Any:
-        return np.isnan(x)
 
 
 @define_node("is_inf", scalar="isinf(input) & where(input > 0, positive, negative)")

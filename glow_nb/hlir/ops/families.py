@@ -194,14 +194,6 @@ def splat(builder: Builder, type: TensorType, value: Any, name: str) -> Constant
     return builder.constant(name, array, is_weight=False)
 
 
-def number_beside(builder: Builder, type: TensorType, number: float) -> Constant:
-    """Return a constant of one element that broadcasts to *type*; a builder makes each once."""
-    key = (type.kind, type.rank, number)
-    if key not in builder.numbers:
-        builder.numbers[key] = splat(builder, type, number, "number")
-    return builder.numbers[key]
-
-
 def bounds_of(kind: ElementKind) -> tuple[Any, Any]:
     """Return the least and the greatest value of *kind*; infinities for floats."""
     if kind.is_float:
@@ -215,10 +207,12 @@ def bounds_of(kind: ElementKind) -> tuple[Any, Any]:
 class UnaryElementwise(Node):
     """Base of operators that map each element on its own: ``result[i] = f(input[i])``.
 
-    Subclasses name the ``kinds`` they take and give ``compute``, which sees floats as float64.
+    Subclasses name the ``kinds`` they take and give ``compute``, a method or a function of NumPy,
+    which sees floats as float64.
     """
 
     kinds: ClassVar[Kinds] = FLOATS
+    compute: ClassVar[Callable[..., Any]]
     input: Value
 
     @override
@@ -230,10 +224,6 @@ class UnaryElementwise(Node):
     def evaluate(self, input: Array) -> Array:
         return by_elements(self.compute, (input,), self.type)
 
-    def compute(self, x: Any) -> Any:
-        """Return ``f(x)``."""
-        raise NotImplementedError(type(self).__name__)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BinaryElementwise(Node):
@@ -243,6 +233,7 @@ class BinaryElementwise(Node):
     """
 
     kinds: ClassVar[Kinds] = NUMBERS
+    compute: ClassVar[Callable[..., Any]]
     lhs: Value
     rhs: Value
 
@@ -255,10 +246,6 @@ class BinaryElementwise(Node):
     @override
     def evaluate(self, lhs: Array, rhs: Array) -> Array:
         return by_elements(self.compute, (lhs, rhs), self.type)
-
-    def compute(self, x: Any, y: Any) -> Any:
-        """Return ``f(x, y)``."""
-        raise NotImplementedError(type(self).__name__)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -25,7 +25,7 @@ from glow_nb.hlir.ops import (
     Reshape,
     Slice,
 )
-from glow_nb.hlir.ops.families import fitted, number_beside, require_kind, widest
+from glow_nb.hlir.ops.families import fitted, require_kind, widest
 from glow_nb.hlir.ops.matrix import matrix_product_cost
 from glow_nb.kernels.operators.panels import check_block, pack_matrix, panels_of, unpacked_matrix
 from glow_nb.llir.instructions.derived import derive_instruction
@@ -138,8 +138,8 @@ def pack_codes(builder: Builder, codes: Value, block: int, bits: int) -> Value:
     for number in range(together):
         starts, stops = (0, number, 0), (inner // together, number + 1, depth)
         part: Value = builder.emit(Slice(rows, starts, stops, (1, 1, 1)))
-        mask = number_beside(builder, part.type, (1 << bits) - 1)
-        shift = number_beside(builder, part.type, number * bits)
+        mask = builder.number(part.type, (1 << bits) - 1)
+        shift = builder.number(part.type, number * bits)
         part = builder.emit(BitShift(builder.emit(BitwiseAnd(part, mask)), shift, direction="left"))
         joined = part if joined is None else builder.emit(BitwiseOr(joined, part))
     assert joined is not None

@@ -237,7 +237,7 @@ class Context:
             self.trace.note_rounded(constant)
         return constant
 
-    def scalar(self, like: TensorType, number: float) -> Constant:
+    def number(self, like: TensorType, number: float, /) -> Constant:
         """Return a constant of *like*'s kind that broadcasts to it: all sizes are 1."""
         return self.filled(like, number, (1,) * like.rank)
 

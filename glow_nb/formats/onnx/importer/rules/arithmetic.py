@@ -61,8 +61,8 @@ def bit_shift(ctx: Context, node: OnnxNode) -> Value:
     direction, kind = node.text("direction").lower(), lhs.type.kind
     if not kind.is_signed or kind.is_float:
         return ops.BitShift(lhs, rhs, direction=direction)
-    is_negative = ctx.emit(ops.Less(lhs, ctx.scalar(lhs.type, 0)))
-    ones, zero = ctx.scalar(lhs.type, -1), ctx.scalar(lhs.type, 0)
+    is_negative = ctx.emit(ops.Less(lhs, ctx.number(lhs.type, 0)))
+    ones, zero = ctx.number(lhs.type, -1), ctx.number(lhs.type, 0)
     mask = ctx.emit(ops.Select(is_negative, ones, zero))
     bits = lhs if direction == "left" else ctx.emit(ops.BitwiseXor(lhs, mask))
     unsigned = ElementKind(f"u{kind.value}")
@@ -122,4 +122,4 @@ def variadic_min(ctx: Context, node: OnnxNode) -> Value:
 def variadic_mean(ctx: Context, node: OnnxNode) -> Value:
     """Mean of all operands."""
     total = _fold(ctx, node, ops.Add)
-    return ops.Div(total, ctx.scalar(total.type, len(node.operands)))
+    return ops.Div(total, ctx.number(total.type, len(node.operands)))

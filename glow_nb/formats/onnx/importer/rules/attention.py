@@ -175,13 +175,13 @@ def _window_before_padding(
         window = window.within(ctx, ctx.emit(ops.Less(places, count)))
     if max(ahead, behind) < 0:
         return window
-    offset = ctx.emit(ops.Sub(count, ctx.scalar(count.type, queries)))
+    offset = ctx.emit(ops.Sub(count, ctx.number(count.type, queries)))
     distance = ctx.constant(_distances(queries, keys))
     if ahead >= 0:
-        end = ctx.emit(ops.Add(offset, ctx.scalar(count.type, ahead)))
+        end = ctx.emit(ops.Add(offset, ctx.number(count.type, ahead)))
         window = window.within(ctx, ctx.emit(ops.LessEqual(distance, end)))
     if behind >= 0:
-        begin = ctx.emit(ops.Sub(offset, ctx.scalar(count.type, behind)))
+        begin = ctx.emit(ops.Sub(offset, ctx.number(count.type, behind)))
         window = window.within(ctx, ctx.emit(ops.GreaterEqual(distance, begin)))
     return window
 
@@ -216,7 +216,7 @@ def _mask(
         return mask
     if is_bool:
         return ctx.emit(ops.And(mask, window.mask))
-    return ctx.emit(ops.Select(window.mask, mask, ctx.scalar(mask.type, -math.inf)))
+    return ctx.emit(ops.Select(window.mask, mask, ctx.number(mask.type, -math.inf)))
 
 
 def _scores(ctx: Context, node: OnnxNode, attended: ops.Attention) -> Value:

@@ -93,9 +93,9 @@ def unsaturated(ctx: Context, x: Value, kind: ElementKind) -> Value:
     comparison, limit, change = _OVERFLOWS[kind]
     wide = x if x.type.kind is ElementKind.FLOAT64 else ctx.convert(x, ElementKind.FLOAT32)
     magnitude = ctx.emit(ops.Abs(wide))
-    is_over = ctx.emit(comparison(magnitude, ctx.scalar(wide.type, limit)))
+    is_over = ctx.emit(comparison(magnitude, ctx.number(wide.type, limit)))
     bits = ctx.emit(ops.BitCast(nearest, UINT8))
-    mark = ctx.scalar(bits.type, change)
+    mark = ctx.number(bits.type, change)
     over = mark if change == 0x80 else ctx.emit(ops.Add(bits, mark))
     return ctx.emit(ops.BitCast(ctx.emit(ops.Select(is_over, over, bits)), kind))
 
@@ -110,7 +110,7 @@ def _power(ctx: Context, x: Value, mode: str, saturates: bool) -> Value:
     bits = ctx.emit(ops.BitCast(ctx.convert(x, ElementKind.FLOAT32), UINT32))
 
     def number(value: int) -> Value:
-        return ctx.scalar(bits.type, value)
+        return ctx.number(bits.type, value)
 
     def at_least(limit: int, yes: Value, no: Value) -> Value:
         condition = ctx.emit(ops.GreaterEqual(magnitude, number(limit)))

@@ -102,7 +102,7 @@ def _weights(ctx: Context, node: OnnxNode, place: int, scale: int) -> Value:
     directions, _, columns = stored.type.shape
     parameters = []
     for value in (fixed(ctx, node.operand(scale)), node.optional(scale + 1)):
-        zero = ctx.scalar(stored.type, 0) if value is None else value
+        zero = ctx.number(stored.type, 0) if value is None else value
         if zero.type.size not in (1, directions, directions * columns):
             raise ctx.wrong(
                 f"{zero} must be one number for each of {directions} directions, or one for each "

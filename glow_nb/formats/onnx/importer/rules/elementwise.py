@@ -71,20 +71,20 @@ def selu(ctx: Context, node: OnnxNode) -> Value:
     """``gamma * (x if x >= 0 else alpha * (exp(x) - 1))``."""
     x = node.operand(0)
     unit = ctx.emit(ops.Elu(x, alpha=node.number("alpha")))
-    return ops.Mul(unit, ctx.scalar(x.type, node.number("gamma")))
+    return ops.Mul(unit, ctx.number(x.type, node.number("gamma")))
 
 
 @onnx_op("Celu")
 def celu(ctx: Context, node: OnnxNode) -> Value:
     """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
     x, alpha = node.operand(0), node.number("alpha")
-    scaled = ctx.emit(ops.Div(x, ctx.scalar(x.type, alpha)))
+    scaled = ctx.emit(ops.Div(x, ctx.number(x.type, alpha)))
     if alpha > 0:  # then only one of the two terms is not 0
         unit = ctx.emit(ops.Elu(scaled, alpha=1.0))
-        return ops.Mul(unit, ctx.scalar(x.type, alpha))
-    zero = ctx.scalar(x.type, 0)
-    unit = ctx.emit(ops.Sub(ctx.emit(ops.Exp(scaled)), ctx.scalar(x.type, 1)))
-    curve = ctx.emit(ops.Minimum(ctx.emit(ops.Mul(unit, ctx.scalar(x.type, alpha))), zero))
+        return ops.Mul(unit, ctx.number(x.type, alpha))
+    zero = ctx.number(x.type, 0)
+    unit = ctx.emit(ops.Sub(ctx.emit(ops.Exp(scaled)), ctx.number(x.type, 1)))
+    curve = ctx.emit(ops.Minimum(ctx.emit(ops.Mul(unit, ctx.number(x.type, alpha))), zero))
     return ops.Add(ctx.emit(ops.Maximum(x, zero)), curve)
 
 
@@ -99,7 +99,7 @@ def softsign(ctx: Context, node: OnnxNode) -> Value:
     """``x / (1 + |x|)``."""
     x = node.operand(0)
     size = ctx.emit(ops.Abs(x))
-    return ops.Div(x, ctx.emit(ops.Add(size, ctx.scalar(x.type, 1))))
+    return ops.Div(x, ctx.emit(ops.Add(size, ctx.number(x.type, 1))))
 
 
 @onnx_op("Mish")
@@ -119,8 +119,8 @@ def swish(ctx: Context, node: OnnxNode) -> Value:
 def thresholded_relu(ctx: Context, node: OnnxNode) -> Value:
     """``x if x > alpha else 0``."""
     x = node.operand(0)
-    is_above = ctx.emit(ops.Greater(x, ctx.scalar(x.type, node.number("alpha"))))
-    return ops.Select(is_above, x, ctx.scalar(x.type, 0))
+    is_above = ctx.emit(ops.Greater(x, ctx.number(x.type, node.number("alpha"))))
+    return ops.Select(is_above, x, ctx.number(x.type, 0))
 
 
 @onnx_op("Shrink")
@@ -131,10 +131,10 @@ def shrink(ctx: Context, node: OnnxNode) -> Value:
 
 def _shrunk(ctx: Context, node: OnnxNode, x: Value) -> Value:
     limit = node.number("lambd")
-    bias = ctx.scalar(x.type, node.number("bias"))
-    below = ctx.emit(ops.Less(x, ctx.scalar(x.type, -limit)))
-    above = ctx.emit(ops.Greater(x, ctx.scalar(x.type, limit)))
-    zero = ctx.scalar(x.type, 0)
+    bias = ctx.number(x.type, node.number("bias"))
+    below = ctx.emit(ops.Less(x, ctx.number(x.type, -limit)))
+    above = ctx.emit(ops.Greater(x, ctx.number(x.type, limit)))
+    zero = ctx.number(x.type, 0)
     outer = ctx.emit(ops.Select(above, ctx.emit(ops.Sub(x, bias)), zero))
     return ops.Select(below, ctx.emit(ops.Add(x, bias)), outer)
 
@@ -174,7 +174,7 @@ def clip(ctx: Context, node: OnnxNode) -> Value:
         bounds, defaults, (ops.Maximum, ops.Minimum), strict=True
     ):
         if bound is not None or x.type.kind.is_float:
-            limit = ctx.scalar(x.type, default) if bound is None else bound
+            limit = ctx.number(x.type, default) if bound is None else bound
             x = ctx.emit(node_class(*ctx.aligned(x, limit)))
     return x
 

@@ -19,7 +19,7 @@ _DOMAIN = "ai.onnx.ml"
 def binarizer(ctx: Context, node: OnnxNode) -> Value:
     """1 where the input is above ``threshold``, else 0."""
     x = node.operand(0)
-    is_above = ctx.emit(ops.Greater(x, ctx.scalar(x.type, node.number("threshold"))))
+    is_above = ctx.emit(ops.Greater(x, ctx.number(x.type, node.number("threshold"))))
     return ops.ConvertTo(is_above, x.type.kind)
 
 

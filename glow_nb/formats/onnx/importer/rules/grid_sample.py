@@ -166,11 +166,11 @@ class Sampler:
         if self.padding == "zeros":
             inside = self._op(
                 ops.And,
-                self._op(ops.GreaterEqual, place, ctx.scalar(place.type, 0)),
-                self._op(ops.LessEqual, place, ctx.scalar(place.type, size - 1)),
+                self._op(ops.GreaterEqual, place, ctx.number(place.type, 0)),
+                self._op(ops.LessEqual, place, ctx.number(place.type, size - 1)),
             )
-            share = weight if weight is not None else ctx.scalar(place.type, 1)
-            weight = ctx.emit(ops.Select(inside, share, ctx.scalar(place.type, 0)))
+            share = weight if weight is not None else ctx.number(place.type, 1)
+            weight = ctx.emit(ops.Select(inside, share, ctx.number(place.type, 0)))
         else:
             place = self._inside(place, size)
         clipped = ctx.emit(ops.Clip(place, minimum=0.0, maximum=float(size - 1)))
@@ -198,7 +198,7 @@ class Sampler:
         return self.ctx.emit(node_class(lhs, rhs))
 
     def _shift(self, x: Value, amount: float) -> Value:
-        return self._op(ops.Add, x, self.ctx.scalar(x.type, amount)) if amount else x
+        return self._op(ops.Add, x, self.ctx.number(x.type, amount)) if amount else x
 
     def _scale(self, x: Value, factor: float) -> Value:
-        return self._op(ops.Mul, x, self.ctx.scalar(x.type, factor))
+        return self._op(ops.Mul, x, self.ctx.number(x.type, factor))

@@ -79,8 +79,8 @@ def one_hot(ctx: Context, node: OnnxNode) -> Value:
     wide = ctx.convert(indices, ElementKind.INT64)
     shape = list(indices.type.shape)
     wide = ctx.reshape(wide, [*shape[:axis], 1, *shape[axis:]])
-    is_negative = ctx.emit(ops.Less(wide, ctx.scalar(wide.type, 0)))
-    from_end = ctx.emit(ops.Add(wide, ctx.scalar(wide.type, depth)))
+    is_negative = ctx.emit(ops.Less(wide, ctx.number(wide.type, 0)))
+    from_end = ctx.emit(ops.Add(wide, ctx.number(wide.type, depth)))
     place = ctx.emit(ops.Select(is_negative, from_end, wide))
     steps = np.arange(depth, dtype=np.int64)
     places = ctx.constant(steps.reshape([depth if i == axis else 1 for i in range(rank)]))
@@ -104,7 +104,7 @@ def triangle(ctx: Context, node: OnnxNode) -> Value:
     k = min(max(k, -rows), columns)
     diagonals = np.arange(columns)[None, :] - np.arange(rows)[:, None]
     is_kept = ctx.constant(diagonals >= k if node.flag("upper") else diagonals <= k)
-    zero = ctx.scalar(x.type, 0)
+    zero = ctx.number(x.type, 0)
     return ops.Select(ctx.with_rank(is_kept, x.type.rank), x, zero)
 
 
@@ -215,10 +215,10 @@ def reversed_sequences(
     check_lengths(ctx, lengths, steps)
     length = ctx.reshape(ctx.convert(lengths, ElementKind.INT64), across)
     if not isinstance(length, Constant):
-        most = ctx.scalar(length.type, steps)
+        most = ctx.number(length.type, steps)
         length = ctx.emit(ops.Minimum(length, most))
     place = ctx.constant(np.arange(steps, dtype=np.int64).reshape(along))
-    last = ctx.emit(ops.Sub(length, ctx.scalar(TensorType(ElementKind.INT64, (1, 1)), 1)))
+    last = ctx.emit(ops.Sub(length, ctx.number(TensorType(ElementKind.INT64, (1, 1)), 1)))
     mirrored = ctx.emit(ops.Sub(last, place))
     is_inside = ctx.emit(ops.Less(place, length))
     source = ctx.emit(ops.Select(is_inside, mirrored, place))

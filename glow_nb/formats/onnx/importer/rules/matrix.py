@@ -82,7 +82,7 @@ def _scaled(ctx: Context, value: Value, factor: float) -> Value:
     kind = value.type.kind
     if not (kind.is_float or factor.is_integer()):
         raise ctx.unsupported(f"factor {factor} on {kind.value}")
-    return ctx.emit(ops.Mul(value, ctx.scalar(value.type, factor)))
+    return ctx.emit(ops.Mul(value, ctx.number(value.type, factor)))
 
 
 def _is_row(value: Value, width: int) -> bool:

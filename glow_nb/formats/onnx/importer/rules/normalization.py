@@ -129,7 +129,7 @@ def instance_normalization(ctx: Context, node: OnnxNode) -> Value:
 
 
 def _inverse_deviation(ctx: Context, variance: Value, epsilon: float) -> Value:
-    shifted = ctx.emit(ops.Add(variance, ctx.scalar(variance.type, epsilon)))
+    shifted = ctx.emit(ops.Add(variance, ctx.number(variance.type, epsilon)))
     return ctx.emit(ops.Reciprocal(ctx.emit(ops.Sqrt(shifted))))
 
 
@@ -218,7 +218,7 @@ def mean_variance_normalization(ctx: Context, node: OnnxNode) -> Value:
     axes = ctx.axes(node.integers("axes", (0, 2, 3)), x.type.rank)
     mean, variance = moments(ctx, x, axes)
     deviation = ctx.emit(ops.Sqrt(variance))
-    divisor = ctx.emit(ops.Add(deviation, ctx.scalar(deviation.type, 1e-9)))
+    divisor = ctx.emit(ops.Add(deviation, ctx.number(deviation.type, 1e-9)))
     return ops.Div(ctx.emit(ops.Sub(x, mean)), divisor)
 
 
@@ -232,8 +232,8 @@ def lp_normalization(ctx: Context, node: OnnxNode) -> Value:
     sizes = ctx.emit(ops.Abs(x) if p == 1 else ops.Mul(x, x))
     norm = ctx.emit(ops.ReduceSum(sizes, axes=axes, keep_dims=True))
     norm = norm if p == 1 else ctx.emit(ops.Sqrt(norm))
-    is_zero = ctx.emit(ops.Equal(norm, ctx.scalar(norm.type, 0)))
-    one = ctx.scalar(norm.type, 1)
+    is_zero = ctx.emit(ops.Equal(norm, ctx.number(norm.type, 0)))
+    one = ctx.number(norm.type, 1)
     return ops.Div(x, ctx.emit(ops.Select(is_zero, one, norm)))
 
 

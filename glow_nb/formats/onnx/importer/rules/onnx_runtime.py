@@ -138,7 +138,7 @@ def quantized_gemm(ctx: Context, node: OnnxNode) -> Value:
         result = _with_addend(ctx, lhs, rhs, addend, unit, (lhs.type.shape[0], depth))
     alpha = node.number("alpha", 1.0)
     if alpha != 1:
-        result = ctx.emit(ops.Mul(result, ctx.scalar(result.type, alpha)))
+        result = ctx.emit(ops.Mul(result, ctx.number(result.type, alpha)))
     return result if node.optional(7) is None else _stored(ctx, node, result, 7)
 
 
@@ -189,10 +189,10 @@ def mat_mul_of_few_bits(ctx: Context, node: OnnxNode) -> Value:
 
 def _unpacked(ctx: Context, packed: Value, bits: int) -> Value:
     """Return the numbers that each byte holds, lowest first, along another last axis."""
-    mask = ctx.scalar(packed.type, (1 << bits) - 1)
+    mask = ctx.number(packed.type, (1 << bits) - 1)
     parts = []
     for shift in range(0, 8, bits):
-        moved = ctx.emit(ops.BitShift(packed, ctx.scalar(packed.type, shift), direction="right"))
+        moved = ctx.emit(ops.BitShift(packed, ctx.number(packed.type, shift), direction="right"))
         part = ctx.emit(ops.BitwiseAnd(moved, mask))
         parts.append(ctx.reshape(part, (*part.type.shape, 1)))
     numbers = ctx.emit(ops.Concat(tuple(parts), axis=packed.type.rank))
@@ -203,7 +203,7 @@ def _zero_points(ctx: Context, zeros: Value | None, codes: Value) -> Value:
     """Return the zero points of blocks as ``[N, blocks, 1]``: of the kind of *codes*, or floats."""
     (depth, blocks, _), bits = codes.type.shape, codes.type.kind.bits
     if zeros is None:
-        return ctx.scalar(codes.type, 1 << (bits - 1))
+        return ctx.number(codes.type, 1 << (bits - 1))
     if zeros.type.kind is UINT8:
         width = -(-blocks * bits // 8)
         wide = _unpacked(ctx, ctx.reshape(zeros, (depth, width)), bits)

@@ -52,7 +52,7 @@ def adam(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
         root = ctx.emit(ops.Sqrt(_missing(ctx, beta, steps)))
         corrected = ctx.emit(ops.Mul(rate, root))
         corrected = ctx.emit(ops.Div(corrected, _missing(ctx, alpha, steps)))
-        has_begun = ctx.emit(ops.Greater(steps, ctx.scalar(steps.type, 0)))
+        has_begun = ctx.emit(ops.Greater(steps, ctx.number(steps.type, 0)))
         rate = ctx.emit(ops.Select(has_begun, corrected, rate))
         change = ctx.emit(ops.Mul(rate, ctx.emit(ops.Div(v, _root(ctx, node, h)))))
         x = _scaled(ctx, ctx.emit(ops.Sub(x, change)), 1 - node.number("norm_coefficient_post"))
@@ -73,8 +73,8 @@ def momentum(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
 
     def step(rate: Value, steps: Value, tensors: tuple[Value, ...]) -> tuple[Value, ...]:
         x, g, v = tensors
-        has_begun = ctx.emit(ops.Greater(steps, ctx.scalar(steps.type, 0)))
-        share = ctx.emit(ops.Select(has_begun, ctx.scalar(g.type, beta), ctx.scalar(g.type, 1)))
+        has_begun = ctx.emit(ops.Greater(steps, ctx.number(steps.type, 0)))
+        share = ctx.emit(ops.Select(has_begun, ctx.number(g.type, beta), ctx.number(g.type, 1)))
         v = ctx.emit(ops.Add(_scaled(ctx, v, alpha), ctx.emit(ops.Mul(share, g))))
         change = v if mode == "standard" else ctx.emit(ops.Add(g, _scaled(ctx, v, alpha)))
         return ctx.emit(ops.Sub(x, ctx.emit(ops.Mul(rate, change)))), v
@@ -102,11 +102,11 @@ def _each(ctx: Context, node: OnnxNode, parts: int, step: Step) -> tuple[Value, 
 
 
 def _scaled(ctx: Context, x: Value, factor: float) -> Value:
-    return ctx.emit(ops.Mul(x, ctx.scalar(x.type, factor)))
+    return ctx.emit(ops.Mul(x, ctx.number(x.type, factor)))
 
 
 def _shifted(ctx: Context, x: Value, amount: float) -> Value:
-    return ctx.emit(ops.Add(x, ctx.scalar(x.type, amount)))
+    return ctx.emit(ops.Add(x, ctx.number(x.type, amount)))
 
 
 def _mixed(ctx: Context, share: float, old: Value, new: Value) -> Value:
@@ -115,7 +115,7 @@ def _mixed(ctx: Context, share: float, old: Value, new: Value) -> Value:
 
 def _missing(ctx: Context, share: float, steps: Value) -> Value:
     """Return ``1 - share ** steps``."""
-    power = ctx.emit(ops.Pow(ctx.scalar(steps.type, share), steps))
+    power = ctx.emit(ops.Pow(ctx.number(steps.type, share), steps))
     return _shifted(ctx, ctx.emit(ops.Neg(power)), 1.0)
 
 

@@ -72,7 +72,7 @@ def lp_pool(ctx: Context, node: OnnxNode) -> Value:
     window = _window(ctx, node, x)
     powers = _power(ctx, ctx.emit(ops.Abs(x)), p)
     mean = ctx.emit(_pool(ctx, powers, ops.AvgPool, window, count_padding=True))
-    total = ctx.emit(ops.Mul(mean, ctx.scalar(mean.type, prod(window.kernel))))
+    total = ctx.emit(ops.Mul(mean, ctx.number(mean.type, prod(window.kernel))))
     return ctx.channels_first(_power(ctx, total, 1 / p))
 
 
@@ -86,7 +86,7 @@ def _order(ctx: Context, node: OnnxNode) -> int:
 def _power(ctx: Context, x: Value, exponent: float) -> Value:
     if exponent == 1:
         return x
-    return ctx.emit(ops.Pow(x, ctx.scalar(x.type, exponent)))
+    return ctx.emit(ops.Pow(x, ctx.number(x.type, exponent)))
 
 
 def _global(ctx: Context, x: Value, node_class: type[Reduction]) -> Value:

@@ -211,15 +211,15 @@ def dynamically_quantized(ctx: Context, node: OnnxNode) -> tuple[Value, Value, V
     The scale is 1, as in ONNX Runtime, where it would be 0: it is divided by, here and later.
     """
     x = node.operand(0)
-    axes, zero = tuple(range(x.type.rank)), ctx.scalar(TensorType(x.type.kind, ()), 0.0)
+    axes, zero = tuple(range(x.type.rank)), ctx.number(TensorType(x.type.kind, ()), 0.0)
     low = ctx.emit(ops.Minimum(ctx.emit(ops.ReduceMin(x, axes, keep_dims=False)), zero))
     high = ctx.emit(ops.Maximum(ctx.emit(ops.ReduceMax(x, axes, keep_dims=False)), zero))
-    steps = ctx.scalar(zero.type, float(ElementKind.UINT8.limits[1]))
+    steps = ctx.number(zero.type, float(ElementKind.UINT8.limits[1]))
     step = ctx.emit(ops.Div(ctx.emit(ops.Sub(high, low)), steps))
     is_zero = ctx.emit(ops.Equal(step, zero))
-    scale = ctx.emit(ops.Select(is_zero, ctx.scalar(zero.type, 1.0), step))
+    scale = ctx.emit(ops.Select(is_zero, ctx.number(zero.type, 1.0), step))
     place = ctx.emit(ops.Sub(zero, ctx.emit(ops.Div(low, scale))))
-    offset = _saturated(ctx, place, ctx.scalar(zero.type, 0.0), ElementKind.UINT8)
+    offset = _saturated(ctx, place, ctx.number(zero.type, 0.0), ElementKind.UINT8)
     return quantized(ctx, x, scale, offset, ElementKind.UINT8), scale, offset
 
 

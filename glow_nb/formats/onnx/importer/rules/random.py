@@ -39,7 +39,7 @@ def random_uniform(ctx: Context, node: OnnxNode) -> Value:
     if type.kind is kind:
         return numbers
     below = np.nextafter(*ends)
-    return ops.Minimum(ctx.convert(numbers, type.kind), ctx.scalar(type, below))
+    return ops.Minimum(ctx.convert(numbers, type.kind), ctx.number(type, below))
 
 
 @onnx_op("RandomNormal", "RandomNormalLike", stepwise=True)

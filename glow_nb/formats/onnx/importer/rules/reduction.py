@@ -112,16 +112,16 @@ def reduce_log_sum_exp(ctx: Context, node: OnnxNode) -> Value:
 def _log_sum_exp(ctx: Context, node: OnnxNode, x: Value) -> Value:
     axes = reduced_axes(ctx, node)
     largest = ctx.emit(ops.ReduceMax(x, axes=axes, keep_dims=True))
-    zero = ctx.scalar(largest.type, 0)
+    zero = ctx.number(largest.type, 0)
     # -inf - -inf has no value; shifting by 0 then is as good.
     shift = ctx.emit(ops.Select(ctx.emit(ops.IsInf(largest)), zero, largest))
     powers = ctx.emit(ops.Exp(ctx.emit(ops.Sub(x, shift))))
     total = ctx.emit(ops.ReduceSum(powers, axes=axes, keep_dims=True))
     # Of nothing but -inf the total is 0; the logarithm of another number has a gradient.
     is_empty = ctx.emit(ops.Equal(total, zero))
-    some = ctx.emit(ops.Select(is_empty, ctx.scalar(total.type, 1), total))
+    some = ctx.emit(ops.Select(is_empty, ctx.number(total.type, 1), total))
     sum_of_logs = ctx.emit(ops.Add(shift, ctx.emit(ops.Log(some))))
-    result = ops.Select(is_empty, ctx.scalar(total.type, -math.inf), sum_of_logs)
+    result = ops.Select(is_empty, ctx.number(total.type, -math.inf), sum_of_logs)
     if node.flag("keepdims"):
         return result
     kept = tuple(n for axis, n in enumerate(x.type.shape) if axis not in axes)

@@ -203,7 +203,7 @@ def _resized(
         mask = outside(axis, sampling)
         if mask.any():
             is_outside = ctx.constant(_along(mask, place, x.type))
-            x = ctx.emit(ops.Select(is_outside, ctx.scalar(x.type, fill), x))
+            x = ctx.emit(ops.Select(is_outside, ctx.number(x.type, fill), x))
     return x
 
 

@@ -153,7 +153,7 @@ def _rows_of(ctx: Context, node: OnnxNode, shape: tuple[int, ...], steps: int) -
         start = ctx.reshape(ctx.convert(starts, ElementKind.INT64), (shape[0], *ones))
         place = ctx.emit(ops.Add(start, place))
     if mode == "circular":
-        place = ctx.emit(ops.Modulo(place, ctx.scalar(place.type, length)))
+        place = ctx.emit(ops.Modulo(place, ctx.number(place.type, length)))
     place = ctx.emit(ops.Clip(place, minimum=0.0, maximum=float(length - 1)))
     lines = np.arange(prod(shape[:-1])).reshape(*shape[:-1], 1) * length
     return ctx.emit(ops.Add(ctx.constant(lines), place))
