@@ -38,6 +38,7 @@ from glow_nb.hlir.ops import (
 )
 from glow_nb.hlir.ops.random import Drawn
 from glow_nb.hlir.recipe import folded
+from glow_nb.hlir.terms import Term, terms
 
 N = TypeVar("N", bound=Node)
 
@@ -240,6 +241,14 @@ class Context:
     def number(self, like: TensorType, number: float, /) -> Constant:
         """Return a constant of *like*'s kind that broadcasts to it: all sizes are 1."""
         return self.filled(like, number, (1,) * like.rank)
+
+    def term(self, value: Value) -> Term:
+        """Return *value* as a term of formulas."""
+        return Term(self, value)
+
+    def terms(self, *values: Value) -> tuple[Term, ...]:
+        """Return *values* as terms of formulas."""
+        return terms(self, *values)
 
     def known(self, value: Value, what: str) -> Array:
         """Return the numbers of a *value* that must be known now, called *what* in the error.

@@ -16,36 +16,10 @@ from glow_nb.base.types import Array, ElementKind
 from glow_nb.formats.onnx.exporter.registry import composes, exports
 from glow_nb.formats.onnx.exporter.writer import Writer
 from glow_nb.hlir import ops
-from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.graph import Value
 from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops.families import splat
 from glow_nb.hlir.rewrite import Replacement, Rewriter
-
-NAMES: dict[type[Node], str] = {
-    ops.Add: "Add",
-    ops.And: "And",
-    ops.BitwiseAnd: "BitwiseAnd",
-    ops.BitwiseOr: "BitwiseOr",
-    ops.BitwiseXor: "BitwiseXor",
-    ops.Equal: "Equal",
-    ops.Greater: "Greater",
-    ops.GreaterEqual: "GreaterOrEqual",
-    ops.Less: "Less",
-    ops.LessEqual: "LessOrEqual",
-    ops.Maximum: "Max",
-    ops.Minimum: "Min",
-    ops.Mul: "Mul",
-    ops.Or: "Or",
-    ops.Sub: "Sub",
-    ops.Xor: "Xor",
-}
-"""Operators that mean the same in ONNX."""
-
-
-@exports(*NAMES)
-def same(ctx: Writer, node: ops.Add) -> Value:
-    """Operators that differ in their name at most."""
-    return ctx.node(node, NAMES[type(node)], node.lhs, node.rhs)
 
 
 def divides_safely(node: ops.Div | ops.Modulo) -> bool:
@@ -78,12 +52,6 @@ def _all(value: Value, condition: Callable[[Array], Array]) -> bool:
     """Return whether *value* is a constant, and *condition* holds for all its numbers."""
     numbers = array_of(value)
     return numbers is not None and bool(np.all(condition(numbers)))
-
-
-@exports(ops.Div, says=divides_safely)
-def div(ctx: Writer, node: ops.Div) -> Value:
-    """A quotient, of integers rounded toward zero."""
-    return ctx.node(node, "Div", node.lhs, node.rhs)
 
 
 @composes(ops.Div)
@@ -146,14 +114,9 @@ def power_of_anything(node: ops.Pow, rewriter: Rewriter) -> Replacement:
     return emit(ops.Select(emit(ops.Less(node.rhs, zero)), inverse, power))
 
 
-def _has_modulo(node: ops.Modulo) -> bool:
+def has_modulo(node: ops.Modulo) -> bool:
+    """Return whether ONNX has it: of floats, only the remainder with the dividend's sign."""
     return node.fmod if node.type.kind.is_float else divides_safely(node)
-
-
-@exports(ops.Modulo, says=_has_modulo)
-def modulo(ctx: Writer, node: ops.Modulo) -> Value:
-    """A remainder; of floats ONNX has the one with the sign of the dividend."""
-    return ctx.node(node, "Mod", node.lhs, node.rhs, fmod=int(node.fmod))
 
 
 @composes(ops.Modulo)

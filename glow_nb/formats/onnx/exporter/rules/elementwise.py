@@ -2,59 +2,27 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from glow_nb.base.types import ElementKind
 from glow_nb.formats.onnx.exporter.kinds import takes
 from glow_nb.formats.onnx.exporter.registry import composes, exports
 from glow_nb.formats.onnx.exporter.writer import Writer
 from glow_nb.formats.onnx.schema.element_kinds import code_of
 from glow_nb.hlir import ops
-from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.graph import Value
 from glow_nb.hlir.rewrite import Replacement, Rewriter
 
-NAMES: dict[type[Node], str] = {
-    ops.Abs: "Abs",
-    ops.Acos: "Acos",
-    ops.Acosh: "Acosh",
-    ops.Asin: "Asin",
-    ops.Asinh: "Asinh",
-    ops.Atan: "Atan",
-    ops.Atanh: "Atanh",
-    ops.Ceil: "Ceil",
-    ops.Cos: "Cos",
-    ops.Cosh: "Cosh",
-    ops.Erf: "Erf",
-    ops.Exp: "Exp",
-    ops.Floor: "Floor",
-    ops.IsNaN: "IsNaN",
-    ops.Log: "Log",
-    ops.Neg: "Neg",
-    ops.Not: "Not",
-    ops.Reciprocal: "Reciprocal",
-    ops.Relu: "Relu",
-    ops.Round: "Round",
-    ops.Sigmoid: "Sigmoid",
-    ops.Sign: "Sign",
-    ops.Sin: "Sin",
-    ops.Sinh: "Sinh",
-    ops.Softplus: "Softplus",
-    ops.Sqrt: "Sqrt",
-    ops.Tan: "Tan",
-    ops.Tanh: "Tanh",
-}
-"""Operators of one operand, without attributes, that mean the same in ONNX."""
 
-
-@exports(*NAMES)
-def same(ctx: Writer, node: ops.Abs) -> Value:
-    """Operators that differ in their name at most."""
-    return ctx.node(node, NAMES[type(node)], node.input)
-
-
-@exports(ops.IsInf)
-def is_inf(ctx: Writer, node: ops.IsInf) -> Value:
-    """Infinities of the wanted signs."""
-    signs = {"detect_positive": int(node.positive), "detect_negative": int(node.negative)}
-    return ctx.node(node, "IsInf", node.input, **signs)
+@exports(ops.Clip)
+def clip(ctx: Writer, node: ops.Clip) -> Value:
+    """A range: both bounds are given, since a bound left out is the largest finite number."""
+    if (node.minimum, node.maximum) == (-inf, inf):
+        return node.input
+    kind = node.type.kind
+    low, high = node.bounds
+    bounds = ctx.number(low, kind, "minimum"), ctx.number(high, kind, "maximum")
+    return ctx.node(node, "Clip", node.input, *bounds)
 
 
 @exports(ops.ConvertTo)

@@ -11,18 +11,6 @@ from glow_nb.hlir.graph import Value
 INT64 = ElementKind.INT64
 
 
-@exports(ops.Gather)
-def gather(ctx: Writer, node: ops.Gather) -> Value:
-    """Whole slices."""
-    return ctx.node(node, "Gather", node.input, node.indices, axis=node.axis)
-
-
-@exports(ops.GatherElements)
-def gather_elements(ctx: Writer, node: ops.GatherElements) -> Value:
-    """Single elements."""
-    return ctx.node(node, "GatherElements", node.input, node.indices, axis=node.axis)
-
-
 @exports(ops.GatherND)
 def gather_nd(ctx: Writer, node: ops.GatherND) -> Value:
     """Slices at coordinates, which ONNX has as int64."""

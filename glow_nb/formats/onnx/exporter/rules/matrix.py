@@ -48,9 +48,3 @@ def _has_dense_layer(node: ops.FullyConnected) -> bool:
 def fully_connected(ctx: Writer, node: ops.FullyConnected) -> Value:
     """A dense layer."""
     return ctx.node(node, "Gemm", node.input, node.weights, node.bias)
-
-
-@exports(ops.Determinant)
-def determinant(ctx: Writer, node: ops.Determinant) -> Value:
-    """The determinant of each matrix."""
-    return ctx.node(node, "Det", node.input)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from glow_nb.base.types import ElementKind
 from glow_nb.formats.onnx.exporter.registry import (
     composes,
     exports,
@@ -38,26 +37,6 @@ def batch_normalization(ctx: Writer, node: ops.BatchNormalization) -> Value:
 def _normalized(ctx: Writer, node: ops.BatchNormalization, value: Value) -> Value:
     operands = (value, node.scale, node.bias, node.mean, node.variance)
     return ctx.step("BatchNormalization", value.type, *operands, epsilon=node.epsilon)
-
-
-def _is_layer_normalization(node: ops.LayerNormalization) -> bool:
-    """ONNX finds the statistics in float32 at most."""
-    return node.type.kind is not ElementKind.FLOAT64
-
-
-@exports(ops.LayerNormalization, says=_is_layer_normalization)
-def layer_normalization(ctx: Writer, node: ops.LayerNormalization) -> Value:
-    """The statistics of each sample."""
-    operands = (node.input, node.scale, node.bias)
-    attributes = {"axis": node.axis, "epsilon": node.epsilon}
-    return ctx.node(node, "LayerNormalization", *operands, **attributes)
-
-
-@exports(ops.Softmax, ops.LogSoftmax)
-def softmax(ctx: Writer, node: ops.Softmax | ops.LogSoftmax) -> Value:
-    """Exponentials that sum to 1, or their logarithms."""
-    op = "Softmax" if isinstance(node, ops.Softmax) else "LogSoftmax"
-    return ctx.node(node, op, node.input, axis=node.axis)
 
 
 def _is_local_normalization(node: ops.LocalResponseNormalization) -> bool:

@@ -56,14 +56,6 @@ def _pooled(ctx: Writer, node: ops.ReduceMean | ops.ReduceMax, op: str) -> Value
     return ctx.node(node, op, node.input)
 
 
-@exports(ops.ArgMax, ops.ArgMin)
-def position(ctx: Writer, node: ops.ArgMax | ops.ArgMin) -> Value:
-    """The position of an extreme element."""
-    op = "ArgMax" if isinstance(node, ops.ArgMax) else "ArgMin"
-    flags = {"keepdims": int(node.keep_dims), "select_last_index": int(node.select_last)}
-    return ctx.node(node, op, node.input, axis=node.axis, **flags)
-
-
 @exports(ops.CumSum)
 def cumulative_sum(ctx: Writer, node: ops.CumSum) -> Value:
     """Running sums."""

@@ -11,14 +11,6 @@ from glow_nb.hlir.graph import Value
 INT64 = ElementKind.INT64
 
 
-@exports(ops.ScatterElements)
-def scatter_elements(ctx: Writer, node: ops.ScatterElements) -> Value:
-    """Single elements."""
-    operands = (node.data, node.indices, node.updates)
-    attributes = {"axis": node.axis, "reduction": node.reduction}
-    return ctx.node(node, "ScatterElements", *operands, **attributes)
-
-
 @exports(ops.ScatterND)
 def scatter_nd(ctx: Writer, node: ops.ScatterND) -> Value:
     """Slices at coordinates, which ONNX has as int64."""

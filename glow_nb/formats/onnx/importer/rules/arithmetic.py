@@ -10,44 +10,6 @@ from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node, Value
-from glow_nb.hlir.ops.families import BinaryElementwise
-
-_BINARY: dict[str, type[BinaryElementwise]] = {
-    "Add": ops.Add,
-    "Sub": ops.Sub,
-    "Mul": ops.Mul,
-    "Div": ops.Div,
-    "And": ops.And,
-    "Or": ops.Or,
-    "Xor": ops.Xor,
-    "BitwiseAnd": ops.BitwiseAnd,
-    "BitwiseOr": ops.BitwiseOr,
-    "BitwiseXor": ops.BitwiseXor,
-    "Equal": ops.Equal,
-    "Less": ops.Less,
-    "LessOrEqual": ops.LessEqual,
-    "Greater": ops.Greater,
-    "GreaterOrEqual": ops.GreaterEqual,
-}
-
-
-def _binary(name: str, node_class: type[BinaryElementwise]) -> None:
-    def rule(ctx: Context, node: OnnxNode) -> Value:
-        lhs, rhs = ctx.aligned(node.operand(0), node.operand(1))
-        return node_class(lhs, rhs)
-
-    onnx_op(name)(rule)
-
-
-for _name, _class in _BINARY.items():
-    _binary(_name, _class)
-
-
-@onnx_op("Mod")
-def modulo(ctx: Context, node: OnnxNode) -> Value:
-    """Remainder, with the sign of the divisor or, for ``fmod``, of the dividend."""
-    lhs, rhs = ctx.aligned(node.operand(0), node.operand(1))
-    return ops.Modulo(lhs, rhs, fmod=node.flag("fmod"))
 
 
 @onnx_op("BitShift")
@@ -84,12 +46,6 @@ def power(ctx: Context, node: OnnxNode) -> Value:
     wide = ElementKind.FLOAT64
     result = ops.Pow(ctx.convert(base, wide), ctx.convert(exponent, wide))
     return ops.ConvertTo(ctx.emit(result), kind)
-
-
-@onnx_op("Where")
-def where(ctx: Context, node: OnnxNode) -> Value:
-    """``x if condition else y``."""
-    return ops.Select(*ctx.aligned(node.operand(0), node.operand(1), node.operand(2)))
 
 
 def _fold(ctx: Context, node: OnnxNode, combine: Callable[[Value, Value], Node]) -> Value:

@@ -14,23 +14,6 @@ from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.formats.onnx.importer.rules.conversion import in_floats
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Value
-from glow_nb.hlir.ops.families import UnaryElementwise
-
-_SAME_NAME = (
-    "Relu Sigmoid Tanh HardSwish Softplus Exp Log Sqrt Reciprocal Neg Abs Sign Floor Ceil "
-    "Round Not Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh IsNaN"
-).split()
-
-
-def _unary(node_class: type[UnaryElementwise]) -> None:
-    def rule(ctx: Context, node: OnnxNode) -> Value:
-        return node_class(node.operand(0))
-
-    onnx_op(node_class.__name__)(rule)
-
-
-for _name in _SAME_NAME:
-    _unary(getattr(ops, _name))
 
 
 @onnx_op("Identity")
@@ -46,24 +29,6 @@ def erf(ctx: Context, node: OnnxNode) -> Value:
     The reference computes with float32, where the result is 1 from 4 on.
     """
     return in_floats(ctx, node.operand(0), ops.Erf, ElementKind.FLOAT32)
-
-
-@onnx_op("LeakyRelu")
-def leaky_relu(ctx: Context, node: OnnxNode) -> Value:
-    """``x if x >= 0 else alpha * x``."""
-    return ops.LeakyRelu(node.operand(0), alpha=node.number("alpha"))
-
-
-@onnx_op("Elu")
-def elu(ctx: Context, node: OnnxNode) -> Value:
-    """``x if x >= 0 else alpha * (exp(x) - 1)``."""
-    return ops.Elu(node.operand(0), alpha=node.number("alpha"))
-
-
-@onnx_op("HardSigmoid")
-def hard_sigmoid(ctx: Context, node: OnnxNode) -> Value:
-    """``max(0, min(1, alpha * x + beta))``."""
-    return ops.HardSigmoid(node.operand(0), alpha=node.number("alpha"), beta=node.number("beta"))
 
 
 @onnx_op("Selu")
@@ -88,12 +53,6 @@ def celu(ctx: Context, node: OnnxNode) -> Value:
     return ops.Add(ctx.emit(ops.Maximum(x, zero)), curve)
 
 
-@onnx_op("Gelu")
-def gelu(ctx: Context, node: OnnxNode) -> Value:
-    """Gaussian error linear unit, exact or by tanh."""
-    return ops.Gelu(node.operand(0), approximate=node.text("approximate"))
-
-
 @onnx_op("Softsign")
 def softsign(ctx: Context, node: OnnxNode) -> Value:
     """``x / (1 + |x|)``."""
@@ -107,12 +66,6 @@ def mish(ctx: Context, node: OnnxNode) -> Value:
     """``x * tanh(softplus(x))``."""
     x = node.operand(0)
     return ops.Mul(x, ctx.emit(ops.Tanh(ctx.emit(ops.Softplus(x)))))
-
-
-@onnx_op("Swish")
-def swish(ctx: Context, node: OnnxNode) -> Value:
-    """``x * sigmoid(alpha * x)``."""
-    return ops.Swish(node.operand(0), alpha=node.number("alpha"))
 
 
 @onnx_op("ThresholdedRelu")
@@ -196,16 +149,6 @@ def _known_number(bound: Value) -> float | None:
         return None
     number = float(bound.array.item())
     return None if math.isnan(number) else number
-
-
-@onnx_op("IsInf")
-def is_inf(ctx: Context, node: OnnxNode) -> Value:
-    """True where the element is an infinity of a wanted sign."""
-    return ops.IsInf(
-        node.operand(0),
-        positive=node.flag("detect_positive"),
-        negative=node.flag("detect_negative"),
-    )
 
 
 @onnx_op("BitwiseNot")

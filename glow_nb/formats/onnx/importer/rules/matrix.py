@@ -123,9 +123,3 @@ def _less_zero_point(ctx: Context, lhs: Value, columns: Constant, zero: Value, a
     excess = ctx.emit(ops.Mul(*ctx.aligned(distance, sums)))
     product = ctx.emit(matrix_product(ctx, lhs, columns))
     return ops.Sub(product, excess)
-
-
-@onnx_op("Det", since=11)
-def determinant(ctx: Context, node: OnnxNode) -> Value:
-    """The determinant of each matrix."""
-    return ops.Determinant(node.operand(0))

@@ -14,10 +14,12 @@ from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.terms import Term
+from glow_nb.hlir.terms import where as choose
 
 _DOMAIN = "ai.onnx.preview.training"
 
-Step = Callable[[Value, Value, "tuple[Value, ...]"], "tuple[Value, ...]"]
+Step = Callable[[Term, Term, "tuple[Term, ...]"], "tuple[Term, ...]"]
 """From rate, number of steps and (tensor, regularized gradient, states) to (tensor, states)."""
 
 
@@ -25,13 +27,11 @@ Step = Callable[[Value, Value, "tuple[Value, ...]"], "tuple[Value, ...]"]
 def adagrad(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
     """``h += g * g; x -= rate / (1 + steps * decay_factor) * g / (sqrt(h) + epsilon)``."""
 
-    def step(rate: Value, steps: Value, tensors: tuple[Value, ...]) -> tuple[Value, ...]:
+    def step(rate: Term, steps: Term, tensors: tuple[Term, ...]) -> tuple[Term, ...]:
         x, g, h = tensors
-        h = ctx.emit(ops.Add(h, ctx.emit(ops.Mul(g, g))))
-        slowing = _shifted(ctx, _scaled(ctx, steps, node.number("decay_factor")), 1.0)
-        rate = ctx.emit(ops.Div(rate, slowing))
-        change = ctx.emit(ops.Div(ctx.emit(ops.Mul(rate, g)), _root(ctx, node, h)))
-        return ctx.emit(ops.Sub(x, change)), h
+        h = h + g * g
+        rate = rate / (steps * node.number("decay_factor") + 1.0)
+        return x - rate * g / (h.apply(ops.Sqrt) + node.number("epsilon")), h
 
     return _each(ctx, node, 3, step)
 
@@ -45,18 +45,17 @@ def adam(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
     """
     alpha, beta = node.number("alpha"), node.number("beta")
 
-    def step(rate: Value, steps: Value, tensors: tuple[Value, ...]) -> tuple[Value, ...]:
+    def missing(share: float, steps: Term) -> Term:
+        return -ctx.term(ctx.emit(ops.Pow(steps.number(share).value, steps.value))) + 1.0
+
+    def step(rate: Term, steps: Term, tensors: tuple[Term, ...]) -> tuple[Term, ...]:
         x, g, v, h = tensors
-        v = _mixed(ctx, alpha, v, g)
-        h = _mixed(ctx, beta, h, ctx.emit(ops.Mul(g, g)))
-        root = ctx.emit(ops.Sqrt(_missing(ctx, beta, steps)))
-        corrected = ctx.emit(ops.Mul(rate, root))
-        corrected = ctx.emit(ops.Div(corrected, _missing(ctx, alpha, steps)))
-        has_begun = ctx.emit(ops.Greater(steps, ctx.number(steps.type, 0)))
-        rate = ctx.emit(ops.Select(has_begun, corrected, rate))
-        change = ctx.emit(ops.Mul(rate, ctx.emit(ops.Div(v, _root(ctx, node, h)))))
-        x = _scaled(ctx, ctx.emit(ops.Sub(x, change)), 1 - node.number("norm_coefficient_post"))
-        return x, v, h
+        v = v * alpha + g * (1 - alpha)
+        h = h * beta + g * g * (1 - beta)
+        corrected = rate * missing(beta, steps).apply(ops.Sqrt) / missing(alpha, steps)
+        rate = choose(steps > 0, corrected, rate)
+        x = x - rate * (v / (h.apply(ops.Sqrt) + node.number("epsilon")))
+        return x * (1 - node.number("norm_coefficient_post")), v, h
 
     return _each(ctx, node, 4, step)
 
@@ -71,13 +70,10 @@ def momentum(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
     if mode not in ("standard", "nesterov"):
         raise ctx.wrong(f"mode is {mode!r}; standard and nesterov exist")
 
-    def step(rate: Value, steps: Value, tensors: tuple[Value, ...]) -> tuple[Value, ...]:
+    def step(rate: Term, steps: Term, tensors: tuple[Term, ...]) -> tuple[Term, ...]:
         x, g, v = tensors
-        has_begun = ctx.emit(ops.Greater(steps, ctx.number(steps.type, 0)))
-        share = ctx.emit(ops.Select(has_begun, ctx.number(g.type, beta), ctx.number(g.type, 1)))
-        v = ctx.emit(ops.Add(_scaled(ctx, v, alpha), ctx.emit(ops.Mul(share, g))))
-        change = v if mode == "standard" else ctx.emit(ops.Add(g, _scaled(ctx, v, alpha)))
-        return ctx.emit(ops.Sub(x, ctx.emit(ops.Mul(rate, change)))), v
+        v = v * alpha + choose(steps > 0, g.number(beta), 1.0) * g
+        return x - rate * (v if mode == "standard" else g + v * alpha), v
 
     return _each(ctx, node, 3, step)
 
@@ -93,31 +89,9 @@ def _each(ctx: Context, node: OnnxNode, parts: int, step: Step) -> tuple[Value, 
     count = len(rest) // parts
     results = []
     for number in range(count):
-        x, g, *states = rest[number::count]
-        shape = (1,) * x.type.rank
-        fitted = [ctx.reshape(ctx.convert(value, x.type.kind), shape) for value in (rate, steps)]
-        g = ctx.emit(ops.Add(_scaled(ctx, x, node.number("norm_coefficient")), g))
+        x, g, *states = ctx.terms(*rest[number::count])
+        kind, shape = x.value.type.kind, (1,) * x.value.type.rank
+        fitted = [ctx.term(ctx.reshape(ctx.convert(v, kind), shape)) for v in (rate, steps)]
+        g = x * node.number("norm_coefficient") + g
         results.append(step(fitted[0], fitted[1], (x, g, *states)))
-    return tuple(value for values in zip(*results, strict=True) for value in values)
-
-
-def _scaled(ctx: Context, x: Value, factor: float) -> Value:
-    return ctx.emit(ops.Mul(x, ctx.number(x.type, factor)))
-
-
-def _shifted(ctx: Context, x: Value, amount: float) -> Value:
-    return ctx.emit(ops.Add(x, ctx.number(x.type, amount)))
-
-
-def _mixed(ctx: Context, share: float, old: Value, new: Value) -> Value:
-    return ctx.emit(ops.Add(_scaled(ctx, old, share), _scaled(ctx, new, 1 - share)))
-
-
-def _missing(ctx: Context, share: float, steps: Value) -> Value:
-    """Return ``1 - share ** steps``."""
-    power = ctx.emit(ops.Pow(ctx.number(steps.type, share), steps))
-    return _shifted(ctx, ctx.emit(ops.Neg(power)), 1.0)
-
-
-def _root(ctx: Context, node: OnnxNode, x: Value) -> Value:
-    return _shifted(ctx, ctx.emit(ops.Sqrt(x)), node.number("epsilon"))
+    return tuple(term.value for terms in zip(*results, strict=True) for term in terms)

@@ -128,19 +128,6 @@ def _log_sum_exp(ctx: Context, node: OnnxNode, x: Value) -> Value:
     return ctx.reshape(ctx.emit(result), kept)
 
 
-@onnx_op("ArgMax", "ArgMin")
-def arg_extreme(ctx: Context, node: OnnxNode) -> Value:
-    """Position of the largest or smallest element along one axis."""
-    x = node.operand(0)
-    node_class = ops.ArgMax if node.op == "ArgMax" else ops.ArgMin
-    return node_class(
-        x,
-        axis=ctx.axis(node.integer("axis"), x.type.rank),
-        keep_dims=node.flag("keepdims"),
-        select_last=node.flag("select_last_index", False),
-    )
-
-
 @onnx_op("CumSum")
 def cum_sum(ctx: Context, node: OnnxNode) -> Value:
     """Running sums along an axis."""
