@@ -29,28 +29,28 @@ class Term:
 
     def equals(self, other: Operand) -> Term:
         """Return where both are equal."""
-        return self._joined(Equal, other)
+        return self.joined(Equal, other)
 
     def __add__(self, other: Operand) -> Term:
-        return self._joined(Add, other)
+        return self.joined(Add, other)
 
     def __radd__(self, other: float) -> Term:
         return self.number(other) + self
 
     def __sub__(self, other: Operand) -> Term:
-        return self._joined(Sub, other)
+        return self.joined(Sub, other)
 
     def __rsub__(self, other: float) -> Term:
         return self.number(other) - self
 
     def __mul__(self, other: Operand) -> Term:
-        return self._joined(Mul, other)
+        return self.joined(Mul, other)
 
     def __rmul__(self, other: float) -> Term:
         return self * other
 
     def __truediv__(self, other: Operand) -> Term:
-        return self._joined(Div, other)
+        return self.joined(Div, other)
 
     def __rtruediv__(self, other: float) -> Term:
         return self.number(other) / self
@@ -59,25 +59,26 @@ class Term:
         return self.apply(Neg)
 
     def __and__(self, other: Term) -> Term:
-        return self._joined(And, other)
+        return self.joined(And, other)
 
     def __lt__(self, other: Operand) -> Term:
-        return self._joined(Less, other)
+        return self.joined(Less, other)
 
     def __le__(self, other: Operand) -> Term:
-        return self._joined(LessEqual, other)
+        return self.joined(LessEqual, other)
 
     def __gt__(self, other: Operand) -> Term:
-        return self._joined(Greater, other)
+        return self.joined(Greater, other)
 
     def __ge__(self, other: Operand) -> Term:
-        return self._joined(GreaterEqual, other)
+        return self.joined(GreaterEqual, other)
 
     def number(self, number: float) -> Term:
         """Return *number* as a constant that goes with this term."""
         return Term(self.builder, self.builder.number(self.value.type, number))
 
-    def _joined(self, function: type[BinaryElementwise], other: Operand) -> Term:
+    def joined(self, function: type[BinaryElementwise], other: Operand) -> Term:
+        """Return ``function(self, other)``."""
         term = other if isinstance(other, Term) else self.number(other)
         return self._emitted(function(self.value, term.value))
 

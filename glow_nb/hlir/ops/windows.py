@@ -39,6 +39,16 @@ class Window:
         """Cells from the first tap to the last, both included."""
         return tuple(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation, strict=True))
 
+    def places(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """Return how many places it has over *sizes*: ``(padded - span) // stride + 1`` in each."""
+        axes = zip(self.padded(sizes), self.span, self.stride, strict=True)
+        return tuple((size - span) // step + 1 for size, span, step in axes)
+
+    def padded(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """Return *sizes* with the padding."""
+        ends = self.pads[len(sizes) :]
+        return tuple(n + b + e for n, b, e in zip(sizes, self.pads, ends, strict=False))
+
     def checked(self, node: Node, input: TensorType, role: str = "input") -> tuple[int, ...]:
         """Return the spatial size of the result of sliding the window of *node* over *input*.
 
@@ -61,14 +71,12 @@ class Window:
             f"pads {pads} must be {2 * rank} numbers >= 0 for {role} {input}: the begins, then the "
             "ends",
         )
-        padded = [n + b + e for n, b, e in zip(input.shape[1:-1], pads, pads[rank:], strict=False)]
+        padded = self.padded(input.shape[1:-1])
         node.require(
             all(span <= size for span, size in zip(self.span, padded, strict=True)),
-            f"a window of span {self.span} does not fit the padded size {tuple(padded)} of {role} "
-            f"{input}",
+            f"a window of span {self.span} does not fit the padded size {padded} of {role} {input}",
         )
-        sizes = zip(padded, self.span, self.stride, strict=True)
-        return tuple((size - span) // step + 1 for size, span, step in sizes)
+        return self.places(input.shape[1:-1])
 
     def tap_slices(self, out: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], list[slice]]]:
         """Yield each tap with the slices of padded spatial axes that it sees, for *out* results."""

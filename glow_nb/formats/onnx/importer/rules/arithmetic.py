@@ -10,6 +10,7 @@ from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.terms import where
 
 
 @onnx_op("BitShift")
@@ -23,9 +24,8 @@ def bit_shift(ctx: Context, node: OnnxNode) -> Value:
     direction, kind = node.text("direction").lower(), lhs.type.kind
     if not kind.is_signed or kind.is_float:
         return ops.BitShift(lhs, rhs, direction=direction)
-    is_negative = ctx.emit(ops.Less(lhs, ctx.number(lhs.type, 0)))
-    ones, zero = ctx.number(lhs.type, -1), ctx.number(lhs.type, 0)
-    mask = ctx.emit(ops.Select(is_negative, ones, zero))
+    x = ctx.term(lhs)
+    mask = where(x < 0, x.number(-1), 0).value
     bits = lhs if direction == "left" else ctx.emit(ops.BitwiseXor(lhs, mask))
     unsigned = ElementKind(f"u{kind.value}")
     places = ctx.convert(rhs, unsigned)
@@ -77,5 +77,4 @@ def variadic_min(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("Mean")
 def variadic_mean(ctx: Context, node: OnnxNode) -> Value:
     """Mean of all operands."""
-    total = _fold(ctx, node, ops.Add)
-    return ops.Div(total, ctx.number(total.type, len(node.operands)))
+    return (ctx.term(_fold(ctx, node, ops.Add)) / len(node.operands)).value

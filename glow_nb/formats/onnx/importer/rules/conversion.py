@@ -15,6 +15,7 @@ from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.families import Comparison
+from glow_nb.hlir.terms import where
 
 UINT8, UINT32 = ElementKind.UINT8, ElementKind.UINT32
 E8M0 = ElementKind.FLOAT8E8M0
@@ -92,12 +93,10 @@ def unsaturated(ctx: Context, x: Value, kind: ElementKind) -> Value:
         return nearest
     comparison, limit, change = _OVERFLOWS[kind]
     wide = x if x.type.kind is ElementKind.FLOAT64 else ctx.convert(x, ElementKind.FLOAT32)
-    magnitude = ctx.emit(ops.Abs(wide))
-    is_over = ctx.emit(comparison(magnitude, ctx.number(wide.type, limit)))
-    bits = ctx.emit(ops.BitCast(nearest, UINT8))
-    mark = ctx.number(bits.type, change)
-    over = mark if change == 0x80 else ctx.emit(ops.Add(bits, mark))
-    return ctx.emit(ops.BitCast(ctx.emit(ops.Select(is_over, over, bits)), kind))
+    is_over = ctx.term(wide).apply(ops.Abs).joined(comparison, limit)
+    bits = ctx.term(ctx.emit(ops.BitCast(nearest, UINT8)))
+    changed = where(is_over, bits.number(change) if change == 0x80 else bits + change, bits)
+    return ctx.emit(ops.BitCast(changed.value, kind))
 
 
 def _power(ctx: Context, x: Value, mode: str, saturates: bool) -> Value:
@@ -107,23 +106,15 @@ def _power(ctx: Context, x: Value, mode: str, saturates: bool) -> Value:
     """
     if x.type.kind is E8M0:
         return x
-    bits = ctx.emit(ops.BitCast(ctx.convert(x, ElementKind.FLOAT32), UINT32))
-
-    def number(value: int) -> Value:
-        return ctx.number(bits.type, value)
-
-    def at_least(limit: int, yes: Value, no: Value) -> Value:
-        condition = ctx.emit(ops.GreaterEqual(magnitude, number(limit)))
-        return ctx.emit(ops.Select(condition, yes, no))
-
+    bits = ctx.term(ctx.emit(ops.BitCast(ctx.convert(x, ElementKind.FLOAT32), UINT32)))
     added, least_double = _ROUNDINGS[mode]
-    magnitude = ctx.emit(ops.BitwiseAnd(bits, number(0x7FFF_FFFF)))
-    rounded = ctx.emit(ops.Add(magnitude, number(added)))
-    shifted = ops.BitShift(rounded, number(_MANTISSA_BITS), direction="right")
-    code = at_least(least_double, number(1), number(0))
-    code = at_least(1 << _MANTISSA_BITS, ctx.emit(shifted), code)
-    code = ctx.emit(ops.Minimum(code, number(0xFE if saturates else _NAN)))
+    magnitude = bits.joined(ops.BitwiseAnd, 0x7FFF_FFFF)
+    rounded, places = (magnitude + added).value, bits.number(_MANTISSA_BITS).value
+    exponent = ctx.term(ctx.emit(ops.BitShift(rounded, places, direction="right")))
+    code = where(magnitude >= least_double, bits.number(1), 0)
+    code = where(magnitude >= 1 << _MANTISSA_BITS, exponent, code)
+    code = code.joined(ops.Minimum, 0xFE if saturates else _NAN)
     if not saturates:
-        code = at_least(0x40_0000, code, number(_NAN))
-    code = at_least(0x7F80_0001, number(_NAN), code)
-    return ctx.emit(ops.BitCast(ctx.convert(code, UINT8), E8M0))
+        code = where(magnitude >= 0x40_0000, code, _NAN)
+    code = where(magnitude >= 0x7F80_0001, _NAN, code)
+    return ctx.emit(ops.BitCast(ctx.convert(code.value, UINT8), E8M0))

@@ -19,6 +19,7 @@ from glow_nb.formats.onnx.importer.windows import window_of
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.windows import Window
+from glow_nb.hlir.terms import Term
 
 
 @onnx_op("DeformConv", since=19)
@@ -86,12 +87,7 @@ def _layer_of(ctx: Context, node: OnnxNode) -> _Layer:
     if node.integers("kernel_shape", shape[2:]) != shape[2:]:
         raise ctx.wrong(f"kernel_shape {node.integers('kernel_shape')} is not that of {filter}")
     window = window_of(ctx, node, tuple(spatial), shape[2:])
-    out = tuple(
-        (size + begin + end - span) // stride + 1
-        for size, begin, end, span, stride in zip(
-            spatial, window.pads[:rank], window.pads[rank:], window.span, window.stride, strict=True
-        )
-    )
+    out = window.places(tuple(spatial))
     taps = prod(shape[2:])
     wanted = (batch, offset_group * taps * rank, *out)
     factors = (batch, offset_group * taps, *out)
@@ -128,7 +124,7 @@ def _moved(ctx: Context, layer: _Layer, x: Value, number: int) -> Value:
     return ctx.emit(ops.Mul(columns, factors))
 
 
-def _places(ctx: Context, layer: _Layer, offsets: Value, axis: int) -> Value:
+def _places(ctx: Context, layer: _Layer, offsets: Value, axis: int) -> Term:
     """Return where the taps lie along spatial *axis*, ``[N, out, taps]``."""
     along = ctx.part(offsets, 3, axis, 1)
     count = prod(layer.out)
@@ -140,7 +136,7 @@ def _places(ctx: Context, layer: _Layer, offsets: Value, axis: int) -> Value:
     steps = _spread(taps, axis, window.kernel)
     grid = (starts[:, None] + steps).astype(moves.type.kind.dtype)
     ctx.spend(grid.nbytes)
-    return ctx.emit(ops.Add(moves, ctx.constant(grid[None])))
+    return ctx.term(moves) + ctx.term(ctx.constant(grid[None]))
 
 
 def _spread(numbers: Array, axis: int, shape: tuple[int, ...]) -> Array:

@@ -14,6 +14,7 @@ from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.formats.onnx.importer.rules.conversion import in_floats
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Value
+from glow_nb.hlir.terms import where
 
 
 @onnx_op("Identity")
@@ -34,62 +35,52 @@ def erf(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("Selu")
 def selu(ctx: Context, node: OnnxNode) -> Value:
     """``gamma * (x if x >= 0 else alpha * (exp(x) - 1))``."""
-    x = node.operand(0)
-    unit = ctx.emit(ops.Elu(x, alpha=node.number("alpha")))
-    return ops.Mul(unit, ctx.number(x.type, node.number("gamma")))
+    unit = ctx.emit(ops.Elu(node.operand(0), alpha=node.number("alpha")))
+    return (ctx.term(unit) * node.number("gamma")).value
 
 
 @onnx_op("Celu")
 def celu(ctx: Context, node: OnnxNode) -> Value:
     """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
-    x, alpha = node.operand(0), node.number("alpha")
-    scaled = ctx.emit(ops.Div(x, ctx.number(x.type, alpha)))
+    x, alpha = ctx.term(node.operand(0)), node.number("alpha")
+    scaled = x / alpha
     if alpha > 0:  # then only one of the two terms is not 0
-        unit = ctx.emit(ops.Elu(scaled, alpha=1.0))
-        return ops.Mul(unit, ctx.number(x.type, alpha))
-    zero = ctx.number(x.type, 0)
-    unit = ctx.emit(ops.Sub(ctx.emit(ops.Exp(scaled)), ctx.number(x.type, 1)))
-    curve = ctx.emit(ops.Minimum(ctx.emit(ops.Mul(unit, ctx.number(x.type, alpha))), zero))
-    return ops.Add(ctx.emit(ops.Maximum(x, zero)), curve)
+        return (scaled.apply(ops.Elu) * alpha).value
+    curve = (scaled.apply(ops.Exp) - 1) * alpha
+    return (x.joined(ops.Maximum, 0) + curve.joined(ops.Minimum, 0)).value
 
 
 @onnx_op("Softsign")
 def softsign(ctx: Context, node: OnnxNode) -> Value:
     """``x / (1 + |x|)``."""
-    x = node.operand(0)
-    size = ctx.emit(ops.Abs(x))
-    return ops.Div(x, ctx.emit(ops.Add(size, ctx.number(x.type, 1))))
+    x = ctx.term(node.operand(0))
+    return (x / (x.apply(ops.Abs) + 1)).value
 
 
 @onnx_op("Mish")
 def mish(ctx: Context, node: OnnxNode) -> Value:
     """``x * tanh(softplus(x))``."""
-    x = node.operand(0)
-    return ops.Mul(x, ctx.emit(ops.Tanh(ctx.emit(ops.Softplus(x)))))
+    x = ctx.term(node.operand(0))
+    return (x * x.apply(ops.Softplus).apply(ops.Tanh)).value
 
 
 @onnx_op("ThresholdedRelu")
 def thresholded_relu(ctx: Context, node: OnnxNode) -> Value:
     """``x if x > alpha else 0``."""
-    x = node.operand(0)
-    is_above = ctx.emit(ops.Greater(x, ctx.number(x.type, node.number("alpha"))))
-    return ops.Select(is_above, x, ctx.number(x.type, 0))
+    x = ctx.term(node.operand(0))
+    return where(x > node.number("alpha"), x, 0).value
 
 
 @onnx_op("Shrink")
 def shrink(ctx: Context, node: OnnxNode) -> Value:
     """``x + bias`` below ``-lambd``, ``x - bias`` above ``lambd``, else 0; integers truncate."""
-    return in_floats(ctx, node.operand(0), lambda x: _shrunk(ctx, node, x))
+    limit, bias = node.number("lambd"), node.number("bias")
 
+    def shrunk(value: Value) -> Value:
+        x = ctx.term(value)
+        return where(x < -limit, x + bias, where(x > limit, x - bias, 0)).value
 
-def _shrunk(ctx: Context, node: OnnxNode, x: Value) -> Value:
-    limit = node.number("lambd")
-    bias = ctx.number(x.type, node.number("bias"))
-    below = ctx.emit(ops.Less(x, ctx.number(x.type, -limit)))
-    above = ctx.emit(ops.Greater(x, ctx.number(x.type, limit)))
-    zero = ctx.number(x.type, 0)
-    outer = ctx.emit(ops.Select(above, ctx.emit(ops.Sub(x, bias)), zero))
-    return ops.Select(below, ctx.emit(ops.Add(x, bias)), outer)
+    return in_floats(ctx, node.operand(0), shrunk)
 
 
 @onnx_op("PRelu")

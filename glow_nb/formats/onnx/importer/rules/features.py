@@ -19,8 +19,8 @@ _DOMAIN = "ai.onnx.ml"
 def binarizer(ctx: Context, node: OnnxNode) -> Value:
     """1 where the input is above ``threshold``, else 0."""
     x = node.operand(0)
-    is_above = ctx.emit(ops.Greater(x, ctx.number(x.type, node.number("threshold"))))
-    return ops.ConvertTo(is_above, x.type.kind)
+    is_above = ctx.term(x) > node.number("threshold")
+    return ctx.convert(is_above.value, x.type.kind)
 
 
 @onnx_op("ArrayFeatureExtractor", since=1, domain=_DOMAIN)

@@ -13,77 +13,63 @@ from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.windows import Window
 
 
 @dataclass(frozen=True)
 class _Fold:
-    """Where blocks lie in an image, axis by axis.
+    """A window, whose places over an image are those of the blocks.
 
     Attributes:
         image: Size of the image.
-        block: Size of a block.
-        strides: Cells from one block to the next.
-        dilations: Cells from one cell of a block to the next.
-        begins, ends: Padding around the image, which blocks may reach into.
+        window: The window; a block is as large as its kernel.
     """
 
     image: tuple[int, ...]
-    block: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    begins: tuple[int, ...]
-    ends: tuple[int, ...]
+    window: Window
 
     @property
     def padded(self) -> tuple[int, ...]:
         """Size of the image with its padding."""
-        sizes = zip(self.image, self.begins, self.ends, strict=True)
-        return tuple(size + begin + end for size, begin, end in sizes)
+        return self.window.padded(self.image)
 
     @property
     def counts(self) -> tuple[int, ...]:
         """How many blocks there are along each axis."""
-        axes = zip(self.padded, self.block, self.strides, self.dilations, strict=True)
-        return tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in axes)
+        return self.window.places(self.image)
 
     @property
     def is_tiling(self) -> bool:
         """Return whether the blocks lie side by side and fill the image exactly."""
-        filled = tuple(n * k for n, k in zip(self.counts, self.block, strict=True))
-        is_dense = self.block == self.strides and set(self.dilations) <= {1}
+        block = self.window.kernel
+        filled = tuple(n * k for n, k in zip(self.counts, block, strict=True))
+        is_dense = block == self.window.stride and set(self.window.dilation) <= {1}
         return is_dense and filled == self.image == self.padded
 
     def places(self) -> Array:
         """Return the flat places in the padded image, of each cell of each block, cells first."""
-        rank, total = len(self.image), np.zeros((), np.int64)
-        axes = zip(self.block, self.counts, self.dilations, self.strides, strict=True)
-        for axis, (cells, blocks, dilation, stride) in enumerate(axes):
-            step = prod(self.padded[axis + 1 :])
-            along = np.arange(cells)[:, None] * dilation + np.arange(blocks) * stride
-            shape = [1] * 2 * rank
-            shape[axis], shape[rank + axis] = cells, blocks
-            total = total + (along * step).reshape(shape)
-        return total
+        numbers = np.arange(prod(self.padded), dtype=np.int64).reshape(1, *self.padded, 1)
+        return np.concatenate([v.reshape(-1) for _, v in self.window.taps(numbers, self.counts)])
 
 
 @onnx_op("Col2Im", since=18)
 def columns_to_image(ctx: Context, node: OnnxNode) -> Value:
     """Add up blocks ``[N, C * block, L]`` where they overlap, in an image ``[N, C, *image]``."""
     x, fold = node.operand(0), _fold_of(ctx, node)
-    cells, blocks = prod(fold.block), prod(fold.counts)
+    cells, blocks = prod(fold.window.kernel), prod(fold.counts)
     if x.type.rank != 3 or x.type.shape[1] % cells or x.type.shape[2] != blocks:
         raise ctx.wrong(
-            f"input {x} must be [N, C * {cells}, {blocks}] for blocks {list(fold.block)} "
+            f"input {x} must be [N, C * {cells}, {blocks}] for blocks {list(fold.window.kernel)} "
             f"of an image {list(fold.image)}"
         )
     batch, channels, rank = x.type.shape[0], x.type.shape[1] // cells, len(fold.image)
     if fold.is_tiling:
-        apart = ctx.reshape(x, (batch, channels, *fold.block, *fold.counts))
+        apart = ctx.reshape(x, (batch, channels, *fold.window.kernel, *fold.counts))
         order = [2 + axis + part for axis in range(rank) for part in (rank, 0)]
         return ctx.reshape(ctx.transpose(apart, (0, 1, *order)), (batch, channels, *fold.image))
     # One row of all channels for each cell of each block: rows are added as vectors.
     rows = ctx.transpose(ctx.reshape(x, (batch, channels, cells, blocks)), (2, 3, 0, 1))
-    ctx.spend(8 * cells * blocks)
+    ctx.spend(8 * max(cells * blocks, prod(fold.padded)))
     places = ctx.constant(fold.places().reshape(-1, 1))
     shape = (prod(fold.padded), batch * channels)
     zeros = ctx.emit(ops.Broadcast(ctx.filled(x.type, 0, (1, 1)), shape))
@@ -97,7 +83,7 @@ def _cropped(ctx: Context, padded: Value, fold: _Fold) -> Value:
     """Return the image ``[*image, N, C]`` without its padding."""
     if fold.padded == fold.image:
         return padded
-    starts = (*fold.begins, 0, 0)
+    starts = (*fold.window.pads[: len(fold.image)], 0, 0)
     stops = tuple(
         start + size
         for start, size in zip(starts, (*fold.image, *padded.type.shape[-2:]), strict=True)
@@ -119,7 +105,7 @@ def _fold_of(ctx: Context, node: OnnxNode) -> _Fold:
             raise ctx.wrong(f"{name} {list(numbers)} must be {rank} positive numbers")
     if len(pads) != 2 * rank or min(pads) < 0:
         raise ctx.wrong(f"pads {list(pads)} must be {2 * rank} numbers of 0 or more")
-    fold = _Fold(image, block, strides, dilations, pads[:rank], pads[rank:])
+    fold = _Fold(image, Window(block, strides, pads, dilations))
     if min(fold.counts) < 1:
         raise ctx.wrong(
             f"blocks {list(block)} with dilations {list(dilations)} do not fit an image "

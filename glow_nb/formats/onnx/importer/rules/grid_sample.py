@@ -13,7 +13,7 @@ from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
-from glow_nb.hlir.ops.families import BinaryElementwise
+from glow_nb.hlir.terms import Term, where
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 _CUBIC_A = -0.75
@@ -31,7 +31,7 @@ class Tap:
     """
 
     index: Value
-    weight: Value | None
+    weight: Term | None
 
 
 @onnx_op("GridSample", since=16)
@@ -71,11 +71,11 @@ def sampled(ctx: Context, x: Value, axes: Sequence[Sequence[Tap]]) -> Value:
     return total
 
 
-def _coordinate(ctx: Context, grid: Value, axis: int) -> Value:
+def _coordinate(ctx: Context, grid: Value, axis: int) -> Term:
     """Return the coordinate along spatial *axis* as ``[N, *out]``: the grid has the last first."""
     shape = grid.type.shape
     column = ctx.part(grid, len(shape) - 1, shape[-1] - 1 - axis, 1)
-    return ctx.reshape(column, shape[:-1])
+    return ctx.term(ctx.reshape(column, shape[:-1]))
 
 
 def _gathered(ctx: Context, x: Value, taps: tuple[Tap, ...]) -> Value:
@@ -83,12 +83,12 @@ def _gathered(ctx: Context, x: Value, taps: tuple[Tap, ...]) -> Value:
     shape = taps[0].index.type.shape
     columns = tuple(ctx.reshape(tap.index, (*shape, 1)) for tap in taps)
     indices = columns[0] if len(columns) == 1 else ctx.emit(ops.Concat(columns, axis=len(shape)))
-    value = ctx.emit(ops.GatherND(x, indices, batch_dims=1))
+    value = ctx.term(ctx.emit(ops.GatherND(x, indices, batch_dims=1)))
     for tap in taps:
         if tap.weight is not None:
-            weight = ctx.convert(ctx.reshape(tap.weight, (*shape, 1)), x.type.kind)
-            value = ctx.emit(ops.Mul(value, weight))
-    return value
+            weight = ctx.reshape(tap.weight.value, (*shape, 1))
+            value = value * ctx.term(ctx.convert(weight, x.type.kind))
+    return value.value
 
 
 @dataclass(frozen=True)
@@ -109,11 +109,16 @@ class Sampler:
                 f"and {paddings}"
             )
 
-    def taps(self, coordinate: Value, size: int) -> list[Tap]:
-        """Return the elements that count at a *coordinate* from -1 to 1 along an axis of *size*."""
-        return self.taps_at(self._place(coordinate, size), size)
+    def taps(self, coordinate: Term, size: int) -> list[Tap]:
+        """Return the elements that count at a *coordinate* from -1 to 1 along an axis of *size*.
 
-    def taps_at(self, place: Value, size: int) -> list[Tap]:
+        The ends lie at the centres of the outer elements, or at their edges.
+        """
+        unit = coordinate + 1
+        place = unit * ((size - 1) / 2) if self.align_corners else (unit * size - 1) * 0.5
+        return self.taps_at(place, size)
+
+    def taps_at(self, place: Term, size: int) -> list[Tap]:
         """Return the elements that count at a *place*, in elements, along an axis of *size*.
 
         A place beyond the border is moved inside before its neighbours are taken, but for the cubic
@@ -121,84 +126,58 @@ class Sampler:
         are moved. (``onnx.reference`` moves such a place, too, once it is half an element out.)
         """
         if self.mode == "nearest":
-            rounded = self._inside(self.ctx.emit(ops.Round(place)), size)
-            return [self._tap(rounded, None, size)]
+            return [self._tap(self._inside(place.apply(ops.Round), size), None, size)]
         if not (self.mode == "cubic" and self.padding == "border"):
             place = self._inside(place, size)
-        first = self.ctx.emit(ops.Floor(place))
-        fraction = self._op(ops.Sub, place, first)
-        weights = self._linear(fraction) if self.mode == "linear" else self._cubic(fraction)
-        start = 0 if self.mode == "linear" else -1
-        return [
-            self._tap(self._shift(first, start + i), weight, size)
-            for i, weight in enumerate(weights)
-        ]
+        first = place.apply(ops.Floor)
+        fraction = place - first
+        if self.mode == "linear":
+            return [
+                self._tap(first, 1 - fraction, size),
+                self._tap(first + 1, fraction, size),
+            ]
+        weights = enumerate(_cubic(fraction), -1)
+        return [self._tap(first + step, weight, size) for step, weight in weights]
 
-    def _place(self, coordinate: Value, size: int) -> Value:
-        """Return where -1 to 1 lies: from centre to centre, or from edge to edge."""
-        unit = self._shift(coordinate, 1)
-        if self.align_corners:
-            return self._scale(unit, (size - 1) / 2)
-        return self._scale(self._shift(self._scale(unit, size), -1), 0.5)
-
-    def _inside(self, place: Value, size: int) -> Value:
+    def _inside(self, place: Term, size: int) -> Term:
         """Return places outside the input moved inside, if the padding says so."""
         if self.padding == "border":
-            return self.ctx.emit(ops.Clip(place, minimum=0.0, maximum=float(size - 1)))
+            return self._clipped(place, size)
         return self._reflected(place, size) if self.padding == "reflection" else place
 
-    def _reflected(self, place: Value, size: int) -> Value:
+    def _clipped(self, place: Term, size: int) -> Term:
+        clip = ops.Clip(place.value, minimum=0.0, maximum=float(size - 1))
+        return self.ctx.term(self.ctx.emit(clip))
+
+    def _reflected(self, place: Term, size: int) -> Term:
         low, high = (0.0, size - 1.0) if self.align_corners else (-0.5, size - 0.5)
         if low == high:
-            return self._scale(place, 0)
+            return place * 0
         span = high - low
-        distance = self.ctx.emit(ops.Abs(self._shift(place, -low)))
-        turns = self.ctx.emit(ops.Floor(self._scale(distance, 1 / span)))
-        rest = self._op(ops.Sub, distance, self._scale(turns, span))
-        half = self._scale(turns, 0.5)
-        is_even = self._op(ops.Equal, self.ctx.emit(ops.Floor(half)), half)
-        back = self._shift(self.ctx.emit(ops.Neg(rest)), high)
-        return self.ctx.emit(ops.Select(is_even, self._shift(rest, low), back))
+        distance = (place - low).apply(ops.Abs)
+        turns = (distance * (1 / span)).apply(ops.Floor)
+        rest, half = distance - turns * span, turns * 0.5
+        return where(half.apply(ops.Floor).equals(half), rest + low, high - rest)
 
-    def _tap(self, place: Value, weight: Value | None, size: int) -> Tap:
+    def _tap(self, place: Term, weight: Term | None, size: int) -> Tap:
         """Return the tap at a whole *place*: nothing outside for zeros, else moved inside."""
-        ctx = self.ctx
         if self.padding == "zeros":
-            inside = self._op(
-                ops.And,
-                self._op(ops.GreaterEqual, place, ctx.number(place.type, 0)),
-                self._op(ops.LessEqual, place, ctx.number(place.type, size - 1)),
-            )
-            share = weight if weight is not None else ctx.number(place.type, 1)
-            weight = ctx.emit(ops.Select(inside, share, ctx.number(place.type, 0)))
+            share = place.number(1) if weight is None else weight
+            weight = where((place >= 0) & (place <= size - 1), share, 0)
         else:
             place = self._inside(place, size)
-        clipped = ctx.emit(ops.Clip(place, minimum=0.0, maximum=float(size - 1)))
-        return Tap(ctx.convert(clipped, ElementKind.INT64), weight)
+        return Tap(self.ctx.convert(self._clipped(place, size).value, ElementKind.INT64), weight)
 
-    def _linear(self, t: Value) -> list[Value]:
-        return [self._shift(self.ctx.emit(ops.Neg(t)), 1), t]
 
-    def _cubic(self, t: Value) -> list[Value]:
-        """Return the four weights of Keys's kernel at ``t + 1, t, 1 - t, 2 - t``."""
-        rest = self._shift(self.ctx.emit(ops.Neg(t)), 1)
-        far = [self._far(self._shift(t, 1)), self._far(self._shift(rest, 1))]
-        return [far[0], self._near(t), self._near(rest), far[1]]
+def _cubic(t: Term) -> list[Term]:
+    """Return the four weights of Keys's kernel at ``t + 1, t, 1 - t, 2 - t``."""
+    rest = 1 - t
+    return [_far(t + 1), _near(t), _near(rest), _far(rest + 1)]
 
-    def _near(self, d: Value) -> Value:
-        inner = self._shift(self._scale(d, _CUBIC_A + 2), -(_CUBIC_A + 3))
-        return self._shift(self._op(ops.Mul, self._op(ops.Mul, inner, d), d), 1)
 
-    def _far(self, d: Value) -> Value:
-        inner = self._shift(self._scale(d, _CUBIC_A), -5 * _CUBIC_A)
-        inner = self._shift(self._op(ops.Mul, inner, d), 8 * _CUBIC_A)
-        return self._shift(self._op(ops.Mul, inner, d), -4 * _CUBIC_A)
+def _near(d: Term) -> Term:
+    return (d * (_CUBIC_A + 2) - (_CUBIC_A + 3)) * d * d + 1
 
-    def _op(self, node_class: type[BinaryElementwise], lhs: Value, rhs: Value) -> Value:
-        return self.ctx.emit(node_class(lhs, rhs))
 
-    def _shift(self, x: Value, amount: float) -> Value:
-        return self._op(ops.Add, x, self.ctx.number(x.type, amount)) if amount else x
-
-    def _scale(self, x: Value, factor: float) -> Value:
-        return self._op(ops.Mul, x, self.ctx.number(x.type, factor))
+def _far(d: Term) -> Term:
+    return ((d * _CUBIC_A - 5 * _CUBIC_A) * d + 8 * _CUBIC_A) * d - 4 * _CUBIC_A

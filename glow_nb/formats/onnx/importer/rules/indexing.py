@@ -6,13 +6,14 @@ from math import prod
 
 import numpy as np
 
-from glow_nb.base.types import Array, ElementKind, TensorType
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.formats.onnx.importer.sequences import check_lengths
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Value
+from glow_nb.hlir.terms import where
 
 
 def check_indices(ctx: Context, indices: Value, size: int) -> None:
@@ -79,13 +80,12 @@ def one_hot(ctx: Context, node: OnnxNode) -> Value:
     wide = ctx.convert(indices, ElementKind.INT64)
     shape = list(indices.type.shape)
     wide = ctx.reshape(wide, [*shape[:axis], 1, *shape[axis:]])
-    is_negative = ctx.emit(ops.Less(wide, ctx.number(wide.type, 0)))
-    from_end = ctx.emit(ops.Add(wide, ctx.number(wide.type, depth)))
-    place = ctx.emit(ops.Select(is_negative, from_end, wide))
+    index = ctx.term(wide)
+    place = where(index < 0, index + depth, index)
     steps = np.arange(depth, dtype=np.int64)
     places = ctx.constant(steps.reshape([depth if i == axis else 1 for i in range(rank)]))
     off, on = ctx.emit_all(ops.Split(values, axis=0, sizes=(1, 1)))
-    is_hit = ctx.emit(ops.Equal(place, places))
+    is_hit = place.equals(ctx.term(places)).value
     return ops.Select(is_hit, ctx.with_rank(on, rank), ctx.with_rank(off, rank))
 
 
@@ -213,14 +213,10 @@ def reversed_sequences(
     across = tuple(count if axis == batch else 1 for axis in (0, 1))
     along = tuple(steps if axis == time else 1 for axis in (0, 1))
     check_lengths(ctx, lengths, steps)
-    length = ctx.reshape(ctx.convert(lengths, ElementKind.INT64), across)
-    if not isinstance(length, Constant):
-        most = ctx.number(length.type, steps)
-        length = ctx.emit(ops.Minimum(length, most))
-    place = ctx.constant(np.arange(steps, dtype=np.int64).reshape(along))
-    last = ctx.emit(ops.Sub(length, ctx.number(TensorType(ElementKind.INT64, (1, 1)), 1)))
-    mirrored = ctx.emit(ops.Sub(last, place))
-    is_inside = ctx.emit(ops.Less(place, length))
-    source = ctx.emit(ops.Select(is_inside, mirrored, place))
-    source = ctx.reshape(source, (*x.type.shape[:2], *(1,) * (x.type.rank - 2)))
+    length = ctx.term(ctx.reshape(ctx.convert(lengths, ElementKind.INT64), across))
+    if not isinstance(length.value, Constant):
+        length = length.joined(ops.Minimum, steps)
+    place = ctx.term(ctx.constant(np.arange(steps, dtype=np.int64).reshape(along)))
+    places = where(place < length, length - 1 - place, place).value
+    source = ctx.reshape(places, (*x.type.shape[:2], *(1,) * (x.type.rank - 2)))
     return ops.GatherElements(x, ctx.broadcast(source, x.type.shape), axis=time)

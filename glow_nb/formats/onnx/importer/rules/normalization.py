@@ -14,6 +14,7 @@ from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.terms import Term, where
 
 Normalized = TypeVar("Normalized", ops.BatchNormalization, ops.BatchNormTraining)
 
@@ -104,12 +105,12 @@ def _normalized_by(
     )
 
 
-def moments(ctx: Context, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
+def moments(ctx: Context, x: Value, axes: Sequence[int]) -> tuple[Term, Term]:
     """Return mean and variance (of the population) along *axes*, with size 1 there."""
-    mean = ctx.emit(ops.ReduceMean(x, axes=tuple(axes), keep_dims=True))
-    centred = ctx.emit(ops.Sub(x, mean))
-    square = ctx.emit(ops.Mul(centred, centred))
-    return mean, ctx.emit(ops.ReduceMean(square, axes=tuple(axes), keep_dims=True))
+    mean = ctx.term(ctx.emit(ops.ReduceMean(x, axes=tuple(axes), keep_dims=True)))
+    centred = ctx.term(x) - mean
+    square = (centred * centred).value
+    return mean, ctx.term(ctx.emit(ops.ReduceMean(square, axes=tuple(axes), keep_dims=True)))
 
 
 @onnx_op("InstanceNormalization")
@@ -119,18 +120,14 @@ def instance_normalization(ctx: Context, node: OnnxNode) -> Value:
     if x.type.rank < 3:
         raise ctx.wrong(f"input {x} must be [N, C, spatial...]")
     mean, variance = moments(ctx, x, range(2, x.type.rank))
-    inverse = _inverse_deviation(ctx, variance, node.number("epsilon"))
+    inverse = _inverse_deviation(variance, node)
     by_channel = (1, x.type.shape[1], *(1,) * (x.type.rank - 2))
-    scale = ctx.reshape(node.operand(1), by_channel)
-    bias = ctx.reshape(node.operand(2), by_channel)
-    centred = ctx.emit(ops.Sub(x, mean))
-    normal = ctx.emit(ops.Mul(centred, inverse))
-    return ops.Add(ctx.emit(ops.Mul(normal, scale)), bias)
+    scale, bias = ctx.terms(*(ctx.reshape(node.operand(i), by_channel) for i in (1, 2)))
+    return ((ctx.term(x) - mean) * inverse * scale + bias).value
 
 
-def _inverse_deviation(ctx: Context, variance: Value, epsilon: float) -> Value:
-    shifted = ctx.emit(ops.Add(variance, ctx.number(variance.type, epsilon)))
-    return ctx.emit(ops.Reciprocal(ctx.emit(ops.Sqrt(shifted))))
+def _inverse_deviation(variance: Term, node: OnnxNode) -> Term:
+    return (variance + node.number("epsilon")).apply(ops.Sqrt).apply(ops.Reciprocal)
 
 
 def _computed_kind(node: OnnxNode, kind: ElementKind) -> ElementKind:
@@ -144,15 +141,14 @@ def layer_normalization(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ..
     """Normalize over the axes from ``axis`` on; mean and inverse deviation on demand."""
     x, kind = node.operand(0), node.operand(0).type.kind
     axis = ctx.axis(node.integer("axis"), x.type.rank)
-    epsilon = node.number("epsilon")
     wide = ctx.convert(x, _computed_kind(node, kind))
     result = ctx.convert(_layer_normalized(ctx, node, wide, axis), kind)
     if not (node.wants(1) or node.wants(2)):
         return result
     mean, variance = moments(ctx, wide, range(axis, x.type.rank))
     stash = ctx.kind(node.integer("stash_type", 1))
-    inverse = _inverse_deviation(ctx, variance, epsilon)
-    return result, ctx.convert(mean, stash), ctx.convert(inverse, stash)
+    inverse = _inverse_deviation(variance, node)
+    return result, ctx.convert(mean.value, stash), ctx.convert(inverse.value, stash)
 
 
 def _layer_normalized(ctx: Context, node: OnnxNode, x: Value, axis: int) -> Value:
@@ -200,10 +196,9 @@ def rms_normalization(ctx: Context, node: OnnxNode) -> Value:
     """``x / sqrt(mean of x ** 2 + epsilon) * scale`` over the axes from ``axis`` on."""
     x, kind = node.operand(0), node.operand(0).type.kind
     axes = tuple(range(ctx.axis(node.integer("axis"), x.type.rank), x.type.rank))
-    wide = ctx.convert(x, _computed_kind(node, kind))
-    mean = ctx.emit(ops.ReduceMean(ctx.emit(ops.Mul(wide, wide)), axes=axes, keep_dims=True))
-    inverse = _inverse_deviation(ctx, mean, node.number("epsilon"))
-    normal = ctx.convert(ctx.emit(ops.Mul(wide, inverse)), kind)
+    wide = ctx.term(ctx.convert(x, _computed_kind(node, kind)))
+    mean = ctx.emit(ops.ReduceMean((wide * wide).value, axes=axes, keep_dims=True))
+    normal = ctx.convert((wide * _inverse_deviation(ctx.term(mean), node)).value, kind)
     scale = node.operand(1)
     return ops.Mul(*ctx.aligned(ctx.convert(normal, scale.type.kind), scale))
 
@@ -217,9 +212,8 @@ def mean_variance_normalization(ctx: Context, node: OnnxNode) -> Value:
     x = node.operand(0)
     axes = ctx.axes(node.integers("axes", (0, 2, 3)), x.type.rank)
     mean, variance = moments(ctx, x, axes)
-    deviation = ctx.emit(ops.Sqrt(variance))
-    divisor = ctx.emit(ops.Add(deviation, ctx.number(deviation.type, 1e-9)))
-    return ops.Div(ctx.emit(ops.Sub(x, mean)), divisor)
+    divisor = variance.apply(ops.Sqrt) + 1e-9
+    return ((ctx.term(x) - mean) / divisor).value
 
 
 @onnx_op("LpNormalization")
@@ -230,11 +224,9 @@ def lp_normalization(ctx: Context, node: OnnxNode) -> Value:
     if p not in (1, 2):
         raise ctx.wrong(f"p is {p}, it must be 1 or 2")
     sizes = ctx.emit(ops.Abs(x) if p == 1 else ops.Mul(x, x))
-    norm = ctx.emit(ops.ReduceSum(sizes, axes=axes, keep_dims=True))
-    norm = norm if p == 1 else ctx.emit(ops.Sqrt(norm))
-    is_zero = ctx.emit(ops.Equal(norm, ctx.number(norm.type, 0)))
-    one = ctx.number(norm.type, 1)
-    return ops.Div(x, ctx.emit(ops.Select(is_zero, one, norm)))
+    norm = ctx.term(ctx.emit(ops.ReduceSum(sizes, axes=axes, keep_dims=True)))
+    norm = norm if p == 1 else norm.apply(ops.Sqrt)
+    return (ctx.term(x) / where(norm.equals(0), 1, norm)).value
 
 
 @onnx_op("LRN")
@@ -277,11 +269,11 @@ def _first_column_axis(ctx: Context, node: OnnxNode) -> int:
     return ctx.axis(axis, rank)
 
 
-@onnx_op("Softmax", "LogSoftmax", "Hardmax", since=13)
-def softmax(ctx: Context, node: OnnxNode) -> Value:
-    """Along one axis."""
+@onnx_op("Hardmax", since=13)
+def hardmax(ctx: Context, node: OnnxNode) -> Value:
+    """1 at the first largest element along an axis, else 0."""
     x = node.operand(0)
-    return _softmax(ctx, node, x, ctx.axis(node.integer("axis"), x.type.rank))
+    return _hardmax(ctx, x, ctx.axis(node.integer("axis"), x.type.rank))
 
 
 def _softmax(ctx: Context, node: OnnxNode, x: Value, axis: int) -> Node:

@@ -22,6 +22,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Node, Value
 from glow_nb.hlir.ops.linear_quantization import NARROW
 from glow_nb.hlir.ops.quantization import ACTIVATIONS
+from glow_nb.hlir.terms import where
 
 INT32, FLOAT32, FLOAT64 = ElementKind.INT32, ElementKind.FLOAT32, ElementKind.FLOAT64
 ONNX_RUNTIME = "com.microsoft"
@@ -210,17 +211,14 @@ def dynamically_quantized(ctx: Context, node: OnnxNode) -> tuple[Value, Value, V
 
     The scale is 1, as in ONNX Runtime, where it would be 0: it is divided by, here and later.
     """
-    x = node.operand(0)
-    axes, zero = tuple(range(x.type.rank)), ctx.number(TensorType(x.type.kind, ()), 0.0)
-    low = ctx.emit(ops.Minimum(ctx.emit(ops.ReduceMin(x, axes, keep_dims=False)), zero))
-    high = ctx.emit(ops.Maximum(ctx.emit(ops.ReduceMax(x, axes, keep_dims=False)), zero))
-    steps = ctx.number(zero.type, float(ElementKind.UINT8.limits[1]))
-    step = ctx.emit(ops.Div(ctx.emit(ops.Sub(high, low)), steps))
-    is_zero = ctx.emit(ops.Equal(step, zero))
-    scale = ctx.emit(ops.Select(is_zero, ctx.number(zero.type, 1.0), step))
-    place = ctx.emit(ops.Sub(zero, ctx.emit(ops.Div(low, scale))))
-    offset = _saturated(ctx, place, ctx.number(zero.type, 0.0), ElementKind.UINT8)
-    return quantized(ctx, x, scale, offset, ElementKind.UINT8), scale, offset
+    x, axes = node.operand(0), tuple(range(node.operand(0).type.rank))
+    low = ctx.term(ctx.emit(ops.ReduceMin(x, axes, keep_dims=False))).joined(ops.Minimum, 0.0)
+    high = ctx.term(ctx.emit(ops.ReduceMax(x, axes, keep_dims=False))).joined(ops.Maximum, 0.0)
+    step = (high - low) / float(ElementKind.UINT8.limits[1])
+    scale = where(step.equals(0.0), 1.0, step)
+    zero = step.number(0.0)
+    offset = _saturated(ctx, (zero - low / scale).value, zero.value, ElementKind.UINT8)
+    return quantized(ctx, x, scale.value, offset, ElementKind.UINT8), scale.value, offset
 
 
 @onnx_op("QLinearMatMul")

@@ -12,6 +12,7 @@ from glow_nb.formats.onnx.importer.rules.conversion import in_floats
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.reduction import Reduction
+from glow_nb.hlir.terms import where
 
 _AXES_BY_INPUT_SINCE = {"ReduceSum": 13}
 _DEFAULT_AXES_BY_INPUT_SINCE = 18
@@ -111,21 +112,17 @@ def reduce_log_sum_exp(ctx: Context, node: OnnxNode) -> Value:
 
 def _log_sum_exp(ctx: Context, node: OnnxNode, x: Value) -> Value:
     axes = reduced_axes(ctx, node)
-    largest = ctx.emit(ops.ReduceMax(x, axes=axes, keep_dims=True))
-    zero = ctx.number(largest.type, 0)
+    largest = ctx.term(ctx.emit(ops.ReduceMax(x, axes=axes, keep_dims=True)))
     # -inf - -inf has no value; shifting by 0 then is as good.
-    shift = ctx.emit(ops.Select(ctx.emit(ops.IsInf(largest)), zero, largest))
-    powers = ctx.emit(ops.Exp(ctx.emit(ops.Sub(x, shift))))
-    total = ctx.emit(ops.ReduceSum(powers, axes=axes, keep_dims=True))
+    shift = where(largest.apply(ops.IsInf), 0, largest)
+    powers = (ctx.term(x) - shift).apply(ops.Exp).value
+    total = ctx.term(ctx.emit(ops.ReduceSum(powers, axes=axes, keep_dims=True)))
     # Of nothing but -inf the total is 0; the logarithm of another number has a gradient.
-    is_empty = ctx.emit(ops.Equal(total, zero))
-    some = ctx.emit(ops.Select(is_empty, ctx.number(total.type, 1), total))
-    sum_of_logs = ctx.emit(ops.Add(shift, ctx.emit(ops.Log(some))))
-    result = ops.Select(is_empty, ctx.number(total.type, -math.inf), sum_of_logs)
+    is_empty = total.equals(0)
+    result = where(is_empty, -math.inf, shift + where(is_empty, 1, total).apply(ops.Log)).value
     if node.flag("keepdims"):
         return result
-    kept = tuple(n for axis, n in enumerate(x.type.shape) if axis not in axes)
-    return ctx.reshape(ctx.emit(result), kept)
+    return ctx.reshape(result, [n for axis, n in enumerate(x.type.shape) if axis not in axes])
 
 
 @onnx_op("CumSum")
