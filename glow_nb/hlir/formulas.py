@@ -13,10 +13,11 @@ from typing import Any
 
 from glow_nb.base.schema import attribute_specs, attributes_of, operand_specs
 from glow_nb.base.types import ElementKind
-from glow_nb.hlir.backward import Backward
+from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import NODES, Node, Value
 from glow_nb.hlir.ops.comparison import Select
 from glow_nb.hlir.ops.families import BOOL, FLOATS, BinaryElementwise, UnaryElementwise
+from glow_nb.hlir.rewrite import Rewriter
 
 Word = str | type[ast.AST]
 """A function by its name, or an arithmetic operator by the class of its syntax."""
@@ -32,11 +33,16 @@ def _is_known(formula: str) -> bool:
     return all(word in _operators() for word in _words(ast.parse(formula)))
 
 
-def emit_formula(node: Node, builder: Backward) -> Value:
+def emit_formula(node: Node, builder: Builder) -> Value:
     """Emit what the formula of *node* computes."""
     names = {spec.name: getattr(node, spec.name) for spec in operand_specs(type(node))}
     tree = ast.parse(node.scalar, mode="eval").body
     return _as_value(_emitted(tree, names | attributes_of(node), node, builder), node, builder)
+
+
+def lower_by_formula(node: Node, rewriter: Rewriter) -> Value:
+    """Express it by its formula."""
+    return emit_formula(node, rewriter)
 
 
 @cache
@@ -87,7 +93,7 @@ def _arguments(tree: ast.AST) -> list[ast.expr]:
     return []
 
 
-def _emitted(tree: ast.expr, names: Mapping[str, Any], node: Node, builder: Backward) -> Any:
+def _emitted(tree: ast.expr, names: Mapping[str, Any], node: Node, builder: Builder) -> Any:
     """Return what *tree* computes: a value, or a number or word that stands in it."""
     match tree:
         case ast.Constant(value=number):
@@ -119,7 +125,7 @@ def _holds(test: ast.expr, names: Mapping[str, Any]) -> bool:
     return bool(names[test.id])
 
 
-def _as_value(item: Any, node: Node, builder: Backward) -> Value:
+def _as_value(item: Any, node: Node, builder: Builder) -> Value:
     """Return *item*, a number or bool as a constant that goes with *node*."""
     if isinstance(item, Value):
         return item

@@ -11,10 +11,10 @@ from typing_extensions import override
 from glow_nb.base.extremes import larger, smaller
 from glow_nb.base.schema import OneOf
 from glow_nb.base.types import Array, TensorType
+from glow_nb.hlir.formulas import lower_by_formula
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.arithmetic import Add, Maximum, Minimum, Mul, Sub
-from glow_nb.hlir.ops.comparison import GreaterEqual, Select
-from glow_nb.hlir.ops.elementwise import Abs, Erf, Exp, Log, Neg, error_complement
+from glow_nb.hlir.ops.arithmetic import Maximum, Minimum
+from glow_nb.hlir.ops.elementwise import Abs, Erf, Exp, Log, error_complement
 from glow_nb.hlir.ops.families import (
     NUMBERS,
     SIGNED,
@@ -29,6 +29,7 @@ from glow_nb.hlir.ops.families import (
 )
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
+from glow_nb.hlir.terms import Term, where
 
 
 @define_node("relu", scalar="maximum(input, 0)")
@@ -45,13 +46,6 @@ class Relu(UnaryElementwise):
         return larger(x, x.dtype.type(0))
 
 
-@lowers(Relu)
-def lower_relu(node: Relu, rewriter: Rewriter) -> Value:
-    """Express it as the maximum with 0."""
-    zero = splat(rewriter, node.type, 0, f"{node.name}_zero")
-    return rewriter.emit(Maximum(node.input, zero))
-
-
 @define_node("leaky_relu", scalar="where(input < 0, input * alpha, input)")
 class LeakyRelu(UnaryElementwise):
     """Scale negative elements: ``x if x >= 0 else alpha * x``."""
@@ -61,19 +55,6 @@ class LeakyRelu(UnaryElementwise):
     @override
     def compute(self, x: Any) -> Any:
         return np.where(x >= 0, x, self.alpha * x)
-
-
-@lowers(LeakyRelu)
-def lower_leaky_relu(node: LeakyRelu, rewriter: Rewriter) -> Value:
-    """Express it as a choice between the element and its multiple."""
-    alpha = splat(rewriter, node.type, node.alpha, f"{node.name}_alpha")
-    return _scale_negative(node.input, alpha, rewriter)
-
-
-def _scale_negative(input: Value, slope: Value, rewriter: Rewriter) -> Value:
-    zero = splat(rewriter, input.type, 0, f"{slope.name}_zero")
-    is_positive = rewriter.emit(GreaterEqual(input, zero))
-    return rewriter.emit(Select(is_positive, input, rewriter.emit(Mul(input, slope))))
 
 
 @define_node("prelu", scalar="where(input < 0, input * slope, input)")
@@ -102,12 +83,6 @@ class PRelu(Node):
         x = wide(input)
         with np.errstate(all="ignore"):
             return fitted(np.where(x >= 0, x, wide(slope) * x), self.type)
-
-
-@lowers(PRelu)
-def lower_prelu(node: PRelu, rewriter: Rewriter) -> Value:
-    """Express it as a choice between the element and its multiple."""
-    return _scale_negative(node.input, node.slope, rewriter)
 
 
 @define_node("clip", scalar="minimum(maximum(input, minimum), maximum)")
@@ -192,13 +167,9 @@ class Elu(UnaryElementwise):
 @lowers(Elu)
 def lower_elu(node: Elu, rewriter: Rewriter) -> Value:
     """Express it by an exponential that positive elements cannot overflow."""
-    zero = splat(rewriter, node.type, 0, f"{node.name}_zero")
-    one = splat(rewriter, node.type, 1, f"{node.name}_one")
-    alpha = splat(rewriter, node.type, node.alpha, f"{node.name}_alpha")
-    power = rewriter.emit(Exp(rewriter.emit(Minimum(node.input, zero))))
-    negative = rewriter.emit(Mul(rewriter.emit(Sub(power, one)), alpha))
-    is_positive = rewriter.emit(GreaterEqual(node.input, zero))
-    return rewriter.emit(Select(is_positive, node.input, negative))
+    x = Term(rewriter, node.input)
+    power = x.joined(Minimum, 0).apply(Exp)
+    return where(x >= 0, x, (power - 1) * node.alpha).value
 
 
 @define_node("hard_sigmoid", scalar="minimum(maximum(alpha * input + beta, 0), 1)")
@@ -213,15 +184,6 @@ class HardSigmoid(UnaryElementwise):
         return np.maximum(0, np.minimum(1, self.alpha * x + self.beta))
 
 
-@lowers(HardSigmoid)
-def lower_hard_sigmoid(node: HardSigmoid, rewriter: Rewriter) -> Value:
-    """Express it as a clipped line."""
-    alpha = splat(rewriter, node.type, node.alpha, f"{node.name}_alpha")
-    beta = splat(rewriter, node.type, node.beta, f"{node.name}_beta")
-    line = rewriter.emit(Add(rewriter.emit(Mul(node.input, alpha)), beta))
-    return rewriter.emit(Clip(line, 0.0, 1.0))
-
-
 @define_node("swish", scalar="input * sigmoid(input * alpha)")
 class Swish(UnaryElementwise):
     """The element times its sigmoid: ``x / (1 + exp(-alpha * x))``; also called SiLU."""
@@ -233,16 +195,6 @@ class Swish(UnaryElementwise):
         return x * (1 / (1 + np.exp(-self.alpha * x)))
 
 
-@lowers(Swish)
-def lower_swish(node: Swish, rewriter: Rewriter) -> Value:
-    """Express it as the element times the sigmoid of its multiple."""
-    scaled = node.input
-    if node.alpha != 1:
-        alpha = splat(rewriter, node.type, node.alpha, f"{node.name}_alpha")
-        scaled = rewriter.emit(Mul(scaled, alpha))
-    return rewriter.emit(Mul(node.input, rewriter.emit(Sigmoid(scaled))))
-
-
 @define_node(
     "hard_swish", scalar="input * minimum(maximum(input * 0.16666666666666666 + 0.5, 0), 1)"
 )
@@ -252,13 +204,6 @@ class HardSwish(UnaryElementwise):
     @override
     def compute(self, x: Any) -> Any:
         return x * np.maximum(0, np.minimum(1, x / 6 + 0.5))
-
-
-@lowers(HardSwish)
-def lower_hard_swish(node: HardSwish, rewriter: Rewriter) -> Value:
-    """Express it as the element times its hard sigmoid."""
-    gate = rewriter.emit(HardSigmoid(node.input, alpha=1 / 6, beta=0.5))
-    return rewriter.emit(Mul(node.input, gate))
 
 
 @define_node("softplus", scalar="softplus(input)")
@@ -273,12 +218,9 @@ class Softplus(UnaryElementwise):
 @lowers(Softplus)
 def lower_softplus(node: Softplus, rewriter: Rewriter) -> Value:
     """Express it as ``max(x, 0) + log(1 + exp(-abs(x)))``, where nothing overflows."""
-    zero = splat(rewriter, node.type, 0, f"{node.name}_zero")
-    one = splat(rewriter, node.type, 1, f"{node.name}_one")
-    distance = rewriter.emit(Neg(rewriter.emit(Abs(node.input))))
-    total = rewriter.emit(Add(rewriter.emit(Exp(distance)), one))
-    positive = rewriter.emit(Maximum(node.input, zero))
-    return rewriter.emit(Add(positive, rewriter.emit(Log(total))))
+    x = Term(rewriter, node.input)
+    total = (-x.apply(Abs)).apply(Exp) + 1
+    return (x.joined(Maximum, 0) + total.apply(Log)).value
 
 
 @define_node(
@@ -308,21 +250,13 @@ class Gelu(UnaryElementwise):
 @lowers(Gelu)
 def lower_gelu(node: Gelu, rewriter: Rewriter) -> Value:
     """Express it as half the element times one plus an error function or hyperbolic tangent."""
-    half = splat(rewriter, node.type, 0.5, f"{node.name}_half")
-    one = splat(rewriter, node.type, 1, f"{node.name}_one")
+    x = Term(rewriter, node.input)
     if node.approximate == "none":
-        scale = splat(rewriter, node.type, math.sqrt(0.5), f"{node.name}_scale")
-        bent: Value = rewriter.emit(Erf(rewriter.emit(Mul(node.input, scale))))
+        bent = (x * math.sqrt(0.5)).apply(Erf)
     else:
-        bent = rewriter.emit(Tanh(_gelu_cubic(node, one, rewriter)))
-    weight = rewriter.emit(Add(bent, one))
-    return rewriter.emit(Mul(rewriter.emit(Mul(node.input, half)), weight))
+        bent = (x * math.sqrt(2 / math.pi) * (x * x * 0.044715 + 1)).apply(Tanh)
+    return (x * 0.5 * (bent + 1)).value
 
 
-def _gelu_cubic(node: Gelu, one: Value, rewriter: Rewriter) -> Value:
-    """Return ``sqrt(2 / pi) * x * (1 + 0.044715 * x * x)``."""
-    scale = splat(rewriter, node.type, math.sqrt(2 / math.pi), f"{node.name}_scale")
-    factor = splat(rewriter, node.type, 0.044715, f"{node.name}_factor")
-    square = rewriter.emit(Mul(node.input, node.input))
-    growth = rewriter.emit(Add(rewriter.emit(Mul(square, factor)), one))
-    return rewriter.emit(Mul(rewriter.emit(Mul(node.input, scale)), growth))
+for _node_class in (Relu, LeakyRelu, PRelu, HardSigmoid, Swish, HardSwish):
+    lowers(_node_class)(lower_by_formula)
