@@ -17,7 +17,6 @@ from glow_nb.hlir.ops.matrix import MatMul
 from glow_nb.hlir.ops.recurrence import (
     Recurrence,
     RecurrenceGradient,
-    cell_attributes,
     directions_of,
 )
 from glow_nb.hlir.ops.recurrent_layer import RecurrentLayer
@@ -47,7 +46,7 @@ def recurrence_gradient(node: Recurrence, upstream: Value, builder: Backward) ->
             node.bias,
             node.peepholes,
             node.lengths,
-            **cell_attributes(node),
+            **node.cell_attributes,
         )
     )
     slopes, first = back.results

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
 from typing_extensions import override
 
 from glow_nb.base.costs import Cost
-from glow_nb.base.schema import OneOf
+from glow_nb.base.schema import OneOf, attribute_specs
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, wide
@@ -51,12 +52,33 @@ def directions_of(direction: str) -> tuple[bool, ...]:
     return {FORWARD: (False,), REVERSE: (True,), BIDIRECTIONAL: (False, True)}[direction]
 
 
-_CELL_ATTRIBUTES = ("cell", "direction", "activations", "alpha", "beta", "clip", "flag")
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Cellular(Node):
+    """Base of operators that take the steps of a recurrent cell: what kind of cell it is.
 
+    Attributes:
+        cell: ``rnn``, ``gru`` or ``lstm``.
+        direction: ``forward``; ``reverse``, from the last step to the first; ``bidirectional``,
+            one of each.
+        activations: Functions of the cell, empty for the usual ones.
+        alpha: A number for each function, where it has one; empty for the defaults.
+        beta: The same.
+        clip: Bound of what goes into a function, 0 for none.
+        flag: ``linear_before_reset`` of a GRU, ``input_forget`` of an LSTM.
+    """
 
-def cell_attributes(node: Any) -> dict[str, Any]:
-    """Return the attributes that all recurrent nodes have."""
-    return {name: getattr(node, name) for name in _CELL_ATTRIBUTES}
+    cell: CellName
+    direction: Direction
+    activations: Activations = ()
+    alpha: tuple[float, ...] = ()
+    beta: tuple[float, ...] = ()
+    clip: float = 0.0
+    flag: bool = False
+
+    @property
+    def cell_attributes(self) -> dict[str, Any]:
+        """The attributes of the cell, by name."""
+        return {spec.name: getattr(self, spec.name) for spec in attribute_specs(Cellular)}
 
 
 def check_cell(node: Any) -> None:
@@ -143,7 +165,7 @@ def _wide_or_none(array: Array | None) -> Array | None:
 
 
 @define_node("recurrence")
-class Recurrence(Node):
+class Recurrence(Cellular):
     """Take the steps of a recurrent layer, one after the other.
 
     ``inputs`` is ``[steps, B, D, gates * H]``: for each step, sample and direction, what the gates
@@ -159,14 +181,6 @@ class Recurrence(Node):
     ``peepholes`` of an LSTM is ``[D, 3, H]``, for the gates i, o and f.
 
     Attributes:
-        cell: ``rnn``, ``gru`` or ``lstm``.
-        direction: ``forward``; ``reverse``, from the last step to the first; ``bidirectional``,
-            one of each.
-        activations: Functions of the cell, empty for the usual ones.
-        alpha: A number for each function, where it has one; empty for the defaults.
-        beta: The same.
-        clip: Bound of what goes into a function, 0 for none.
-        flag: ``linear_before_reset`` of a GRU, ``input_forget`` of an LSTM.
         panel: 0, or columns of each gate in a panel: ``recurrent`` is then packed
             (:mod:`glow_nb.hlir.recurrence.panels`).
     """
@@ -177,13 +191,6 @@ class Recurrence(Node):
     initial: Value | None
     peepholes: Value | None
     lengths: Value | None
-    cell: CellName
-    direction: Direction
-    activations: Activations = ()
-    alpha: tuple[float, ...] = ()
-    beta: tuple[float, ...] = ()
-    clip: float = 0.0
-    flag: bool = False
     panel: int = 0
 
     @override
@@ -271,7 +278,7 @@ def _loop_cost(node: Any) -> Cost:
 
 
 @define_node("recurrence_gradient")
-class RecurrenceGradient(Node):
+class RecurrenceGradient(Cellular):
     """Take the steps of a :class:`Recurrence` backwards: gradients of its inputs and first states.
 
     ``upstream`` is the gradient of the result, ``[S, steps, D, B, H]``. ``inputs``, ``recurrent``,
@@ -284,13 +291,7 @@ class RecurrenceGradient(Node):
         gradient of h += gradient of p @ transpose(recurrent)
 
     Attributes:
-        cell: See :class:`Recurrence`, for all but *panel*.
         direction: That of the recurrence; here it is taken in the opposite order.
-        activations: Functions of the cell, empty for the usual ones.
-        alpha: A number for each function, where it has one; empty for the defaults.
-        beta: The same.
-        clip: Bound of what goes into a function, 0 for none.
-        flag: ``linear_before_reset`` of a GRU, ``input_forget`` of an LSTM.
         panel: 0, or columns in a panel of the transposed weights.
     """
 
@@ -302,13 +303,6 @@ class RecurrenceGradient(Node):
     bias: Value | None
     peepholes: Value | None
     lengths: Value | None
-    cell: CellName
-    direction: Direction
-    activations: Activations = ()
-    alpha: tuple[float, ...] = ()
-    beta: tuple[float, ...] = ()
-    clip: float = 0.0
-    flag: bool = False
     panel: int = 0
 
     @override

@@ -7,18 +7,15 @@ from typing_extensions import override
 
 from glow_nb.base.costs import Cost
 from glow_nb.base.types import Array, TensorType
-from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add
 from glow_nb.hlir.ops.comparison import Greater, Select
 from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, splat, wide
 from glow_nb.hlir.ops.matrix import MatMul
 from glow_nb.hlir.ops.recurrence import (
     LENGTHS,
-    Activations,
-    CellName,
-    Direction,
+    Cellular,
     Recurrence,
-    cell_attributes,
     check_cell,
     directions_of,
     order_of,
@@ -32,7 +29,7 @@ from glow_nb.hlir.rules import lowers
 
 
 @define_node("recurrent_layer")
-class RecurrentLayer(Node):
+class RecurrentLayer(Cellular):
     """A recurrent layer: a product of all inputs with the weights, then a :class:`Recurrence`.
 
     ``input`` is ``[steps, B, features]``, ``weights`` ``[D, gates * H, features]`` (without them,
@@ -42,15 +39,6 @@ class RecurrentLayer(Node):
     LSTM, ``memory`` ``[D, B, H]``. The results are the hidden states of all steps,
     ``[steps, D, B, H]``, which are 0 where a sample has ended, the last ones, ``[D, B, H]``, and
     the last memory of an LSTM.
-
-    Attributes:
-        cell: See :class:`Recurrence`, for all attributes.
-        direction: ``forward``, ``reverse`` or ``bidirectional``.
-        activations: Functions of the cell, empty for the usual ones.
-        alpha: A number for each function, where it has one; empty for the defaults.
-        beta: The same.
-        clip: Bound of what goes into a function, 0 for none.
-        flag: ``linear_before_reset`` of a GRU, ``input_forget`` of an LSTM.
     """
 
     input: Value
@@ -61,13 +49,6 @@ class RecurrentLayer(Node):
     hidden: Value | None
     memory: Value | None
     peepholes: Value | None
-    cell: CellName
-    direction: Direction
-    activations: Activations = ()
-    alpha: tuple[float, ...] = ()
-    beta: tuple[float, ...] = ()
-    clip: float = 0.0
-    flag: bool = False
 
     @override
     def infer_types(self) -> tuple[TensorType, ...]:
@@ -180,7 +161,7 @@ def lower_recurrent_layer(node: RecurrentLayer, rewriter: Rewriter) -> tuple[Val
         initial,
         holes,
         node.lengths,
-        **cell_attributes(node),
+        **node.cell_attributes,
     )
     states = emit(loop)
     shown: Value = emit(

@@ -26,10 +26,8 @@ def fourier_by_attribute(ctx: Context, node: OnnxNode) -> Value:
 def fourier(ctx: Context, node: OnnxNode) -> Value:
     """Transform along an axis given as an operand, by default the last but one."""
     operand = node.optional(2)
-    axes = (-2,) if operand is None else ctx.known_integers(operand, "'axis'")
-    if len(axes) != 1:
-        raise ctx.wrong(f"'axis' must be one number, it is {list(axes)}")
-    return _transformed(ctx, node, axes[0])
+    axis = -2 if operand is None else ctx.known_integer(operand, "'axis'")
+    return _transformed(ctx, node, axis)
 
 
 def _transformed(ctx: Context, node: OnnxNode, axis: int) -> Value:

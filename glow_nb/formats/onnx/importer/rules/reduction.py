@@ -129,12 +129,9 @@ def _log_sum_exp(ctx: Context, node: OnnxNode, x: Value) -> Value:
 def cum_sum(ctx: Context, node: OnnxNode) -> Value:
     """Running sums along an axis."""
     x = node.operand(0)
-    axes = ctx.known_integers(node.operand(1), "'axis'")
-    if len(axes) != 1:
-        raise ctx.wrong(f"'axis' must be one number, it is {list(axes)}")
     return ops.CumSum(
         x,
-        axis=ctx.axis(axes[0], x.type.rank),
+        axis=ctx.axis(ctx.known_integer(node.operand(1), "'axis'"), x.type.rank),
         exclusive=node.flag("exclusive"),
         reverse=node.flag("reverse"),
     )
@@ -144,8 +141,7 @@ def cum_sum(ctx: Context, node: OnnxNode) -> Value:
 def cum_prod(ctx: Context, node: OnnxNode) -> Value:
     """Running products: each step multiplies by the product of twice as many elements before."""
     x = node.operand(0)
-    (number,) = ctx.known_integers(node.operand(1), "'axis'")[:1] or (0,)
-    axis = ctx.axis(number, x.type.rank)
+    axis = ctx.axis(ctx.known_integer(node.operand(1), "'axis'"), x.type.rank)
     size, reverse = x.type.shape[axis], node.flag("reverse")
     if node.flag("exclusive"):
         x = _shifted(ctx, x, axis, min(1, size), reverse=reverse)
@@ -172,10 +168,7 @@ def top_k_by_attribute(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("TopK", since=10)
 def top_k(ctx: Context, node: OnnxNode) -> Value:
     """The ``k`` extreme elements and their places."""
-    counts = ctx.known_integers(node.operand(1), "'K'")
-    if len(counts) != 1:
-        raise ctx.wrong(f"'K' must be one number, it is {list(counts)}")
-    return _top_k(ctx, node, counts[0])
+    return _top_k(ctx, node, ctx.known_integer(node.operand(1), "'K'"))
 
 
 def _top_k(ctx: Context, node: OnnxNode, k: int) -> Value:
