@@ -77,10 +77,10 @@ def planned_with(target: Target, shares: tuple[float, float]) -> Iterator[Target
 
 def measure(node: Product, target: Target, threads: int) -> list[float]:
     """Return the time of *node* in seconds for each pair of shares."""
-    way = next(
+    candidate = next(
         w for w in candidates_of(node, target, "off", 1, threads) if w.plan.algorithm == "direct"
     )
-    program = candidate_program(node, way, FAR_BYTES)
+    program = candidate_program(node, candidate, FAR_BYTES)
     texts = []
     for shares in SHARES:
         with planned_with(target, shares) as other:

@@ -1,18 +1,18 @@
 """How good is the estimate that decides how a convolution or a matrix product is computed?
 
-Every product of the twins and of the encoders is measured in all ways that are worth trying, as
-``compile(tune=True)`` does it, and compared with the estimate in cycles. What counts is not whether
-the estimate is right but whether it picks well: the last table says what its picks cost over the
-best measured ones, for each network as a whole. A way may be the fastest by chance; so it is
-measured once more beside the pick, and only the second measurement counts. So a figure may be less
-than zero::
+All candidates of every product of the twins and of the encoders that are worth trying are measured,
+as ``compile(tune=True)`` does it, and compared with the estimate in cycles. What counts is not
+whether the estimate is right but whether it picks well: the last table says what its picks cost
+over the best measured ones, for each network as a whole. A candidate may be the fastest by chance;
+so it is measured once more beside the pick, and only the second measurement counts. So a figure may
+be less than zero::
 
     python -m experiments.benchmarks.cost_model --output out
     python -m experiments.benchmarks.cost_model --only resnet50 bert_128 --threads 1 2
     python -m experiments.benchmarks.cost_model --output docs --page docs/performance.md
 
-writes ``cost_model.png``: measured over estimated time of each way, by measured time, with the
-first number of threads. ``--page`` puts the table between the marks of a page. Measurements are
+writes ``cost_model.png``: measured over estimated time of each candidate, by measured time, with
+the first number of threads. ``--page`` puts the table between the marks of a page. Measurements are
 kept in the cache folder; measure on a quiet machine.
 """
 
@@ -42,7 +42,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.kernels.target import Target
 from glow_nb.network.pictures.memory_map import BACKGROUND, FAINT, INK, PALETTE
 
-WAYS = ("direct", "matrix product", "Winograd", "Strassen")
+FAMILIES = ("direct", "matrix product", "Winograd", "Strassen")
 ENCODERS = ("encoder_64", "bert_128", "encoder_200", "vit_b16", "audio_encoder")
 """Networks of :mod:`experiments.networks.transformers` that are measured beside the twins."""
 
@@ -58,8 +58,9 @@ class Layer:
         network: Name of the network.
         key: The node as text.
         count: How often it occurs.
-        times: Measured seconds by way, that with the least estimate first.
-        repeated: Seconds of the pick and of the best way, measured once more; empty if it is one.
+        times: Measured seconds by candidate, that with the least estimate first.
+        repeated: Seconds of the pick and of the best candidate, measured once more; empty if it is
+            one.
     """
 
     network: str
@@ -70,13 +71,13 @@ class Layer:
 
     @property
     def pick(self) -> Candidate:
-        """The way with the least estimate."""
+        """The candidate with the least estimate."""
         return next(iter(self.times))
 
     @property
     def best(self) -> Candidate:
-        """The fastest way."""
-        return min(self.times, key=lambda way: self.times[way])
+        """The fastest candidate."""
+        return min(self.times, key=lambda candidate: self.times[candidate])
 
     @property
     def picked_seconds(self) -> float:
@@ -90,7 +91,7 @@ class Layer:
 
 
 def measure(network: str, target: Target, threads: int) -> list[Layer]:
-    """Measure every product of *network* that has more than one way."""
+    """Measure every product of *network* that has more than one candidate."""
     function = glow_nb.load(make_twin(network) if network in NAMES else NETWORKS[network]())
     assert isinstance(function, Function)
     nodes = [
@@ -106,8 +107,8 @@ def measure(network: str, target: Target, threads: int) -> list[Layer]:
     ]
     for layer in layers:
         if layer.best != layer.pick:
-            ways = layer.pick, layer.best
-            layer.repeated.update(tuner.measure_anew(by_key[layer.key], ways, beside=nodes))
+            candidates = layer.pick, layer.best
+            layer.repeated.update(tuner.measure_anew(by_key[layer.key], candidates, beside=nodes))
     return layers
 
 
@@ -117,10 +118,10 @@ def _is_alone(node: Product, target: Target) -> bool:
     return algorithm_of(first.plan).is_exclusive
 
 
-def way_of(layer: Layer, way: Candidate) -> str:
-    """Return the family of *way*, one of :data:`WAYS`."""
-    if way.plan.algorithm in ("strassen", "winograd"):
-        return way.plan.algorithm.capitalize()
+def family_of(layer: Layer, candidate: Candidate) -> str:
+    """Return the family of *candidate*, one of :data:`FAMILIES`."""
+    if candidate.plan.algorithm in ("strassen", "winograd"):
+        return candidate.plan.algorithm.capitalize()
     return "direct" if layer.key.startswith("convolution") else "matrix product"
 
 
@@ -142,7 +143,7 @@ def report(layers: Sequence[Layer], worst: int) -> None:
 
 
 def excess_of(layers: Sequence[Layer]) -> float:
-    """Return by how many percent the picks for all *layers* take longer than the best ways."""
+    """Return by how many percent the picks for all *layers* exceed the best candidates."""
     picked = sum(layer.picked_seconds for layer in layers)
     best = picked - sum(layer.lost_seconds for layer in layers)
     return 100 * (picked / best - 1)
@@ -152,7 +153,7 @@ def page(found: Mapping[int, Sequence[Layer]]) -> str:
     """Return the table: what the picks cost in each network, by the number of threads."""
     counts = [f"{threads} thread{'s' if threads > 1 else ''}" for threads in found]
     lines = [
-        f"{processor()}; what the picks take longer than the best ways measured, in percent.",
+        f"{processor()}; what the picks take longer than the best candidates measured, in percent.",
         "",
     ]
     lines.append(f"| network | products | {' | '.join(counts)} |")
@@ -165,12 +166,12 @@ def page(found: Mapping[int, Sequence[Layer]]) -> str:
     return "\n".join(lines)
 
 
-def _describe(layer: Layer, way: Candidate) -> str:
-    return f"{way.plan} {1e6 * (layer.repeated or layer.times)[way]:.1f} us"
+def _describe(layer: Layer, candidate: Candidate) -> str:
+    return f"{candidate.plan} {1e6 * (layer.repeated or layer.times)[candidate]:.1f} us"
 
 
 def draw(layers: Sequence[Layer], rate: float, path: Path) -> None:
-    """Draw measured over estimated time of each way to the PNG file *path*."""
+    """Draw measured over estimated time of each candidate to the PNG file *path*."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams["text.color"] = INK
@@ -187,7 +188,7 @@ def draw(layers: Sequence[Layer], rate: float, path: Path) -> None:
         figure.text(0.075, 0.935, title, fontsize=15, fontweight="bold")
         figure.text(
             0.075, 0.88,
-            f"Each dot is one way to compute one product of {networks} networks;\n"
+            f"Each dot is one candidate of one product of {networks} networks;\n"
             f"{100 * near:.0f} % of them lie between the dashed lines, a factor of {BAND:g} off",
             fontsize=9, color="#55585e",
         )  # fmt: skip
@@ -196,14 +197,14 @@ def draw(layers: Sequence[Layer], rate: float, path: Path) -> None:
 
 
 def _draw_points(axes: Axes, layers: Sequence[Layer], rate: float) -> list[float]:
-    """Draw a dot for each way; return measured over estimated time of all."""
+    """Draw a dot for each candidate; return measured over estimated time of all."""
     ratios: list[float] = []
-    for place, name in enumerate(WAYS):
+    for place, name in enumerate(FAMILIES):
         points = [
-            (1e6 * seconds, seconds * rate / way.cycles)
+            (1e6 * seconds, seconds * rate / candidate.cycles)
             for layer in layers
-            for way, seconds in layer.times.items()
-            if way_of(layer, way) == name
+            for candidate, seconds in layer.times.items()
+            if family_of(layer, candidate) == name
         ]
         if points:
             xs, ys = zip(*points, strict=True)

@@ -1,4 +1,4 @@
-"""What a backend is: kernels and what they can do, passes, and a way to make a program run.
+"""What a backend is: kernels and what they can do, passes, and how a program runs.
 
 Nothing above this level knows which backend runs.
 """
@@ -44,7 +44,7 @@ class Timings:
 
 
 def kernel_ns(stamps: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return ``[..., kernels]``: how long at least one share of each kernel was under way.
+    """Return ``[..., kernels]``: how long at least one share of each kernel ran.
 
     Shares that one thread does in turn add up; those that threads do side by side do not.
 
@@ -105,10 +105,10 @@ class StatefulExecutable(Protocol):
 
 @runtime_checkable
 class DirectExecutable(Protocol):
-    """An executable with a short way for the usual run of a network without state."""
+    """An executable with a fast path for the usual run of a network without state."""
 
     def direct_run(self, inputs: Sequence[str], outputs: Sequence[str]) -> DirectRun | None:
-        """Return the short way for inputs and outputs of these names, or None if there is none.
+        """Return the fast path for inputs and outputs of these names, or None if there is none.
 
         It takes a dict with one contiguous array for each input. For None, :meth:`Executable.run`
         does the run, and says what is wrong with it.

@@ -3,20 +3,20 @@
 To a float
     Rounds to nearest even. What is too large becomes infinite; in a storage kind it becomes the
     largest number, as infinities do. A storage kind that has no NaN stores it as a zero whose sign
-    is turned over.
+    is flipped.
 To ``float8e8m0``
     The least power of two that is not below the magnitude in float32, from 2**-127 to 2**127.
 To an integer
     Floats drop the fraction. To int64, and to int32 and everything shorter, which has the low bits
     of the int32, what does not fit, and NaN, becomes the least number. To uint32 and uint64, what
     is below half of the range goes through the integer of the same size that has a sign; the rest
-    does so less that half, and then has the highest bit turned over. That is what NumPy, ONNX
+    does so less that half, and then has the highest bit flipped. That is what NumPy, ONNX
     Runtime and PyTorch give on x86 processors, for which no operator says what is right; of long
     arrays, since their own results for uint32 depend on the length. Integers keep their low bits.
 To bool
     True where not zero, NaN included.
 
-Another way to the integers is :func:`saturated`: it rounds, and takes the nearest number of the
+Another conversion to integers is :func:`saturated`: it rounds, and takes the nearest number of the
 kind. Quantization is made of it (paper 4.1).
 """
 

@@ -145,7 +145,7 @@ class PassError(GlowError):
 
 
 class GradientError(GlowError):
-    """A gradient that cannot be made: of what, and which operators are in the way."""
+    """A gradient that cannot be made: of what, and which operators have none."""
 
 
 class TrainingError(GlowError):

@@ -12,7 +12,7 @@ from glow_nb.base.types import Array
 
 
 class Recipe(ABC):
-    """A way to make numbers that nobody may ever look at, or only where they are wanted."""
+    """Makes numbers that nobody may ever look at, or only where they are wanted."""
 
     @abstractmethod
     def make(self) -> Array:

@@ -1,4 +1,4 @@
-"""What a state of the compiler computes: its outputs, and every value on the way by its name.
+"""What a state of the compiler computes: its outputs, and every value before them by its name.
 
 Graphs are evaluated node by node. Programs run in the interpreter, with a place of its own for
 every activation as long as they are not allocated. States follow one another closely, so an
@@ -35,7 +35,7 @@ class StateValues:
 
     Attributes:
         outputs: By name, and the states that are left for the next run.
-        values: Every value computed on the way, in order.
+        values: Every value that is computed, in order.
         origins: The imported nodes behind each value, by its name.
         function: The graph, if it was one.
     """
@@ -154,7 +154,7 @@ def with_own_places(program: Program) -> Program:
 def culprit_value(before: StateValues, after: StateValues, far: float) -> str:
     """Return the name of the first value of *after* that is not what it was; empty if none is.
 
-    Values are compared by name. A pass may give a name to something else on the way, as long as
+    Values are compared by name. A pass may give a name to something else, as long as
     what comes out in the end is the same; so in a graph, only those values count from which a
     difference of more than *far* reaches an output.
     """
@@ -172,7 +172,7 @@ def culprit_value(before: StateValues, after: StateValues, far: float) -> str:
 
 
 def _reaching(function: Function, doubtful: set[Key]) -> set[Key]:
-    """Return those *doubtful* values from which a way through doubtful ones leads to an output."""
+    """Return those *doubtful* values from which a path through doubtful ones leads to an output."""
     reached: set[Key] = set()
     for node in reversed(function.nodes):
         is_save = isinstance(node, Save)

@@ -31,7 +31,7 @@ _WORD = ir.IntType(64)
 
 
 def compact(key: object, operands: tuple[Any, ...], usual: Lowering) -> Lowering:
-    """Return what emits a call of the function *key*: the *usual* way, or a shorter one.
+    """Return what emits a call of the function *key*: the *usual* emitter, or a shorter one.
 
     Args:
         key: The function, by what numba finds its implementation.

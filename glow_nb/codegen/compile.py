@@ -155,8 +155,8 @@ def _compile_module(source: KernelSource, target: Target) -> Any:
 def _garbage_collection_put_off() -> Iterator[None]:
     """Let nobody look for garbage while the block runs.
 
-    A kernel is 100,000 objects on its way, and they are alive: to look through them again and again
-    takes a tenth of the time and more.
+    A kernel is 100,000 objects while it is compiled, and they are alive: to look through them again
+    and again takes a tenth of the time and more.
     """
     was_enabled = gc.isenabled()
     gc.disable()

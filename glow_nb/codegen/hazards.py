@@ -150,7 +150,7 @@ def _phases(access: Access) -> Iterator[tuple[int, int]]:
 
 
 class _Touched:
-    """The bytes that calls have touched in one way, read or written, by space."""
+    """The bytes that calls have read, or those that they have written, by space."""
 
     def __init__(self) -> None:
         self._all: defaultdict[Hashable, _Intervals] = defaultdict(_Intervals)

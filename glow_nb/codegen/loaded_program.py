@@ -71,8 +71,8 @@ class LoadedProgram:
     def direct_run(self, inputs: Sequence[str], outputs: Sequence[str]) -> DirectRun | None:
         """Return a function from a dict of arrays to a dict of results, by the names in order.
 
-        Nearly all that a run needs is in this one function. Python takes 3 us for it on a Zen 3
-        core; with a call for each part it takes 7, and a small network may take less.
+        Nearly all that a run needs is in this one function. Python takes 3 us for it;
+        with a call for each part it takes 7, and a small network may take less.
 
         The function returns None, and has done nothing, for feeds that are no dict of arrays which
         fit as they are, if no context is idle, and if there is no memory. There is no function for

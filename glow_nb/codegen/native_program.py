@@ -133,7 +133,7 @@ class NativeProgram:
 
         Raises:
             CompileError: The content is damaged, of another format, or made by a version of glow_nb
-                whose threads work in another way.
+                whose threads work differently.
         """
         try:
             return _read(content)
@@ -172,7 +172,7 @@ def _read(content: bytes | bytearray | memoryview) -> NativeProgram:
         )
     if texts.get("runtime") != RUNTIME_DIGEST:
         raise CompileError(
-            f"glow_nb {texts.get('glow_nb')!s:.40} made it, whose threads work in another way than "
+            f"glow_nb {texts.get('glow_nb')!s:.40} made it, whose threads work otherwise than "
             f"those of this version, {__version__}; compile the model again"
         )
     try:

@@ -63,7 +63,7 @@ class TypingContext(typing.Context):
 
 class TargetContext(cpu.CPUContext):
     """numba's code generation context, which asks once for the size of each type and for each
-    implementation of a function, and emits some functions in a shorter way than numba.
+    implementation of a function, and emits some functions in fewer instructions than numba.
 
     numba makes a copy for each kernel. An implementation belongs to the copy that found it, and
     goes with it.

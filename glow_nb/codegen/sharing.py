@@ -70,14 +70,14 @@ def plan_sharing(
 def _plan_for(
     work_ns: Sequence[float], waits: Sequence[bool], threads: int, machine: Machine
 ) -> tuple[Sharing, float]:
-    """Return the fastest way for a number of *threads*, and its estimated time.
+    """Return the fastest choice for a number of *threads*, and its estimated time.
 
-    The times up to each call are known for both ways to make it; each follows the faster of the
-    two ways to make the call before. A barrier is paid for where one of the two is shared.
+    The times up to each call are known for both choices; each follows the faster of the
+    two choices for the call before. A barrier is paid for where one of the two is shared.
     """
     barrier = machine.barrier_ns + machine.barrier_thread_ns * threads
     lone, shared = machine.start_ns, machine.start_ns
-    came_from: list[tuple[bool, bool]] = []  # whether the call before is alone, for each way
+    came_from: list[tuple[bool, bool]] = []  # whether the call before is alone, for each choice
     for work, must_wait in zip(work_ns, waits, strict=True):
         wait = barrier if must_wait else 0.0
         came_from.append((lone <= shared + wait, lone + barrier <= shared + wait))

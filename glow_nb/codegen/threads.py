@@ -2,7 +2,7 @@
 
 A worker is a Python thread that calls ``glow_team_serve`` once and stays there, without Python's
 lock, until the team is stopped. Starting a job is therefore one native call that neither needs a
-worker to get the lock nor can be interrupted half-way by a signal. Nobody waits for workers at the
+worker to get the lock nor can be interrupted halfway by a signal. Nobody waits for workers at the
 end of the program: they end with the process.
 """
 

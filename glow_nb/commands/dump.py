@@ -121,7 +121,7 @@ def dump(
 
 
 def _write_each(ir: Function | Program, order: Order, folder: Path) -> None:
-    """Write every state of *ir* on its way to an allocated program into *folder*."""
+    """Write every state of *ir* up to an allocated program into *folder*."""
     if isinstance(ir, Program):
         raise OptionError(f"{ir!r}: the file holds a program, on which no pass is run")
     writer = WriteIR(folder)

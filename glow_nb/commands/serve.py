@@ -104,7 +104,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     "--max-bodies",
     type=click.IntRange(min=1),
     metavar="MIB",
-    help="What bodies of all requests under way may have together.  [default: 8 times --max-body]",
+    help="What bodies of all requests in flight may have together.  [default: 8 times --max-body]",
 )
 @click.option(
     "--timeout",
@@ -120,7 +120,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     default=8.0,
     show_default=True,
     metavar="S",
-    help="Seconds that requests under way have to end when the server is stopped; then they get "
+    help="Seconds that requests in flight have to end when the server is stopped; then they get "
     "the status 503.",
 )
 @click.option(
@@ -154,7 +154,7 @@ def serve(
     If the leading size of all inputs is open, a request may have any number of rows, up to
     --max-rows; other open sizes are given by --shape. A model takes those of --shape and --constant
     that it has.
-    SIGTERM and Ctrl-C stop the server when the requests under way are answered, at the latest after
+    SIGTERM and Ctrl-C stop the server when the requests in flight are answered, at the latest after
     --stop-timeout; a second Ctrl-C stops it at once.
     """
     _require_extra()

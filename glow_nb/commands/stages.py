@@ -1,4 +1,4 @@
-"""Every state of a model on its way through the compiler, by the name of the step that made it."""
+"""Every state of a model in the compiler, by the name of the step that made it."""
 
 from __future__ import annotations
 

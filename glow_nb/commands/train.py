@@ -116,8 +116,8 @@ glow-nb train model.onnx --data train.npz --loss squares --optimizer sgd --momen
     type=click.IntRange(min=1),
     required=True,
     metavar="N",
-    help="How often to go through the data; where it goes on from a checkpoint that was written on "
-    "the way, those that are done count.",
+    help="How often to go through the data; where it goes on from a checkpoint of earlier epochs, "
+    "those that are done count.",
 )
 @click.option(
     "--batch", type=click.IntRange(min=1), metavar="N",

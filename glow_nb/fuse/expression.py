@@ -56,7 +56,7 @@ def write_scalar(
 
 @dataclass(frozen=True)
 class _Translation:
-    """One expression on its way to vector code."""
+    """One expression that becomes vector code."""
 
     code: VectorCode
     instruction: Instruction

@@ -102,7 +102,7 @@ class VectorCode:
     def _extreme(
         self, function: ScalarFunction, kind: ElementKind, x: Vector, bound: Vector
     ) -> Vector:
-        """Return the larger or smaller of *x* and *bound*, in a shorter way if that is known."""
+        """Return the larger or smaller of *x* and *bound*, shorter if the operands allow it."""
         number = self._numbers.get(bound, math.nan)
         is_negative = math.copysign(1.0, number) < 0
         if function is _MAXIMUM and number == 0 and not is_negative:
@@ -184,7 +184,7 @@ class VectorCode:
         return result
 
     def _difference(self, x: Vector, y: Vector) -> Vector | None:
-        """Return *x* less *y* if there is a shorter way to it."""
+        """Return *x* less *y* if fewer instructions compute it."""
         if x in self._clamped:
             source, kind = self._clamped[x]
             rounded, offset = self._sums.get(source, (None, None))

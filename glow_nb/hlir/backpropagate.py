@@ -1,6 +1,6 @@
 """Reverse mode: gradients go backwards through nodes, from results to operands.
 
-Each node on the way turns the gradient of its result into gradients of its operands, by the rule of
+Each node turns the gradient of its result into gradients of its operands, by the rule of
 its operator. An operator without a rule of its own is differentiated as what it lowers to, or else
 as what its formula says.
 """
@@ -40,7 +40,7 @@ def backpropagate(builder: Backward, nodes: Sequence[Node], sums: Sums) -> None:
         sums: The gradients of some results.
 
     Raises:
-        GradientError: Operators on the way have no gradient (all are listed).
+        GradientError: Operators of the nodes have no gradient (all are listed).
     """
     on_the_way = _on_the_way(nodes, sums, builder.dependent)
     _check_rules(on_the_way)

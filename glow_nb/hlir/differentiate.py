@@ -46,7 +46,7 @@ def differentiate(function: Function, wrt: Iterable[str], output: str | None = N
 
     Raises:
         GradientError: *function* is none, a name is unknown or not of floats, the output has
-            several elements or does not depend on any of *wrt*, or operators on the way have no
+            several elements or does not depend on any of *wrt*, or operators between them have no
             gradient (all are listed).
     """
     given_function(function, GradientError)
@@ -162,7 +162,7 @@ def _check_dependence(output: Value, wrt: Sequence[Value], builder: Backward) ->
 
 
 def _ends_of_floats(output: Value, builder: Backward) -> list[Node]:
-    """Return the nodes on the way to *output* that make no floats of those with a gradient."""
+    """Return the nodes before *output* that make no floats of those with a gradient."""
     needed, found = {output}, list[Node]()
     for node in reversed(builder.nodes):
         read = needed.intersection(node.results)

@@ -82,7 +82,7 @@ def _survivors(replaced: Node, already: Sequence[Node]) -> Sequence[Node]:
 
 
 def _superfluous(replaced: Node, emitted: Sequence[Node]) -> list[Node]:
-    """Return the nodes on the ways from what *emitted* nodes read to *replaced*, in order."""
+    """Return the nodes on the paths from what *emitted* nodes read to *replaced*, in order."""
     inside = set(emitted)
     read = {value for node in emitted for value in operands_of(node)}
     ends = {value for value in read if value not in inside and not isinstance(value, Constant)}

@@ -1,7 +1,7 @@
 """Constants that are computed from others by a node, when and where their numbers are needed.
 
-Folding a network's weights is cheap this way: a scaled, transposed, packed filter is one chain of
-recipes, and is made in one go, on any core, in the memory that the kernels read.
+Folding a network's weights is cheap with recipes: a scaled, transposed, packed filter is one chain
+of recipes, and is made in one go, on any core, in the memory that the kernels read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The one way to change a function: offer its nodes to a rule, build the result anew."""
+"""How functions are changed: offer its nodes to a rule, build the result anew."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def may_lie_on(instruction: Instruction, result: Buffer, source: Buffer) -> bool
     """Return whether *result* may be written where *source* lies, element by element.
 
     This follows from what *instruction* means; whether a kernel does it, its traits say. A source
-    that the instruction reads in some other way as well is none.
+    that the instruction reads by another operand as well is none.
     """
     if isinstance(instruction, StackInst):
         return _stack_may_write(instruction, result, source)
@@ -86,7 +86,7 @@ def is_same_memory(left: Buffer, right: Buffer) -> bool:
 def candidates(instruction: Instruction, traits: Traits) -> Iterator[tuple[Buffer, Buffer]]:
     """Yield (result, source) pairs of different regions that could as well be one region.
 
-    Both cover their regions whole, and the instruction touches neither region in any other way.
+    Both cover their regions whole, and the instruction touches neither region by another operand.
     """
     head = instruction.head if isinstance(instruction, StackInst) else None
     if head is not None and not traits_of(head, traits).stores_once:

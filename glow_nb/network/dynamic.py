@@ -90,7 +90,7 @@ class DynamicNetwork(Network):
         *pipeline*.
 
         If *in_turn*, one set of sizes is compiled after the other, unless a pass or an observer
-        asks for another one on the way.
+        asks for another one meanwhile.
         """
         self._model, self._compile_for = model, compile_for
         self._fixed: set[str] = set()  # inputs with a default whose numbers shapes depend on

@@ -238,7 +238,7 @@ class CompiledNetwork(Network):
         self._direct_run = self._direct_run_of(executable)
 
     def _direct_run_of(self, executable: Executable) -> DirectRun | None:
-        """Return the short way of a run, if *executable* has one and results need no cut."""
+        """Return the fast path of a run, if *executable* has one and results need no cut."""
         if self._border.counted or not hasattr(executable, "direct_run"):
             return None
         direct: DirectExecutable = cast(Any, executable)

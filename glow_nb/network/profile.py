@@ -48,7 +48,7 @@ SHORTEST_GAP_NS = 500
 class KernelTime:
     """What one kernel of a network took.
 
-    Its time in one run is how long at least one of its shares was under way.
+    Its time in one run is how long at least one of its shares ran.
 
     Attributes:
         report: The kernel: its instruction, the nodes it came from, family and symbol.

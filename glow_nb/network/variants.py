@@ -43,7 +43,7 @@ class VariantCache(Generic[K, V]):
         """Keep at most *limit* values; those that are being made are not counted.
 
         Values of different keys are made at the same time, unless *in_turn*: then all other threads
-        wait, but the one that makes a value may ask for others on the way.
+        wait, but the one that makes a value may ask for others meanwhile.
         """
         self._limit, self._in_turn = limit, in_turn
         self._entries: dict[K, _Entry[V]] = {}  # the last used is last
@@ -156,7 +156,7 @@ class VariantCache(Generic[K, V]):
                 del self._entries[old]
 
     def _drop(self, key: K, entry: _Entry[V], error: BaseException) -> None:
-        """Forget *entry*, whose value *error* came in the way of; those who wait are told."""
+        """Forget *entry*, whose value *error* prevented; those who wait are told."""
         if entry.is_made:
             return
         with self._lock:

@@ -26,7 +26,7 @@ and the last are exact: they stand alone, at point 0 but for a sign and a power 
 highest coefficient.
 
 **Integers.** With whole points, B and A are whole, and so is ``G`` times the least common multiple
-``q`` of all ``N_j``. Then ``A ((q G g) * (B d)) = q y``, exactly, and whatever the sums on the way
+``q`` of all ``N_j``. Then ``A ((q G g) * (B d)) = q y``, exactly, whatever the sums in between
 are: they may wrap around in 32 bits. An odd factor of q has an inverse modulo ``2^32``. Only its
 power of two, ``2^b``, must be shifted out, and takes b bits from what y may be: y is exact if
 ``-2^(31 - b) <= y < 2^(31 - b)``. In each dimension that is 1 bit for two outputs of three taps, 3

@@ -2,7 +2,7 @@
 
 Floats to integers drop the fraction; what does not fit is as :mod:`glow_nb.base.conversion` says.
 Narrowing floats rounds to nearest,
-ties to even, once: on the way from ``float64`` to 16 bits the ``float32`` step rounds to odd.
+ties to even, once: from ``float64`` to 16 bits the ``float32`` step rounds to odd.
 """
 
 from __future__ import annotations

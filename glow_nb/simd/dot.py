@@ -24,10 +24,8 @@ from glow_nb.simd.types import INDEX, Pointer, RegisterTile
 TURNS, TURNS_OF_GROUPS = 4, 2
 """Steps that are written in a row, of single products and of those of groups of factors.
 
-On one Zen 3 core that other machines shared, networks of floats take 0.96 to 1.00 of the time so
-by minima, and 0.84 to 0.97 by medians; those of bytes 0.98 to 1.00 and 0.89 to 0.99, but for one
-run in nine (1.01 and 1.09). With four steps of groups in a row, ResNet18 takes 1.08 and 1.11 of
-the time."""
+Networks of floats take 0.96 to 1.00 of the time so, those of bytes 0.98 to 1.00; with four steps of
+groups in a row, they take longer (docs/history.md)."""
 
 MEANING = """``{name}(t, x, i, stride, step, w, j, row, columns, count, ahead, pace)``.
 

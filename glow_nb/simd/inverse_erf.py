@@ -1,6 +1,6 @@
 """The inverse error function by Wichura's algorithm AS 241 (Applied Statistics 37, 1988).
 
-It is written for ``float64``, whose rounding is the largest error; ``float32`` goes by way of it.
+It is written for ``float64``, whose rounding is the largest error; ``float32`` is converted to it.
 """
 
 from __future__ import annotations

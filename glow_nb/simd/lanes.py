@@ -42,7 +42,7 @@ class Lanes:
     lanes: int
 
     def like(self, value: Any, kind: ElementKind | None = None) -> Lanes:
-        """Wrap an LLVM *value* of the same number of lanes in the same way."""
+        """Wrap an LLVM *value* of the same number of lanes alike."""
         return type(self)(self.builder, value, kind or self.kind, self.lanes)
 
     def full(self, number: float, kind: ElementKind | None = None) -> Lanes:

@@ -1,4 +1,4 @@
-"""Loops of which LLVM writes several turns in a row."""
+"""Loops that are unrolled: several iterations in a row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from glow_nb.simd.types import INDEX
 
 @contextmanager
 def turns(builder: Any, count: Any, at_once: int) -> Iterator[Any]:
-    """Write a loop of *count* turns, of which so many are written *at_once*; yield the number.
+    """Write a loop of *count* iterations, of which so many are written *at_once*; yield the number.
 
     The number is counted once for all of these, so that a turn takes fewer instructions. That
     matters most on a core whose other hardware thread is busy, too, as both share what the core can

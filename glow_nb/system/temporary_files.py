@@ -1,7 +1,7 @@
 """Files that are being written beside those that they shall replace, and what a kill leaves.
 
-The writer of such a file holds a lock on it, which the system takes back when a process ends in any
-way. So the next writer can tell what is left of one that was killed from what another one is
+The writer of such a file holds a lock on it, which the system takes back however a process ends. So
+the next writer can tell what is left of one that was killed from what another one is
 writing, also one in another container or on another machine. The name of the file says who writes
 it. That decides for the threads of this process, and where a file system has no locks.
 """
@@ -23,7 +23,7 @@ except ImportError:  # a system without such locks: names alone tell who writes
 
 
 ATTEMPTS = 10
-"""To get a lock; a file system may tell of files in a way that none is ever seen to be had."""
+"""To get a lock; a file system may describe files such that a lock never seems to be had."""
 
 
 @contextlib.contextmanager

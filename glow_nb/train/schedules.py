@@ -148,5 +148,5 @@ def rate_at(rate: float | Schedule, step: int) -> float:
 
 
 def _eased(begin: float, end: float, share: float) -> float:
-    """Return the number from *begin* to *end* along half a cosine, after *share* of the way."""
+    """Return the number from *begin* to *end* along half a cosine, after *share* of the steps."""
     return end + (begin - end) * (1 + cos(pi * share)) / 2

@@ -91,7 +91,7 @@ class Trainer:
                 names of other constants of floats; by default the parameters, see above.
             frozen: Names or patterns of weights that are not.
             seed: Of the order of samples, and of what the network draws at random.
-            recompute: Compute cheap activations again on the way back where a step needs most
+            recompute: Compute cheap activations again in the backward pass where a step needs most
                 memory: until they need no more than so many bytes, or with ``"auto"`` as long as
                 that helps. :meth:`memory` tells what came of it.
             micro_batches: A step runs over so many parts of its batch, one after the other, and
@@ -188,7 +188,7 @@ class Trainer:
             TrainingError: The loss is not finite, and the error names the first operator whose
                 result is not; or a gradient is not, or with ``clip_norm=`` the length of all, and
                 it names the weights. Nothing was changed.
-            GradientError: The loss depends on no weight, or operators on the way have no gradient.
+            GradientError: The loss depends on no weight, or operators before it have no gradient.
         """
         arrays, wanted = self._checked(inputs, targets)
         return self._engine.step(arrays, wanted)

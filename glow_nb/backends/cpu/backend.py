@@ -148,7 +148,7 @@ class CpuBackend(Backend):
         size = sum(aligned_bytes(weight.type.size_bytes) for weight in weights)
         if threads == 1:
             return PlannedMemory(size, self._planned.scratch_bytes(program))
-        anywhere: dict[Buffer, PlacedWeight] = {  # what is only read is in nobody's way
+        anywhere: dict[Buffer, PlacedWeight] = {  # what is only read may lie anywhere
             weight: PlacedWeight(weight.name, weight.type, 0, 0) for weight in weights
         }
         planned = plan_calls(program, Places(program, anywhere, 0), self._planned, threads)

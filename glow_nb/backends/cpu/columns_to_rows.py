@@ -102,7 +102,7 @@ def _already_turned(matrix: Value, batch: int) -> Value | None:
 def _cycles_along_rows(
     shape: MatMulShape, kind: ElementKind, target: Target
 ) -> tuple[float, float]:
-    """Estimate a product of *shape* as it is and turned over: alike if it cannot be."""
+    """Estimate a product of *shape* as it is and transposed: alike if it cannot be."""
     most = target.machine.narrow_part_of_vector * lanes_of(kind, target)
     if _is_empty(shape) or shape.depth > most:
         return 0.0, 0.0
@@ -114,9 +114,9 @@ def _cycles_along_rows(
 def _cycles_across_rows(
     shape: MatMulShape, kind: ElementKind, target: Target, saved_bytes: int
 ) -> tuple[float, float]:
-    """Estimate a product of *shape* as it is and turned over, of a matrix that was transposed.
+    """Estimate a product of *shape* as it is and transposed, of a matrix that was transposed.
 
-    Turned over, it needs no transposition, which saves a copy of *saved_bytes*.
+    Transposed, it needs no transposition, which saves a copy of *saved_bytes*.
     """
     if _is_empty(shape) or shape.depth > target.machine.narrow_columns:
         return 0.0, 0.0

@@ -126,7 +126,7 @@ class CpuExecutable:
         return self._loaded.run_checked(inputs, state)
 
     def direct_run(self, inputs: Sequence[str], outputs: Sequence[str]) -> DirectRun | None:
-        """Return the short way of a run from a dict of arrays, if there is one."""
+        """Return the fast path of a run from a dict of arrays, if there is one."""
         return self._loaded.direct_run(inputs, outputs)
 
     def limits(self, *, were_beaten: bool = False) -> MachineLimits:

@@ -1,9 +1,9 @@
-"""How long the ways to compute a product take on this machine, measured as in a run.
+"""How long the candidates of a product take on this machine, measured as in a run.
 
-Each way becomes a small program of its own. Its first kernel reads a large block of memory, so that
-the weights are no nearer than in a run of the whole network; its second one writes the operands, so
-that these are as near as an earlier kernel would leave them; then comes what is measured. The ways
-are measured in turn, some rounds, and the shortest time of each counts.
+Each candidate becomes a small program of its own. Its first kernel reads a large block of memory,
+so that the weights are no nearer than in a run of the whole network; its second one writes the
+operands, so that these are as near as an earlier kernel would leave them; then comes what is
+measured. The candidates are measured in turn, some rounds, and the shortest time of each counts.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class CpuOptions(CheckedOptions):
             with their candidates.
         cost_model: A function of a plan, its problem, the target and our estimate that returns the
             cycles to choose by.
-        tune: Measure on this machine which of the ways to compute each convolution and matrix
+        tune: Measure on this machine which of the plans for each convolution and matrix
             product is the fastest, in place of estimating it. This takes a while, the longer the
             more different ones there are; measurements are kept in the cache folder, and the next
             compilation makes the same choices from them at once.

@@ -1,6 +1,6 @@
 """Choosing by measurement: ``compile(tune=True)``.
 
-The ways to compute a convolution or a matrix product that are worth trying are timed on this
+The candidates of a convolution or a matrix product that are worth trying are timed on this
 machine (see :mod:`glow_nb.backends.cpu.measure_candidates`) and the fastest is taken. What was
 measured is kept in the cache folder, one file for each product, so that the next compilation makes
 the same choice without measuring. A file belongs to the shape, the element kind, the number of
@@ -40,10 +40,10 @@ from glow_nb.system.regular_files import read_text
 REARRANGING = (WINOGRAD, STRASSEN)
 """Algorithms that round more than the others, and are measured beside the best of these."""
 
-MOST_WAYS = 5
+MOST_CANDIDATES = 5
 WORST_ESTIMATE = 1.5
-"""Tried are the ways of the best estimates, so many, unless they take so many times the best; and
-always the best of the direct ones."""
+"""Tried are the candidates of the best estimates, so many, unless they take so many times the best;
+and always the best of the direct ones."""
 
 KERNELS = Path(convolution_cost.__file__).parents[1]
 """The folder of the generators."""
@@ -53,7 +53,7 @@ _measured: dict[str, dict[str, float]] = {}
 
 
 class MeasuringTuner:
-    """Chooses the fastest way to compute each product on this machine."""
+    """Chooses the fastest candidate for each product on this machine."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class MeasuringTuner:
         winograd: str,
         strassen: str = "auto",
     ) -> Mapping[str, Candidate]:
-        """Return the fastest way for each of *nodes* by its key, measuring what is not known."""
+        """Return the fastest candidate of each node by its key, measuring what is not known."""
         picks: dict[str, Candidate] = {}
         for key, times in self.measure(nodes, winograd, strassen).items():
             picks[key] = min(times, key=lambda candidate: times[candidate])
@@ -85,9 +85,9 @@ class MeasuringTuner:
         winograd: str = "auto",
         strassen: str = "auto",
     ) -> dict[str, dict[Candidate, float]]:
-        """Return the seconds of each way to compute each of *nodes*, by the key of the node.
+        """Return the seconds of each candidate of each of *nodes*, by the key of the node.
 
-        Nodes of other kinds than float32, and those with only one way, are left out.
+        Nodes of other kinds than float32, and those with only one candidate, are left out.
         """
         far_bytes = self._far_bytes(nodes)
         known: dict[str, dict[Candidate, float]] = {}
@@ -96,37 +96,45 @@ class MeasuringTuner:
             key = product_key(node)
             if node.type.kind is not ElementKind.FLOAT32 or key in known:
                 continue
-            ways = self._worth_trying(node, winograd, strassen)
-            if len(ways) < 2:
+            candidates = self._worth_trying(node, winograd, strassen)
+            if len(candidates) < 2:
                 continue
-            times = self._load(key, far_bytes, ways)
+            times = self._load(key, far_bytes, candidates)
             if times is None:
-                unknown[key] = node, ways
+                unknown[key] = node, candidates
             else:
                 known[key] = times
-        self._compile([(node, ways) for node, ways in unknown.values()], far_bytes)
-        for key, (node, ways) in unknown.items():
-            known[key] = self.measure_anew(node, ways, beside=nodes)
+        self._compile([(node, candidates) for node, candidates in unknown.values()], far_bytes)
+        for key, (node, candidates) in unknown.items():
+            known[key] = self.measure_anew(node, candidates, beside=nodes)
             self._store(key, far_bytes, known[key])
         return known
 
     def measure_anew(
-        self, node: Product, ways: Sequence[Candidate], *, beside: Sequence[Product]
+        self, node: Product, candidates: Sequence[Candidate], *, beside: Sequence[Product]
     ) -> dict[Candidate, float]:
-        """Return the seconds of *ways* to compute *node*, measured now; nothing of it is kept.
+        """Return the seconds of the *candidates* of *node*, measured now; nothing of it is kept.
 
         The network has the products *beside*, *node* among them.
         """
         far_bytes = self._far_bytes(beside)
-        programs = [candidate_program(node, way, far_bytes) for way in ways]
-        return dict(zip(ways, measure_programs(programs, self.target, self.threads), strict=True))
+        programs = [candidate_program(node, candidate, far_bytes) for candidate in candidates]
+        return dict(
+            zip(candidates, measure_programs(programs, self.target, self.threads), strict=True)
+        )
 
     def _worth_trying(self, node: Product, winograd: str, strassen: str) -> list[Candidate]:
-        ways = candidates_of(
+        candidates = candidates_of(
             node, self.target, winograd, self.blocks, self.threads, strassen=strassen
         )
-        direct = next(way for way in ways if way.plan.algorithm not in REARRANGING)
-        near = [way for way in ways if way.cycles <= WORST_ESTIMATE * ways[0].cycles][:MOST_WAYS]
+        direct = next(
+            candidate for candidate in candidates if candidate.plan.algorithm not in REARRANGING
+        )
+        near = [
+            candidate
+            for candidate in candidates
+            if candidate.cycles <= WORST_ESTIMATE * candidates[0].cycles
+        ][:MOST_CANDIDATES]
         return near if direct in near else [*near, direct]
 
     def _far_bytes(self, nodes: Sequence[Product]) -> int:
@@ -140,7 +148,11 @@ class MeasuringTuner:
 
     def _compile(self, requests: Sequence[tuple[Product, list[Candidate]]], far_bytes: int) -> None:
         """Compile all kernels of *requests* in parallel, so that measuring finds them."""
-        programs = (candidate_program(n, way, far_bytes) for n, ways in requests for way in ways)
+        programs = (
+            candidate_program(n, candidate, far_bytes)
+            for n, candidates in requests
+            for candidate in candidates
+        )
         sources = [s for program in programs for s in _sources(program, self.target)]
         compile_objects(sources, self.target, cache=ObjectCache())
 
@@ -159,18 +171,18 @@ class MeasuringTuner:
         return self.folder / f"tuned-{digest[:32]}.json" if self.folder else None
 
     def _load(
-        self, key: str, far_bytes: int, ways: Sequence[Candidate]
+        self, key: str, far_bytes: int, candidates: Sequence[Candidate]
     ) -> dict[Candidate, float] | None:
-        """Return the stored seconds of *ways*; None unless all of them are there."""
+        """Return the stored seconds of *candidates*; None unless all of them are there."""
         digest = self._key(key, far_bytes)
         stored = _measured.get(digest) or _read(self._path(digest), digest)
-        if stored is None or any(str(way.plan) not in stored for way in ways):
+        if stored is None or any(str(candidate.plan) not in stored for candidate in candidates):
             return None
-        return {way: stored[str(way.plan)] for way in ways}
+        return {candidate: stored[str(candidate.plan)] for candidate in candidates}
 
     def _store(self, key: str, far_bytes: int, times: Mapping[Candidate, float]) -> None:
         digest = self._key(key, far_bytes)
-        _measured[digest] = {str(way.plan): seconds for way, seconds in times.items()}
+        _measured[digest] = {str(candidate.plan): seconds for candidate, seconds in times.items()}
         path = self._path(digest)
         if path is not None:
             entry = {"key": digest, "node": key, "seconds": _measured[digest]}

@@ -1,7 +1,7 @@
 """Gradients of activation functions: ``up``, that of the result, times the derivative.
 
 A rule that can tell the derivative from the result does not read the operand, which then need not
-be kept for the way back.
+be kept for the backward pass.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the rules of broadcasting operators share: the way back from a result to its operands."""
+"""What the rules of broadcasting operators share: sums over the axes that were repeated."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def determinant_gradient(node: Determinant, upstream: Value, builder: Backward) 
     """The cofactors: of each element, the determinant without its row and its column.
 
     They need no inverse, and are right for singular matrices, too, where PyTorch's are not. A
-    matrix of N rows takes ``N ** 4`` numbers on the way, so this is for small ones.
+    matrix of N rows takes ``N ** 4`` numbers meanwhile, so this is for small ones.
     """
     shape = node.input.type.shape
     *batch, size, _ = shape

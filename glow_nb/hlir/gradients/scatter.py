@@ -1,4 +1,4 @@
-"""Gradients of writing at places, for each way in which an update meets what stands there."""
+"""Gradients of writing at places, for each reduction of an update with what stands there."""
 
 from __future__ import annotations
 

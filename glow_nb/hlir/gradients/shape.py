@@ -63,7 +63,7 @@ def slice_gradient(node: Slice, upstream: Value, builder: Backward) -> OperandGr
 
 
 def _flipped(node: Slice, upstream: Value, builder: Backward) -> Value:
-    """Return *upstream* with the axes turned round that the slice turns round."""
+    """Return *upstream* with the axes reversed that the slice reverses."""
     for axis, (size, step) in enumerate(zip(upstream.type.shape, node.steps, strict=True)):
         if step < 0:
             upstream = slice_axis(builder, upstream, axis, range(size)[::-1])

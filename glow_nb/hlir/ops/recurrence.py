@@ -336,8 +336,8 @@ class RecurrenceGradient(Cellular):
         bias, peepholes = _wide_or_none(bias), _wide_or_none(peepholes)
         x, p, ups, befores = map(wide, (inputs, products, upstream, previous))
         gradient, first = np.zeros(x.shape), np.zeros((states, directions, rows, size))
-        ways = directions_of(self.direction) if x.size else ()
-        for d, is_backward in enumerate(ways):
+        senses = directions_of(self.direction) if x.size else ()
+        for d, is_backward in enumerate(senses):
             down = first[:, d]
             for t in reversed(order_of(len(x), is_backward)):
                 values = _rows_of(d, bias, peepholes)

@@ -290,7 +290,7 @@ class TopK(Node):
     def executed_cost(self) -> Cost:
         """Count a comparison an element, and *k* / 2 moves to insert each of those that are found.
 
-        The order of the elements decides how many are inserted on the way.
+        The order of the elements decides how many are inserted.
         """
         found = self.result_types[0].size
         return Cost(others=self.input.type.size + found * self.k // 2)

@@ -249,7 +249,7 @@ def _part(
 def _turned(filter: Value, group: int, stride: Sequence[int], rewriter: Rewriter) -> Value:
     """Return the filter of the convolution that has the results of all phases.
 
-    Every stride-th tap is of one phase, and its taps are turned around::
+    Every stride-th tap is of one phase, and its taps are reversed::
 
         [K, taps * stride..., C / group] -> [group * stride... * C / group, taps..., K / group]
     """
@@ -278,7 +278,7 @@ def _convolved(
     filter: Value,
     rewriter: Rewriter,
 ) -> Value:
-    """Return the convolution of the input with the turned *filter* of one phase, or several."""
+    """Return the convolution of the input with the reversed *filter* of one phase, or several."""
     pads = [*(phase.begin for phase in phases), *(phase.end for phase in phases)]
     input, rank = node.input, len(phases)
     if min(pads) < 0:

@@ -15,7 +15,7 @@ def merge_conversions(function: Function) -> Function:
     """Skip the kind in between two conversions if it holds every number of the first kind.
 
     A conversion there and back that could round, as int32 through float32, stays; and so does one
-    of uint32 through a float to what floats become by way of int32, which does not hold them all.
+    of uint32 through a float to what floats become through int32, which does not hold them all.
 
     ::
 
@@ -40,7 +40,7 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
 
 
 def _is_short(node: ConvertTo) -> bool:
-    """Return whether floats become the kind of *node* by way of int32."""
+    """Return whether floats become the kind of *node* through int32."""
     return node.kind.value.startswith(("int", "uint")) and (
         node.kind is ElementKind.INT32 or node.kind.bits < 32
     )

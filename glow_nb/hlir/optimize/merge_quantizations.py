@@ -14,8 +14,8 @@ from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 def merge_quantizations(function: Function) -> Function:
     """Quantize what was just dequantized by a rescale, or by nothing if the type is the same.
 
-    Exact: all integers of 8 and 16 bits survive the way to float32 and back. A ``dequantize`` of
-    what was just quantized stays, since it has rounded.
+    Exact: all integers of 8 and 16 bits survive the conversion to float32 and back. A
+    ``dequantize`` of what was just quantized stays, since it has rounded.
 
     ::
 

@@ -233,7 +233,7 @@ def _is_single(value: Value) -> bool:
 
 
 def _batch_and_heads(batches: Sequence[tuple[int, ...]]) -> tuple[int, int]:
-    """Return samples and heads, by the way of writing them that tells the two apart."""
+    """Return samples and heads, by the shape that tells the two apart."""
     best = min(batches, key=lambda sizes: abs(len(sizes) - 2))
     return (prod(best[:-1]), best[-1]) if len(best) > 1 else (prod(best), 1)
 

@@ -54,7 +54,7 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
 
 
 def _choice(node: Select, rewriter: Rewriter) -> Replacement:
-    """``x if x > 0 else alpha * x``, or the other way round; NaN takes the multiple, as in both."""
+    """``x if x > 0 else alpha * x``, or swapped; NaN takes the multiple, as in both."""
     found = _sign_test(node.condition)
     if found is None:
         return None

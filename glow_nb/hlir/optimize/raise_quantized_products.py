@@ -187,7 +187,7 @@ def _readers_by_name(function: Function) -> Readers:
 
 
 def _is_quantized_again(node: Node, readers: Readers) -> bool:
-    """Return whether a quantization alone reads *node*, but for moves and a ReLU on the way."""
+    """Return whether a quantization alone reads *node*, but for moves and a ReLU between."""
     while len(readers.get(node.name, ())) == 1:
         (node,) = readers[node.name]
         if not isinstance(node, Relu | Reshape | Transpose):

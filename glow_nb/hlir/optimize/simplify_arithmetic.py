@@ -1,4 +1,4 @@
-"""Drop arithmetic that changes nothing, and write the rest the cheapest way."""
+"""Drop arithmetic that changes nothing, and write the rest with the cheapest operators."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SMALL_PART = 16
 def sink_reshapes(function: Function) -> Function:
     """Reshape the result of an elementwise operator instead of its operands.
 
-    All operands must be reshaped alike, but for constants: they are reshaped the other way, if
+    All operands must be reshaped alike, but for constants: they are reshaped by the inverse, if
     they repeat along whole groups of merged or split axes, or are small when made to. So
     elementwise work stands beside the product or convolution that feeds it, and a reshape beside
     the next one.

@@ -162,7 +162,7 @@ def _sink_below_data_parallel(node: Node, rewriter: Rewriter) -> Replacement:
 def _common_permutation(operands: list[Any], rank: int) -> Permutation | None:
     """Return the permutation of all transposed operands, if moving it below them pays.
 
-    The others are then transposed the other way. That is free for constants, and worth it if the
+    The others are then transposed by the inverse. That is free for constants, and worth it if the
     others are smaller than the transposed ones, or as large but inputs of the function: their
     transpose is wanted elsewhere, too. (A tie between two computed values, or between two inputs,
     would go back and forth.)
@@ -300,7 +300,8 @@ def _broadcast(node: Broadcast, source: Transpose, rewriter: Rewriter) -> Replac
 
 
 def _sink_below_product(node: MatMul, rewriter: Rewriter, below: _Below) -> Replacement:
-    """The product of two transposed matrices is that of the matrices, the other way round, turned.
+    """The product of two transposed matrices is that of the matrices in the reverse order,
+    transposed.
 
     ``a^T b^T`` becomes ``(b a)^T``, if the result is not larger than what is transposed now, or is
     transposed in any case.

@@ -1,4 +1,4 @@
-"""Keys turned over and values copied to scratch, as the tiles of a product read them.
+"""Keys transposed and values copied to scratch, as the tiles of a product read them.
 
 Where the heads of a token lie side by side, the pieces of one head lie apart, each a few lines of
 the cache long. Processors fetch ahead what follows in memory; here that belongs to other heads. So

@@ -58,7 +58,7 @@ class Products:
     def _write_dots(self, out: SourceWriter) -> None:
         """Multiply few queries by keys where they lie: dot products along the depth.
 
-        As many keys as there are lanes go together; their sums are turned over and added up. The
+        As many keys as there are lanes go together; their sums are transposed and added up. The
         last ones begin early enough to be as many.
         """
         shape, plan, lanes = self.shape, self.plan, self.plan.lanes

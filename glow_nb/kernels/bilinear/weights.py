@@ -21,7 +21,7 @@ class ReadWeights:
     Attributes:
         nest: The loops that multiply the weights.
         plan: The sizes of blocks.
-        scratch: Where loops keep what they compute on the way.
+        scratch: Where loops keep intermediate results.
         pointer: Name of the pointer to those that are multiplied.
         plane: Elements from the weights of one element of a tile to those of the next.
         planes: Elements of a tile whose weights lie there, of each plane of the input.

@@ -16,7 +16,7 @@ _IN_PLACE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """Numbers of the way from DRAM to the registers; each one is explained by its fact."""
+    """Numbers of transfers from DRAM to the registers; each one is explained by its fact."""
 
     l2_byte_cycles: float = fact(
         0.02,

@@ -27,7 +27,7 @@ class Threads:
     barrier_ns: float = fact(
         100.0,
         "ns",
-        "A barrier: half of it for two threads, the way of data between cores the rest.",
+        "A barrier: half of it for two threads, the transfer between cores the rest.",
         _SHARING,
     )
     barrier_thread_ns: float = fact(50.0, "ns", "A barrier, more for each thread.", _SHARING)

@@ -51,7 +51,7 @@ class FilterGradientParts(Windowed):
             f"{self.gradient.type} do not divide into group = {self.group}",
         )
         self.require(
-            self.group == 1 or not self.is_turned, f"{self.group} groups cannot be turned over"
+            self.group == 1 or not self.is_turned, f"{self.group} groups cannot be transposed"
         )
         inner = channels // self.group
         sizes = (*self.kernel, inner, depth) if self.is_turned else (depth, *self.kernel, inner)

@@ -14,7 +14,7 @@ paired with a weight of zero. Two pairs are a *step* of a sum.
 The *order* tells what each step takes: a number of 16 bits, of which each four are the place of a
 factor within the window, the first in the lowest. If the first place is above the second one, the
 step is the first of the next window, which lies 16 inputs further on; that the places of a pair may
-come either way round leaves room for this.
+come in either order leaves room for this.
 """
 
 from __future__ import annotations

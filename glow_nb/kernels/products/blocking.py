@@ -5,9 +5,8 @@ A tile is ``rows`` pixels (rows of the left matrix) by ``vectors`` vectors of ou
 row by one vector row of weights: ``rows * vectors`` fused multiply-adds for ``rows + vectors``
 loads.
 
-The cost of a step was fitted to measurements on a Zen 4 core with two 256-bit FMA units: 12
-accumulators reach 99 % of the peak, 8 to 10 reach 91-94 % (the latency of the FMA shows), one
-vector per row at most 88 % (the loads show), and weights stream from L2 at about 25 bytes a cycle.
+The cost of a step follows from the machine row: fewer accumulators than cover the latency of an FMA
+leave its ports idle, and with one vector per row the loads are the limit.
 """
 
 from __future__ import annotations

@@ -23,10 +23,8 @@ def rows_side_by_side(distance: int, target: Target) -> int:
     """Return of how many rows, *distance* bytes apart, the first-level cache holds a line each.
 
     Each place of the cache holds as many lines as the cache has ways: its size over
-    ``l1_set_bytes``. More lines of one place drive each other out. One Zen 4 core
-    multiplies 1,024 rows of 1,024 by 16 columns in 0.29 ms in tiles of 5 to 9 rows, in 0.50 ms in
-    tiles of 14 and in 1.5 ms in tiles of 30; rows of 512 take 0.15 ms in tiles of up to 20 rows,
-    and 0.29 ms in tiles of 30.
+    ``l1_set_bytes``. More lines of one place drive each other out: tiles of too many rows take up
+    to five times as long (docs/history.md).
     """
     machine = target.machine
     ways = max(1, machine.l1_bytes // machine.l1_set_bytes)

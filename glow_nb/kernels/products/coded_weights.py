@@ -1,4 +1,4 @@
-"""Right operands of a product that are integers of few bits, and become floats on the way.
+"""Right operands of a product that are integers of few bits, and become floats in the kernel.
 
 Where one register tile takes all rows of the left operand, each code is read once, and becomes a
 float in a register. With more rows, the codes of a panel's part of an inner block become floats in
@@ -17,7 +17,7 @@ from glow_nb.kernels.products.reduction import Reduction, SumLoop
 from glow_nb.kernels.target import Target
 
 DECODING_REGISTERS = 2
-"""Registers that decoding takes beside the loaded words, for a number on its way."""
+"""Registers that decoding takes beside the loaded words, for a number that is decoded."""
 
 
 @dataclass(frozen=True)

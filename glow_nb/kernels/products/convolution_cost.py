@@ -7,9 +7,8 @@ weights, which no cache holds from one run to the next, the weights that each fu
 input reads once more from a nearer cache, and the padded copy of the input. Where threads share a
 convolution, it is the time of the largest share: of the panels, and of the input, all of which each
 thread transforms if they share panels alone; but no less than the weights take from memory, which
-is the same for all threads. The constants are fitted to measurements of the products of ResNet50,
-VGG19 and SqueezeNet on one Zen 4 core and, for memory, on two; the cost of left rows to 35 layers
-and products on one Zen 5 core. ``experiments/benchmarks/cost_model.py`` shows how well.
+is the same for all threads. The constants are those of the machine row
+(:mod:`glow_nb.kernels.machine`); ``experiments/benchmarks/cost_model.py`` shows how well they fit.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def plan_filter_gradient(
     if instruction.is_turned and not can_turn(shape):
         raise UnsupportedError(
             f"{instruction!r}: no kernel for the gradient of {shape.kernel[-1]} taps and dilation "
-            f"{shape.dilation[-1]} along the last dimension turned over; leave it as it is"
+            f"{shape.dilation[-1]} along the last dimension transposed; leave it as it is"
         )
     nest = _nest_of(instruction, target)
     plan = FilterGradientPlan.of(nest, target).as_plan()

@@ -9,7 +9,7 @@ reads it from another pixel on, and leaves out the lines and pixels where it lie
 
 Where a slab of few channels would leave lanes without work, the taps along the last dimension,
 whose inputs are neighbours in memory, are columns as well. If the channels of the gradient fill the
-lanes better then, the product is *turned over*: they are the columns, and the taps of a line the
+lanes better then, the product is *transposed*: they are the columns, and the taps of a line the
 rows. Neither is copied but for the padding: both lie as a register tile reads them.
 """
 
@@ -100,7 +100,7 @@ class FilterGradientNest:
         group: Number of groups.
         parts: Sums to make, each over a part of the lines.
         kind: Element kind of all operands.
-        joins_taps: The taps of the last dimension are columns, or rows of what is turned over.
+        joins_taps: The taps of the last dimension are columns, or rows of the transposed product.
         is_turned: Columns are the output channels.
     """
 

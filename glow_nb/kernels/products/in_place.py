@@ -1,9 +1,9 @@
 """Matrix products whose right matrix comes at run time, without a copy of all of it in panels.
 
-There are three ways. Tiles read a matrix *where it lies*, if few of them do, if it is small, or if
-they are so wide that they read whole lines of it. Few left rows *sweep* a large one in its own
+There are three methods. Tiles read a matrix *where it lies*, if few of them do, if it is small, or
+if they are so wide that they read whole lines of it. Few left rows *sweep* a large one in its own
 order (:mod:`.sweep_plan`). With more of them, each panel's part of an inner block is *copied* to
-scratch before its tiles read it, and turned over on the way if the matrix is transposed: in memory,
+scratch before its tiles read it, and transposed there if need be: in memory,
 its rows lie so far apart that few of them find a place in the first-level cache at the same time.
 """
 

@@ -15,7 +15,7 @@ If a row is longer, sums wait in scratch between its pieces.
 
 Its rounding goes through all layers that follow: with its 147 products in one chain, ResNet50 is
 up to 3.8e-5 of its largest output from its results in float64, with chains of four rows and of
-three 2.0e-5 (without Winograd's algorithm, on a Zen 3 core).
+three 2.0e-5 (without Winograd's algorithm).
 """
 
 
@@ -36,7 +36,7 @@ def reduction_of(nest: ProductNest, limit: int, lanes: int) -> Reduction:
             factors=factors,
             run=nest.run,
             keeps_runs=nest.kinds.form.is_paired,
-            multiple=lanes if is_turned else 1,  # whole squares are turned over in registers
+            multiple=lanes if is_turned else 1,  # whole squares are transposed in registers
         )
 
     whole = within(limit)

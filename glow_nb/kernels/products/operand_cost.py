@@ -1,8 +1,8 @@
-"""Which way to take the operands of a matrix product that come at run time, by estimated time.
+"""How to read the operands of a matrix product that come at run time, by estimated time.
 
 A right matrix is laid out in panels by itself, before the product, which costs time for
-each byte and the way to memory and back; or it stays as it lies, and the product reads, sweeps
-or copies it on the way (:mod:`glow_nb.kernels.products.in_place`).
+each byte and the transfer to memory and back; or it stays as it lies, and the product reads, sweeps
+or copies it while it multiplies (:mod:`glow_nb.kernels.products.in_place`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Products whose panels are written to scratch on the way: a part of an inner block at a time.
+"""Products whose panels are written to scratch before they are used: a part of an inner block at a
+time.
 
 The tiles of a block of units read that part from the first-level cache, where its rows lie one
 behind the other, wherever they came from.
@@ -18,7 +19,7 @@ from glow_nb.kernels.writing.index_text import plus, times
 LINES_AT_ONCE = 16
 """Cache lines that a tile fetches ahead at a time, between pieces of its dot, and more only where a
 single row has more. The processor fetches some twenty at the same time, and waits if there are
-more. With 8 or 32, products of 12 to 128 rows took 1.02 and 1.03 times as long on a Zen 3 core."""
+more. With 8 or 32, products of 12 to 128 rows took 1.02 and 1.03 times as long."""
 
 
 class WrittenPanels(ProductWriter):
@@ -54,7 +55,7 @@ class WrittenPanels(ProductWriter):
 
 
 class CopiedPanels(WrittenPanels):
-    """Writes a product whose right matrix is copied, and turned over if its rows lie apart."""
+    """Writes a product whose right matrix is copied, and transposed if its rows lie apart."""
 
     @override
     def _write_lines(self, tag: str, columns: int) -> None:
@@ -107,7 +108,7 @@ class CopiedPanels(WrittenPanels):
 
     @property
     def _places(self) -> int:
-        """Places from which a pass copies neighbours: rows, or columns that are turned over."""
+        """Places from which a pass copies neighbours: rows, or columns that are transposed."""
         return self.loops.sum.dot if self.nest.right.column == 1 else self.nest.block
 
     @property

@@ -49,7 +49,7 @@ class RecurrencePlan:
         size: Elements of a state.
         lanes: Elements of a vector.
         vectors: Vectors of a gate in a panel of the phase with the most gates.
-        is_turned: The weights are transposed, as the way back needs them.
+        is_turned: The weights are transposed, as the backward pass needs them.
         cut: The samples in tiles.
     """
 

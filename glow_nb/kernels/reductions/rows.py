@@ -34,7 +34,7 @@ class Rows:
 
     @classmethod
     def of(cls, fusion: Fusion, walk: Walk, target: Target, *, keeps: bool = False) -> Rows:
-        """Return the cheapest way for *fusion*; with *keeps*, the row is kept if it is short."""
+        """Return the cheapest loops for *fusion*; with *keeps*, the row is kept if it is short."""
         lanes = native_lanes(target, computed_kind(fusion.input.type.kind))
         is_stored = fusion.input in fusion.names
         keeps = walk.is_turned or keeps or not (is_stored or fusion.is_cheap)

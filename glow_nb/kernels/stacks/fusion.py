@@ -169,7 +169,7 @@ class Fusion:
 
     @property
     def may_turn(self) -> bool:
-        """Return whether rows of these kinds can be turned over in registers."""
+        """Return whether rows of these kinds can be transposed in registers."""
         return all(kind is ElementKind.FLOAT32 for kind in self.kinds)
 
     def read(self, out: SourceWriter, place: Place) -> str:

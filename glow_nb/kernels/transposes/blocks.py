@@ -1,8 +1,8 @@
-"""Kernels of the blocks of a matrix that is turned over (see :mod:`.plan`)."""
+"""Kernels of the blocks of a matrix that is transposed (see :mod:`.plan`)."""
 
 from __future__ import annotations
 
-from glow_nb.kernels.transposes.plan import Blocks, Matrix, Way
+from glow_nb.kernels.transposes.plan import BlockOrder, Blocks, Matrix
 from glow_nb.kernels.writing.index_text import index_text
 from glow_nb.kernels.writing.loops import loops
 from glow_nb.kernels.writing.source import SourceWriter
@@ -22,13 +22,13 @@ def write_blocks(out: SourceWriter, matrix: Matrix, blocks: Blocks) -> None:
         out.line(f"dest_at = {index_text(names, dest)}")
         src = [*matrix.src_outer, matrix.src_stride, matrix.run]
         out.line(f"src_at = {index_text(names, src)}")
-        if blocks.way is Way.GATHERED:
+        if blocks.order is BlockOrder.GATHERED:
             _write_gather(out, matrix, blocks)
-        if blocks.way in (Way.LINES, Way.GATHERED):
+        if blocks.order in (BlockOrder.LINES, BlockOrder.GATHERED):
             _write_tiles_along_dest(out, matrix, blocks)
         else:
             _write_tiles(out, matrix, blocks)
-        if blocks.way is Way.STAGED:
+        if blocks.order is BlockOrder.STAGED:
             _write_rows(out, blocks)
 
 
@@ -42,7 +42,7 @@ def _write_tiles(out: SourceWriter, matrix: Matrix, blocks: Blocks) -> None:
     """Write the loops over the tiles of a block."""
     run, step = matrix.run, matrix.src_stride
     pointer, place, stride = "dest", "dest_at + ", matrix.dest_stride
-    if blocks.way is Way.STAGED:
+    if blocks.order is BlockOrder.STAGED:
         pointer, place, stride = "stage", "", blocks.stride
     with out.block(f"for c in range(0, {blocks.columns}, {blocks.lanes}):"):
         column = _whole(out, "column", "c", blocks.columns, blocks.lanes)
@@ -73,7 +73,7 @@ def _write_gather(out: SourceWriter, matrix: Matrix, blocks: Blocks) -> None:
 def _write_tiles_along_dest(out: SourceWriter, matrix: Matrix, blocks: Blocks) -> None:
     """Write the loops over the tiles of a block, those that fill rows of the result innermost."""
     line, pointer, place, stride = matrix.line_elements, "src", "src_at + ", matrix.src_stride
-    if blocks.way is Way.GATHERED:
+    if blocks.order is BlockOrder.GATHERED:
         pointer, place, stride = "stage", "", blocks.stride
     count = max(1, blocks.lanes * blocks.piece // line)
     is_far = blocks.is_far and pointer == "src"

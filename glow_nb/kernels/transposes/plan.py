@@ -1,4 +1,4 @@
-"""How a matrix that is turned over is cut into blocks, in the order that suits the caches.
+"""How a matrix that is transposed is cut into blocks, in the order that suits the caches.
 
 A tile reads a piece of some rows of the source, and writes as many rows of the destination, a
 vector each. ::
@@ -9,11 +9,11 @@ vector each. ::
           d0 d1 d2 d3 ...                   a3 b3 c3 d3 ...
 
 Lines of rows that lie a large power of two apart share a few places of the first-level cache. A
-processor has some thirty lines under way at a time; where more of them than it holds belong to one
-place, each is waited for. Hence the ways of a block (:class:`Way`): the side that has such rows is
-read or written by several whole lines of a row, one after the other, and the tiles of the other
-side stay in the cache meanwhile. Where both sides have such rows, the block of the source is first
-copied into scratch.
+processor fetches some thirty lines at a time; where more of them than it holds belong to one
+place, each is waited for. Hence the orders of a block (:class:`BlockOrder`): the side that has such
+rows is read or written by several whole lines of a row, one after the other, and the tiles of the
+other side stay in the cache meanwhile. Where both sides have such rows, the block of the source is
+first copied into scratch.
 
 The rows of the block that comes next are asked for meanwhile, since no processor foresees that.
 """
@@ -34,8 +34,8 @@ PIECE_BYTES = 16
 """Bytes of a row that a tile takes: the processor shuffles freely only within so many bytes."""
 
 
-class Way(Enum):
-    """In which order a block is turned over."""
+class BlockOrder(Enum):
+    """In which order a block is transposed."""
 
     ROWS = "along rows of the source: these are read once, the result is written piece by piece"
     LINES = "along rows of the result: whole lines of it are written, the source read by pieces"
@@ -45,7 +45,7 @@ class Way(Enum):
 
 @dataclass(frozen=True)
 class Matrix:
-    """The two loops that are turned over, and those around them.
+    """The two loops that are exchanged, and those around them.
 
     Attributes:
         kind: Kind that elements are moved as.
@@ -101,7 +101,7 @@ class Blocks:
 
     Attributes:
         matrix: What is cut.
-        way: Order of work in a block.
+        order: Order of work in a block.
         rows: Rows of the destination in a block.
         columns: Columns of it, which are rows of the source.
         lanes: Columns of a tile; 1 for runs of several elements.
@@ -110,7 +110,7 @@ class Blocks:
     """
 
     matrix: Matrix
-    way: Way
+    order: BlockOrder
     rows: int
     columns: int
     lanes: int
@@ -123,13 +123,13 @@ class Blocks:
         machine = target.machine
         lanes, piece = _tile(matrix, target)
         is_far = 4 * size_bytes > machine.l2_bytes
-        way, across, along = _way(matrix, piece, machine, is_far=is_far)
-        if way not in (Way.LINES, Way.GATHERED):
+        order, across, along = _order(matrix, piece, machine, is_far=is_far)
+        if order not in (BlockOrder.LINES, BlockOrder.GATHERED):
             lanes = _narrow(matrix, lanes, machine)
             piece = _piece(matrix, lanes)
         rows = _balanced(matrix.rows, across, piece)
-        columns = _balanced(matrix.columns, along, lanes, spare=way is not Way.ROWS)
-        return cls(matrix, way, rows, columns, lanes, piece, is_far)
+        columns = _balanced(matrix.columns, along, lanes, spare=order is not BlockOrder.ROWS)
+        return cls(matrix, order, rows, columns, lanes, piece, is_far)
 
     @property
     def ahead(self) -> int:
@@ -142,21 +142,23 @@ class Blocks:
     @cached_property
     def stride(self) -> int:
         """Elements from row to row of the scratch: a line more than they need."""
-        length = self.rows if self.way is Way.GATHERED else self.columns
+        length = self.rows if self.order is BlockOrder.GATHERED else self.columns
         line = self.matrix.line_elements
         return (-(-length * self.matrix.run // line) + 1) * line
 
     @property
     def scratch_bytes(self) -> int:
         """Size of the scratch."""
-        if self.way in (Way.ROWS, Way.LINES):
+        if self.order in (BlockOrder.ROWS, BlockOrder.LINES):
             return 0
-        count = self.columns if self.way is Way.GATHERED else self.rows
+        count = self.columns if self.order is BlockOrder.GATHERED else self.rows
         return count * self.stride * self.matrix.kind.size_bytes
 
 
-def _way(matrix: Matrix, piece: int, machine: Machine, *, is_far: bool) -> tuple[Way, int, int]:
-    """Return how to turn over a block, and its steps along rows of the source and of the result."""
+def _order(
+    matrix: Matrix, piece: int, machine: Machine, *, is_far: bool
+) -> tuple[BlockOrder, int, int]:
+    """Return how to transpose a block, and its steps along rows of the source and of the result."""
     steps, element_bytes = matrix.line_steps, matrix.run * matrix.kind.size_bytes
     source, dest = matrix.src_stride_bytes, matrix.dest_stride_bytes
     fewest = -(-machine.min_transposed_steps // steps)
@@ -165,21 +167,21 @@ def _way(matrix: Matrix, piece: int, machine: Machine, *, is_far: bool) -> tuple
     prefers_lines = prefers_lines and _needs(machine, source, along) <= 1 / 2
     if _needs(machine, dest, steps) <= 1 / 2 and not prefers_lines:
         across = 2 * steps if _needs(machine, source, steps) > 1 / 2 else steps
-        return Way.ROWS, across, machine.transposed_steps
+        return BlockOrder.ROWS, across, machine.transposed_steps
     if matrix.run > 1 or _needs(machine, dest, piece) > 1 / 2:
-        return Way.STAGED, 2 * steps, along
+        return BlockOrder.STAGED, 2 * steps, along
     fitting = machine.l1_block_bytes // (along * element_bytes)
     across = max(steps, min(machine.transposed_block_steps, fitting))
     if _needs(machine, source, along) <= 1 / 2:
         whole = 2 * across >= matrix.rows  # rows of the source that lie one after the other
-        return Way.LINES, matrix.rows if whole else across, along
-    return Way.GATHERED, max(across, _lines_of_row(source, 1, machine) * steps), along
+        return BlockOrder.LINES, matrix.rows if whole else across, along
+    return BlockOrder.GATHERED, max(across, _lines_of_row(source, 1, machine) * steps), along
 
 
 def _lines_of_row(stride_bytes: int, most: float, machine: Machine) -> int:
     """Return how many lines of a row to take at a time, at least.
 
-    Then those that are under way, of rows *stride_bytes* apart, need at most the part *most* of the
+    Then those that are fetched, of rows *stride_bytes* apart, need at most the part *most* of the
     places that they share. Lines that are written need twice as much.
     """
     lines, together = 1, machine.transposed_lines

@@ -1,7 +1,7 @@
 """Transpose: a matrix of which the rows of one tensor are the columns of the other, in outer loops.
 
 Dimensions that stay neighbours are collapsed first, and a few elements that stay together are taken
-as one. What is left is either a copy through a view, or a matrix to turn over: in blocks of tiles
+as one. What is left is either a copy through a view, or a matrix to transpose: in blocks of tiles
 (see :mod:`glow_nb.kernels.transposes.plan`), or, if it has a few rows or columns only, by zipping
 whole rows together or taking them apart.
 """
@@ -61,7 +61,7 @@ def transpose_source(instruction: TransposeInst, target: Target) -> KernelSource
 
 
 def matrix_of(instruction: TransposeInst) -> Matrix | None:
-    """Return the matrix that *instruction* turns over, or None if it is a copy through a view."""
+    """Return the matrix that *instruction* transposes, or None if it is a copy through a view."""
     dest = instruction.dest
     if not dest.type.size:
         return None
@@ -94,7 +94,7 @@ def _widened(nest: Nest, kind: ElementKind) -> tuple[Nest, ElementKind]:
 
 
 def _matrix_of(nest: Nest, kind: ElementKind) -> Matrix | None:
-    """Return the loops to turn over, or None if a copy along one loop does as well."""
+    """Return the loops to exchange, or None if a copy along one loop does as well."""
     run, loop_count = 1, len(nest.sizes)
     if all(strides[-1] == 1 for strides in nest.strides):
         run, loop_count = nest.sizes[-1], loop_count - 1

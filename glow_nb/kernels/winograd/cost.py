@@ -19,8 +19,8 @@ from glow_nb.scheduling.thread_grid import largest_share
 
 TRANSFORM_LENGTH = 6
 """The n for which these two hold. Half of them grows with n, as an element of the result is a sum
-of so many; the other half is what loads and stores take. So 23 layers on one Zen 3 core are
-estimated best, where tiles of 4 x 4 and of 6 x 6 outputs are compared."""
+of so many; the other half is what loads and stores take. This fits the times of tiles of 4 x 4 and
+of 6 x 6 outputs best (docs/history.md)."""
 
 
 def winograd_cycles(nest: WinogradNest, target: Target, threads: int) -> float:

@@ -6,8 +6,8 @@ Three things must fit:
   three taps the largest is 17340 in magnitude;
 - transformed weights into 16 bits: 144 times the largest weight of such tiles, if not less;
 - results, before they are divided, into 32 bits
-(:class:`glow_nb.numerics.cook_toom.WholeDivision`). What
-  the sums are on the way there does not matter, since they wrap around.
+  (:class:`glow_nb.numerics.cook_toom.WholeDivision`). What intermediate sums are does not matter,
+  since they wrap around.
 
 Results of two outputs a tile in both dimensions may have 30 bits, which those of 1827 channels with
 the largest bytes never exceed; with four outputs they may have 26 bits, which is enough for 114

@@ -22,7 +22,7 @@ from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.numerics.cook_toom import row_pairs
 
 MOST_LINES = 32
-"""Cache lines to fetch for an element: more requests than a core can have under way at a time would
+"""Cache lines to fetch for an element: more requests than a core can have in flight at a time would
 hold it up. Lines beyond these are fetched when they are read."""
 
 

@@ -1,15 +1,15 @@
-"""Short rows, several at once: squares of them are turned over in registers.
+"""Short rows, several at once: squares of them are transposed in registers.
 
 A walk along a row of a few elements would spend its time bringing lanes together. Instead, as many
 rows as a vector has lanes are copied to scratch such that neighbours in a vector are elements of
-different rows; all walks then go over the copy, and at the end results are turned back. ::
+different rows; all walks then go over the copy, and at the end results are transposed back. ::
 
     src   row 0: a0 a1 a2 ...             kept   a0 b0 c0 d0
           row 1: b0 b1 b2 ...      ->            a1 b1 c1 d1
           row 2: c0 c1 c2 ...                    a2 b2 c2 d2
           row 3: d0 d1 d2 ...                    ...
 
-Prologue and epilogue work on squares that are not turned, so all their operands are rows.
+Prologue and epilogue work on squares that are not transposed, so all their operands are rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Square:
     """Some elements of each of a few rows, as a register tile with a vector for each row.
 
     Attributes:
-        walk: The loops, which are turned.
+        walk: The loops, which are transposed.
         place: The rows of the copy, one in each lane.
         row: The first of those in the square.
         rows: How many there are.
@@ -69,14 +69,14 @@ class Square:
         return f"tile_store_masked({pointer}, {start}, {across}, {tile}, {self.count})"
 
     def keep(self, tile: str) -> str:
-        """Return the store of the square to the copy, turned over."""
+        """Return the store of the square to the copy, transposed."""
         pitch = self.walk.lanes
         turned = f"tile_transpose({tile}, {self.count})"
         return f"tile_store(kept, {self._kept_at}, {pitch}, {turned})"
 
     @property
     def kept(self) -> str:
-        """The square as it stands in the copy, turned back."""
+        """The square as it stands in the copy, transposed back."""
         size = f"{self.walk.lanes}, {self.count}, 1, {self.lanes}"
         return f"tile_transpose(tile_load(kept, {self._kept_at}, {size}), {self.rows})"
 

@@ -29,7 +29,7 @@ class Walk:
         walked: Loops that are walked at each place, with the strides of all tensors.
         lanes: Elements of a vector.
         is_along: Vectors lie along the innermost walked loop, not across places.
-        is_turned: Rows are short, and vectors lie across them in a copy that is turned over; see
+        is_turned: Rows are short, and vectors lie across them in a transposed copy; see
             :mod:`glow_nb.kernels.writing.turns`.
     """
 
@@ -57,7 +57,7 @@ class Walk:
             axes: Those that are walked.
             tensors: Strides of each tensor by its name, 0 along axes that it does not have.
             lanes: Elements of a vector that suit the kinds; fewer are used if there are fewer.
-            may_turn: True if the kernel can turn short rows over.
+            may_turn: True if the kernel can transpose short rows.
         """
         kept = _part(shape, [a for a in range(len(shape)) if a not in axes], tensors)
         walked = _part(shape, list(axes), tensors)
@@ -214,7 +214,7 @@ def _chained(out: SourceWriter, name: str, count: int, step: int, chain: Chain) 
 
 
 LONGEST_TURNED = 64
-"""Elements of a row that is short: bringing lanes together costs more than turning rows over."""
+"""Elements of a row that is short: bringing lanes together costs more than transposing rows."""
 
 
 def _are_short(kept: Nest, walked: Nest, lanes: int) -> bool:

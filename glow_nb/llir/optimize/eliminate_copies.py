@@ -48,7 +48,7 @@ def eliminate_copies(program: Program, *, traits: Traits = NO_TRAITS) -> Program
     outputs is made in one of them and copied to the other.
     """
     work = Work(program.work)
-    for of_parts in (False, True):  # what lies around a part may be in the way of whole values
+    for of_parts in (False, True):  # what lies around a part may keep whole values from it
         for number, copy in _copies(work, of_parts=of_parts):
             _make_in_place(work, number, copy, traits)
     return work.result(program)

@@ -1,4 +1,4 @@
-"""Write single instructions, and pairs in one stack, in a simpler way."""
+"""Simplify single instructions, and pairs in one stack."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The messages between a process device and its process: small frames through a Unix socket.
 
 A frame is 16 bytes, four numbers of 32 bits in the order of the machine: what is said, of which
-network, of which slot, and how many bytes of text follow. Arrays do not go this way: they lie in
+network, of which slot, and how many bytes of text follow. Arrays are not sent: they lie in
 memory that both map (:mod:`glow_nb.runtime.devices.shared_memory`), and the descriptors of that
 memory follow the frame ``LOAD``.
 """

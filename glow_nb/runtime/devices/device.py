@@ -24,7 +24,7 @@ class Health:
         restarts: How often it has come back.
         away_since: On a host, when it was lost, by ``time.time``; None while it is there.
         next_attempt: And when the host tries next to bring it back; the time of the last attempt
-            while that is under way.
+            while that runs.
     """
 
     alive: bool

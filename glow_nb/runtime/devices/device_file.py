@@ -179,8 +179,8 @@ class _Reader:
         return Link(rate, self.number(fields["latency_seconds"], "latency_seconds"))
 
     def links(self, node: yaml.Node, key: str) -> dict[str, Link]:
-        ways = self.mapping(node, key, None)
-        return {other: self.link(ways[other], other) for other in ways}
+        links = self.mapping(node, key, None)
+        return {other: self.link(links[other], other) for other in links}
 
     def text(self, node: yaml.Node, key: str) -> str:
         if not isinstance(node, yaml.ScalarNode) or not node.value:

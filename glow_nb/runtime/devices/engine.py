@@ -80,7 +80,7 @@ class Engine(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many runs it may have at a time; one runs, the others are on their way."""
+        """How many runs it may have at a time; one runs, the others are being sent."""
         ...
 
     def serve(self) -> None:
@@ -103,9 +103,9 @@ class Engine(Protocol):
         ...
 
     def stop(self) -> None:
-        """End, with no runs under way."""
+        """End; nothing runs."""
         ...
 
     def kill(self) -> None:
-        """End, whatever is under way; nothing is told of that any more."""
+        """End, whatever runs; nothing is told of that any more."""
         ...

@@ -32,8 +32,8 @@ from glow_nb.runtime.devices.held_networks import HeldNetworks
 class ManagedDevice(ABC):
     """A device whose runs are done by an :class:`~glow_nb.runtime.devices.engine.Engine`.
 
-    One run works at a time, on all cores of the device. Arrays of runs that wait, or are on their
-    way to or from the device, are memory of the host.
+    One run works at a time, on all cores of the device. Arrays of runs that wait, or are being
+    sent to or from the device, are memory of the host.
 
     A run is in ``_waiting`` or in ``_begun`` until it ends. The thread that takes it out, under the
     lock, answers it. So each run is answered once, even if its device dies as it ends.
@@ -197,7 +197,7 @@ class ManagedDevice(ABC):
                 finally:
                     turn.release()
         except BaseException:  # an interrupt from the keyboard: the run is nobody knows where
-            self.kill("it was interrupted while a run was on its way to it")
+            self.kill("it was interrupted while a run was sent to it")
             raise
 
     def _next(self) -> tuple[Engine, Run] | None:
@@ -320,7 +320,7 @@ class ManagedDevice(ABC):
     def close(self) -> None:
         """End it for good, when its runs have ended; a second call does nothing."""
         with self._lock:
-            self._is_closed = True  # which a restart that is under way may look at
+            self._is_closed = True  # which a restart that runs may look at
         with self._lifecycle:
             with self._lock:
                 self._changed.wait_for(lambda: not self._begun and not self._waiting)

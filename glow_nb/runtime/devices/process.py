@@ -265,7 +265,7 @@ class _ProcessEngine:
         """Tell who waits for it what the process says."""
         if frame.verb == Verb.ALIVE:
             return
-        answer = self._answers.pop(frame.network, None)  # no runs are under way meanwhile
+        answer = self._answers.pop(frame.network, None)  # nothing runs meanwhile
         if answer is not None:
             answer.set_result(frame)
             return

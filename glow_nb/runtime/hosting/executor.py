@@ -1,7 +1,7 @@
 """The executor (paper section 6): takes each request through the parts of its network.
 
 A part is ready as soon as all that it reads is there; several parts of one request, and several
-requests of one network, are under way at the same time. A value is kept until its last reader has
+requests of one network, run at the same time. A value is kept until its last reader has
 ended, so that a run that was lost with its device can be done again.
 """
 

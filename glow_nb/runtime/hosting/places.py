@@ -39,7 +39,7 @@ Places = list[tuple[Bundle, HostedDevice]]
 
 
 def kinds_of(devices: Sequence[HostedDevice]) -> list[HostedDevice]:
-    """Return one of the *devices* that run the same in the same way, the fastest kind first."""
+    """Return one of the *devices* that run the same alike, the fastest kind first."""
     kinds: dict[object, HostedDevice] = {}
     for device in sorted(up(devices), key=lambda d: -_speed(d)):
         kinds.setdefault((_kind(device), device.device.description.unsupported), device)

@@ -99,7 +99,7 @@ class ServedNetwork:
 
     @property
     def most_active(self) -> int:
-        """How many executions may be under way: enough for all devices, so that values are few."""
+        """How many executions may run at a time: enough for all devices, so that values are few."""
         if self.has_state:
             return 1
         return DEPTH * max(sum(len(s.copies) for s in flow.parts) for flow in self.flows)

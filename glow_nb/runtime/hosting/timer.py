@@ -37,14 +37,14 @@ class Timer:
 
     def at(self, when: float) -> None:
         """Call at *when*, too, if no call comes before."""
-        if when < self._when:  # read without the lock: a call that is under way looks again
+        if when < self._when:  # read without the lock: a call that runs looks again
             with self._changed:
                 if when < self._when:
                     self._when = when
                     self._changed.notify()
 
     def stop(self) -> None:
-        """Call no more; wait for a call that is under way."""
+        """Call no more; wait for a call that runs."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify()

@@ -23,7 +23,7 @@ def assigned_devices(
     Raises:
         OptionError: There is no such device, or no node that fits a pattern.
         PartitionError: Nodes that are one kernel are to run on several devices, or what is assigned
-            to one device needs what is assigned to another one, and the other way round.
+            to one device needs what is assigned to another one, and the reverse.
     """
     for pattern, device in assignment.items():
         if device not in devices:
@@ -90,17 +90,17 @@ def _circle(needs: Mapping[str, Mapping[str, object]]) -> Sequence[str]:
     done: set[str] = set()
     for root in needs:
         path: list[str] = [root]
-        ways = [iter(needs[root])]
-        while ways:
-            following = next(ways[-1], None)
+        branches = [iter(needs[root])]
+        while branches:
+            following = next(branches[-1], None)
             if following is None:
                 done.add(path.pop())
-                ways.pop()
+                branches.pop()
             elif following in path:
                 return path[path.index(following) :]
             elif following not in done:
                 path.append(following)
-                ways.append(iter(needs.get(following, ())))
+                branches.append(iter(needs.get(following, ())))
     return ()
 
 

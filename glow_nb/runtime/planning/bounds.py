@@ -131,12 +131,12 @@ def path_bound(fleet: Fleet) -> float:
         most = np.maximum.accumulate(np.maximum(runs[first:], 0))
         held[first, first + 1 :] = kept_before[first + 1 :] - kept_before[first] + most
     sizes = [0, *(_way_bytes(fleet, *pair) for pair in pairwise(path)), 0]
-    ways = [fleet.kinds[kind].device for kind in range(len(fleet.kinds))]
+    devices = [fleet.kinds[kind].device for kind in range(len(fleet.kinds))]
     times = fleet.seconds + fleet.host_seconds
     costs = []
-    for before in ways:
+    for before in devices:
         row = []
-        for kind, device in enumerate(ways):
+        for kind, device in enumerate(devices):
             barred = np.cumsum([0, *np.isinf(times[kind, path])])
             spent = np.cumsum([0, *np.where(np.isinf(times[kind, path]), 0, times[kind, path])])
             entered = np.array([before.link_to(device.name).seconds(size) for size in sizes])

@@ -43,12 +43,12 @@ class Stage:
 
 @dataclass(frozen=True)
 class Walk:
-    """A plan in which each device has at most one part: a way through the cuts.
+    """A plan in which each device has at most one part: a path through the cuts.
 
     Attributes:
         value: Its value, by the costs that the search was given.
         stages: The parts in order.
-        is_exact: Whether no other way is better.
+        is_exact: Whether no other path is better.
     """
 
     value: float
@@ -59,7 +59,7 @@ class Walk:
 def best_walk(
     costs: Sequence[Sequence[Floats]], counts: Sequence[int], combine: Combine
 ) -> Walk | None:
-    """Return the best way; None if there is none.
+    """Return the best path; None if there is none.
 
     Args:
         costs: ``costs[before][kind][first cut, last cut]``: the value of a part on a device of one
@@ -77,7 +77,7 @@ def best_walk(
 def _exact_walk(
     costs: Sequence[Sequence[Floats]], counts: Sequence[int], combine: Combine
 ) -> Walk | None:
-    """Return the best way over all orders of the devices."""
+    """Return the best path over all orders of the devices."""
     size, kinds = len(costs[0][0]), range(len(counts))
     start = np.full(size, np.inf)
     start[0] = 0
@@ -138,7 +138,7 @@ def _traced(
 def _walk_in_order(
     costs: Sequence[Sequence[Floats]], counts: Sequence[int], combine: Combine
 ) -> Walk | None:
-    """Return the best way found for devices in orders of their kinds, each once or not at all."""
+    """Return the best path found for devices in orders of their kinds, each once or not at all."""
     found = [walk for order in _orders(counts) if (walk := _in_order(costs, order, combine))]
     return min(found, key=lambda walk: walk.value, default=None)
 
@@ -155,7 +155,7 @@ def _orders(counts: Sequence[int]) -> Iterator[list[int]]:
 def _in_order(
     costs: Sequence[Sequence[Floats]], order: Sequence[int], combine: Combine
 ) -> Walk | None:
-    """Return the best way for devices in *order*; before each stands one of its own kind."""
+    """Return the best path for devices in *order*; before each stands one of its own kind."""
     size = len(costs[0][0])
     best = np.full(size, np.inf)
     best[0] = 0

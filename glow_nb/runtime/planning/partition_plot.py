@@ -1,4 +1,4 @@
-"""A plan as a picture: one request on its way through the devices, and their memory.
+"""A plan as a picture: one request on its path through the devices, and their memory.
 
 Each device is a row, and time goes to the right. Each part has a grey bar, while its device
 receives and sends tensors, and a coloured one with its number, while its kernels run. An arrow is

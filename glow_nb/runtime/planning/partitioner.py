@@ -246,7 +246,7 @@ def _what_is_missing(fleet: Fleet, assigned: Mapping[int, str]) -> str:
         )
     fixed = " with what is assigned" if assigned else ""
     return (
-        f"{name}: no way to place it was found{fixed}: its weights and states are {kept} bytes, "
+        f"{name}: no placement was found{fixed}: its weights and states are {kept} bytes, "
         f"its largest kernel {node!r} needs {int(sizes[largest])}, the devices hold {have} bytes; "
         "add a device or give one more memory"
     )

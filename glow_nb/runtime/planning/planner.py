@@ -172,7 +172,7 @@ class Planner:
         for before in kinds:
             row = []
             for kind, fits, took in zip(kinds, legal, seconds, strict=True):
-                target = kind.devices[-1].name  # two of a kind have no way of their own
+                target = kind.devices[-1].name  # two of a kind have no link of their own
                 total = took + candidates.taken.seconds(before.device.link_to(target))
                 total = total + candidates.fed.seconds(kind.device.link)
                 total += candidates.given.seconds(kind.device.link)

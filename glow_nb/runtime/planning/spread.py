@@ -126,11 +126,11 @@ def homes_by_size(fleet: Fleet, room: Sequence[float]) -> dict[int, int] | None:
 def _urgent_first(fleet: Fleet) -> list[int]:
     """Return the units in the order of their longest path to the end, behind what they read."""
     least = fleet.seconds.min(axis=0)
-    way = least.copy()
-    for unit in reversed(range(len(way))):
+    ahead = least.copy()
+    for unit in reversed(range(len(ahead))):
         for other in fleet.units.before[unit]:
-            way[other] = max(way[other], least[other] + way[unit])
-    return sorted(range(len(way)), key=lambda unit: (-way[unit], unit))
+            ahead[other] = max(ahead[other], least[other] + ahead[unit])
+    return sorted(range(len(ahead)), key=lambda unit: (-ahead[unit], unit))
 
 
 def _open_devices(state: _Spreading, unit: int, room: Sequence[float]) -> list[int]:

@@ -16,14 +16,14 @@ from glow_nb.runtime.planning.partitioning import Part, Partitioning
 
 @dataclass(frozen=True)
 class Transfer:
-    """A tensor on its way to a part, or to the host.
+    """A tensor that is sent to a part, or to the host.
 
     Attributes:
         name: The tensor.
         source: The device that it comes from; None for the host.
         target: The device that it goes to; None for the host.
         size_bytes: Its size.
-        seconds: How long it is on its way.
+        seconds: How long the transfer takes.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Memory for bodies of requests: what all of them that are under way may take together."""
+"""Memory for bodies of requests: what all of them that are in flight may take together."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BodyMemory:
             if self.used_bytes + size_bytes > self._limit_bytes:
                 raise Refusal(
                     503,
-                    f"bodies of {self.used_bytes} bytes are under way, {size_bytes} more would "
+                    f"bodies of {self.used_bytes} bytes are in flight, {size_bytes} more would "
                     f"exceed the {self._limit_bytes} that all may have; try again later",
                 )
             self.used_bytes += size_bytes

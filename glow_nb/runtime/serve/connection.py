@@ -86,7 +86,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
             self._stopping = self.loop.call_later(self.limits.stop_seconds, self._end)
 
     def _end(self) -> None:
-        """End what is under way, since the server has been stopped some time ago."""
+        """End what is in flight, since the server has been stopped some time ago."""
         seconds = self.limits.stop_seconds
         self._refuse(503, f"the server was stopped, and gave the request {seconds:g} s to end")
         self.transport.abort()
@@ -123,7 +123,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
             self._late = None
 
     def _refuse(self, status: int, message: str) -> None:
-        """Say why the connection is closed, unless a response is under way, and close it."""
+        """Say why the connection is closed, unless a response is being sent, and close it."""
         self._stop_waiting()
         if self.transport.is_closing():
             return

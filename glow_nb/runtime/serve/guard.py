@@ -63,7 +63,7 @@ class Guard:
         if self.in_flight >= self._limits.in_flight and scope["path"] != METRICS:
             return Refusal(
                 503,
-                f"{self.in_flight} requests are under way, of {self._limits.in_flight} at most; "
+                f"{self.in_flight} requests are in flight, of {self._limits.in_flight} at most; "
                 "try again later",
             )
         return None

@@ -11,8 +11,8 @@ class Limits:
 
     Attributes:
         body_bytes: Of a body, as it is sent and with its compression undone.
-        bodies_bytes: Of all bodies that are under way; a compressed one counts as it is sent and
-            with its compression undone.
+        bodies_bytes: Of all bodies that are being received; a compressed one counts as it is sent
+            and with its compression undone.
         head_seconds: From the first byte of a connection, or from the end of its last response, to
             the end of the headers.
         body_seconds: From the headers to the end of the body.
@@ -22,7 +22,7 @@ class Limits:
         reply_seconds: From when a client leaves some of a response untaken until it has taken all.
         in_flight: Requests that are read or computed at a time; more are refused.
         connections: Open at a time; more are refused.
-        stop_seconds: For requests under way when the server is stopped; then they are given up.
+        stop_seconds: For requests in flight when the server is stopped; then they are given up.
     """
 
     body_bytes: int = 64 << 20

@@ -69,7 +69,7 @@ class Metrics(Collector):
         yield from _of_http(self._guard)
         yield GaugeMetricFamily(
             "glow_http_body_bytes",
-            "Memory for the bodies of requests under way.",
+            "Memory for the bodies of requests in flight.",
             self._bodies.used_bytes,
         )
 
@@ -153,5 +153,5 @@ def _of_http(guard: Guard) -> Iterator[Metric]:
         responses.add_metric((str(status),), count)
     yield responses
     yield GaugeMetricFamily(
-        "glow_http_requests_in_flight", "Requests over HTTP under way.", guard.in_flight
+        "glow_http_requests_in_flight", "Requests over HTTP in flight.", guard.in_flight
     )

@@ -83,7 +83,7 @@ def make_server(
 def serve(server: Server, listening: socket.socket) -> float:
     """Let *server* answer requests on *listening* until SIGINT or SIGTERM.
 
-    Then no connection is accepted any more, and what is under way has ``limits.stop_seconds`` to
+    Then no connection is accepted any more, and what is in flight has ``limits.stop_seconds`` to
     end; a second SIGINT ends it at once. The host stays open.
 
     Returns:

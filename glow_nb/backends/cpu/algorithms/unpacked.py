@@ -20,7 +20,7 @@ from glow_nb.kernels.products.operand_cost import in_place_cycles, suits_in_plac
 from glow_nb.kernels.target import Target
 
 UNPACKED = "unpacked"
-"""The algorithm that reads a matrix where it lies, sweeps it, or copies panels on the way.
+"""The algorithm that reads a matrix where it lies, sweeps it, or copies panels to scratch.
 
 Which of these the kernel does depends on how operands lie in the end, and is planned then
 (:mod:`glow_nb.kernels.products.unpacked_matmul`)."""

@@ -39,12 +39,9 @@ accuracy."""
 MIN_SPEEDUP = {8: sqrt(1.05)}
 """Minimum estimated speedup to choose such a tile, for each dimension in which they have so
 many inputs: 1.05 for tiles of 8 x 8 inputs. Their rounding errors are four times those of 6 x 6
-inputs, and their filters take more memory. On a Zen 4 core, ResNet50 with eight images has tiles of
-8 x 8 inputs in three layers, and comes 3.1e-5 of its largest output from float64. With 1.04 it has
-them in three more, of its first stage, takes as long, and comes 1.05e-4 from it, which is more than
-the policy allows (docs/accuracy.md). Tiles of 6 x 8 inputs, which need 1.025, make VGG19 1.01 to
-1.04 times as fast on a Zen 3 core as those of 6 x 6, and a network of 1-D convolutions with tiles
-of 8 inputs 1.05 times."""
+inputs, and their filters take more memory. With 1.04, ResNet50 has them in three more layers, takes
+as long, and comes farther from float64 than the policy allows (docs/accuracy.md). What tiles gain
+is in docs/history.md."""
 
 
 @register_algorithm

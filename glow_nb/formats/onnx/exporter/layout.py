@@ -1,4 +1,4 @@
-"""Channels first: operators that ONNX has that way are transposed, and the transposes cancel.
+"""Channels first: operators that ONNX has in that layout are transposed, and the transposes cancel.
 
 An image with the channels last passes through a transpose before and after each such operator. In
 a graph that was imported these meet the importer's, which are their inverses::
@@ -7,7 +7,7 @@ a graph that was imported these meet the importer's, which are their inverses::
     %b = convolution(%a, ...)
     %c = transpose(%b) {permutation = [0, 3, 1, 2]}        %c = channels_first_convolution(%x, ...)
 
-In any other graph they sink until they meet each other, as those of an importer do on the way to a
+In any other graph they sink until they meet each other, as those of an importer do before a
 backend, which wants the channels last.
 """
 

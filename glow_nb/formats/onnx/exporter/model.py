@@ -38,8 +38,8 @@ def as_model(function: Function, opset: int | None, tensor_of: TensorOf) -> onnx
     """Return *function* as a model of *opset*, or of the oldest one that says all of it.
 
     Raises:
-        UnsupportedError: ONNX, or that operator set, has no way to say some nodes; lists them all.
-        OptionError: There is no such operator set.
+        UnsupportedError: ONNX, or that operator set, has no operators for some nodes; lists them
+        all. OptionError: There is no such operator set.
     """
     writer = _written(function, opset)
     graph = onnx.GraphProto(name=function.name)

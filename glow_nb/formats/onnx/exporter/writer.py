@@ -170,7 +170,7 @@ class Writer:
         return self.step(op, node.type, *operands, **attributes)
 
     def step(self, op: str, type: TensorType, *operands: Value | None, **attributes: Any) -> Value:
-        """Write the ONNX operator *op* on the way to a result; return the value of *type*."""
+        """Write the ONNX operator *op* as a step to a result; return the value of *type*."""
         return self.steps(op, (type,), *operands, **attributes)[0]
 
     def steps(

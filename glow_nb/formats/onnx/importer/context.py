@@ -70,7 +70,7 @@ class Context:
 
     Attributes:
         builder: Collects the nodes.
-        stem: The tensor being computed; what a rule emits on the way is named after it.
+        stem: The tensor being computed; what a rule emits for it is named after it.
         place: What errors call the node being imported.
         trace: What the rule emits, if that is followed.
         producer: What wrote the model, as far as it says; empty if it does not.

@@ -64,7 +64,7 @@ class Complaints:
         Raises:
             UnsupportedError: Something cannot be imported at all.
             UnboundInput: Everything could be, if some inputs were constants. It is an UntakenBranch
-                if branches that may not be taken are all that is in the way.
+                if branches that may not be taken are all that hinders.
         """
         if self.found:
             count = len(self.found)

@@ -1,7 +1,7 @@
 """Operators on 16-bit floats that become several nodes: computed in float32, rounded once.
 
 A rule is written without regard to the kind of its operands. What it emits on 16-bit floats is
-followed, and if it computes with a number that was rounded on the way, it is run again on operands
+followed, and if it computes with a number that it rounded itself, it is run again on operands
 in float32. What is one node, moves elements only, or computes its results side by side stays as it
 is: its weights stay narrow.
 """

@@ -58,7 +58,7 @@ def window_of(
 
 
 def auto_pad_of(node: OnnxNode) -> str:
-    """Return the way that a node asks to be padded; an empty one is none, as for ONNX Runtime."""
+    """Return the mode of padding that a node names; empty is none, as for ONNX Runtime."""
     return node.text("auto_pad", "NOTSET") or "NOTSET"
 
 

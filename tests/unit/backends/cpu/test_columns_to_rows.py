@@ -1,4 +1,4 @@
-"""Products with few columns that are computed turned over."""
+"""Products with few columns that are computed transposed."""
 
 from collections.abc import Callable
 
@@ -156,7 +156,7 @@ def test_a_matrix_that_was_transposed_is_read_as_it_was(
 def test_a_copy_that_others_read_is_not_counted_as_saved(
     is_after_another: bool, is_read_twice: bool
 ) -> None:
-    """Also where what was transposed is made by a product that was turned over before."""
+    """Also where what was transposed is made by a product that was transposed before."""
     builder = Builder("two")
     x, w = builder.input("x", "float32<19200 x 64>"), builder.input("w", "float32<300 x 16>")
     column = builder.constant("v", np.ones((64, 1), np.float32))

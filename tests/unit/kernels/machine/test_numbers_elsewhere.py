@@ -29,14 +29,11 @@ ALLOWED = {
     "kernels/bilinear/plan.py PAD_BYTES": "a line of a cache, as in glow_nb.base.alignment",
     "kernels/movement/scatter.py ENOUGH_LINES": "lines of a tensor that threads share",
     "kernels/products/caches.py LONGEST_CHAIN": "numerical: rounding errors of a sum",
-    "kernels/products/inner_blocks.py IMAGE_CHANNELS": "numerical: rounding errors of a sum",
-    "kernels/products/inner_blocks.py IMAGE_CHAIN": "numerical: rounding errors of a sum",
     "kernels/products/product_plan.py MOST_SHORTER": "how many lengths of a stream are tried",
     "kernels/products/written_panels.py LINES_AT_ONCE": "a writer sees a plan and no machine",
     "kernels/reductions/softmax.py UNROLL": "registers: what fits into 16 of them",
     "kernels/transposes/plan.py PIECE_BYTES": "instruction sets shuffle within 16 bytes",
     "kernels/transposes/transpose.py LONG_RUN_BYTES": "two lines of a cache: a copy moves them",
-    "kernels/winograd/cost.py TRANSFORM_LENGTH": "the unit of other numbers: tiles of 6 x 6",
     "kernels/winograd/weights.py MOST_LINES": "a writer sees a plan and no machine",
     "kernels/winograd/writer.py AHEAD_BYTES": "a writer sees a plan and no machine",
     "codegen/measure_limits.py CHAINS": "what measures a machine knows none",
@@ -46,7 +43,6 @@ ALLOWED = {
     "codegen/threads.py SPINS": "generated once for all machines",
     "codegen/threads.py PATIENCE": "generated once for all machines",
     "backends/cpu/measure_candidates.py DIFFERENT_WEIGHTS": "a prime number",
-    "backends/cpu/tune.py MOST_WAYS": "how many candidates are measured",
 }
 """Constants that are suspected, and why they are in no row."""
 

@@ -110,7 +110,7 @@ ALIKE = ("a line of few channels", "a long line of a product", "a stride of two"
          "depthwise line", "depthwise volume", "depthwise, wide", "few channels", "many images",
          "one channel, many lines", "taps in padding alone")  # fmt: skip
 """Cases for the slow run: others are strided, products, volumes, lines or depthwise. Few channels
-and padding alone are turned over in the default run."""
+and padding alone are transposed in the default run."""
 
 
 @pytest.mark.jit
@@ -229,7 +229,7 @@ def test_strips_of_a_block_fit_the_second_level_cache() -> None:
     [
         ({"parts": 0}, "parts is 0, but must be positive"),
         ({"parts": 15}, "not more than gradient float32<2 x 7 x 6 x 8> has lines, 14"),
-        ({"group": 2, "is_turned": True}, "2 groups cannot be turned over"),
+        ({"group": 2, "is_turned": True}, "2 groups cannot be transposed"),
         ({"group": 3}, "do not divide into group = 3"),
         ({"stride": (2, 2)}, "'gradient' is"),
     ],

@@ -265,7 +265,7 @@ VIEWS = [
     (_buffer(6, 10), _view(_buffer(6, 20), (6, 10), 19, (20, -2))),
     # the rows of an image upside down
     (_buffer(5, 33), _view(_buffer(5, 33), (5, 33), 132, (-33, 1))),
-    # a matrix, repeated and turned over
+    # a matrix, repeated and transposed
     (_buffer(3, 4, 70), _view(_buffer(4, 70), (3, 4, 70), 0, (0, 70, 1))),
     (_buffer(17, 9), _view(_buffer(9, 17), (17, 9), 0, (1, 17))),
     (_view(_buffer(17, 9), (9, 17), 0, (1, 9)), _view(_buffer(19, 9), (9, 17), 0, (1, 9))),

@@ -8,7 +8,7 @@ import pytest
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
-from glow_nb.kernels.transposes.plan import Blocks, Matrix, Way
+from glow_nb.kernels.transposes.plan import BlockOrder, Blocks, Matrix
 from glow_nb.llir.instructions.shape import TransposeInst
 from glow_nb.llir.program import Buffer, Instruction, View
 from tests.in_turn import each_with_one_width, in_turn, left_out
@@ -59,13 +59,13 @@ CASES = [
     ((0, 3), (1, 0)),
     ((), ()),
 ]
-OWN_WAYS = [CASES[number] for number in (3, 17, 21, 23, 25)]
+OWN_ORDERS = [CASES[number] for number in (3, 17, 21, 23, 25)]
 """Cases that no even number is like; the default run has these and those of even numbers."""
 
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    ("case", "lanes"), each_with_one_width(CASES, slow=left_out(2, CASES, always=OWN_WAYS))
+    ("case", "lanes"), each_with_one_width(CASES, slow=left_out(2, CASES, always=OWN_ORDERS))
 )
 def test_transpose_moves_every_element(
     case: tuple[tuple[int, ...], tuple[int, ...]], lanes: int
@@ -73,7 +73,7 @@ def test_transpose_moves_every_element(
     check(_transpose(*case), Target.host(lanes), ulp=0)
 
 
-WAYS = [
+PERMUTATIONS = [
     ((19, 35), (1, 0)),
     ((3, 35), (1, 0)),
     ((2, 35), (1, 0)),
@@ -86,7 +86,7 @@ WAYS = [
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("kind", "way"),
-    in_turn(ElementKind, WAYS, slow=left_out(4, ElementKind, first=3, always=[FLOAT32])),
+    in_turn(ElementKind, PERMUTATIONS, slow=left_out(4, ElementKind, first=3, always=[FLOAT32])),
 )
 def test_every_kind_is_moved(
     kind: ElementKind, way: tuple[tuple[int, ...], tuple[int, ...]]
@@ -95,26 +95,26 @@ def test_every_kind_is_moved(
 
 
 @pytest.mark.parametrize(
-    ("kind", "shape", "way"),
+    ("kind", "shape", "order"),
     [
-        (FLOAT32, (64, 3136), Way.ROWS),
-        (FLOAT32, (49, 2048), Way.ROWS),
-        (FLOAT32, (2048, 49), Way.LINES),
-        (FLOAT32, (1024, 196), Way.LINES),
-        (FLOAT32, (1024, 1024), Way.GATHERED),
-        (ElementKind.INT8, (512, 512), Way.GATHERED),
-        (ElementKind.INT8, (4096, 64), Way.STAGED),
+        (FLOAT32, (64, 3136), BlockOrder.ROWS),
+        (FLOAT32, (49, 2048), BlockOrder.ROWS),
+        (FLOAT32, (2048, 49), BlockOrder.LINES),
+        (FLOAT32, (1024, 196), BlockOrder.LINES),
+        (FLOAT32, (1024, 1024), BlockOrder.GATHERED),
+        (ElementKind.INT8, (512, 512), BlockOrder.GATHERED),
+        (ElementKind.INT8, (4096, 64), BlockOrder.STAGED),
     ],
 )
-def test_the_way_follows_from_where_rows_lie(
-    kind: ElementKind, shape: tuple[int, int], way: Way
+def test_the_order_follows_from_where_rows_lie(
+    kind: ElementKind, shape: tuple[int, int], order: BlockOrder
 ) -> None:
     target = dataclasses.replace(Target.host(8), l2_bytes=1 << 20, l3_bytes=1 << 25)
     matrix = Matrix(kind, shape[1], shape[0], 1, shape[0], shape[1], (), (), ())
     blocks = Blocks.of(matrix, target, shape[0] * shape[1] * kind.size_bytes)
-    assert blocks.way is way
+    assert blocks.order is order
     assert blocks.scratch_bytes <= 1 << 17
-    assert (blocks.scratch_bytes == 0) == (way in (Way.ROWS, Way.LINES))
+    assert (blocks.scratch_bytes == 0) == (order in (BlockOrder.ROWS, BlockOrder.LINES))
 
 
 SMALL = dataclasses.replace(Target.host(), l2_bytes=1 << 10, l3_bytes=1 << 12)

@@ -86,7 +86,7 @@ def test_too_many_requests_are_refused(served: Served) -> None:
     replies = asyncio.run(crowd())
     assert sorted(reply.status for reply in replies) == [200] * 4 + [503] * 2
     (error,) = {reply.error for reply in replies if reply.status == 503}
-    assert error == "4 requests are under way, of 4 at most; try again later"
+    assert error == "4 requests are in flight, of 4 at most; try again later"
     assert infer(served.app).status == 200
 
 
@@ -102,7 +102,7 @@ def test_bodies_that_are_too_large_together_are_refused(served: Served) -> None:
     (error,) = {reply.error for reply in replies if reply.status == 503}
     used, size = 3 * len(BODY), len(BODY)
     assert error == (
-        f"bodies of {used} bytes are under way, {size} more would exceed the {used} that all may "
+        f"bodies of {used} bytes are in flight, {size} more would exceed the {used} that all may "
         "have; try again later"
     )
     assert "glow_http_body_bytes 0.0" in call(app, "GET", "/metrics").body.decode().splitlines()

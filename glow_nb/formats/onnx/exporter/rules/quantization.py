@@ -1,6 +1,6 @@
 """Quantization: products between dequantized operands and a quantized result (QDQ).
 
-That is the form in which engines find quantized networks. What the float operator rounds on the way
+That is the form in which engines find quantized networks. What the float operator rounds before
 is less than the quantization does, so that a result differs by one step at most, and seldom.
 """
 

@@ -1,7 +1,7 @@
 """Conversions of elements: Cast, CastLike and BitCast.
 
 ``convert_to`` converts as ONNX does by default: it saturates, and rounds up to ``float8e8m0``.
-Other ways are composed of it and of integer arithmetic on the bits.
+Other modes are composed of it and of integer arithmetic on the bits.
 """
 
 from __future__ import annotations
