@@ -160,7 +160,6 @@ INFERENCE = Pipeline(
                 "hoist_means",  # means of pixels are fewer than pixels, and are convolved
                 "fold_batch_normalization",  # a normalization goes into the filter before it
                 "fold_scales_into_products",  # a factor behind a dense layer goes into its weights
-                "fold_scales_into_next_convolution",  # a factor before a filter goes into it
                 "sink_channel_shuffles",  # a shuffle ends in the weights of the nodes that read it
                 "hoist_channel_gathers",  # a gather ends in the weights of its producer
                 Repeat(
