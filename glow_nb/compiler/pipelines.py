@@ -172,7 +172,6 @@ INFERENCE = Pipeline(
                 ),
                 "sink_scales",  # a factor behind a matrix product joins the product's kernel
                 "raise_fully_connected",  # a product plus a row; after sink_scales
-                "merge_products",  # several narrow products of one input become one wide product
                 "transpose_weights",  # a transpose before a dense layer goes into its weights
                 "fold_constants",  # weights that passes transposed or scaled become plain weights
                 "eliminate_common_nodes",  # nodes that passes have made equal are computed once

@@ -154,23 +154,3 @@ def test_broken_origins_are_refused(end: str) -> None:
     )
     with pytest.raises(ParseError):
         parse_function(text)
-
-
-def test_merged_products_stand_for_all_of_them() -> None:
-    b = glow_nb.Builder("main")
-    x = b.input("x", "float32<4 x 256>")
-    for name in ("one", "two", "three"):
-        w = b.constant(f"{name}_w", np.ones((256, 2), np.float32))
-        b.save(b.emit(ops.MatMul(x, w), name), f"{name}_out")
-    after = GRAPH_PASSES.run(b.function(), ("merge_products", "eliminate_dead_nodes"))
-    (product,) = (node for node in after if isinstance(node, ops.MatMul))
-    assert after.origins_of(product) == ("one", "two", "three")
-
-
-def test_what_nothing_reads_is_not_merged() -> None:
-    """A convolution whose scale was folded stays until it is swept away; it computes nothing."""
-    function = glow_nb.load(convolution_chain())
-    assert isinstance(function, Function)
-    passes = ("sink_transposes", "fold_batch_normalization", "merge_products")
-    after = GRAPH_PASSES.run(function, passes)
-    assert not any(isinstance(node, ops.Split) for node in after)
