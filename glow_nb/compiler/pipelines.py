@@ -142,7 +142,6 @@ INFERENCE = Pipeline(
                 "raise_quantized_arithmetic",  # so that rescales fold into it
                 "fold_rescales",  # numbers are rounded once
                 "raise_lookup_tables",  # one look-up takes less time than what computes a function
-                "padded_sums_to_concats",  # gradients of the slices of one tensor become one concat
                 "merge_concats",  # a concat of concats becomes one concat, which copies once
                 "gathers_to_slices",  # a slice is a view of its input and costs nothing
                 "merge_slices",  # a slice of a slice becomes one; gathers must have become slices
