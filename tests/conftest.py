@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from glow_nb.codegen import pool, sharing
+from glow_nb.codegen import sharing
+from glow_nb.codegen.pool import WORKERS_VARIABLE
 from glow_nb.codegen.sharing import Sharing
 from glow_nb.kernels.machine.machine import Machine
 from glow_nb.kernels.machine.rows import ROWS
@@ -44,12 +45,15 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep compiled kernels beside pytest's own cache: reruns are fast, the user's stays clean.
 
     The caches that kernels are written for are those of one processor on every machine, also in
-    the processes that tests start.
+    the processes that tests start. Nothing chooses processes that compile; what asks for a number
+    of them gets them. To start one takes longer than most kernels of tests, and other tests use the
+    other cores.
 
     A script that runs the tests in the background makes them, and every program they start, deaf to
     SIGINT; some tests send it.
     """
     os.environ[CACHES_VARIABLE] = config.getoption("--core")  # before tests ask for the target
+    os.environ[WORKERS_VARIABLE] = "0"
     gc.set_threshold(50_000, 20, 20)  # collecting the tests makes 300,000 objects that stay
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -69,17 +73,6 @@ def node_cases() -> list[Any]:
     from glow_nb.tools.conformance import node_tests
 
     return node_tests()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def compiles_in_this_process() -> Iterator[None]:
-    """Let nothing choose processes that compile; what asks for a number of them gets them.
-
-    To start one takes longer than most kernels of tests, and other tests use the other cores.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pool, "MOST_WORKERS", 0)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -28,9 +28,17 @@ def left_out(
     ]
 
 
-def marked(cases: Iterable[Any], slow: Collection[Any]) -> list[Any]:
-    """Return all *cases*, those that are among *slow* marked slow."""
-    return [pytest.param(case, marks=pytest.mark.slow if case in slow else ()) for case in cases]
+def marked(
+    cases: Iterable[Any], slow: Collection[Any] = (), *, only: Collection[Any] | None = None
+) -> list[Any]:
+    """Return all *cases*, those for the slow run marked.
+
+    These are those among *slow* and, if *only* is given, all that are not among it.
+    """
+    return [
+        pytest.param(case, marks=pytest.mark.slow if _is_slow(case, slow, only) else ())
+        for case in cases
+    ]
 
 
 def one_in(
@@ -41,23 +49,31 @@ def one_in(
     return marked(cases, left_out(step, cases, first, always))
 
 
-def each_with_one_width(cases: Iterable[Any], slow: Collection[Any] = ()) -> list[Any]:
+def each_with_one_width(
+    cases: Iterable[Any], slow: Collection[Any] = (), *, only: Collection[Any] | None = None
+) -> list[Any]:
     """Return ``(case, lanes)`` for all: one width a case, in turn, and the others marked slow."""
-    return in_turn(cases, LANE_COUNTS, slow=slow)
+    return in_turn(cases, LANE_COUNTS, slow=slow, only=only)
 
 
 def in_turn(
-    cases: Iterable[Any], ways: Collection[Any], most: int = 1, slow: Collection[Any] = ()
+    cases: Iterable[Any],
+    ways: Collection[Any],
+    most: int = 1,
+    slow: Collection[Any] = (),
+    *,
+    only: Collection[Any] | None = None,
 ) -> list[Any]:
     """Return ``(case, way)`` for all: up to *most* ways a case, in turn, the others marked slow.
 
-    The default run has each way, if there are cases enough, and none of the *slow* cases.
+    The default run has each way, if there are cases enough, and of the cases those that
+    :func:`marked` does not mark.
     """
     step = -(-len(ways) // most)
     found: list[Any] = []
     turn = 0
     for case in cases:
-        is_slow = case in slow
+        is_slow = _is_slow(case, slow, only)
         found += [
             pytest.param(
                 case, way, marks=pytest.mark.slow if is_slow or (place - turn) % step else ()
@@ -66,3 +82,7 @@ def in_turn(
         ]
         turn += not is_slow
     return found
+
+
+def _is_slow(case: Any, slow: Collection[Any], only: Collection[Any] | None) -> bool:
+    return case in slow or (only is not None and case not in only)

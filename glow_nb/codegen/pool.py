@@ -7,9 +7,11 @@ compiles only if no worker can be started.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
+from glow_nb.base.errors import OptionError
 from glow_nb.base.progress import report, shown
 from glow_nb.codegen.cache import ObjectCache, object_key
 from glow_nb.codegen.in_progress import KernelClaims, Result
@@ -27,6 +29,9 @@ SECONDS_PER_KERNEL, SECONDS_PER_CHARACTER = 0.08, 1e-4
 
 MOST_WORKERS = 16
 """Each holds about 150 MB."""
+
+WORKERS_VARIABLE = "GLOW_NB_COMPILERS"
+"""The environment variable that names another number; 0 compiles in the user's process."""
 
 
 def compile_objects(
@@ -122,11 +127,31 @@ def _key(source: KernelSource, target: Target) -> str:
     return object_key(source.text, ",".join(kind.value for kind in source.arguments), target)
 
 
+def most_workers() -> int:
+    """Return how many workers there may be.
+
+    Raises:
+        OptionError: The environment names no such number.
+    """
+    chosen = os.environ.get(WORKERS_VARIABLE)
+    if not chosen:
+        return MOST_WORKERS
+    if not (chosen.isdecimal() and len(chosen) < 5):
+        raise OptionError(
+            f"{WORKERS_VARIABLE}={chosen!r:.40}: no number of processes that compile; "
+            f"give 0 to compile in the process itself, or up to 9999"
+        )
+    return int(chosen)
+
+
 def choose_workers(sources: Sequence[KernelSource]) -> int:
     """Return the number of workers that should finish *sources* soonest.
 
     It is one at least, if there may be any: LLVM ends the process when it finds itself at fault,
     and that must not be the user's.
+
+    Raises:
+        OptionError: The environment names no number of workers.
     """
     work = sum(SECONDS_PER_KERNEL + SECONDS_PER_CHARACTER * len(s.text) for s in sources)
     idle = idle_workers()
@@ -136,7 +161,7 @@ def choose_workers(sources: Sequence[KernelSource]) -> int:
         start = 0.0 if count <= idle else START_SECONDS + 0.02 * count
         return start + work / count
 
-    most = min(available_cores(), len(sources), MOST_WORKERS)
+    most = min(available_cores(), len(sources), most_workers())
     return min(range(1, most + 1), key=lambda count: (seconds(count), -count), default=0)
 
 

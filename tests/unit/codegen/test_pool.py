@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from glow_nb.base.errors import CompileError
+from glow_nb.base.errors import CompileError, OptionError
 from glow_nb.codegen import pool, workers
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.pool import choose_workers, compile_objects
@@ -129,14 +129,25 @@ def test_interpreter_that_cannot_be_started(
 def test_a_worker_compiles_small_sets_and_several_compile_large_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pool, "MOST_WORKERS", 16)
+    monkeypatch.delenv(pool.WORKERS_VARIABLE)
     monkeypatch.setattr(pool, "available_cores", lambda: 4)
     assert choose_workers([numbered(1)]) == 1
     assert choose_workers([numbered(i) for i in range(200)]) == 4
     monkeypatch.setattr(pool, "available_cores", lambda: 64)
     assert choose_workers([numbered(i) for i in range(1000)]) == 16
-    monkeypatch.setattr(pool, "MOST_WORKERS", 0)
+    monkeypatch.setenv(pool.WORKERS_VARIABLE, "0")
     assert choose_workers([numbered(1)]) == 0
+    monkeypatch.setenv(pool.WORKERS_VARIABLE, "2")
+    assert choose_workers([numbered(i) for i in range(200)]) == 2
+
+
+@pytest.mark.parametrize("chosen", ["-1", "two", "1.5", "99999", "\u00b2"])
+def test_the_environment_names_a_number_of_workers(
+    monkeypatch: pytest.MonkeyPatch, chosen: str
+) -> None:
+    monkeypatch.setenv(pool.WORKERS_VARIABLE, chosen)
+    with pytest.raises(OptionError, match="GLOW_NB_COMPILERS=.*: no number of processes that comp"):
+        choose_workers([numbered(1)])
 
 
 SCRIPT = """

@@ -57,7 +57,7 @@ def test_the_same_worker_compiles_the_next_kernels(owner: Owner) -> None:
 
 
 def test_a_worker_that_waits_costs_no_start(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "MOST_WORKERS", 16)
+    monkeypatch.setenv(pool.WORKERS_VARIABLE, "16")
     few = [numbered(n) for n in range(2)]
     compiled(1)
     assert choose_workers(few) == 1

@@ -33,7 +33,7 @@ from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Buffer, View
 from glow_nb.llir.stack import StackInst
-from tests.in_turn import in_turn, one_in
+from tests.in_turn import in_turn, marked, one_in
 from tests.unit.kernels.cases import check, instruction_of
 from tests.unit.kernels.products.test_convolution import conv
 from tests.unit.kernels.running import RunningKernel
@@ -138,9 +138,7 @@ def check_shape(
     check(instruction, target, operands=operands)
 
 
-ALIKE = frozenset({"3x3", "3x3 far taps", "3x3 stride 2", "5x5", "beyond the input", "fours",
-                   "fours stride 3", "one sided", "pairs dilated", "stride beyond the window",
-                   "two channels", "twofold", "unpadded"})  # fmt: skip
+SHOWN = frozenset({"5x5 dilated", "fourfold", "eights", "no images"})
 """Shapes for the slow run: others are dilated, strided, wide, in groups, of few outputs, at the
 border or fold alike."""
 
@@ -148,7 +146,7 @@ CASES = [
     pytest.param(
         *(name, factors, lanes),
         id=f"{name}, {factors} factors, {lanes} lanes",
-        marks=pytest.mark.slow if name in ALIKE or factors != 2 + number % 2 * 2 else (),
+        marks=pytest.mark.slow if name not in SHOWN or factors != 2 + number % 2 * 2 else (),
     )
     for number, (name, shape) in enumerate(SHAPES.items())
     for factors in (2, 4)
@@ -221,8 +219,10 @@ def test_all_pairs_of_bytes_are_multiplied_exactly(lanes: int, tap: int) -> None
     ("features", "lanes", "wanted"),
     [
         (AVX2, 8, "vpmaddwd"),
-        (f"{AVX2},+avxvnni", 8, "vpdpbusd"),
-        (f"{AVX2},+avx512f,+avx512bw,+avx512vl", 16, "vpmaddwd"),
+        pytest.param(f"{AVX2},+avxvnni", 8, "vpdpbusd", marks=pytest.mark.slow),
+        pytest.param(
+            f"{AVX2},+avx512f,+avx512bw,+avx512vl", 16, "vpmaddwd", marks=pytest.mark.slow
+        ),
         (f"{AVX2},+avx512f,+avx512bw,+avx512vl,+avx512vnni", 16, "vpdpbusd"),
     ],
 )
@@ -311,7 +311,7 @@ def test_bad_operators_are_refused(change: dict[str, Any], message: str) -> None
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("kind", "size"), in_turn([INT8, UINT8], [1, 4]))
+@pytest.mark.parametrize(("kind", "size"), in_turn([INT8, UINT8], [1, 4], only=[UINT8]))
 def test_networks_round_the_sums_in_the_kernel_and_pad_with_any_number(
     kind: ElementKind, size: int
 ) -> None:
@@ -340,7 +340,7 @@ def test_networks_round_the_sums_in_the_kernel_and_pad_with_any_number(
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("size", "factors", "lanes"),
-    [pytest.param(1, 4, 16, marks=pytest.mark.slow), (1, 2, 8), (4, 4, 8)],
+    marked([(1, 4, 16), (1, 2, 8), (4, 4, 8)], only=[(1, 2, 8)]),
 )
 def test_each_operand_has_its_own_distance_of_pixels(size: int, factors: int, lanes: int) -> None:
     """The slow run also has four taps of one channel; others have two such, or four channels."""

@@ -16,7 +16,7 @@ from glow_nb.kernels.products.depthwise import plan_depthwise, suits_lanes, tile
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Buffer
-from tests.in_turn import left_out, marked
+from tests.in_turn import marked
 from tests.unit.kernels.products.test_convolution import conv, reference
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -116,14 +116,12 @@ def grouped_with_one_width() -> list[object]:
     return cases
 
 
-SEEN = ["3x3", "threefold", "unpadded"]
-"""Shapes for the slow run: tests below have the first two; other lines are unpadded in part."""
+SHOWN = ["5x5 dilated", "beyond the input", "lines are rows", "rank 3"]
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("name", marked(SHAPES, slow=SEEN + left_out(3, SHAPES)))
+@pytest.mark.parametrize("name", marked(SHAPES, only=SHOWN))
 def test_depthwise_convolution_keeps_its_definition(name: str) -> None:
-    """The default run has up to a third of them: of each rank, dilated, strided and long."""
     lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
     check(SHAPES[name], Target.host(lanes), threads=1 + len(name) % 4)
 
@@ -158,7 +156,7 @@ def test_other_groups_do_not_suit_the_lanes(size: int, lanes: int) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
+@pytest.mark.parametrize("lanes", marked(LANE_COUNTS, slow=[16]))
 @pytest.mark.parametrize("threads", [1, 3, 30])
 def test_every_width_and_share_computes_all(lanes: int, threads: int) -> None:
     check(SHAPES["3x3"], Target.host(lanes), threads)
@@ -182,10 +180,10 @@ def test_many_channels_are_taken_in_chunks_that_leave_their_lines_in_the_cache(
     [
         pytest.param(ElementKind.FLOAT64, marks=pytest.mark.slow),
         ElementKind.BFLOAT16,
-        ElementKind.INT32,
+        pytest.param(ElementKind.INT32, marks=pytest.mark.slow),
     ],
 )
 def test_other_kinds_share_the_generator(kind: ElementKind) -> None:
-    """The slow run also has float64, a second kind of floats."""
+    """The slow run also has float64, and integers, whose sums others have, too."""
     check(SHAPES["threefold"], Target.host(8), kind=kind)
     check(GROUPED["pairs"], Target.host(8), kind=kind)

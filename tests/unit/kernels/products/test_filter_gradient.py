@@ -26,7 +26,7 @@ from glow_nb.kernels.products.filter_gradient_plan import (
 )
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Buffer, View
-from tests.in_turn import each_with_one_width
+from tests.in_turn import each_with_one_width, marked
 from tests.unit.kernels.products.test_convolution import conv
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -105,16 +105,12 @@ CASES = {
     "depthwise, in padding": conv(1, 6, 6, (2, 2), (5, 5), pads=4, group=6),
     "depthwise, no images": conv(0, 6, 6, (5, 6), (3, 3), group=6),
 }
-ALIKE = ("a line of few channels", "a long line of a product", "a stride of two",
-         "a volume of few channels", "a volume without depth", "depthwise", "depthwise, in padding",
-         "depthwise line", "depthwise volume", "depthwise, wide", "few channels", "many images",
-         "one channel, many lines", "taps in padding alone")  # fmt: skip
-"""Cases for the slow run: others are strided, products, volumes, lines or depthwise. Few channels
-and padding alone are transposed in the default run."""
+SHOWN = ["inputs that no tap meets", "groups", "a volume", "depthwise, dilated", "no images"]
+"""Cases for the default run; tests below have many channels, and few that are transposed."""
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("name", "lanes"), each_with_one_width(CASES, slow=ALIKE))
+@pytest.mark.parametrize(("name", "lanes"), each_with_one_width(CASES, only=SHOWN))
 def test_gradient_is_that_of_the_operator(name: str, lanes: int) -> None:
     number, shape = list(CASES).index(name), CASES[name]
     lines = shape.batch * prod(shape.output[:-1])
@@ -131,13 +127,12 @@ TURNED = [
     "a volume of few channels",
     "no images",
 ]
-NOT_TURNED = ["few channels", "taps of three", "a volume of few channels"]
+TURNED_SHOWN = ["one channel, many lines", "a line of few channels"]
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("name", "lanes"), each_with_one_width(TURNED, slow=NOT_TURNED))
+@pytest.mark.parametrize(("name", "lanes"), each_with_one_width(TURNED, only=TURNED_SHOWN))
 def test_gradient_that_is_turned_over_is_that_of_the_operator(name: str, lanes: int) -> None:
-    """The slow run also has an image and a volume of few channels; a line of such is in both."""
     shape = CASES[name]
     parts = min(1 + TURNED.index(name) % 3, max(1, shape.batch))
     check(shape, Target.host(lanes), parts=parts, threads=2, is_turned=True)
@@ -150,15 +145,14 @@ def test_taps_that_are_no_neighbours_cannot_be_turned_over() -> None:
 
 
 @pytest.mark.jit
-def test_doubles_are_summed_up_as_doubles() -> None:
-    check(CASES["a stride of two"], Target.host(), parts=2, kind=ElementKind.FLOAT64)
-    check(CASES["depthwise"], Target.host(), parts=2, kind=ElementKind.FLOAT64)
+@pytest.mark.parametrize("name", marked(["a stride of two", "depthwise"], slow=["depthwise"]))
+def test_doubles_are_summed_up_as_doubles(name: str) -> None:
+    check(CASES[name], Target.host(), parts=2, kind=ElementKind.FLOAT64)
 
 
 @pytest.mark.jit
 def test_any_number_of_threads_gives_the_same_bits() -> None:
-    shape = conv(6, 20, 37, (9, 11), (3, 3), pads=1)
-    instruction = gradient_of(shape, parts=2)
+    instruction = gradient_of(CASES["a matrix product"], parts=2)
     random = np.random.default_rng(0)
     x, g = (
         random.standard_normal(buffer.type.shape).astype(np.float32)
@@ -192,11 +186,10 @@ def test_long_sums_round_little() -> None:
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param("taps of three", marks=pytest.mark.slow), "few channels", "depthwise"],
+    "name", marked(["taps of three", "few channels", "depthwise"], only=["few channels"])
 )
 def test_pixels_with_gaps_are_read_where_they_lie(name: str) -> None:
-    """The slow run also has many channels, which are read as few are."""
+    """The slow run also has many channels and depthwise ones, which are read as few are."""
     instruction = gradient_of(CASES[name])
     random = np.random.default_rng(0)
     views: dict[str, Any] = {}

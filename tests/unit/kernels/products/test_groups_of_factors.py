@@ -19,7 +19,7 @@ from glow_nb.kernels.products import product_plan
 from glow_nb.kernels.products.dot_form import best_factors, dot_form
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Instruction, read
-from tests.in_turn import each_with_one_width, left_out, one_in
+from tests.in_turn import each_with_one_width, marked, one_in
 from tests.unit.kernels.cases import check, instruction_of, random_array
 from tests.unit.kernels.products.test_product_loops import order_of, small_caches
 from tests.unit.kernels.running import at_a_forbidden_page
@@ -105,12 +105,12 @@ def check_groups(instruction: Instruction, run: int, target: Target, seed: int =
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    ("kinds", "lanes"), each_with_one_width(GROUPS, slow=left_out(3, GROUPS, first=1))
+    ("kinds", "lanes"), each_with_one_width(GROUPS, only=[GROUPS[1], GROUPS[8]])
 )
 def test_groups_of_any_kinds_are_multiplied(
     kinds: tuple[ElementKind, ElementKind, int], lanes: int
 ) -> None:
-    """The default run has every third pair of kinds: groups of both sizes, signed and unsigned."""
+    """The default run has groups of both sizes, signed and unsigned."""
     left, right, factors = kinds
     check_groups(matrices(left, right, factors, (5, 22, 35), 32), 22, Target.host(lanes))
 
@@ -212,7 +212,9 @@ FORMS = [
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("features", "lanes", "factors", "instruction"), FORMS)
+@pytest.mark.parametrize(
+    ("features", "lanes", "factors", "instruction"), marked(FORMS, slow=[FORMS[4], FORMS[5]])
+)
 def test_a_step_is_one_instruction(
     features: str, lanes: int, factors: int, instruction: str
 ) -> None:
@@ -227,7 +229,7 @@ def test_a_step_is_one_instruction(
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("depth", one_in(2, [35, 18, 34, 38]))
+@pytest.mark.parametrize("depth", one_in(4, [35, 18, 34, 38]))
 def test_nothing_behind_dense_panels_is_read(depth: int) -> None:
     instruction = matrices(UINT8, INT8, 2, (7, 20, depth), 18)
     target = replace(Target.host(8), cpu="x86-64", features=AVX2)

@@ -17,7 +17,7 @@ from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register
 from glow_nb.llir.stack import StackInst
 from tests.candidates import product_candidates
-from tests.in_turn import in_turn, one_in
+from tests.in_turn import in_turn, marked, one_in
 from tests.unit.kernels.cases import COMPUTED
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -96,8 +96,12 @@ SHAPES = {
 }
 
 
+SEEN = ["one number", "one row", "square"]
+"""Shapes for the slow run: tests of widths and kinds have squares, a batch has rows."""
+
+
 @pytest.mark.jit
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", marked(SHAPES, slow=SEEN))
 def test_product_is_that_of_numpy(name: str) -> None:
     lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
     has_bias = name not in ("outer product", "batched")

@@ -167,13 +167,13 @@ def test_a_transposed_matrix_is_turned_over_on_the_way(
     in_turn(
         [ElementKind.FLOAT64, ElementKind.FLOAT16, ElementKind.INT32],
         [False, True],
-        slow=[ElementKind.FLOAT64],
+        only=[ElementKind.FLOAT16],
     ),
 )
 def test_other_kinds_are_turned_over(
     kind: ElementKind, panels_inside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The slow run also has float64, a second kind of floats."""
+    """The slow run also has float64, a second kind of floats, and integers."""
     monkeypatch.setattr(unpacked_matmul, "multiplies_rows", lambda *_: False)
     monkeypatch.setattr(product_plan, "traffic_cycles", order_of(panels_inside))
     target = with_small_caches(LANE_COUNTS[len(kind.value) % len(LANE_COUNTS)])

@@ -66,7 +66,7 @@ def product(rows: int, inner: int, columns: int, *, is_turned: bool) -> Unpacked
     return made
 
 
-@pytest.mark.parametrize("rows", one_in(2, [20, 50, 150]))
+@pytest.mark.parametrize("rows", one_in(3, [20, 50, 150]))
 @pytest.mark.parametrize(
     ("is_turned", "panels_inside"),
     [(False, False), (False, True), (True, False), (True, True)],

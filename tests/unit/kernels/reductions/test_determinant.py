@@ -20,10 +20,10 @@ def _check(matrices: Array) -> None:
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("kind", "shape"),
-    in_turn(FLOATS, [(3, 3), (7, 5, 5), (2, 3, 9, 9), (40, 1, 1), (2, 0, 0), (0, 3, 3)], most=3),
+    in_turn(FLOATS, [(3, 3), (7, 5, 5), (2, 3, 9, 9), (40, 1, 1), (2, 0, 0), (0, 3, 3)], most=1),
 )
 def test_determinants_are_those_of_numpy(kind: ElementKind, shape: tuple[int, ...]) -> None:
-    """The default run has each shape with two kinds."""
+    """The default run has each kind with another shape."""
     numbers = np.random.default_rng(len(shape)).normal(size=shape)
     _check(np.asarray(numbers.astype(kind.dtype)))
 

@@ -34,7 +34,7 @@ def _normalization(
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("case", "target"),
-    in_turn(CASES, TARGETS, most=2),
+    in_turn(CASES, TARGETS),
     ids=lambda given: f"{given.lanes}-lanes" if isinstance(given, Target) else str(given),
 )
 def test_layer_normalization(case: tuple[tuple[int, ...], int], target: Target) -> None:

@@ -7,7 +7,7 @@ from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.ops.families import FLOATS
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.normalization import LocalResponseNormalizationInst
-from tests.in_turn import in_turn
+from tests.in_turn import in_turn, marked
 from tests.unit.kernels.cases import check, instruction_of
 
 TARGETS = [Target.host(lanes) for lanes in LANE_COUNTS]
@@ -41,7 +41,9 @@ def test_channels_fill_vectors_or_not(channels: int, target: Target) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("beta", [0.25, 0.5, 0.6, 0.75, 1.0, 2.0, -0.5])
+@pytest.mark.parametrize(
+    "beta", marked([0.25, 0.5, 0.6, 0.75, 1.0, 2.0, -0.5], slow=[0.25, 0.5, 2.0])
+)
 def test_every_exponent(beta: float) -> None:
     _check((7, 21), Target.host(), beta=beta, bias=2.0)
 

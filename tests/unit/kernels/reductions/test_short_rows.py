@@ -12,7 +12,7 @@ import pytest
 
 import glow_nb
 from glow_nb.base.types import ElementKind, TensorType
-from glow_nb.codegen import pool
+from glow_nb.codegen.pool import WORKERS_VARIABLE
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Value
@@ -107,7 +107,7 @@ def _check(
     reductions: tuple[type[ops.ReduceSum | ops.ReduceProd | ops.ReduceMax | ops.ReduceMin], ...],
 ) -> None:
     """Compile all reductions of what all producers make; compare with the interpreter."""
-    monkeypatch.setattr(pool, "MOST_WORKERS", 1)
+    monkeypatch.setenv(WORKERS_VARIABLE, "1")
     b = Builder("main")
     axes = (len(shape) - 1,)
     for producer in producers:

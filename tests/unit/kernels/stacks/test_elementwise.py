@@ -127,13 +127,13 @@ SAMPLES = [case for case in CASES if _is_sample(case)]
 _FLOATS = [case[0] for case in SAMPLES if case[1] is FLOAT32]
 LIKE_FLOATS = [case for case in SAMPLES if case[1] is INT64 and case[0] in _FLOATS]
 """Integers in instructions that have floats as well: most of them are for the slow run."""
-WIDER = [case for case in SAMPLES if case[1] is ElementKind.UINT16]
-"""Conversions of 16 bits for the slow run, but for one; those of 8 bits are in both."""
+LIKE_BYTES = [case for case in SAMPLES if case[1] is ElementKind.UINT16]
+"""Conversions of 16 bits for the slow run; those of 8 bits are in both."""
 
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    "case", marked(SAMPLES, slow=left_out(6, LIKE_FLOATS) + left_out(3, WIDER)), ids=str
+    "case", marked(SAMPLES, slow=left_out(12, LIKE_FLOATS) + LIKE_BYTES), ids=str
 )
 def test_instruction_gives_what_its_operator_gives(case: Any) -> None:
     _check(case, Target.host())

@@ -249,7 +249,7 @@ DRAWING: tuple[Instruction, ...] = (
         LayerNormalizationInst, [float32(9, 5, 37), float32(37), float32(37)], axis=2, epsilon=1e-5
     ),
 )
-SOFTMAX_ALIKE = [head for head in DRAWING if isinstance(head, LogSoftmaxInst)]
+SHOWN = [DRAWING[0], DRAWING[2], DRAWING[5], DRAWING[8]]
 POOLS = (pool(MaxPoolInst), pool(AvgPoolInst, count_padding=False))
 WORDS = instruction_of(RandomBitsInst, [GENERATOR], shape=(9, 5, 37), stream=1)
 
@@ -295,7 +295,7 @@ REDUCING = [head for head in DRAWING if isinstance(head, ReduceMaxInst | ReduceP
 @pytest.mark.jit
 @pytest.mark.parametrize(
     "head",
-    marked(STORING, slow=[*left_out(2, STORING), HEADS[0], *STACKED, *REDUCING]),
+    marked(STORING, slow=[*left_out(4, STORING), HEADS[0], *STACKED, *REDUCING]),
     ids=repr,
 )
 def test_a_residual_is_added_where_it_lies(head: Instruction) -> None:
@@ -310,9 +310,7 @@ def test_a_residual_is_added_where_it_lies(head: Instruction) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(
-    ("head", "dear"), in_turn(DRAWING, [False, True], slow=SOFTMAX_ALIKE), ids=repr
-)
+@pytest.mark.parametrize(("head", "dear"), in_turn(DRAWING, [False, True], only=SHOWN), ids=repr)
 def test_a_result_lies_on_what_producers_read(head: Instruction, dear: bool) -> None:
     """The slow run also has the logarithm of a softmax, which reads and writes like a softmax."""
     made, drawn = kernel_operands(head)[0], head.input  # type: ignore[attr-defined]

@@ -101,7 +101,7 @@ def several(head: Instruction) -> StackInst:
     return StackInst.of(body)
 
 
-QUICK = [TILED[number] for number in (0, 6, 10, 12, 16)]
+QUICK = [TILED[number] for number in (0, 10, 16)]
 """A convolution, products of panels, of a matrix as it lies and of codes, and Winograd's algorithm:
 the slow run has all heads; the test of what is added in place has those that are missing here."""
 

@@ -19,6 +19,7 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Instruction, mutated
 from glow_nb.llir.stack import StackInst, tables_in
+from tests.in_turn import in_turn
 from tests.unit.kernels.cases import check, instruction_of
 
 pytestmark = pytest.mark.jit
@@ -33,8 +34,7 @@ def looked_up(kind: ElementKind, result: ElementKind, *shape: int) -> Instructio
     return instruction_of(LookUpInst, [TensorType(kind, shape), TensorType(result, (256,))])
 
 
-@pytest.mark.parametrize("kind", [INT8, UINT8])
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
+@pytest.mark.parametrize(("lanes", "kind"), in_turn(LANE_COUNTS, [INT8, UINT8]))
 def test_every_byte_is_looked_up(kind: ElementKind, lanes: int) -> None:
     low, high = kind.limits
     bytes = np.arange(low, high + 1).astype(kind.dtype).reshape(2, 128)
@@ -42,7 +42,7 @@ def test_every_byte_is_looked_up(kind: ElementKind, lanes: int) -> None:
     check(looked_up(kind, UINT8, 2, 128), Target.host(lanes), operands=[bytes, table])
 
 
-@settings(max_examples=12)
+@settings(max_examples=settings().max_examples // 4)
 @given(
     st.sampled_from([INT8, UINT8]),
     st.sampled_from([k for k in ElementKind if not k.is_storage]),

@@ -128,23 +128,14 @@ def check(nest: WinogradNest, target: Target, threads: int = 1, block_tiles: int
     assert guards_are_intact(whole)
 
 
-ALIKE = ("2x2", "4x4", "4x6", "column", "columns of one tap", "depth", "depth and lines", "dilated",
-         "dilated 5x5", "dilated beyond input", "dilated columns", "dilated depth", "dilated lines",
-         "dilated planes", "dilated rank 1", "dilated with groups", "groups of one output",
-         "kernel beyond input", "larger 5x5", "lines of one tap", "one sided pads",
-         "padded planes", "planes", "row", "stride", "stride of 5x5", "stride of depth",
-         "stride of planes", "stride of rank 1", "stride of rows", "stride with groups",
-         "volume with groups", "volume without pads")  # fmt: skip
-"""Nests for the slow run: others are strided or dilated, and have groups, 5x5 taps, lines, planes
-and volumes, too."""
+SHOWN = ["5x5", "dilated unevenly", "groups", "images share tiles", "stride, odd tiles", "volume"]
+"""Nests for the default run: of each kind of windows one; random nests and bytes have others."""
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(
-    ("name", "is_guarded"), in_turn(NESTS, [False, True], slow=(*ALIKE, "mixed"))
-)
+@pytest.mark.parametrize(("name", "is_guarded"), in_turn(NESTS, [False, True], only=SHOWN))
 def test_winograd_keeps_its_meaning(name: str, is_guarded: bool) -> None:
-    """The default run has some nests once, every other one guarded; the slow run has all."""
+    """The default run has each of its nests once, every other one guarded."""
     lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
     shape, tile = NESTS[name]
     block = lanes * (1 + len(name) % 3)
@@ -152,15 +143,10 @@ def test_winograd_keeps_its_meaning(name: str, is_guarded: bool) -> None:
     check(nest, Target.host(lanes), threads=1 + len(name) % 4)
 
 
-SEEN = ("5x5", "groups", "images share tiles", "more than a vector", "odd channels", "rank 1")
-"""Nests whose bytes are for the slow run: they differ in where pixels are, as with floats above, or
-tests below have them. Many channels are more than a vector, too."""
-
-
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("name", "kind"),
-    in_turn(WHOLE_NESTS, [ElementKind.UINT8, ElementKind.INT8], slow=ALIKE + SEEN),
+    in_turn(WHOLE_NESTS, [ElementKind.UINT8, ElementKind.INT8], only=["mixed", "huge pads"]),
 )
 def test_bytes_are_convolved_exactly(name: str, kind: ElementKind) -> None:
     lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
@@ -206,7 +192,7 @@ def test_pairs_of_transformed_bytes_are_multiplied_by_one_instruction(
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("tile", [(2, 2), (4, 4)])
+@pytest.mark.parametrize("tile", marked([(2, 2), (4, 4)], slow=[(2, 2)]))
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(("features", "lanes"), [(AVX2, 8), ("", 16)])
 def test_the_largest_results_that_fit_are_exact(
@@ -273,7 +259,7 @@ def test_sums_of_bytes_have_an_epilogue() -> None:
     "name",
     marked(
         ["groups", "images share tiles", "5x5", "many channels", "column"],
-        slow=["images share tiles", "many channels", "column"],
+        only=["groups"],
     ),
 )
 def test_cut_sums_are_the_same(name: str) -> None:
@@ -334,9 +320,7 @@ def random_nest(seed: int) -> tuple[WinogradNest, int]:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(n, marks=pytest.mark.slow) for n in range(3, 100))]
-)
+@pytest.mark.parametrize("seed", marked(range(100), only=[0]))
 def test_random_nests_keep_their_meaning(seed: int) -> None:
     nest, lanes = random_nest(seed)
     target = Target.host(lanes)
