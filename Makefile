@@ -48,8 +48,7 @@ test: $(VENV)/.installed
 	$(PYTEST)
 
 slow: $(VENV)/.installed
-	$(PYTEST) -m slow --hypothesis-profile=slow
-	$(PYTEST) -m 'hypothesis and not slow' --hypothesis-profile=slow
+	$(PYTEST) -m 'slow or hypothesis' --hypothesis-profile=slow
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -5,7 +5,7 @@ Most of the time of such a test is that of the compiler.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -38,6 +38,19 @@ def marked(
     return [
         pytest.param(case, marks=pytest.mark.slow if _is_slow(case, slow, only) else ())
         for case in cases
+    ]
+
+
+def marked_rows(
+    rows: Iterable[Sequence[Any]],
+    slow: Collection[Any] = (),
+    *,
+    only: Collection[Any] | None = None,
+) -> list[Any]:
+    """Return all *rows*, of several parameters each, marked as :func:`marked` marks cases."""
+    return [
+        pytest.param(*row, marks=pytest.mark.slow if _is_slow(row, slow, only) else ())
+        for row in rows
     ]
 
 

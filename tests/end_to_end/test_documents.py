@@ -232,12 +232,31 @@ def help_text(module: str, *command: str) -> str:
     return printed.getvalue()
 
 
+def script_of(page: Path) -> str:
+    return "\n".join(content for language, content in blocks(page) if language == "python")
+
+
+LONG = ("deploying.md", "inspecting.md", "plans.md")
+"""Pages whose scripts train, draw and measure: they run in the slow run alone."""
+
+
+@pytest.mark.parametrize("page", pages_with("python"), ids=name_of)
+def test_python_can_be_parsed(page: Path) -> None:
+    compile(script_of(page), name_of(page), "exec")
+
+
 @pytest.mark.parametrize(
-    "page", [page for page in pages_with("python") if page.name != "README.md"], ids=name_of
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow if page.name in LONG else ())
+        for page in pages_with("python")
+        if page.name != "README.md"
+    ],
+    ids=name_of,
 )
 def test_python(page: Path, folder: Path) -> None:
     pytest.importorskip("matplotlib")
-    script = "\n".join(content for language, content in blocks(page) if language == "python")
+    script = script_of(page)
     path = folder / f"blocks_of_{page.stem}.py"  # which no import finds in place of a package
     path.write_text(script, encoding="utf-8")
     must_run([sys.executable, "-W", "error", str(path)], folder)

@@ -45,7 +45,7 @@ ENGINES = (("interpreter", 1), ("cpu", 1), ("cpu", 2))
 QUICK = "shufflenet"
 """The twin that is compiled in the default run; the slow run has all of them."""
 
-ODD = ("odd_encoder", "odd_llama", "odd_step")
+ODD = ("odd_encoder", "odd_step")
 """Transformers of odd sizes that are compiled in the default run; the others are built of the same
 parts: the slow run also has pictures, sound, and other encoders and decoders."""
 
@@ -185,11 +185,13 @@ def test_transformers_agree_with_onnxruntime(name: str) -> None:
     check_against_onnxruntime(TRANSFORMERS[name]())
 
 
+@pytest.mark.slow
 def test_a_block_of_parts_agrees_with_onnxruntime() -> None:
     model = branched_networks.cross_stage((1, 3, 64, 64), blocks=((64, 2),))
     check_against_onnxruntime(model, [("cpu", 2)])
 
 
+@pytest.mark.slow
 def test_a_stage_over_space_and_time_agrees_with_onnxruntime() -> None:
     model = video_and_audio_networks.r2plus1d((1, 3, 4, 24, 24), stages=((64, 2),))
     check_against_onnxruntime(model, [("cpu", 2)])

@@ -92,7 +92,7 @@ ALIKE = ("fully_connected", "minimum", "reduce_min", "sub")
 
 @pytest.mark.parametrize("name", marked(DIFFERENTIABLE, slow=ALIKE))
 @given(SEEDS, st.sampled_from((SIZES, SIZES, SMALL)))
-@settings(max_examples=2 * PART)
+@settings(max_examples=PART)
 def test_gradients_are_limits_of_differences(name: str, seed: int, sizes: tuple[int, ...]) -> None:
     check_gradients(draw_loss([NODES[name]], seed, sizes=sizes), seed)
 

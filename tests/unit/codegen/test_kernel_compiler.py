@@ -41,7 +41,7 @@ SETTINGS = {
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("setting", "workers"), in_turn(SETTINGS, [0, 1]))
+@pytest.mark.parametrize(("setting", "workers"), in_turn(SETTINGS, [0, 1], only=[*SETTINGS][:1]))
 def test_a_setting_that_numba_does_not_take_is_named(
     setting: tuple[str, str], workers: int
 ) -> None:

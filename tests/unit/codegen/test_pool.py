@@ -13,6 +13,7 @@ from glow_nb.codegen.pool import choose_workers, compile_objects
 from glow_nb.codegen.symbols import read_symbols
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
+from tests.in_turn import marked
 from tests.unit.codegen.samples import run_python, source
 
 pytestmark = pytest.mark.jit
@@ -29,7 +30,7 @@ DEADLY = source("import os\nos.write(2, b'so long')\nos._exit(7)\n", arguments=1
 FAULTY = source("def kernel(dest, scratch, thread, threads):\n    nonsense()\n", arguments=1)
 
 
-@pytest.mark.parametrize("count", [0, 1, 3])
+@pytest.mark.parametrize("count", marked([0, 1, 3], slow=[1]))
 def test_objects_by_symbol(tmp_path: Path, count: int) -> None:
     sources = [numbered(number) for number in range(2)]
     objects = compile_objects(sources, HOST, cache=ObjectCache(tmp_path), workers=count)
@@ -88,7 +89,7 @@ def test_kernels_done_before_an_error_stay_in_the_cache(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
-@pytest.mark.parametrize("count", [0, pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize("count", marked([0, 1, 2], slow=[2]))
 def test_faulty_source(count: int) -> None:
     with pytest.raises(CompileError, match=r"2 \|     nonsense\(\)"):
         compile_objects([numbered(1), FAULTY], HOST, cache=ObjectCache(None), workers=count)

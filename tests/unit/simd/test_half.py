@@ -99,7 +99,7 @@ CROSS = {
 }
 
 
-@pytest.mark.parametrize(("name", "lanes"), in_turn(CROSS, [1, *LANE_COUNTS], most=2))
+@pytest.mark.parametrize(("name", "lanes"), in_turn(CROSS, [1, *LANE_COUNTS]))
 def test_no_processor_needs_a_library_to_convert(name: str, lanes: int) -> None:
     """The arcsine ends in a sign that LLVM would move behind both roundings."""
     text = f"""

@@ -33,7 +33,7 @@ from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Buffer, View
 from glow_nb.llir.stack import StackInst
-from tests.in_turn import in_turn, marked, one_in
+from tests.in_turn import in_turn, marked_rows, one_in
 from tests.unit.kernels.cases import check, instruction_of
 from tests.unit.kernels.products.test_convolution import conv
 from tests.unit.kernels.running import RunningKernel
@@ -340,7 +340,7 @@ def test_networks_round_the_sums_in_the_kernel_and_pad_with_any_number(
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("size", "factors", "lanes"),
-    marked([(1, 4, 16), (1, 2, 8), (4, 4, 8)], only=[(1, 2, 8)]),
+    marked_rows([(1, 4, 16), (1, 2, 8), (4, 4, 8)], only=[(1, 2, 8)]),
 )
 def test_each_operand_has_its_own_distance_of_pixels(size: int, factors: int, lanes: int) -> None:
     """The slow run also has four taps of one channel; others have two such, or four channels."""

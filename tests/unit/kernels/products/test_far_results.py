@@ -20,7 +20,7 @@ from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
 from glow_nb.kernels.products.product_plan import plan_loops, tiles_ahead
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
-from tests.in_turn import marked
+from tests.in_turn import marked_rows
 from tests.targets import SMALL_CORE
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.plain_python import run_text
@@ -163,7 +163,7 @@ def test_longer_tiles_ask_for_what_the_next_rows_of_the_panel_write() -> None:
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    ("rows", "inner", "columns"), marked([(101, 3, 83), (300, 7, 40)], only=[(300, 7, 40)])
+    ("rows", "inner", "columns"), marked_rows([(101, 3, 83), (300, 7, 40)], only=[(300, 7, 40)])
 )
 @pytest.mark.parametrize("threads", [1, 3])
 def test_results_are_right_without_caches(

@@ -19,7 +19,7 @@ from glow_nb.kernels.products import product_plan
 from glow_nb.kernels.products.dot_form import best_factors, dot_form
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Instruction, read
-from tests.in_turn import each_with_one_width, marked, one_in
+from tests.in_turn import each_with_one_width, marked_rows, one_in
 from tests.unit.kernels.cases import check, instruction_of, random_array
 from tests.unit.kernels.products.test_product_loops import order_of, small_caches
 from tests.unit.kernels.running import at_a_forbidden_page
@@ -213,7 +213,7 @@ FORMS = [
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    ("features", "lanes", "factors", "instruction"), marked(FORMS, slow=[FORMS[4], FORMS[5]])
+    ("features", "lanes", "factors", "instruction"), marked_rows(FORMS, slow=[FORMS[4], FORMS[5]])
 )
 def test_a_step_is_one_instruction(
     features: str, lanes: int, factors: int, instruction: str

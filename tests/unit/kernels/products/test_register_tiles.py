@@ -19,7 +19,7 @@ from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register
 from glow_nb.llir.stack import StackInst
-from tests.in_turn import each_with_one_width, marked
+from tests.in_turn import each_with_one_width, marked_rows
 from tests.targets import SMALL_CORE
 from tests.unit.kernels.products.test_matmul import packed
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
@@ -111,7 +111,7 @@ def test_four_vectors_go_through_an_epilogue_together(depth: int, lanes: int, pa
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("kind", "rows", "depth"),
-    marked(
+    marked_rows(
         [(kind, *size) for kind in ("float16", "bfloat16") for size in ((5, 1), (33, 48))],
         only=[("float16", 33, 48), ("bfloat16", 5, 1)],
     ),
