@@ -8,6 +8,7 @@ covered by the tests of those modules that import it, and of its folder.
 from __future__ import annotations
 
 import ast
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -95,4 +96,4 @@ def _names(tree: ast.Module) -> Iterator[str]:
 
 if __name__ == "__main__":
     for module, tests in index().items():
-        print(module, *tests)
+        sys.stdout.write(" ".join((module, *tests)) + "\n")
