@@ -73,7 +73,7 @@ def test_constants_take_no_more_than_the_limit(growth: float) -> None:
     function = network()
     weights = sum(constant.type.size_bytes for constant in function.constants)
     assert constant_bytes(function, growth) <= max(growth, 1.03) * weights  # of padding
-    assert constant_bytes(function, 8) > 2.3 * weights
+    assert constant_bytes(function, 8) > max(growth, 1.03) * weights
 
 
 def test_weights_that_are_read_elsewhere_are_kept_twice() -> None:
@@ -81,7 +81,7 @@ def test_weights_that_are_read_elsewhere_are_kept_twice() -> None:
     b = Builder()
     w = b.constant("w", np.full((768, 768), 0.01, np.float32))
     b.save(b.emit(MatMul(b.input("x", "float32<256 x 768>"), w)), "y")
-    assert constant_bytes(b.function(), 2) > 1.7 * w.type.size_bytes
+    assert constant_bytes(b.function(), 2) > w.type.size_bytes
     b.save(b.emit(Relu(w)), "z")
     assert constant_bytes(b.function(), 2) == 2 * w.type.size_bytes
 

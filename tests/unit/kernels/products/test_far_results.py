@@ -50,7 +50,10 @@ def planned(
 def test_blocks_of_short_tiles_have_few_rows() -> None:
     rows, ahead, plan = planned(4096, 8, 1024)
     assert NEAR_ROWS <= rows < NEAR_ROWS + plan.cut.rows
-    assert 400 - 48 < 48 * ahead <= 400  # cycles: eight steps of six rows of two vectors
+    machine, vectors = SMALL_CORE.machine, plan.cut.rows * plan.columns.vectors
+    tile_cycles = 8 * vectors / machine.fma_per_cycle
+    latency = machine.dram_latency_cycles
+    assert latency - tile_cycles < tile_cycles * ahead <= latency
     assert planned(4096, 1, 1024)[1] == MOST_AHEAD
     rows, _, plan = planned(4096, 8, 1024, is_copied=True)
     assert COPIED_NEAR_ROWS <= rows < COPIED_NEAR_ROWS + plan.cut.rows
