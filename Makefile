@@ -73,7 +73,7 @@ bench: $(VENV)/.bench-installed
 	$(BIN)/python -m experiments.benchmarks.duel
 
 figure11: $(VENV)/.bench-installed
-	$(BIN)/python -m experiments.figures.figure11_evaluation --output docs --page docs/performance.md
+	$(BIN)/python -m experiments.figures.figure11_evaluation --output docs --data docs/measurements.json
 
 examples: $(VENV)/.examples-installed
 	$(BIN)/python -m experiments.training.digits --output $(OUT)

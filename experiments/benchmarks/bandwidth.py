@@ -7,9 +7,9 @@ such memory (``glow-nb machine``), measured in turn with the kernel::
 
     python -m experiments.benchmarks.bandwidth
     python -m experiments.benchmarks.bandwidth --only softmax transpose --threads 1
-    python -m experiments.benchmarks.bandwidth --page docs/performance.md
+    python -m experiments.benchmarks.bandwidth --data docs/measurements.json
 
-The last form puts the table between the marks of a page.
+The last form puts the table into the measurements, and writes their page anew.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 import glow_nb
-from experiments.benchmarks.printing import processor, replace_part
+from experiments.benchmarks.printing import processor
+from experiments.benchmarks.results import record
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.codegen.measure_limits import MemoryProbes
 from glow_nb.hlir import ops
@@ -226,7 +227,7 @@ def heading(threads: Sequence[int]) -> str:
 
 
 def main() -> None:
-    """Print the table, or put it into a page."""
+    """Print the table, or put it into the measurements."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     groups = list(dict.fromkeys(case.group for case in cases()))
     parser.add_argument(
@@ -234,7 +235,7 @@ def main() -> None:
     )
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="a column for each")
     parser.add_argument("--rounds", type=int, default=3, help="the best of these counts")
-    parser.add_argument("--page", type=Path, help="file whose table is replaced")
+    parser.add_argument("--data", type=Path, help="file of measurements")
     options = parser.parse_args()
     target = Target.host()
     size_bytes = CACHES * target.l3_bytes
@@ -249,8 +250,8 @@ def main() -> None:
         ]
         lines.append(line(case, nets, shares))
         print(lines[-1], flush=True)
-    if options.page is not None:
-        replace_part(options.page, "bandwidth", "\n".join(lines))
+    if options.data is not None:
+        record(options.data, "bandwidth", "\n".join(lines).splitlines())
 
 
 if __name__ == "__main__":

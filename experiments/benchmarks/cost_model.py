@@ -9,10 +9,10 @@ be less than zero::
 
     python -m experiments.benchmarks.cost_model --output out
     python -m experiments.benchmarks.cost_model --only resnet50 bert_128 --threads 1 2
-    python -m experiments.benchmarks.cost_model --output docs --page docs/performance.md
+    python -m experiments.benchmarks.cost_model --output docs --data docs/measurements.json
 
 writes ``cost_model.png``: measured over estimated time of each candidate, by measured time, with
-the first number of threads. ``--page`` puts the table between the marks of a page. Measurements are
+the first number of threads. ``--data`` puts the table into the measurements. Measurements are
 kept in the cache folder; measure on a quiet machine.
 """
 
@@ -30,7 +30,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import glow_nb
-from experiments.benchmarks.printing import processor, replace_part
+from experiments.benchmarks.printing import processor
+from experiments.benchmarks.results import record
 from experiments.networks.transformers import NETWORKS
 from experiments.networks.twins import NAMES, make_twin
 from glow_nb.backends.cpu.algorithms import Candidate, Problem, algorithm_of
@@ -245,7 +246,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--worst", type=int, default=12, help="layers to list")
     parser.add_argument("--output", type=Path, default=Path("out"), help="folder for the picture")
-    parser.add_argument("--page", type=Path, help="the page whose table is written anew")
+    parser.add_argument("--data", type=Path, help="file of measurements")
     arguments = parser.parse_args()
     target = Target.host()
     found: dict[int, list[Layer]] = {}
@@ -258,8 +259,8 @@ def main() -> None:
         report(found[threads], arguments.worst)
     table = page(found)
     print(table)
-    if arguments.page:
-        replace_part(arguments.page, "cost model", table)
+    if arguments.data:
+        record(arguments.data, "cost model", table.splitlines())
     threads, layers = next(iter(found.items()))
     draw(layers, cycles_per_second(target, threads), arguments.output / "cost_model.png")
 

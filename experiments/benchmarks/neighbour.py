@@ -7,10 +7,10 @@ rounds without and with the neighbour, so that both see the same drift of the cl
 
     python -m experiments.benchmarks.neighbour
     python -m experiments.benchmarks.neighbour model.onnx --threads 2 --rounds 12
-    python -m experiments.benchmarks.neighbour --page docs/performance.md
+    python -m experiments.benchmarks.neighbour --data docs/measurements.json
 
 Without models it takes two convolutional networks, a mobile one, and encoders. The last form puts
-the table between the marks of a page. Where the system can tie a process to cores, engines and
+the table into the measurements. Where the system can tie a process to cores, engines and
 neighbour have their own; elsewhere the system decides.
 """
 
@@ -29,7 +29,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from experiments.benchmarks.printing import peers, processor, replace_part
+from experiments.benchmarks.printing import peers, processor
+from experiments.benchmarks.results import record
 from experiments.networks import mobile as mobile_networks
 from experiments.networks import transformers
 from experiments.networks.twins import make_twin
@@ -196,7 +197,7 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=8, help="of each kind")
     parser.add_argument("--seconds", type=float, default=0.5, help="for each engine and round")
-    parser.add_argument("--page", type=Path, help="file whose table is replaced")
+    parser.add_argument("--data", type=Path, help="file of measurements")
     options = parser.parse_args()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -205,10 +206,10 @@ def main() -> None:
             row = report(path.stem, *found)
             rows += [] if row is None else [row]
     text = table(rows, options.threads)
-    if options.page is None:
+    if options.data is None:
         print(text)
     else:
-        replace_part(options.page, "neighbour", text)
+        record(options.data, "neighbour", text.splitlines())
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ can have, and the time of a step, with all activations kept and with cheap ones 
 two trainers make steps in turn; times are minima::
 
     python -m experiments.benchmarks.training_memory --threads 1
-    python -m experiments.benchmarks.training_memory --only digits mlp --page docs/performance.md
+    python -m experiments.benchmarks.training_memory --only digits mlp --data docs/measurements.json
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 import onnx
 from typing_extensions import override
 
-from experiments.benchmarks.printing import replace_part
+from experiments.benchmarks.results import record
 from experiments.benchmarks.timing import times_in_turn
 from experiments.networks.training import CASES
 from experiments.training.digits import network as digits
@@ -95,12 +95,12 @@ def measure(name: str, threads: int, rounds: int) -> Iterator[Row]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table, and put it into a page if one is named."""
+    """Print the table, and put it into a file of measurements if one is named."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="+", choices=networks(), default=list(networks()))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--page", type=Path, help="rewrite the table of this page")
+    parser.add_argument("--data", type=Path, help="file of measurements")
     given = parser.parse_args(arguments)
     lines = ["| network | activations | arena in MiB | over its lower bound | step in ms |"]
     lines.append("|---|---|---:|---:|---:|")
@@ -109,8 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for row in measure(name, given.threads, given.rounds):
             lines.append(str(row))
             print(row, flush=True)
-    if given.page is not None:
-        replace_part(given.page, "training memory", "\n".join(lines))
+    if given.data is not None:
+        record(given.data, "training memory", "\n".join(lines).splitlines())
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@ the twins, which have random weights. Each engine lives in a process of its own 
 turn, and the shortest of its times counts. A line in the picture is what the measured peak of
 fused multiply-adds would allow a convolution that does not save any multiplication::
 
-    python -m experiments.figures.figure11_evaluation --output docs --page docs/performance.md
+    python -m experiments.figures.figure11_evaluation --output docs --data docs/measurements.json
 
-writes ``figure11.png``, and puts it with the table between the marks of a page. It
-takes 6 to 10 minutes. With ``--results FILE`` measurements are kept: what is there is not repeated.
+writes ``figure11.png``, and puts the table into the measurements. It takes 6 to 10 minutes. With
+``--results FILE`` measurements are kept: what is there is not repeated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import glow_nb
-from experiments.benchmarks.printing import TITLES, peers, processor, replace_part
+from experiments.benchmarks.printing import TITLES, peers, processor
+from experiments.benchmarks.results import record
 from experiments.networks.twins import make_twin
 from glow_nb.codegen.measure_limits import machine_limits
 from glow_nb.hlir.cost import total_cost
@@ -171,24 +172,22 @@ def draw_panel(axes: Axes, found: list[Measurement], peak: float) -> None:
     axes.tick_params(color=FAINT, labelsize=9.5)
 
 
-def write(found: list[Measurement], output: Path, page: Path | None) -> None:
-    """Write the picture to the folder *output* and the table into *page*; print it if None."""
+def write(found: list[Measurement], output: Path, data: Path | None) -> None:
+    """Write the picture to the folder *output* and the table into *data*; print it if None."""
     output.mkdir(parents=True, exist_ok=True)
     draw(found, output / "figure11.png")
     text = f"Images a second. {conditions()}\n\n{table(found)}"
-    if page is None:
+    if data is None:
         print(text)
         return
-    place = (output / "figure11.png").absolute().relative_to(page.absolute().parent)
-    picture = f"![Images a second on one core]({place.as_posix()})"
-    replace_part(page, "figure 11", f"{picture}\n\n{text}")
+    record(data, "figure 11", text.splitlines())
 
 
 def main() -> None:
     """Measure what is not measured yet, then write picture and table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("out"), help="folder for the picture")
-    parser.add_argument("--page", type=Path, help="file whose figure 11 is replaced")
+    parser.add_argument("--data", type=Path, help="file of measurements")
     parser.add_argument("--only", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     parser.add_argument("--batches", nargs="+", type=int, choices=BATCHES, default=list(BATCHES))
     parser.add_argument("--results", type=Path, help="JSON file that keeps the measurements")
@@ -209,7 +208,7 @@ def main() -> None:
                 if not arguments.twins:
                     (folder / f"{network}_b{batch}.onnx").unlink()
     found.sort(key=lambda m: (list(NETWORKS).index(m.network), m.batch))
-    write(found, arguments.output, arguments.page)
+    write(found, arguments.output, arguments.data)
 
 
 if __name__ == "__main__":
