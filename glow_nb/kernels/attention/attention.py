@@ -125,7 +125,6 @@ class _AttentionWriter:
         factor = number_text(self.instruction.scale / (self.instruction.softcap or 1.0))
         with out.block("for row in range(count):"):
             out.line(f"query_at = {shape.place_of('first + row', shape.query)}")
-            packing.write_fetch(out, "query", "query_at", shape.query.token, shape.depth)
             for block in blocks_of(out, shape.depth, lanes):
                 x = packing.widened(block.load("query", plus("query_at", block.column)))
                 x = f"mul({x}, splat_{kind}({factor}, {block.lanes}))"
@@ -175,7 +174,6 @@ class _AttentionWriter:
         kind, lanes = shape.computed.value, plan.lanes
         with out.block("for row in range(count):"):
             out.line(f"dest_at = {shape.place_of('first + row', shape.dest)}")
-            Packing(shape, plan).write_fetch(out, "dest", "dest_at", shape.dest.token, shape.width)
             out.line(f"total = reduce_add(load(totals, {times('row', lanes)}, {lanes}))")
             for block in blocks_of(out, shape.width, lanes):
                 total = f"splat_{kind}(total, {block.lanes})"

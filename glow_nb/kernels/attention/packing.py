@@ -1,15 +1,9 @@
-"""Keys transposed and values copied to scratch, as the tiles of a product read them.
-
-Where the heads of a token lie side by side, the pieces of one head lie apart, each a few lines of
-the cache long. Processors fetch ahead what follows in memory; here that belongs to other heads. So
-the loops over tokens ask for the piece of a later token.
-"""
+"""Keys transposed and values copied to scratch, as the tiles of a product read them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.attention.plan import AttentionPlan
 from glow_nb.kernels.attention.shape import AttentionShape
 from glow_nb.kernels.writing.index_text import plus, times
@@ -34,34 +28,6 @@ class Packing:
         is_wide = shape.kind is shape.computed
         return value if is_wide else f"convert_{shape.computed.value}({value})"
 
-    def write_fetch(
-        self, out: SourceWriter, pointer: str, at: str, token: int, columns: int, tokens: int = 1
-    ) -> None:
-        """Ask for *tokens* pieces of *columns* elements, of as many tokens later as the plan says.
-
-        Nothing is written for pieces that follow one another in memory.
-
-        Args:
-            out: Receives the lines.
-            pointer: Name of the tensor.
-            at: Where the first piece of the present token, or tokens, begins.
-            token: Elements from token to token.
-            columns: Elements of a piece.
-            tokens: How many tokens are read together.
-        """
-        line = CACHE_LINE_BYTES // self.shape.kind.size_bytes
-        lines, ahead = (
-            -(-columns // line),
-            plus(at, self.plan.prefetch_tokens * token),
-        )
-        if token <= columns:
-            return
-        if tokens == 1:
-            out.line(f"tile_prefetch({pointer}, {ahead}, {line}, {lines})")
-            return
-        with out.block(f"for d in range(0, {columns}, {line}):"):
-            out.line(f"tile_prefetch({pointer}, {plus(ahead, 'd')}, {token}, {tokens})")
-
     def write_keys(self, out: SourceWriter) -> None:
         """Write the keys to ``keys``: panels of ``[depth, panel_keys]``."""
         lanes, step = self.plan.lanes, self.shape.key.token
@@ -82,7 +48,6 @@ class Packing:
             panel, beside = f"square // {vectors}", times(f"square % {vectors}", lanes)
         out.line(f"packed_at = {plus(times(f'({panel})', depth * plan.panel_keys), beside)}")
         out.line(f"key_at = first_key + {times(f'(begin + square * {lanes})', step)}")
-        self.write_fetch(out, "key", "key_at", step, depth, rows)
         whole, rest = depth - depth % lanes, depth % lanes
         if whole:
             with out.block(f"for d in range(0, {whole}, {lanes}):"):
@@ -107,8 +72,6 @@ class Packing:
             with out.block(f"for panel in range({whole}):"), out.block("for k in range(length):"):
                 at = plus("values_at", self._token, times("panel", columns))
                 tile = f"tile_load(value, {at}, 0, 1, {plan.sum_vectors}, {plan.lanes})"
-                if self.shape.value.token > width:
-                    self.write_fetch(out, "value", at, self.shape.value.token, columns)
                 to = plus(times("panel", size), times("k", columns))
                 out.line(f"tile_store(values, {to}, 0, {self.widened(tile)})")
         if width % columns:

@@ -44,7 +44,6 @@ class AttentionPlan:
         depth: Elements of a query.
         width: Elements of a value, with what fills up the last tile.
         element_bytes: Size of what is computed with.
-        prefetch_tokens: How many tokens ahead keys and values are prefetched.
     """
 
     lanes: int
@@ -60,7 +59,6 @@ class AttentionPlan:
     depth: int
     width: int
     element_bytes: int
-    prefetch_tokens: int
 
     @property
     def panel_keys(self) -> int:
@@ -151,7 +149,6 @@ def plan_attention(shape: AttentionShape, target: Target) -> AttentionPlan:
         depth=shape.depth,
         width=width,
         element_bytes=kind.size_bytes,
-        prefetch_tokens=target.machine.attention_prefetch_tokens,
     )
 
 

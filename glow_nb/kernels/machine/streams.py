@@ -84,13 +84,6 @@ class Streams:
         "64.",
         UNRECORDED,
     )
-    attention_prefetch_tokens: int = fact(
-        16,
-        "tokens",
-        "How far ahead keys and values are prefetched where they are packed.",
-        "Zen 4: attention over 1,500 tokens in 8 heads of 64 takes 0.990 to 0.996 of the time, "
-        "over 512 tokens in 16 heads 0.989 to 0.993, over 128 and fewer 1.003 to 1.005.",
-    )
     transposed_steps: int = fact(
         512,
         "steps",
