@@ -28,7 +28,7 @@ indices
 register tiles
     ``tile_bias tile_fill tile_zero tile_load tile_fma tile_dot tile_get tile_set tile_keep
     tile_store tile_store_masked tile_any tile_is_finite tile_load_columns tile_load_masked
-    tile_transpose tile_zip tile_unzip tile_prefetch tile_bias_masked tile_slide tile_slide_groups
+    tile_transpose tile_prefetch tile_bias_masked tile_slide tile_slide_groups
     tile_winograd_input tile_winograd_output tile_multiply_rows tile_sum_lanes tile_join
     tile_rows tile_columns``
 dots of groups of neighbouring integers
@@ -195,7 +195,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     paired_dot: "tile_dot_paired",
     rows: "tile_multiply_rows tile_sum_lanes",
     taps: "interleave spread",
-    transpose: "tile_transpose tile_load_columns tile_zip tile_unzip tile_prefetch",
+    transpose: "tile_transpose tile_load_columns tile_prefetch",
     patch: "copy_patch",
     philox: "random_words random_words_anywhere",
     shares: "own_share",

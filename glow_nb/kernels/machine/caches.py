@@ -72,12 +72,6 @@ class Caches:
         "A panel up to this size stays in the first-level cache from tile to tile.",
         "Zen 4: tiles of products, 32 KiB of first-level cache.",
     )
-    l1_block_bytes: int = fact(
-        16 * KIBIBYTE,
-        "bytes",
-        "The size of a block of a transpose of which tiles stay in the first-level cache.",
-        UNRECORDED,
-    )
     l2_share: float = fact(
         0.5,
         "of L2",

@@ -93,9 +93,6 @@ class Streams:
     min_transposed_steps: int = fact(
         64, "steps", "Steps along rows of a transposed result at least.", _TRANSPOSES
     )
-    transposed_block_steps: int = fact(
-        64, "steps", "Steps along rows of the source in one block, at most.", _TRANSPOSES
-    )
     min_transposed_lanes: int = fact(
         8,
         "lanes",

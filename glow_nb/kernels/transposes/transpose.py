@@ -1,9 +1,8 @@
 """Transpose: a matrix of which the rows of one tensor are the columns of the other, in outer loops.
 
 Dimensions that stay neighbours are collapsed first, and a few elements that stay together are taken
-as one. What is left is either a copy through a view, or a matrix to transpose: in blocks of tiles
-(see :mod:`glow_nb.kernels.transposes.plan`), or, if it has a few rows or columns only, by zipping
-whole rows together or taking them apart.
+as one. What is left is either a copy through a view, or a matrix to transpose in blocks of tiles
+(see :mod:`glow_nb.kernels.transposes.plan`).
 """
 
 from __future__ import annotations
@@ -12,18 +11,13 @@ from glow_nb.base.types import ElementKind
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.stacks.elementwise import elementwise_source
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.transposes.blocks import write_blocks, write_start
+from glow_nb.kernels.transposes.blocks import write_blocks
 from glow_nb.kernels.transposes.plan import Blocks, Matrix
-from glow_nb.kernels.writing.index_text import index_text
-from glow_nb.kernels.writing.loops import Nest, loops
+from glow_nb.kernels.writing.loops import Nest
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.vectors import floor_power_of_two, native_lanes
 from glow_nb.llir.instructions.shape import CopyInst, TransposeInst
 from glow_nb.llir.program import View
 from glow_nb.llir.traits import KernelTraits
-
-FEW = {1: 8, 2: 4, 4: 3, 8: 2}
-"""By element size in bytes, how many rows are zipped at most: each takes more shuffles."""
 
 LONG_RUN_BYTES = 128
 """Elements that stay together in so many bytes are whole cache lines: a copy moves them as well."""
@@ -46,18 +40,14 @@ def transpose_source(instruction: TransposeInst, target: Target) -> KernelSource
     matrix = matrix_of(instruction)
     if matrix is None:
         return elementwise_source(CopyInst(dest, _turned(instruction)), target)
-    out, kind, scratch_bytes = SourceWriter(), dest.type.kind, 0
+    out, kind = SourceWriter(), dest.type.kind
     with out.block("def kernel(dest, src, scratch, thread, threads):"):
         if matrix.kind is not kind:
             out.line(f"dest = as_{matrix.kind.value}(dest)")
             out.line(f"src = as_{matrix.kind.value}(src)")
-        if is_zipped(matrix):
-            _write_zip(out, matrix, native_lanes(target, matrix.kind))
-        else:
-            blocks = Blocks.of(matrix, target, dest.type.size_bytes)
-            write_blocks(out, matrix, blocks)
-            scratch_bytes = blocks.scratch_bytes
-    return KernelSource("transpose", out.text, (kind, kind), scratch_bytes)
+        blocks = Blocks.of(matrix, target)
+        write_blocks(out, matrix, blocks)
+    return KernelSource("transpose", out.text, (kind, kind), blocks.scratch_bytes)
 
 
 def matrix_of(instruction: TransposeInst) -> Matrix | None:
@@ -68,11 +58,6 @@ def matrix_of(instruction: TransposeInst) -> Matrix | None:
     nest = Nest.over(dest.type.shape, (dest, _turned(instruction)))
     nest, moved = _widened(nest, MOVED_AS.get(dest.type.kind, dest.type.kind))
     return _matrix_of(nest, moved)
-
-
-def is_zipped(matrix: Matrix) -> bool:
-    """Return whether *matrix* has so few rows or columns that whole rows are zipped or unzipped."""
-    return matrix.run == 1 and (_is_zip(matrix) or _is_unzip(matrix))
 
 
 def _turned(instruction: TransposeInst) -> View:
@@ -118,34 +103,3 @@ def _matrix_of(nest: Nest, kind: ElementKind) -> Matrix | None:
         tuple(dest[loop] for loop in outer),
         tuple(src[loop] for loop in outer),
     )
-
-
-def _is_zip(matrix: Matrix) -> bool:
-    """Return whether a few rows become one, in which their elements stand in turn."""
-    return matrix.columns == matrix.dest_stride <= FEW[matrix.kind.size_bytes]
-
-
-def _is_unzip(matrix: Matrix) -> bool:
-    """Return whether one row, in which elements of a few rows stand in turn, is taken apart."""
-    return matrix.rows == matrix.src_stride <= FEW[matrix.kind.size_bytes]
-
-
-def _write_zip(out: SourceWriter, matrix: Matrix, lanes: int) -> None:
-    """Write vectors of a few rows with their elements in turn, or take such ones apart."""
-    is_zip = _is_zip(matrix)
-    length, few = (matrix.rows, matrix.columns)[:: 1 if is_zip else -1]
-    lanes = min(lanes, floor_power_of_two(length))
-    pieces = -(-length // lanes)
-    steps = (few, 1) if is_zip else (1, few)
-    with loops(out, [*matrix.outer, pieces], shared=True) as indices:
-        write_start(out, "element", indices[-1], length, lanes)
-        strides = matrix.dest_outer, matrix.src_outer
-        for name, outer, step in zip(("dest", "src"), strides, steps, strict=True):
-            names = [*indices[:-1], "first_element"]
-            out.line(f"{name}_at = {index_text(names, [*outer, step])}")
-        if is_zip:
-            load = f"tile_load(src, src_at, {matrix.src_stride}, {few}, 1, {lanes})"
-            out.line(f"tile_store(dest, dest_at, 0, tile_zip({load}))")
-        else:
-            load = f"tile_load(src, src_at, 0, 1, {few}, {lanes})"
-            out.line(f"tile_store(dest, dest_at, {matrix.dest_stride}, tile_unzip({load}))")

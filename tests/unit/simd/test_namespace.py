@@ -358,23 +358,6 @@ def test_tiles_are_turned_over_as_they_are_loaded(kind: ElementKind, lanes: int)
     assert guards_are_intact(whole)
 
 
-@pytest.mark.jit
-@pytest.mark.parametrize("count", range(1, 9))
-@pytest.mark.parametrize("kind", [ElementKind.UINT8, FLOAT32])
-def test_rows_are_zipped_and_unzipped(kind: ElementKind, count: int) -> None:
-    out = SourceWriter()
-    with out.block("def kernel(dest, x, scratch, thread, threads):"):
-        out.line(f"t = tile_zip(tile_load(x, 0, 8, {count}, 1, 8))")
-        out.line("tile_store(dest, 0, 0, t)")
-        out.line(f"tile_store(dest, {8 * count}, 8, tile_unzip(t))")
-    x = np.arange(8 * count).astype(kind.dtype).reshape(count, 8)
-    dest, whole = guarded((2, 8 * count), kind)
-    RunningKernel(KernelSource("tile", out.text, (kind,) * 2), Target.host(8))(dest, x)
-    np.testing.assert_array_equal(dest[0], x.T.ravel())
-    np.testing.assert_array_equal(dest[1], x.ravel())
-    assert guards_are_intact(whole)
-
-
 def test_every_name_is_an_identifier() -> None:
     assert all(name.isidentifier() for name in NAMESPACE)
 

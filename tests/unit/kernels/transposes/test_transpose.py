@@ -8,7 +8,7 @@ import pytest
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
-from glow_nb.kernels.transposes.plan import BlockOrder, Blocks, Matrix
+from glow_nb.kernels.transposes.plan import Blocks, Matrix
 from glow_nb.llir.instructions.shape import TransposeInst
 from glow_nb.llir.program import Buffer, Instruction, View
 from tests.in_turn import each_with_one_width, in_turn, left_out
@@ -41,7 +41,7 @@ CASES = [
     ((9, 256), (1, 0)),  # rows of 1 KiB
     ((200, 512), (1, 0)),  # through scratch, in blocks that overlap at the ends
     ((257, 8, 128), (2, 1, 0)),
-    ((1024, 49), (1, 0)),  # by lines of the result
+    ((1024, 49), (1, 0)),
     ((1000, 300, 2), (1, 0, 2)),
     ((515, 1024), (1, 0)),
     ((512, 528), (1, 0)),  # rows of both conflict
@@ -95,26 +95,23 @@ def test_every_kind_is_moved(
 
 
 @pytest.mark.parametrize(
-    ("kind", "shape", "order"),
+    ("kind", "shape", "is_staged"),
     [
-        (FLOAT32, (64, 3136), BlockOrder.ROWS),
-        (FLOAT32, (49, 2048), BlockOrder.ROWS),
-        (FLOAT32, (2048, 49), BlockOrder.LINES),
-        (FLOAT32, (1024, 196), BlockOrder.LINES),
-        (FLOAT32, (1024, 1024), BlockOrder.GATHERED),
-        (ElementKind.INT8, (512, 512), BlockOrder.GATHERED),
-        (ElementKind.INT8, (4096, 64), BlockOrder.STAGED),
+        (FLOAT32, (64, 3136), False),
+        (FLOAT32, (49, 2048), False),
+        (FLOAT32, (2048, 49), True),
+        (ElementKind.INT8, (4096, 64), True),
     ],
 )
-def test_the_order_follows_from_where_rows_lie(
-    kind: ElementKind, shape: tuple[int, int], order: BlockOrder
+def test_blocks_are_staged_where_rows_of_the_result_share_places_of_the_cache(
+    kind: ElementKind, shape: tuple[int, int], is_staged: bool
 ) -> None:
     target = dataclasses.replace(Target.host(8), l2_bytes=1 << 20, l3_bytes=1 << 25)
     matrix = Matrix(kind, shape[1], shape[0], 1, shape[0], shape[1], (), (), ())
-    blocks = Blocks.of(matrix, target, shape[0] * shape[1] * kind.size_bytes)
-    assert blocks.order is order
+    blocks = Blocks.of(matrix, target)
+    assert blocks.is_staged is is_staged
+    assert (blocks.scratch_bytes > 0) is is_staged
     assert blocks.scratch_bytes <= 1 << 17
-    assert (blocks.scratch_bytes == 0) == (order in (BlockOrder.ROWS, BlockOrder.LINES))
 
 
 SMALL = dataclasses.replace(Target.host(), l2_bytes=1 << 10, l3_bytes=1 << 12)
