@@ -27,8 +27,9 @@ from glow_nb.backends import BACKENDS, backend_named
 from glow_nb.base.arguments import described
 from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.base.foreign import name_of
-from glow_nb.base.passes import STEP_NAMES, Observer, Pass, PassRun, check_observer, finish, tell
+from glow_nb.base.passes import STEP_NAMES, Observer, PassRun, check_observer, finish, tell
 from glow_nb.base.schema import closest
+from glow_nb.base.steps import Pass
 from glow_nb.compiler.program_passes import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.optimize import GRAPH_PASSES

@@ -33,7 +33,7 @@ _DERIVE = "glow_nb.llir.instructions.derived.derive_instruction"
 _BASE = "glow_nb.llir.instructions.node_instruction.NodeInstruction"
 _BUFFER = "glow_nb.llir.program.Buffer"
 _INSTRUCTION = "glow_nb.llir.program.Instruction"
-_VALUE = "glow_nb.hlir.graph.Value"
+_VALUE = "glow_nb.hlir.values.Value"
 _NODE = "glow_nb.hlir.graph.Node"
 
 

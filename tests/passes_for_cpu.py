@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glow_nb.base.passes import Entries
+from glow_nb.base.steps import Entries
 from glow_nb.compiler.program_passes import PROGRAM_PASSES
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.llir.program import Program

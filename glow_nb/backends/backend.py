@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glow_nb.base.kernel_report import KernelReport
-from glow_nb.base.passes import Entries, Step
+from glow_nb.base.steps import Entries, Step
 from glow_nb.base.types import Array
 from glow_nb.codegen.machine_limits import MachineLimits
 from glow_nb.compiler.pipelines import INSTRUCTIONS

@@ -21,13 +21,12 @@ in it. Timing, dumping, counting and bisecting are observers, not flags of the d
 from __future__ import annotations
 
 import inspect
-import re
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from types import FunctionType, MappingProxyType
+from types import FunctionType
 from typing import Any, Generic, Protocol, TypeVar
 
 from glow_nb.base.arguments import described
@@ -35,52 +34,19 @@ from glow_nb.base.errors import DefinitionError, GlowError, GlowWarning, OptionE
 from glow_nb.base.foreign import foreign, name_of
 from glow_nb.base.progress import report
 from glow_nb.base.schema import Registry, closest
-from glow_nb.base.text import TokenReader
+from glow_nb.base.steps import (
+    DESCRIPTIONS,
+    Entries,
+    Entry,
+    Pass,
+    Repeat,
+    Step,
+    as_step,
+    first_line,
+    name_of_step,
+)
 
 IR = TypeVar("IR")
-Pass = Callable[..., IR]
-
-_NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
-
-
-@dataclass(frozen=True)
-class Step:
-    """One entry of a pipeline: a pass, by its name or the function itself, with its options.
-
-    Attributes:
-        name: The pass.
-        options: Its keyword arguments.
-        is_last: When a graph is compiled, run it once, behind the backend's own graph passes: they
-            would undo it.
-        needed: Why it cannot be left out (``compile(without=...)``); empty if it can.
-        owner: Whose step it is in the order of a whole compilation: the name of a backend, or
-            "compiler"; empty if it is of a pipeline that the caller gave.
-        does: One line that says what it does; by default the first of its documentation.
-    """
-
-    name: str | Pass[Any]
-    options: Mapping[str, Any] = field(default_factory=lambda: _NO_OPTIONS)
-    is_last: bool = False
-    needed: str = ""
-    owner: str = ""
-    does: str = ""
-
-
-@dataclass(frozen=True)
-class Repeat:
-    """Run *steps* until the IR stops changing, at most *limit* times.
-
-    A limit that is hit is reported: to the observer, and as a :class:`GlowWarning`.
-    """
-
-    steps: tuple[Step | Repeat | str | Pass[Any], ...]
-    limit: int = 10
-
-
-Entry = Step | Repeat | str | Pass[Any]
-Entries = tuple[Entry, ...]
-"""What runs, in order; :class:`glow_nb.Pipeline` is such a tuple, too."""
-
 
 STEP_NAMES = (
     *("import", "backend", "verify", "differentiate", "lower", "schedule", "generate", "allocate"),
@@ -372,81 +338,3 @@ def check_options(subject: str, run: Callable[..., Any], options: Mapping[str, A
         is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         if is_named and parameter.default is parameter.empty and name not in options:
             raise OptionError(f"{subject} needs the option {name!r}")
-
-
-DESCRIPTIONS: dict[str, str] = {}
-"""One line for each registered pass, and each step of the compiler, that says what it does."""
-
-
-def what_it_does(step: Step) -> str:
-    """Return one line that says what *step* does."""
-    if isinstance(step.name, str):
-        return step.does or DESCRIPTIONS.get(step.name, "")
-    return step.does or first_line(step.name)
-
-
-def first_line(documented: object) -> str:
-    """Return the first line of the documentation of *documented*, as plain text."""
-    plain = documented.func if isinstance(documented, partial) else documented
-    text = getattr(plain, "__doc__", None)
-    first = text.strip().partition("\n")[0] if isinstance(text, str) else ""
-    return _MARKUP.sub(lambda found: found[1] or found[2] or found[3], first)
-
-
-_MARKUP = re.compile(r"``(.+?)``|(?::\w+:)?`([^`]+)`|\*(\w+)\*")
-"""What documentation has around names."""
-
-
-def as_step(entry: Step | str | Pass[Any]) -> Step:
-    """Return *entry* as a Step; one that is a name or a function has no options."""
-    return entry if isinstance(entry, Step) else Step(entry)
-
-
-def read_steps(text: str, source: str) -> tuple[Step, ...]:
-    """Return what *text* names: ``peephole, allocate{alignment = 128}``.
-
-    Raises:
-        ParseError: *text*, which errors call *source*, is written otherwise.
-    """
-    reader, steps = TokenReader(text, source), list[Step]()
-    while True:
-        name = reader.expect_kind("word", "the name of a pass").text
-        steps.append(Step(name, reader.read_attributes()))
-        if reader.token.kind == "end":
-            return tuple(steps)
-        reader.expect(",")
-
-
-def steps_in(pipeline: Entries) -> list[Step]:
-    """Return the steps of *pipeline* in order, those inside of Repeats included."""
-    steps: list[Step] = []
-    for entry in pipeline:
-        steps += steps_in(entry.steps) if isinstance(entry, Repeat) else [as_step(entry)]
-    return steps
-
-
-COMPILER = "compiler"
-"""The owner of steps that are neither of a pipeline nor of a backend."""
-
-
-def owned(entries: Entries, owner: str) -> Entries:
-    """Return *entries* as steps of *owner*."""
-    return tuple(
-        replace(entry, steps=owned(entry.steps, owner))
-        if isinstance(entry, Repeat)
-        else replace(as_step(entry), owner=owner)
-        for entry in entries
-    )
-
-
-def step_names(pipeline: Entries) -> list[str]:
-    """Return the names of the steps of *pipeline* in order, those inside of Repeats included."""
-    return [name_of_step(step) for step in steps_in(pipeline)]
-
-
-def name_of_step(entry: Entry) -> str:
-    """Return what the observer and errors call *entry*: ``repeat`` if it is a Repeat."""
-    if isinstance(entry, Repeat):
-        return "repeat"
-    run = as_step(entry).name
-    return run if isinstance(run, str) else name_of(run)

@@ -20,7 +20,8 @@ from glow_nb.base.distance import largest_distance
 from glow_nb.base.errors import OptionError, PassError
 from glow_nb.base.feeds import FeedCheck
 from glow_nb.base.habits import refuse_arguments
-from glow_nb.base.passes import Entries, PassRun
+from glow_nb.base.passes import PassRun
+from glow_nb.base.steps import Entries
 from glow_nb.base.text import format_name
 from glow_nb.base.types import Array
 from glow_nb.bisection.kernels import first_bad_instruction

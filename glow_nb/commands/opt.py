@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from glow_nb.backends import Backend, BackendOptions, backend_named
-from glow_nb.base.passes import Entries, Entry, Step
+from glow_nb.base.steps import Entries, Entry, Step
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.ir_files import read_ir, write_ir
 from glow_nb.commands.options import (

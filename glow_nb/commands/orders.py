@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from glow_nb.backends import Backend
-from glow_nb.base.passes import Entries, Entry, Step, read_steps, steps_in
+from glow_nb.base.steps import Entries, Entry, Step, read_steps, steps_in
 from glow_nb.compiler.driver import with_traits
 from glow_nb.compiler.pipelines import INFERENCE, INSTRUCTIONS, TRAINING
 from glow_nb.network.compilation import graph_order, program_order

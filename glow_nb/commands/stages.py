@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from glow_nb.backends import Backend
 from glow_nb.base.errors import OptionError
-from glow_nb.base.passes import PassRun, step_names
+from glow_nb.base.passes import PassRun
 from glow_nb.base.schema import closest
+from glow_nb.base.steps import step_names
 from glow_nb.compiler.driver import IR, runs_of
 from glow_nb.hlir.graph import Function
 from glow_nb.network.compilation import order_for

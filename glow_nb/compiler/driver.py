@@ -18,23 +18,19 @@ from typing import Any, TypeGuard, TypeVar
 
 from glow_nb.base.errors import OptionError, PassError
 from glow_nb.base.foreign import foreign
-from glow_nb.base.passes import (
+from glow_nb.base.passes import Observer, PassRegistry, PassRun, check_options, observed
+from glow_nb.base.schema import closest
+from glow_nb.base.steps import (
     DESCRIPTIONS,
     Entries,
     Entry,
-    Observer,
-    PassRegistry,
-    PassRun,
     Repeat,
     Step,
     as_step,
-    check_options,
     first_line,
     name_of_step,
-    observed,
     step_names,
 )
-from glow_nb.base.schema import closest
 from glow_nb.compiler.program_passes import PROGRAM_PASSES
 from glow_nb.hlir.differentiate import differentiate
 from glow_nb.hlir.graph import Function

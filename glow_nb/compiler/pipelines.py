@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing_extensions import override
 
 from glow_nb.base.errors import OptionError
-from glow_nb.base.passes import (
-    STEP_NAMES,
+from glow_nb.base.passes import STEP_NAMES
+from glow_nb.base.schema import closest
+from glow_nb.base.steps import (
     Entries,
     Entry,
     Repeat,
@@ -19,7 +20,6 @@ from glow_nb.base.passes import (
     steps_in,
     what_it_does,
 )
-from glow_nb.base.schema import closest
 from glow_nb.base.table import Table
 
 

@@ -26,8 +26,9 @@ from glow_nb.base.arguments import (
 from glow_nb.base.errors import GlowWarning, OptionError, UnboundDimension
 from glow_nb.base.habits import refuse_arguments
 from glow_nb.base.memory_limit import require_memory, within_memory
-from glow_nb.base.passes import Entries, Observer, PassRun, check_observer, finish, observed, tell
+from glow_nb.base.passes import Observer, PassRun, check_observer, finish, observed, tell
 from glow_nb.base.progress import report, shown
+from glow_nb.base.steps import Entries
 from glow_nb.base.text import format_name
 from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.compiler import pipelines

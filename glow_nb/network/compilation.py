@@ -13,7 +13,8 @@ from glow_nb.backends.held_weights import share_weights
 from glow_nb.base.errors import CompileError
 from glow_nb.base.foreign import foreign
 from glow_nb.base.memory_limit import require_memory, within_memory
-from glow_nb.base.passes import COMPILER, Entries, Observer, PassRun, Step, owned, tell
+from glow_nb.base.passes import Observer, PassRun, tell
+from glow_nb.base.steps import COMPILER, Entries, Step, owned
 from glow_nb.compiler import pipelines
 from glow_nb.compiler.driver import run_to
 from glow_nb.compiler.pipelines import Pipeline, left_out

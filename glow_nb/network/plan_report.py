@@ -11,7 +11,7 @@ from glow_nb.backends import BackendLike, backend_named, option_names
 from glow_nb.base.arguments import Constants, Shapes, described
 from glow_nb.base.errors import OptionError
 from glow_nb.base.habits import refuse_arguments
-from glow_nb.base.passes import Entries, Step
+from glow_nb.base.steps import Entries, Step
 from glow_nb.compiler import pipelines
 from glow_nb.compiler.driver import run_to
 from glow_nb.hlir.graph import Function

@@ -9,7 +9,7 @@ from glow_nb.backends import BackendLike
 from glow_nb.base.arguments import described, whole_number
 from glow_nb.base.errors import FeedError, ModelError, OptionError
 from glow_nb.base.feeds import Feeds
-from glow_nb.base.passes import Entries, Step
+from glow_nb.base.steps import Entries, Step
 from glow_nb.base.types import Array, TensorType
 from glow_nb.compiler.pipelines import TRAINING
 from glow_nb.hlir.evaluate import evaluate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable
 
 from glow_nb.backends import BackendLike, backend_named
-from glow_nb.base.passes import Entries
+from glow_nb.base.steps import Entries
 from glow_nb.compiler.pipelines import TRAINING, left_out
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module

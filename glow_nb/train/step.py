@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from glow_nb.base.arguments import described
 from glow_nb.base.errors import FeedError, OptionError, VerifyError
 from glow_nb.base.foreign import foreign, name_of
-from glow_nb.base.passes import Entries
 from glow_nb.base.schema import closest, listed, operands_of
+from glow_nb.base.steps import Entries
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder

@@ -22,7 +22,7 @@ from enum import Enum
 
 from typing_extensions import override
 
-from glow_nb.base.passes import Step, read_steps
+from glow_nb.base.steps import Step, read_steps
 
 
 class Directive(Enum):

@@ -8,7 +8,7 @@ import glow_nb.backends.cpu.unsigned_activations
 import glow_nb.kernels.operators
 import glow_nb.llir.instructions  # noqa: F401  (all register words of the language, or passes)
 from glow_nb.base.errors import GlowError
-from glow_nb.base.passes import Step, step_names
+from glow_nb.base.steps import Step, step_names
 from glow_nb.compiler.driver import run_to, with_traits
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module

@@ -8,7 +8,7 @@ import glow_nb.hlir.ops
 import glow_nb.hlir.optimize
 import glow_nb.llir.instructions
 import glow_nb.llir.optimize
-from glow_nb.base.passes import step_names
+from glow_nb.base.steps import step_names
 from glow_nb.compiler.program_passes import PROGRAM_PASSES
 from glow_nb.hlir.graph import NODES
 from glow_nb.hlir.parse import parse_module

@@ -2,7 +2,7 @@
 
 import pytest
 
-from glow_nb.base.passes import step_names
+from glow_nb.base.steps import step_names
 from tests.golden.filecheck import CaseError, MismatchError, read_case, verify_checks
 
 OUTPUT = """\

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import glow_nb
 from glow_nb.backends import backend_named
 from glow_nb.backends.interpreter import InterpretedProgram
-from glow_nb.base.passes import Repeat
+from glow_nb.base.steps import Repeat
 from glow_nb.base.types import Array
 from glow_nb.compiler import pipelines
 from glow_nb.compiler.program_passes import PROGRAM_PASSES

@@ -26,7 +26,7 @@ from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
 from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.backends.cpu.unsigned_activations import unsigned_activations
 from glow_nb.base.alignment import aligned_bytes
-from glow_nb.base.passes import Entries, Step
+from glow_nb.base.steps import Entries, Step
 from glow_nb.codegen.program_memory import PlacedWeight
 from glow_nb.codegen.workers import keep_workers
 from glow_nb.hlir.ops import ConvolutionFilterGradient, DequantizingMatMul

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from glow_nb.backends.backend import Backend
-from glow_nb.base.passes import Entries, step_names
+from glow_nb.base.steps import Entries, step_names
 from glow_nb.compiler.driver import run_to
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.lifetimes import mark_lifetimes

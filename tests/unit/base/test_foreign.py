@@ -15,7 +15,7 @@ from glow_nb.backends.backend import Executable
 from glow_nb.backends.interpreter import InterpretedProgram
 from glow_nb.base.errors import CompileError, FeedError, GlowError, MemoryLimitError, PassError
 from glow_nb.base.foreign import foreign
-from glow_nb.base.passes import Entries
+from glow_nb.base.steps import Entries
 from glow_nb.base.types import Array
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, define_node

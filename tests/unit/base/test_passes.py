@@ -16,7 +16,8 @@ from glow_nb.base.errors import (
     PassError,
     VerifyError,
 )
-from glow_nb.base.passes import PassRegistry, PassRun, Repeat, Step
+from glow_nb.base.passes import PassRegistry, PassRun
+from glow_nb.base.steps import Repeat, Step
 from glow_nb.observers import each
 
 

@@ -10,7 +10,8 @@ import pytest
 
 import glow_nb
 from glow_nb.base.errors import DefinitionError, OptionError, PassError, VerifyError
-from glow_nb.base.passes import STEP_NAMES, Entries, PassRun, Repeat, Step
+from glow_nb.base.passes import STEP_NAMES, PassRun
+from glow_nb.base.steps import Entries, Repeat, Step
 from glow_nb.compiler.driver import STEPS, check, run, run_to, runs_of
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Value

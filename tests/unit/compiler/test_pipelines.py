@@ -13,7 +13,8 @@ import glow_nb
 from glow_nb.backends import backend_named
 from glow_nb.backends.interpreter import Interpreter
 from glow_nb.base.errors import OptionError
-from glow_nb.base.passes import PassRun, Repeat, Step, name_of_step
+from glow_nb.base.passes import PassRun
+from glow_nb.base.steps import Repeat, Step, name_of_step
 from glow_nb.base.types import Array
 from glow_nb.compiler.pipelines import INFERENCE, Pipeline
 from glow_nb.hlir.graph import Value

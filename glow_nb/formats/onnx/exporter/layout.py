@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from glow_nb.base.passes import Entries, Repeat
 from glow_nb.base.schema import attributes_of, operand_specs, operands_of
+from glow_nb.base.steps import Entries, Repeat
 from glow_nb.formats.onnx.exporter.channels_first import ChannelsFirst, to_first, to_last
 from glow_nb.formats.onnx.exporter.registry import CHANNELS_FIRST
 from glow_nb.hlir.graph import Constant, Function, Node, Value, producer_of
