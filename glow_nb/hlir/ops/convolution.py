@@ -18,6 +18,7 @@ from glow_nb.hlir.ops.families import (
     fitted,
     product_kind,
     require_kind,
+    require_type,
     widest,
 )
 from glow_nb.hlir.ops.windows import Windowed, pad_spatial
@@ -58,7 +59,7 @@ class Convolution(Windowed):
 
     @override
     def infer_type(self) -> TensorType:
-        input, filter, bias = self.input.type, self.filter.type, self.bias.type
+        input, filter = self.input.type, self.filter.type
         require_kind(self, "input", input, NUMBERS)
         out = self.window.checked(self, input)
         kind, channels = product_kind(self, input, filter), input.shape[-1]
@@ -68,13 +69,12 @@ class Convolution(Windowed):
         )
         depth = filter.shape[0] if filter.rank else 0
         wanted = TensorType(filter.kind, (depth, *self.kernel, channels // self.group))
-        self.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
+        require_type(self, "filter", wanted, "input")
         self.require(
             depth % self.group == 0,
             f"{depth} results of filter {filter} do not divide into group = {self.group}",
         )
-        wanted = TensorType(kind, (depth,))
-        self.require(bias == wanted, f"'bias' is {bias}, but filter {filter} needs {wanted}")
+        require_type(self, "bias", TensorType(kind, (depth,)), "filter")
         require_pad_value(self, input, self.pad_value)
         return TensorType(kind, (input.shape[0], *out, depth))
 

@@ -11,7 +11,7 @@ from typing_extensions import override
 from glow_nb.base.costs import Cost
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Value, define_node
-from glow_nb.hlir.ops.families import FLOATS, fitted, product_kind, require_kind, wide
+from glow_nb.hlir.ops.families import FLOATS, fitted, product_kind, require_kind, require_type, wide
 from glow_nb.hlir.ops.matrix import MatMul
 from glow_nb.hlir.ops.shape import Concat, Pad, Reshape, Slice, Transpose
 from glow_nb.hlir.ops.windows import Windowed, pad_spatial
@@ -48,10 +48,7 @@ class ConvolutionFilterGradient(Windowed):
         kind = product_kind(self, input, gradient)
         out = self.window.checked(self, input)
         depth = gradient.shape[-1] if gradient.rank else 0
-        wanted = TensorType(kind, (input.shape[0], *out, depth))
-        self.require(
-            gradient == wanted, f"'gradient' is {gradient}, but input {input} needs {wanted}"
-        )
+        require_type(self, "gradient", TensorType(kind, (input.shape[0], *out, depth)), "input")
         channels = input.shape[-1]
         self.require(
             self.group > 0 and channels % self.group == 0 and depth % self.group == 0,

@@ -16,6 +16,7 @@ from glow_nb.base.conversion import in_float32
 from glow_nb.base.costs import Cost
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.elementwise import as_kind
 from glow_nb.hlir.ops.families import NARROW_FLOATS, Kinds, fitted, require_kind, widest
 from glow_nb.hlir.ops.gather import Gather
 from glow_nb.hlir.ops.linear_quantization import (
@@ -24,7 +25,7 @@ from glow_nb.hlir.ops.linear_quantization import (
     require_usable_scales,
 )
 from glow_nb.hlir.ops.matrix import MatMul, matrix_product_cost
-from glow_nb.hlir.ops.quantization import emit_kind, number
+from glow_nb.hlir.ops.quantization import number
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
@@ -96,8 +97,8 @@ class DequantizingMatMul(Node):
 def lower_dequantizing_mat_mul(node: DequantizingMatMul, rewriter: Rewriter) -> Value:
     """Express it as a dequantization by blocks and a product of floats."""
     emit = rewriter.emit
-    real = emit(MatMul(emit_kind(rewriter, node.lhs, FLOAT32), _real_weights(node, rewriter)))
-    return emit_kind(rewriter, real, node.type.kind)
+    real = emit(MatMul(as_kind(rewriter, node.lhs, FLOAT32), _real_weights(node, rewriter)))
+    return as_kind(rewriter, real, node.type.kind)
 
 
 def _real_weights(node: DequantizingMatMul, rewriter: Rewriter) -> Value:
@@ -115,7 +116,7 @@ def _real_weights(node: DequantizingMatMul, rewriter: Rewriter) -> Value:
         return emit(Gather(value, rows, axis=0))
 
     stored = emit(Reshape(node.weights, shape))
-    scale = beside(emit_kind(rewriter, node.scale, FLOAT32))
+    scale = beside(as_kind(rewriter, node.scale, FLOAT32))
     zero = number(rewriter, 0, node.weights.type.kind, len(shape), "offset")
     offset = zero if node.offset is None else beside(node.offset)
     return emit(Reshape(emit(DequantizeLinear(stored, scale, offset)), (inner, depth)))

@@ -23,7 +23,7 @@ from glow_nb.hlir.ops.families import (
 )
 
 if TYPE_CHECKING:
-    from glow_nb.hlir.builder import Builder
+    from glow_nb.hlir.builder import Emitter
 
 _erf, _erfc = np.frompyfunc(math.erf, 1, 1), np.frompyfunc(math.erfc, 1, 1)
 
@@ -273,7 +273,7 @@ class ConvertTo(UnaryElementwise):
         return converted(x, self.kind)
 
 
-def as_kind(builder: Builder, value: Value, kind: ElementKind) -> Value:
+def as_kind(builder: Emitter, value: Value, kind: ElementKind) -> Value:
     """Return *value*, converted if it is of another *kind*."""
     return value if value.type.kind is kind else builder.emit(ConvertTo(value, kind))
 

@@ -80,6 +80,17 @@ def require_kind(node: Node, operand: str, type: TensorType, kinds: Kinds) -> No
         )
 
 
+def require_type(node: Node, operand: str, wanted: TensorType, given: str) -> None:
+    """Raise VerifyError unless the *operand* so called, if it is there, is of type *wanted*.
+
+    What is *given* and needs that type is another operand by its name, or how an error calls it.
+    """
+    found, other = getattr(node, operand), getattr(node, given, None)
+    if found is not None and found.type != wanted:
+        cause = f"{given} {other.type}" if isinstance(other, Value) else given
+        raise VerifyError(node, f"'{operand}' is {found.type}, but {cause} needs {wanted}")
+
+
 def sum_kind(lhs: ElementKind, rhs: ElementKind) -> ElementKind | None:
     """Return the kind of sums of products, None for factors that have no product.
 

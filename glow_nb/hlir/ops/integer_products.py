@@ -17,14 +17,13 @@ from glow_nb.hlir.graph import Value
 from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops.arithmetic import Add, Div, Mul, Sub
 from glow_nb.hlir.ops.convolution import Convolution
-from glow_nb.hlir.ops.elementwise import ConvertTo
+from glow_nb.hlir.ops.elementwise import ConvertTo, as_kind
 from glow_nb.hlir.ops.linear_quantization import FLOAT32, INT32, Requantize
 from glow_nb.hlir.ops.matrix import FullyConnected, MatMul
 from glow_nb.hlir.ops.quantization import (
     BYTES,
     Stored,
     as_type,
-    emit_kind,
     number,
 )
 from glow_nb.hlir.ops.quantized_products import (
@@ -114,7 +113,7 @@ def centred(builder: Emitter, value: Value, offset: Value) -> Value:
     if offsets is not None and not offsets.any():
         return value
     kind = ElementKind.INT16 if value.type.kind in BYTES else INT32
-    wide = emit_kind(builder, value, kind), emit_kind(builder, offset, kind)
+    wide = as_kind(builder, value, kind), as_kind(builder, offset, kind)
     difference = builder.emit(Sub(*wide))
     known = array_of(value)
     if known is None or offsets is None or not known.size:
@@ -124,7 +123,7 @@ def centred(builder: Emitter, value: Value, offset: Value) -> Value:
     for smaller in _SMALLER:
         low, high = smaller.limits
         if low <= least and greatest <= high:
-            return emit_kind(builder, difference, smaller)
+            return as_kind(builder, difference, smaller)
     return difference
 
 
@@ -138,7 +137,7 @@ def scaled(
     factor = emit(Mul(scale, each))
     if not node.type.is_quantized:
         real = emit(Mul(emit(ConvertTo(sums, FLOAT32)), factor))
-        return emit_kind(builder, real, node.kind)
+        return as_kind(builder, real, node.kind)
     multiplier = emit(Div(factor, number(builder, node.type.scale, FLOAT32, rank, "scale")))
     return requantized(builder, node, sums, multiplier)
 
@@ -176,6 +175,6 @@ def _offset_times_sums(
     builder: Builder, weights: Value, axes: tuple[int, ...], offset: int
 ) -> Value:
     """Emit *offset* times the sums of *weights* over *axes*, which disappear."""
-    wide = emit_kind(builder, weights, INT32)
+    wide = as_kind(builder, weights, INT32)
     sums = builder.emit(ReduceSum(wide, axes, keep_dims=False))
     return builder.emit(Mul(sums, number(builder, offset, INT32, sums.type.rank, "offset")))

@@ -19,6 +19,7 @@ from glow_nb.hlir.ops.families import (
     fitted,
     require_axis,
     require_kind,
+    require_type,
     splat,
     wide,
 )
@@ -62,8 +63,7 @@ class BatchNormalization(Node):
         require_axis(self, self.channel_axis, type.rank)
         wanted = TensorType(type.kind, (type.shape[self.channel_axis],))
         for name in ("scale", "bias", "mean", "variance"):
-            found = getattr(self, name).type
-            self.require(found == wanted, f"'{name}' is {found}, but input {type} needs {wanted}")
+            require_type(self, name, wanted, "input")
         return type
 
     @override
@@ -228,11 +228,7 @@ class LayerNormalization(Node):
         require_axis(self, self.axis, type.rank)
         wanted = TensorType(type.kind, type.shape[self.axis :])
         for name in ("scale", "bias"):
-            operand = getattr(self, name)
-            self.require(
-                operand is None or operand.type == wanted,
-                f"'{name}' is {operand and operand.type}, but input {type} needs {wanted}",
-            )
+            require_type(self, name, wanted, "input")
         return type
 
     @override

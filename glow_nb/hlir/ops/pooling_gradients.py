@@ -14,7 +14,7 @@ from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops.arithmetic import Mul
 from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.comparison import Less, Select
-from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, splat, wide
+from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, require_type, splat, wide
 from glow_nb.hlir.ops.gather import GatherElements
 from glow_nb.hlir.ops.pooling import (
     MaxPoolWithArgmax,
@@ -45,13 +45,11 @@ class MaxPoolGradient(Windowed):
 
     @override
     def infer_type(self) -> TensorType:
-        type, gradient = self.input.type, self.gradient.type
+        type = self.input.type
         require_kind(self, "input", type, FLOATS)
         out = self.window.checked(self, type)
         wanted = type.with_shape((type.shape[0], *out, type.shape[-1]))
-        self.require(
-            gradient == wanted, f"'gradient' is {gradient}, but input {type} needs {wanted}"
-        )
+        require_type(self, "gradient", wanted, "input")
         return type
 
     @override
@@ -140,9 +138,7 @@ class AvgPoolGradient(Windowed):
         result = gradient.with_shape((gradient.shape[0], *self.size, gradient.shape[-1]))
         out = self.window.checked(self, result, "result")
         wanted = gradient.with_shape((gradient.shape[0], *out, gradient.shape[-1]))
-        self.require(
-            gradient == wanted, f"'gradient' is {gradient}, but result {result} needs {wanted}"
-        )
+        require_type(self, "gradient", wanted, f"result {result}")
         check_uncounted(self, self.pads, self.uncounted)
         return result
 

@@ -16,9 +16,9 @@ from typing_extensions import override
 from glow_nb.base.conversion import dequantized, quantized
 from glow_nb.base.costs import Cost
 from glow_nb.base.types import QUANTIZED, Array, ElementKind, TensorType, quantization_problem
-from glow_nb.hlir.builder import Builder, Emitter
+from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Node, Value, define_node
-from glow_nb.hlir.ops.elementwise import ConvertTo
+from glow_nb.hlir.ops.elementwise import as_kind
 from glow_nb.hlir.ops.families import Kinds, fitted, require_kind
 from glow_nb.hlir.ops.linear_quantization import (
     FLOAT32,
@@ -246,21 +246,16 @@ def _parameters(builder: Builder, type: TensorType) -> tuple[Constant, Constant]
     )
 
 
-def emit_kind(builder: Emitter, value: Value, kind: ElementKind) -> Value:
-    """Emit *value* converted to *kind*; it stays as it is if it has that."""
-    return value if value.type.kind is kind else builder.emit(ConvertTo(value, kind))
-
-
 @lowers(Quantize)
 def lower_quantize(node: Quantize, rewriter: Rewriter) -> Value:
     """Express it by its formula with scale and offset as constants."""
-    return emit_quantized(rewriter, emit_kind(rewriter, node.input, FLOAT32), node.type)
+    return emit_quantized(rewriter, as_kind(rewriter, node.input, FLOAT32), node.type)
 
 
 @lowers(Dequantize)
 def lower_dequantize(node: Dequantize, rewriter: Rewriter) -> Value:
     """Express it by its formula with scale and offset as constants."""
-    return emit_kind(rewriter, emit_real(rewriter, node.input), node.kind)
+    return as_kind(rewriter, emit_real(rewriter, node.input), node.kind)
 
 
 @lowers(Rescale)

@@ -25,7 +25,7 @@ from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Placeholder, Value, define_node
 from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops.convolution import Convolution, convolution_cost, convolve
-from glow_nb.hlir.ops.families import fitted, require_kind
+from glow_nb.hlir.ops.families import fitted, require_kind, require_type
 from glow_nb.hlir.ops.linear_quantization import (
     FLOAT32,
     INT32,
@@ -121,9 +121,7 @@ class QuantizedTransposedConvolution(Windowed):
         require_kind(self, "filter", self.filter.type, ACTIVATIONS)
         window = self.window.attributes | {"size": self.size, "group": self.group}
         sums = TransposedConvolution(input, self.filter, **window, name=self.name).type
-        wanted = TensorType(INT32, sums.shape[-1:])
-        bias = self.bias.type
-        self.require(bias == wanted, f"'bias' is {bias}, but result {sums} needs {wanted}")
+        require_type(self, "bias", TensorType(INT32, sums.shape[-1:]), f"result {sums}")
         return _result_type(self, sums, "filter", self.filter_scale, self.filter_offset)
 
     @override

@@ -26,7 +26,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add, BitShift, BitwiseOr, Minimum, Mul
 from glow_nb.hlir.ops.comparison import Less, Select
-from glow_nb.hlir.ops.elementwise import ConvertTo, error_complement, error_function
+from glow_nb.hlir.ops.elementwise import ConvertTo, as_kind, error_complement, error_function
 from glow_nb.hlir.ops.families import (
     FLOATS,
     Kinds,
@@ -168,8 +168,8 @@ def lower_random_uniform(node: RandomUniform, rewriter: Rewriter) -> Value:
     if node.is_unit:
         return found
     span, low, greatest = node.interval
-    wide = _converted(rewriter, found, FLOAT64)
-    found = _converted(rewriter, _plus(rewriter, _times(rewriter, wide, span), low), node.kind)
+    wide = as_kind(rewriter, found, FLOAT64)
+    found = as_kind(rewriter, _plus(rewriter, _times(rewriter, wide, span), low), node.kind)
     return rewriter.emit(Minimum(found, splat(rewriter, found.type, greatest, "greatest")))
 
 
@@ -244,7 +244,7 @@ class Bernoulli(Drawn):
 def lower_bernoulli(node: Bernoulli, rewriter: Rewriter) -> Value:
     """Compare uniform numbers with the probabilities."""
     kind = FLOAT64 if node.probability.type.kind is FLOAT64 else FLOAT32
-    return _emit_below(rewriter, node, _converted(rewriter, node.probability, kind))
+    return _emit_below(rewriter, node, as_kind(rewriter, node.probability, kind))
 
 
 @define_node("dropout")
@@ -369,13 +369,9 @@ def _emit_below(builder: Builder, node: Drawn, limit: Value) -> Value:
     return builder.emit(Less(builder.emit(numbers), limit))
 
 
-def _converted(builder: Builder, x: Value, kind: ElementKind) -> Value:
-    return x if x.type.kind is kind else builder.emit(ConvertTo(x, kind))
-
-
 def _times(builder: Builder, x: Value, factor: float) -> Value:
-    return builder.emit(Mul(x, splat(builder, x.type, factor, "factor")))
+    return builder.emit(Mul(x, builder.number(x.type, factor)))
 
 
 def _plus(builder: Builder, x: Value, term: float) -> Value:
-    return builder.emit(Add(x, splat(builder, x.type, term, "term")))
+    return builder.emit(Add(x, builder.number(x.type, term)))

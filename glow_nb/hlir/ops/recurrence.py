@@ -13,7 +13,7 @@ from glow_nb.base.costs import Cost
 from glow_nb.base.schema import OneOf, attribute_specs
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, wide
+from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, require_type, wide
 from glow_nb.hlir.recurrence.activations import ACTIVATIONS
 from glow_nb.hlir.recurrence.cells import (
     BIDIRECTIONAL,
@@ -241,13 +241,12 @@ def check_loop(node: Any) -> tuple[int, int, int, int]:
     steps, rows, _, width = inputs.shape
     size = width // gates
     wanted = inputs.with_shape((steps, rows, directions, width))
-    node.require(inputs == wanted, f"'inputs' is {inputs}, but {node.direction} needs {wanted}")
+    require_type(node, "inputs", wanted, node.direction)
     node.require(node.panel >= 0, f"panel is {node.panel}, but must be positive, or 0 for none")
     _check_weights(node, directions, size)
     if node.lengths is not None:
         require_kind(node, "lengths", node.lengths.type, LENGTHS)
-        found, wanted = node.lengths.type, TensorType(node.lengths.type.kind, (rows,))
-        node.require(found == wanted, f"'lengths' is {found}, but the batch needs {wanted}")
+        require_type(node, "lengths", TensorType(node.lengths.type.kind, (rows,)), "the batch")
     return steps, rows, directions, size
 
 
@@ -258,17 +257,13 @@ def _check_weights(node: Any, directions: int, size: int) -> None:
     if node.panel:
         parts = parts_of(Cell.of(node).phases, size, turned=isinstance(node, RecurrenceGradient))
         wanted = type.with_shape((directions, packed_elements(parts, size, node.panel)))
-    found = node.recurrent.type
-    node.require(found == wanted, f"'recurrent' is {found}, but 'inputs' {type} needs {wanted}")
+    require_type(node, "recurrent", wanted, "inputs")
     if node.bias is not None:
         node.require(
             node.cell == GRU and node.flag, "'bias' is given, but only a GRU with flag has it"
         )
-        found, wanted = node.bias.type, type.with_shape((directions, size))
-        node.require(found == wanted, f"'bias' is {found}, but 'inputs' {type} needs {wanted}")
-    if node.peepholes is not None:
-        found, wanted = node.peepholes.type, type.with_shape((directions, 3, size))
-        node.require(found == wanted, f"'peepholes' is {found}, but 'inputs' {type} needs {wanted}")
+        require_type(node, "bias", type.with_shape((directions, size)), "inputs")
+    require_type(node, "peepholes", type.with_shape((directions, 3, size)), "inputs")
 
 
 def _loop_cost(node: Any) -> Cost:
@@ -310,10 +305,8 @@ class RecurrenceGradient(Cellular):
         steps, rows, directions, size = check_loop(self)
         inputs, count = self.inputs.type, len(Cell.of(self).states)
         states = inputs.with_shape((count, steps, directions, rows, size))
-        wanted = (("upstream", states), ("products", inputs), ("previous", states))
-        for name, type in wanted:
-            found = getattr(self, name).type
-            self.require(found == type, f"'{name}' is {found}, but 'inputs' {inputs} needs {type}")
+        for name, wanted in (("upstream", states), ("products", inputs), ("previous", states)):
+            require_type(self, name, wanted, "inputs")
         return inputs, inputs.with_shape((count, directions, rows, size))
 
     @override

@@ -21,6 +21,7 @@ from glow_nb.hlir.ops.families import (
     fitted,
     product_kind,
     require_kind,
+    require_type,
     splat,
     widest,
 )
@@ -79,9 +80,9 @@ class TransposedConvolution(Windowed):
         result = TensorType(kind, (input.shape[0], *self.size, channels))
         out = self.window.checked(self, result, "result")
         wanted = TensorType(input.kind, (input.shape[0], *out, depth))
-        self.require(input == wanted, f"'input' is {input}, but result {result} needs {wanted}")
+        require_type(self, "input", wanted, f"result {result}")
         wanted = TensorType(filter.kind, (depth, *self.kernel, filter.shape[-1]))
-        self.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
+        require_type(self, "filter", wanted, "input")
         return result
 
     @override

@@ -18,8 +18,8 @@ from glow_nb.formats.onnx.exporter.writer import Writer
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.known import array_of
-from glow_nb.hlir.ops.families import splat
 from glow_nb.hlir.rewrite import Replacement, Rewriter
+from glow_nb.hlir.terms import Term, terms, where
 
 
 def divides_safely(node: ops.Div | ops.Modulo) -> bool:
@@ -57,26 +57,21 @@ def _all(value: Value, condition: Callable[[Array], Array]) -> bool:
 @composes(ops.Div)
 def div_by_anything(node: ops.Div, rewriter: Rewriter) -> Replacement:
     """A quotient by zero is 0, one by -1 the negative."""
-    emit = rewriter.emit
-    is_zero, is_minus_one, divisor = _guarded(node.rhs, rewriter)
-    quotient: Value = emit(ops.Div(node.lhs, divisor))
+    lhs, rhs = terms(rewriter, node.lhs, node.rhs)
+    is_zero, is_minus_one, divisor = _guarded(rhs)
+    quotient = lhs / divisor
     if is_minus_one is not None:
-        quotient = emit(ops.Select(is_minus_one, emit(ops.Neg(node.lhs)), quotient))
-    zero = splat(rewriter, node.type, 0, f"{node.name}_zero")
-    return emit(ops.Select(is_zero, zero, quotient))
+        quotient = where(is_minus_one, -lhs, quotient)
+    return where(is_zero, 0, quotient).value
 
 
-def _guarded(divisor: Value, rewriter: Rewriter) -> tuple[Value, Value | None, Value]:
+def _guarded(divisor: Term) -> tuple[Term, Term | None, Term]:
     """Return where *divisor* is zero, where it is -1 if it is signed, and it with ones there."""
-    type = divisor.type
-    zero, one = (splat(rewriter, type, number, f"divisor_{number}") for number in (0, 1))
-    is_zero = rewriter.emit(ops.Equal(divisor, zero))
-    if not type.kind.is_signed:
-        return is_zero, None, rewriter.emit(ops.Select(is_zero, one, divisor))
-    minus_one = splat(rewriter, type, -1, "divisor_minus_one")
-    is_minus_one = rewriter.emit(ops.Equal(divisor, minus_one))
-    is_bad = rewriter.emit(ops.Or(is_zero, is_minus_one))
-    return is_zero, is_minus_one, rewriter.emit(ops.Select(is_bad, one, divisor))
+    is_zero = divisor.equals(0)
+    if not divisor.value.type.kind.is_signed:
+        return is_zero, None, where(is_zero, 1, divisor)
+    is_minus_one = divisor.equals(-1)
+    return is_zero, is_minus_one, where(is_zero.joined(ops.Or, is_minus_one), 1, divisor)
 
 
 def _has_power(node: ops.Pow) -> bool:
@@ -105,13 +100,11 @@ def power(ctx: Writer, node: ops.Pow) -> Value:
 @composes(ops.Pow)
 def power_of_anything(node: ops.Pow, rewriter: Rewriter) -> Replacement:
     """A negative power of 1 and -1 is 1 or -1, and 0 of all other integers."""
-    emit = rewriter.emit
-    zero, one = (splat(rewriter, node.type, number, f"power_{number}") for number in (0, 1))
-    power = emit(ops.Pow(node.lhs, emit(ops.Maximum(node.rhs, zero))))
-    is_unit = emit(ops.Equal(emit(ops.Abs(node.lhs)), one))
-    unit = emit(ops.Pow(node.lhs, emit(ops.BitwiseAnd(node.rhs, one))))
-    inverse = emit(ops.Select(is_unit, unit, zero))
-    return emit(ops.Select(emit(ops.Less(node.rhs, zero)), inverse, power))
+    base, exponent = terms(rewriter, node.lhs, node.rhs)
+    power = base.joined(ops.Pow, exponent.joined(ops.Maximum, 0))
+    unit = base.joined(ops.Pow, exponent.joined(ops.BitwiseAnd, 1))
+    inverse = where(base.apply(ops.Abs).equals(1), unit, 0)
+    return where(exponent < 0, inverse, power).value
 
 
 def has_modulo(node: ops.Modulo) -> bool:
@@ -122,15 +115,12 @@ def has_modulo(node: ops.Modulo) -> bool:
 @composes(ops.Modulo)
 def modulo_of_anything(node: ops.Modulo, rewriter: Rewriter) -> Replacement:
     """A remainder by 0, 1 and -1 is 0; of floats, one with the other sign is moved by a divisor."""
-    emit = rewriter.emit
+    emit, rhs = rewriter.emit, Term(rewriter, node.rhs)
     if not node.type.kind.is_float:
-        return emit(ops.Modulo(node.lhs, _guarded(node.rhs, rewriter)[2], fmod=node.fmod))
-    zero = splat(rewriter, node.type, 0, f"{node.name}_zero")
-    rest = emit(ops.Modulo(node.lhs, node.rhs, fmod=True))
-    is_other = emit(ops.Xor(emit(ops.Less(rest, zero)), emit(ops.Less(node.rhs, zero))))
-    is_some = emit(ops.Not(emit(ops.Equal(rest, zero))))
-    moved = emit(ops.Add(rest, node.rhs))
-    return emit(ops.Select(emit(ops.And(is_other, is_some)), moved, rest))
+        return emit(ops.Modulo(node.lhs, _guarded(rhs)[2].value, fmod=node.fmod))
+    rest = Term(rewriter, emit(ops.Modulo(node.lhs, node.rhs, fmod=True)))
+    is_other = (rest < 0).joined(ops.Xor, rhs < 0)
+    return where(is_other & rest.equals(0).apply(ops.Not), rest + rhs, rest).value
 
 
 def _shifts_within(node: ops.BitShift) -> bool:
@@ -151,8 +141,7 @@ def bit_shift(ctx: Writer, node: ops.BitShift) -> Value:
 @composes(ops.BitShift)
 def bit_shift_by_anything(node: ops.BitShift, rewriter: Rewriter) -> Replacement:
     """A shift by as many bits as there are, or more, leaves none."""
-    emit, bits = rewriter.emit, node.type.kind.bits
-    last = splat(rewriter, node.rhs.type, bits - 1, f"{node.name}_last")
-    shifted = emit(ops.BitShift(node.lhs, emit(ops.Minimum(node.rhs, last)), node.direction))
-    is_left = emit(ops.LessEqual(node.rhs, last))
-    return emit(ops.Select(is_left, shifted, splat(rewriter, node.type, 0, f"{node.name}_zero")))
+    places, last = Term(rewriter, node.rhs), node.type.kind.bits - 1
+    within = places.joined(ops.Minimum, last).value
+    shifted = rewriter.emit(ops.BitShift(node.lhs, within, node.direction))
+    return where(places <= last, Term(rewriter, shifted), 0).value

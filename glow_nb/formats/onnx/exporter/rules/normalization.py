@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 from glow_nb.formats.onnx.exporter.registry import (
@@ -13,10 +14,10 @@ from glow_nb.formats.onnx.exporter.registry import (
 from glow_nb.formats.onnx.exporter.writer import Writer
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
-from glow_nb.hlir.ops.families import splat
 from glow_nb.hlir.ops.shape import slice_axis
 from glow_nb.hlir.permutation import inverse
 from glow_nb.hlir.rewrite import Replacement, Rewriter
+from glow_nb.hlir.terms import Term, terms
 
 
 @exports(ops.BatchNormalization, says=has_single_attributes)
@@ -59,20 +60,12 @@ def local_response_normalization_of_anything(
     node: ops.LocalResponseNormalization, rewriter: Rewriter
 ) -> Replacement:
     """Sums of squares by adding shifted slices."""
-    emit, rank, channels = rewriter.emit, node.type.rank, node.type.shape[-1]
-    before = (node.size - 1) // 2
+    rank, channels, before = node.type.rank, node.type.shape[-1], (node.size - 1) // 2
     ends = (*(0,) * (rank - 1), before, *(0,) * (rank - 1), node.size - 1 - before)
-    squares = emit(ops.Pad(emit(ops.Mul(node.input, node.input)), ends))
-    total: Value = slice_axis(rewriter, squares, rank - 1, range(channels))
-    for first in range(1, node.size):
-        part = slice_axis(rewriter, squares, rank - 1, range(first, first + channels))
-        total = emit(ops.Add(total, part))
-
-    def number(value: float, name: str) -> Value:
-        return splat(rewriter, node.type, value, f"{node.name}_{name}")
-
-    weighted = emit(ops.Mul(total, number(node.alpha / node.size, "alpha")))
-    divisor = emit(
-        ops.Pow(emit(ops.Add(weighted, number(node.bias, "bias"))), number(node.beta, "beta"))
-    )
-    return emit(ops.Div(node.input, divisor))
+    x = Term(rewriter, node.input)
+    squares = rewriter.emit(ops.Pad((x * x).value, ends))
+    windows = (range(first, first + channels) for first in range(node.size))
+    parts = (slice_axis(rewriter, squares, rank - 1, window) for window in windows)
+    total = reduce(Term.__add__, terms(rewriter, *parts))
+    divisor = (total * (node.alpha / node.size) + node.bias).joined(ops.Pow, node.beta)
+    return (x / divisor).value

@@ -20,8 +20,9 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Node, Value
 from glow_nb.hlir.known import is_known, is_uniform
+from glow_nb.hlir.ops.elementwise import as_kind
 from glow_nb.hlir.ops.integer_products import lower_quantized_transposed_convolution
-from glow_nb.hlir.ops.quantization import emit_kind, lower_int_lookup_table, number
+from glow_nb.hlir.ops.quantization import lower_int_lookup_table, number
 from glow_nb.hlir.ops.shape import slice_axis
 from glow_nb.hlir.recipe import folded
 from glow_nb.hlir.rewrite import Replacement, Rewriter
@@ -77,7 +78,7 @@ def quantize_by_arithmetic(node: ops.QuantizeLinear, rewriter: Rewriter) -> Repl
     """A quotient that is rounded, moved and kept in the range of the kind; NaN is its least."""
     emit, kind = rewriter.emit, node.kind
     whole = emit(ops.Round(emit(ops.Div(node.input, node.scale))))
-    moved = emit(ops.Add(whole, emit_kind(rewriter, node.offset, FLOAT32)))
+    moved = emit(ops.Add(whole, as_kind(rewriter, node.offset, FLOAT32)))
     least, greatest = (
         number(rewriter, limit, FLOAT32, node.type.rank, "limit") for limit in kind.limits
     )
@@ -90,12 +91,12 @@ def quantize_by_arithmetic(node: ops.QuantizeLinear, rewriter: Rewriter) -> Repl
 def dequantize_by_arithmetic(node: ops.DequantizeLinear, rewriter: Rewriter) -> Replacement:
     """A distance from the offset, times the scale."""
     real = _real(rewriter, node.input, node.scale, node.offset)
-    return emit_kind(rewriter, real, node.type.kind)
+    return as_kind(rewriter, real, node.type.kind)
 
 
 def _real(builder: Builder, stored: Value, *parameters: Value) -> Value:
     """Emit ``(stored - offset) * scale`` in float32, of scale and offset in that order."""
-    stored, scale, offset = (emit_kind(builder, v, FLOAT32) for v in (stored, *parameters))
+    stored, scale, offset = (as_kind(builder, v, FLOAT32) for v in (stored, *parameters))
     return builder.emit(ops.Mul(builder.emit(ops.Sub(stored, offset)), scale))
 
 
@@ -189,9 +190,9 @@ def product_of_float32(node: ops.DequantizingMatMul, rewriter: Rewriter) -> Repl
     offset = node.offset and _as_kind(rewriter, node.offset, kind)
     weights = _as_kind(rewriter, node.weights, kind)
     scale = _as_kind(rewriter, node.scale, FLOAT32)
-    lhs = emit_kind(rewriter, node.lhs, FLOAT32)
+    lhs = as_kind(rewriter, node.lhs, FLOAT32)
     made = rewriter.emit(ops.DequantizingMatMul(lhs, weights, scale, offset, node.block))
-    return emit_kind(rewriter, made, node.type.kind)
+    return as_kind(rewriter, made, node.type.kind)
 
 
 def _as_kind(builder: Builder, value: Value, kind: ElementKind) -> Value:
@@ -257,5 +258,5 @@ def _known(builder: Builder, node: Node) -> Value:
 def _as_result(builder: Builder, node: Any, real: Value) -> Value:
     """Emit *real* numbers as the result of *node*."""
     if not node.type.is_quantized:
-        return emit_kind(builder, real, node.kind)
+        return as_kind(builder, real, node.kind)
     return builder.emit(ops.Quantize(real, node.kind, node.scale, node.offset))
