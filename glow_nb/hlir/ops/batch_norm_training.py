@@ -8,73 +8,57 @@ from typing_extensions import override
 from glow_nb.base.costs import Cost
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add, Mul
 from glow_nb.hlir.ops.elementwise import as_kind
-from glow_nb.hlir.ops.families import FLOATS, fitted, require_axis, require_kind, splat, wide
-from glow_nb.hlir.ops.normalization import BatchNormalization, Moments
+from glow_nb.hlir.ops.families import (
+    FLOATS,
+    fitted,
+    require_axis,
+    require_kind,
+    require_type,
+    splat,
+    wide,
+)
+from glow_nb.hlir.ops.normalization import (
+    BatchNormalization,
+    ChannelNormalization,
+    Moments,
+    channel_shape,
+)
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 
 
 @define_node("batch_norm_training")
-class BatchNormTraining(Node):
+class BatchNormTraining(ChannelNormalization):
     """Normalize each channel by the statistics of the batch, and move the running ones.
 
     ``[result, running_mean, running_variance]``: the result is that of :class:`BatchNormalization`
     by the mean and the variance (of the population) of the input itself; the running ones are
     ``momentum * old + (1 - momentum) * that of the batch``. Vectors are ``[C]``; the running
     statistics may be of another kind of floats.
-
-    Attributes:
-        epsilon: Added to the variance.
-        channel_axis: Axis of the channels, counted from the front.
-        momentum: The part of the running statistics that is kept.
     """
-
-    input: Value
-    scale: Value
-    bias: Value
-    mean: Value
-    variance: Value
-    epsilon: float
-    channel_axis: int
-    momentum: float = 0.9
-
-    @property
-    def summed_axes(self) -> tuple[int, ...]:
-        """All axes but that of the channels."""
-        return tuple(axis for axis in range(self.input.type.rank) if axis != self.channel_axis)
 
     @override
     def infer_types(self) -> tuple[TensorType, ...]:
         type = self.input.type
         require_kind(self, "input", type, FLOATS)
         require_axis(self, self.channel_axis, type.rank)
-        wanted = (type.shape[self.channel_axis],)
+        channels = (type.shape[self.channel_axis],)
         for name in ("scale", "bias", "mean", "variance"):
             found = getattr(self, name).type
-            require_kind(
-                self,
-                name,
-                found,
-                FLOATS if name in ("mean", "variance") else frozenset({type.kind}),
-            )
-            self.require(
-                found.shape == wanted,
-                f"'{name}' is {found}, but input {type} has channels {wanted}",
-            )
+            kinds = FLOATS if name in ("mean", "variance") else frozenset({type.kind})
+            require_kind(self, name, found, kinds)
+            require_type(self, name, found.with_shape(channels), "input")
         return type, self.mean.type, self.variance.type
 
     @override
     def evaluate(
         self, input: Array, scale: Array, bias: Array, mean: Array, variance: Array
     ) -> tuple[Array, ...]:
-        x, shape = (
-            wide(input),
-            tuple(-1 if axis == self.channel_axis else 1 for axis in range(input.ndim)),
-        )
+        x, shape = wide(input), channel_shape(input.ndim, self.channel_axis)
         with np.errstate(all="ignore"):
             found = x.mean(self.summed_axes)
             spread = ((x - found.reshape(shape)) ** 2).mean(self.summed_axes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -29,12 +30,9 @@ from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 
 
-@define_node("batch_normalization")
-class BatchNormalization(Node):
-    """Normalize each channel by given statistics (inference form).
-
-    ``result = (input - mean) / sqrt(variance + epsilon) * scale + bias``, where scale, bias, mean
-    and variance are vectors ``[C]`` along *channel_axis*.
+@dataclass(frozen=True, eq=False, repr=False)
+class ChannelNormalization(Node):
+    """Base of batch normalizations: all operands but the input are vectors ``[C]`` of its channels.
 
     Attributes:
         epsilon: Added to the variance.
@@ -55,6 +53,15 @@ class BatchNormalization(Node):
     def summed_axes(self) -> tuple[int, ...]:
         """All axes but that of the channels."""
         return tuple(axis for axis in range(self.input.type.rank) if axis != self.channel_axis)
+
+
+@define_node("batch_normalization")
+class BatchNormalization(ChannelNormalization):
+    """Normalize each channel by given statistics (inference form).
+
+    ``result = (input - mean) / sqrt(variance + epsilon) * scale + bias``, where scale, bias, mean
+    and variance are vectors ``[C]`` along *channel_axis*.
+    """
 
     @override
     def infer_type(self) -> TensorType:
@@ -264,11 +271,12 @@ def _mean(x: Any, axes: tuple[int, ...]) -> Any:
     return np.sum(x, axis=axes, keepdims=True) / count
 
 
-@define_node("softmax")
-class Softmax(Node):
-    """Exponentials that sum to 1 along *axis*: ``exp(input - m) / sum of exp(input - m)``.
+@dataclass(frozen=True, eq=False, repr=False)
+class AxisNormalization(Node):
+    """Base of softmax and its logarithm: what a number becomes depends on those along *axis*.
 
-    ``m`` is the largest element along the axis. NaN if an element is NaN or +inf, or all are -inf.
+    Attributes:
+        axis: Axis to go along, counted from the front.
     """
 
     input: Value
@@ -279,6 +287,19 @@ class Softmax(Node):
         require_kind(self, "input", self.input.type, FLOATS)
         require_axis(self, self.axis, self.input.type.rank)
         return self.input.type
+
+    @override
+    def cost(self) -> Cost:
+        """Count maximum, distance, exp, sum and quotient."""
+        return Cost(others=5 * self.type.size)
+
+
+@define_node("softmax")
+class Softmax(AxisNormalization):
+    """Exponentials that sum to 1 along *axis*: ``exp(input - m) / sum of exp(input - m)``.
+
+    ``m`` is the largest element along the axis. NaN if an element is NaN or +inf, or all are -inf.
+    """
 
     @override
     def evaluate(self, input: Array) -> Array:
@@ -287,26 +308,13 @@ class Softmax(Node):
             powers = np.exp(x - np.max(x, axis=self.axis, keepdims=True, initial=-np.inf))
             return fitted(powers / np.sum(powers, axis=self.axis, keepdims=True), self.type)
 
-    @override
-    def cost(self) -> Cost:
-        return _softmax_cost(self)
-
 
 @define_node("log_softmax")
-class LogSoftmax(Node):
+class LogSoftmax(AxisNormalization):
     """Logarithm of the softmax along *axis*: ``input - m - log(sum of exp(input - m))``.
 
     ``m`` is the largest element along the axis.
     """
-
-    input: Value
-    axis: int
-
-    @override
-    def infer_type(self) -> TensorType:
-        require_kind(self, "input", self.input.type, FLOATS)
-        require_axis(self, self.axis, self.input.type.rank)
-        return self.input.type
 
     @override
     def evaluate(self, input: Array) -> Array:
@@ -316,10 +324,6 @@ class LogSoftmax(Node):
             total = np.sum(np.exp(shifted), axis=self.axis, keepdims=True)
             return fitted(shifted - np.log(total), self.type)
 
-    @override
-    def cost(self) -> Cost:
-        return _softmax_cost(self)
-
 
 @lowers(LogSoftmax)
 def lower_log_softmax(node: LogSoftmax, rewriter: Rewriter) -> Value:
@@ -328,8 +332,3 @@ def lower_log_softmax(node: LogSoftmax, rewriter: Rewriter) -> Value:
     shifted = emit(Sub(node.input, emit(ReduceMax(node.input, axes))), f"{node.name}_shifted")
     total = emit(ReduceSum(emit(Exp(shifted)), axes))
     return emit(Sub(shifted, emit(Log(total))))
-
-
-def _softmax_cost(node: Softmax | LogSoftmax) -> Cost:
-    """Count maximum, distance, exp, sum and quotient."""
-    return Cost(others=5 * node.type.size)

@@ -285,8 +285,9 @@ class RecurrenceGradient(Cellular):
         gradients of x and of the states, from upstream + what the next step has handed on
         gradient of h += gradient of p @ transpose(recurrent)
 
+    The cell and its *direction* are those of the recurrence, whose steps are taken backwards.
+
     Attributes:
-        direction: That of the recurrence; here it is taken in the opposite order.
         panel: 0, or columns in a panel of the transposed weights.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -148,7 +149,7 @@ class ReduceProd(Reduction):
 class ArgReduction(Node):
     """Base of searches for the int64 position of an extreme element along *axis*.
 
-    A NaN counts as the extreme.
+    A NaN counts as the extreme. Subclasses give ``find``, a function of NumPy.
 
     Attributes:
         axis: Axis to search, counted from the front.
@@ -156,6 +157,7 @@ class ArgReduction(Node):
         select_last: Of equal extremes take the last; else the first.
     """
 
+    find: ClassVar[Callable[..., Any]]
     input: Value
     axis: int
     keep_dims: bool = True
@@ -174,13 +176,9 @@ class ArgReduction(Node):
     def evaluate(self, input: Array) -> Array:
         x = widest(input)
         if not self.select_last:
-            return fitted(self.find(x), self.type)
+            return fitted(self.find(x, axis=self.axis), self.type)
         flipped = np.flip(x, axis=self.axis)
-        return fitted(x.shape[self.axis] - 1 - self.find(flipped), self.type)
-
-    def find(self, x: Any) -> Any:
-        """Return the first positions of the extreme of *x* along ``self.axis``."""
-        raise NotImplementedError(type(self).__name__)
+        return fitted(x.shape[self.axis] - 1 - self.find(flipped, axis=self.axis), self.type)
 
     @override
     def cost(self) -> Cost:
@@ -191,18 +189,14 @@ class ArgReduction(Node):
 class ArgMax(ArgReduction):
     """Position of the largest element along *axis*."""
 
-    @override
-    def find(self, x: Any) -> Any:
-        return np.argmax(x, axis=self.axis)
+    find = staticmethod(np.argmax)
 
 
 @define_node("arg_min")
 class ArgMin(ArgReduction):
     """Position of the smallest element along *axis*."""
 
-    @override
-    def find(self, x: Any) -> Any:
-        return np.argmin(x, axis=self.axis)
+    find = staticmethod(np.argmin)
 
 
 @define_node("cum_sum")
