@@ -131,7 +131,6 @@ INFERENCE = Pipeline(
                 "raise_attention",  # before passes that move what it is made of
                 "lay_out_attention",  # transposes around attention cost nothing if it makes them
                 "sink_transposes",  # a transpose that meets its inverse is dropped with it
-                "merge_transposes",  # data that goes through two of them is moved once
                 "sink_reshapes",  # elementwise nodes join their producer if no reshape is between
                 "sink_broadcasts",  # elementwise operators repeat small operands by themselves
                 "eliminate_noops",  # a transpose, reshape or slice that moves nothing is dropped
