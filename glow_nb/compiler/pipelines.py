@@ -170,7 +170,6 @@ INFERENCE = Pipeline(
                 ),
                 "sink_scales",  # a factor behind a matrix product joins the product's kernel
                 "raise_fully_connected",  # a product plus a row; after sink_scales
-                "transpose_weights",  # a transpose before a dense layer goes into its weights
                 "fold_constants",  # weights that passes transposed or scaled become plain weights
                 "eliminate_common_nodes",  # nodes that passes have made equal are computed once
                 "eliminate_dead_nodes",  # nodes that passes have replaced are dropped

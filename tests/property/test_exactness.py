@@ -38,7 +38,6 @@ MOVING = (
     "sink_channel_shuffles",
     "sink_reshapes",
     "sink_transposes",
-    "transpose_weights",
 )
 """Passes that only move elements, or use identities that hold for every number."""
 

@@ -8,9 +8,8 @@ import pytest
 from glow_nb.base.conversion import converted
 from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
-from glow_nb.hlir.ops import Add, ConvertTo, MatMul, MaxPool, Pad, Relu, Reshape, Transpose
+from glow_nb.hlir.ops import Add, ConvertTo, MatMul, MaxPool, Pad, Relu
 from glow_nb.hlir.ops.families import keeps_every_number
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.optimize.merge_slices import taken_of
@@ -61,25 +60,6 @@ def extremes(kind: ElementKind) -> Array:
         return np.array([1 / 3, -60000.0, 1e-4], kind.dtype)
     limits = np.iinfo(kind.value)
     return np.array([limits.min, limits.max, limits.max - 1], kind.dtype)
-
-
-@pytest.mark.parametrize("is_transposed", [False, True])
-def test_weights_are_reordered_in_either_memory_order(is_transposed: bool) -> None:
-    rng = np.random.default_rng(0)
-    weights = rng.standard_normal((12, 5)).astype(np.float32)
-    if is_transposed:
-        weights = np.asfortranarray(weights)
-    b = Builder()
-    x = b.input("x", "float32<2 x 2 x 3 x 2>")
-    turned = b.emit(Transpose(x, permutation=(0, 3, 1, 2)))
-    flat = b.emit(Reshape(turned, (2, 12)))
-    b.save(b.emit(MatMul(flat, b.constant("w", weights))), "y")
-    function = optimized(b, "transpose_weights")
-    assert opcodes(function) == ["reshape", "mat_mul"]
-    feeds = {"x": rng.standard_normal(x.type.shape).astype(np.float32)}
-    np.testing.assert_allclose(
-        evaluate(function, feeds)["y"], evaluate(b.function(), feeds)["y"], rtol=1e-6, atol=1e-6
-    )
 
 
 def test_zeros_pad_no_maximum_whose_window_sees_nothing_else() -> None:
