@@ -7,7 +7,7 @@ from bisect import bisect_right
 from itertools import accumulate, pairwise
 
 from glow_nb.hlir.graph import Function, Node, Result, Value
-from glow_nb.hlir.ops import Concat, Pad, Slice, Split
+from glow_nb.hlir.ops import Concat, Slice, Split
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 
@@ -16,8 +16,7 @@ from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 def merge_slices(function: Function) -> Function:
     """Merge a slice of a slice; take a slice of a concat from the one operand that holds it all.
 
-    A part of a split is a slice of the whole. What a slice takes of a padded tensor, or a negative
-    pad leaves of any, is cut first and padded then. A split of a concat whose cuts fall between the
+    A part of a split is a slice of the whole. A split of a concat whose cuts fall between the
     operands gives these operands, and a split into one part its operand.
 
     ::
@@ -27,7 +26,7 @@ def merge_slices(function: Function) -> Function:
         ->
         %s = slice(%q) {starts = [0, 1], stops = [2, 5], steps = [1, 2]}
     """
-    return rewrite(function, _rule, Slice, Pad, Split)
+    return rewrite(function, _rule, Slice, Split)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:
@@ -43,10 +42,6 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
             indices = range(start, start + split.sizes[part.index])
             ranges[split.axis] = taken_of(indices, ranges[split.axis])
             return rewriter.emit(_slice(split.input, ranges))
-        case Slice(input=Pad(mode="constant", predicate=None) as pad):
-            return _slice_padded(node, pad, rewriter)
-        case Pad(mode="constant") if min(node.pads) < 0:
-            return _cut_then_pad(node, rewriter)
         case Slice(input=Concat(predicate=None) as concat):
             return _slice_operand(node, concat, rewriter)
         case Split(input=value, sizes=(_,)):
@@ -70,42 +65,6 @@ def taken_of(indices: range, places: range) -> range:
 def _slice(input: Value, ranges: list[range]) -> Slice:
     starts, stops, steps = zip(*((r.start, r.stop, r.step) for r in ranges), strict=True)
     return Slice(input, starts, stops, steps)
-
-
-def _slice_padded(node: Slice, pad: Pad, rewriter: Rewriter) -> Replacement:
-    """Take from the input of *pad* what is not padding, and pad that with less."""
-    if set(node.steps) != {1} or min(pad.pads) < 0 or not node.type.size:
-        return None
-    ranges, begins, ends = [], [], []
-    for axis, size in enumerate(pad.input.type.shape):
-        start, stop = node.starts[axis] - pad.pads[axis], node.stops[axis] - pad.pads[axis]
-        if stop <= 0 or start >= size:
-            return None  # padding alone
-        begins.append(max(0, -start))
-        ends.append(max(0, stop - size))
-        ranges.append(range(max(0, start), min(stop, size)))
-    if [*begins, *ends] == list(pad.pads):
-        return None
-    return _padded(rewriter.emit(_slice(pad.input, ranges)), (*begins, *ends), pad, rewriter)
-
-
-def _cut_then_pad(pad: Pad, rewriter: Rewriter) -> Replacement:
-    """Cut what negative pads take away, if something is left of every axis before it is padded."""
-    rank = pad.type.rank
-    ranges = [
-        range(max(0, -pad.pads[axis]), size - max(0, -pad.pads[rank + axis]))
-        for axis, size in enumerate(pad.input.type.shape)
-    ]
-    if not all(ranges):
-        return None
-    pads = tuple(max(0, count) for count in pad.pads)
-    return _padded(rewriter.emit(_slice(pad.input, ranges)), pads, pad, rewriter)
-
-
-def _padded(value: Value, pads: tuple[int, ...], like: Pad, rewriter: Rewriter) -> Value:
-    if not any(pads):
-        return value
-    return rewriter.emit(Pad(value, pads=pads, mode="constant", value=like.value))
 
 
 def _slice_operand(node: Slice, concat: Concat, rewriter: Rewriter) -> Replacement:
