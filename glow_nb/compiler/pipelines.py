@@ -158,8 +158,6 @@ INFERENCE = Pipeline(
                 "hoist_means",  # means of pixels are fewer than pixels, and are convolved
                 "fold_batch_normalization",  # a normalization goes into the filter before it
                 "fold_scales_into_products",  # a factor behind a dense layer goes into its weights
-                "sink_channel_shuffles",  # a shuffle ends in the weights of the nodes that read it
-                "hoist_channel_gathers",  # a gather ends in the weights of its producer
                 Repeat(
                     (
                         "hoist_slices",  # rows and channels that nothing reads are not computed

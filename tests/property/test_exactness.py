@@ -24,7 +24,6 @@ MOVING = (
     "eliminate_noops",
     "fold_constants",
     "gathers_to_slices",
-    "hoist_channel_gathers",
     "hoist_reshapes",
     "hoist_slices",
     "merge_clips",
@@ -35,7 +34,6 @@ MOVING = (
     "raise_swish",
     "simplify_arithmetic",
     "sink_broadcasts",
-    "sink_channel_shuffles",
     "sink_reshapes",
     "sink_transposes",
 )
