@@ -30,7 +30,6 @@ from glow_nb.hlir.ops import (
     Gather,
     IntLookupTable,
     LogSoftmax,
-    MatMul,
     MaxPool,
     Moments,
     Pad,
@@ -128,8 +127,6 @@ def _rule(node: Node, rewriter: Rewriter, below: _Below) -> Replacement:
         return _sink_below_concat(node, rewriter)
     if isinstance(node, Reshape):
         return _sink_below_reshape(node, rewriter, below)
-    if isinstance(node, MatMul):
-        return _sink_below_product(node, rewriter, below)
     if isinstance(node, Pad) and below.feeds_windows(node):
         return None
     sink = _SINKS.get(type(node))
@@ -297,33 +294,6 @@ def _broadcast(node: Broadcast, source: Transpose, rewriter: Rewriter) -> Replac
     shape = permute(node.shape, inverse(source.permutation))
     inner = rewriter.emit(dataclasses.replace(node, input=source.input, shape=shape))
     return rewriter.emit(Transpose(inner, permutation=source.permutation))
-
-
-def _sink_below_product(node: MatMul, rewriter: Rewriter, below: _Below) -> Replacement:
-    """The product of two transposed matrices is that of the matrices in the reverse order,
-    transposed.
-
-    ``a^T b^T`` becomes ``(b a)^T``, if the result is not larger than what is transposed now, or is
-    transposed in any case.
-    """
-    rank = node.type.rank
-    turned = (*range(rank - 2), rank - 1, rank - 2)
-    match node:
-        case MatMul(
-            lhs=Transpose(input=left, permutation=first, predicate=None),
-            rhs=Transpose(input=right, permutation=second, predicate=None),
-        ) if first == second == turned:
-            pass
-        case _:
-            return None
-    operands = node.lhs, node.rhs
-    if any(rewriter.use_count(value) != 1 for value in operands):
-        return None
-    moved = sum(value.type.size_bytes for value in operands)
-    if node.type.size_bytes > moved and not below.is_undone(node, turned):
-        return None
-    product = rewriter.emit(MatMul(right, left))
-    return rewriter.emit(Transpose(product, permutation=turned))
 
 
 def _sink_below_reshape(node: Reshape, rewriter: Rewriter, below: _Below) -> Replacement:
