@@ -157,7 +157,6 @@ INFERENCE = Pipeline(
                 "trim_windows",  # taps of a window that see nothing but padding are dropped
                 "hoist_means",  # means of pixels are fewer than pixels, and are convolved
                 "fold_batch_normalization",  # a normalization goes into the filter before it
-                "fold_scales_into_products",  # a factor behind a dense layer goes into its weights
                 Repeat(
                     (
                         "hoist_slices",  # rows and channels that nothing reads are not computed
