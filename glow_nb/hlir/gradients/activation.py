@@ -19,22 +19,12 @@ from glow_nb.hlir.ops.activation import (
     HardSwish,
     LeakyRelu,
     PRelu,
-    Relu,
     Sigmoid,
-    Softplus,
     Swish,
-    Tanh,
 )
 from glow_nb.hlir.ops.elementwise import Erf, Exp
 from glow_nb.hlir.rules import OperandGradients, gradient
 from glow_nb.hlir.terms import Term, where
-
-
-@gradient(Relu)
-def relu_gradient(node: Relu, upstream: Value, builder: Backward) -> OperandGradients:
-    """``up`` where the result is positive, else 0; 0 at 0, as in PyTorch."""
-    up, y = builder.terms(upstream, node)
-    return {"input": where(y <= 0, 0, up).value}
 
 
 @gradient(LeakyRelu)
@@ -74,20 +64,6 @@ def clip_gradient(node: Clip, upstream: Value, builder: Backward) -> OperandGrad
     return {"input": up.value}
 
 
-@gradient(Sigmoid)
-def sigmoid_gradient(node: Sigmoid, upstream: Value, builder: Backward) -> OperandGradients:
-    """``up * y * (1 - y)``."""
-    up, y = builder.terms(upstream, node)
-    return {"input": (up * ((1 - y) * y)).value}
-
-
-@gradient(Tanh)
-def tanh_gradient(node: Tanh, upstream: Value, builder: Backward) -> OperandGradients:
-    """``up * (1 - y * y)``."""
-    up, y = builder.terms(upstream, node)
-    return {"input": (up * (1 - y * y)).value}
-
-
 @gradient(Elu)
 def elu_gradient(node: Elu, upstream: Value, builder: Backward) -> OperandGradients:
     """``up`` where the element is positive, else ``up * (y + alpha)``; so at 0, as in PyTorch."""
@@ -119,13 +95,6 @@ def hard_swish_gradient(node: HardSwish, upstream: Value, builder: Backward) -> 
     up, x = builder.terms(upstream, node.input)
     slope = where(x < 3, x * (1 / 3) + 0.5, 1)
     return {"input": (up * where(x > -3, slope, 0)).value}
-
-
-@gradient(Softplus)
-def softplus_gradient(node: Softplus, upstream: Value, builder: Backward) -> OperandGradients:
-    """``up * sigmoid(x)``."""
-    up, x = builder.terms(upstream, node.input)
-    return {"input": (up * x.apply(Sigmoid)).value}
 
 
 @gradient(Gelu)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.gradients.roots import vanishes_with_gradient
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.activation import Relu, Sigmoid, Softplus, Tanh
 from glow_nb.hlir.ops.elementwise import (
     Abs,
     Acos,
@@ -61,11 +62,15 @@ OF_ELEMENT: dict[type[UnaryElementwise], Formula] = {
     Log: lambda up, x: up / x,
     Sin: lambda up, x: up * x.apply(Cos),
     Sinh: lambda up, x: up * x.apply(Cosh),
+    Softplus: lambda up, x: up * x.apply(Sigmoid),
 }
 OF_RESULT: dict[type[UnaryElementwise], Formula] = {
     Exp: lambda up, y: up * y,
     Reciprocal: lambda up, y: -(up * (y * y)),
+    Relu: lambda up, y: where(y <= 0, 0, up),  # 0 at 0, as in PyTorch
+    Sigmoid: lambda up, y: up * ((1 - y) * y),
     Tan: lambda up, y: up * (y * y + 1),
+    Tanh: lambda up, y: up * (1 - y * y),
 }
 
 

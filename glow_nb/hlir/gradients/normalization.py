@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from glow_nb.hlir.backpropagate import through_lowering
 from glow_nb.hlir.backward import Backward
@@ -136,33 +137,15 @@ def local_response_normalization_gradient(
 
 
 def _neighbours(term: Term, before: int, after: int) -> Term:
-    """Return for each channel the sum from so many channels *before* it to those *after* it.
-
-    Sums of two are added to sums of four, and so on: a window of n channels takes about
-    ``log2(n)`` additions, and no difference of sums that cancels.
-    """
-    builder, rank = term.builder, term.value.type.rank
-    pads = (*(0,) * (rank - 1), before, *(0,) * (rank - 1), after)
-    part, count = Term(builder, builder.emit(Pad(term.value, pads))), before + after + 1
-    taken, total, size = 0, None, 1
-    while count:
-        if count & 1:
-            piece = _channels(part, taken, term.value.type.shape[-1])
-            total, taken = piece if total is None else total + piece, taken + size
-        count >>= 1
-        if count:
-            length = part.value.type.shape[-1] - size
-            part, size = _channels(part, 0, length) + _channels(part, size, length), 2 * size
-    assert total is not None
-    return total
-
-
-def _channels(term: Term, first: int, count: int) -> Term:
-    """Return *count* channels from the *first* one on."""
-    shape = (*term.value.type.shape[:-1], first + count)
-    starts = (*(0,) * (len(shape) - 1), first)
-    part = Slice(term.value, starts=starts, stops=shape, steps=(1,) * len(shape))
-    return Term(term.builder, term.builder.emit(part))
+    """Return for each channel the sum from so many channels *before* it to those *after* it."""
+    builder, (*lead, channels) = term.builder, term.value.type.shape
+    zeros = (0,) * len(lead)
+    padded = builder.emit(Pad(term.value, (*zeros, before, *zeros, after)))
+    windows = (
+        Slice(padded, (*zeros, first), (*lead, first + channels), (1,) * (len(lead) + 1))
+        for first in range(before + after + 1)
+    )
+    return reduce(Term.__add__, (Term(builder, builder.emit(window)) for window in windows))
 
 
 @gradient(Softmax)
