@@ -56,7 +56,7 @@ class _LayerNormalization:
     Attributes:
         fusion: What stands around it.
         walk: Its loops.
-        rows: How it comes by its input, and where results go.
+        rows: How it comes by its input.
         kind: Kind of the elements.
         count: Elements that are normalized together.
         instruction: Its weights, and what is added to the variance.
@@ -102,8 +102,7 @@ class _LayerNormalization:
             if bias is not None:
                 y = f"add({y}, {self._widened(site.load(names[bias]))})"
             y = y if self.kind.value == self.wide else f"convert_{self.kind.value}({y})"
-            self.rows.write(out, site, y)
-        self.rows.finish(out, place)
+            self.fusion.write(out, site, y)
 
     def _mean(self, lanes: int) -> str:
         """Return the mean that belongs to ``total``."""

@@ -1,4 +1,4 @@
-"""Rows that a kernel of a reduction walks over several times, with what a stack does around it."""
+"""Rows that a kernel of a reduction reads several times, with what a stack does before it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from glow_nb.base.types import ElementKind
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import SourceWriter
-from glow_nb.kernels.writing.turns import squares
-from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
+from glow_nb.kernels.writing.vectors import Site, computed_kind
 from glow_nb.kernels.writing.walks import Walk
 
 
 @dataclass(frozen=True)
 class Rows:
-    """How a kernel that walks over its input several times comes by it, and where results go.
+    """How a kernel that walks over its input several times comes by it.
 
     What the prologue computes is stored anyhow, or kept in scratch for the row, or computed again.
 
@@ -24,21 +23,18 @@ class Rows:
         fusion: The head, its prologue and its epilogue.
         walk: The loops.
         keeps: The first walk keeps the input in ``kept``, a row of scratch.
-        native_lanes: Elements of a vector register.
     """
 
     fusion: Fusion
     walk: Walk
     keeps: bool
-    native_lanes: int
 
     @classmethod
     def of(cls, fusion: Fusion, walk: Walk, target: Target, *, keeps: bool = False) -> Rows:
         """Return the cheapest loops for *fusion*; with *keeps*, the row is kept if it is short."""
-        lanes = native_lanes(target, computed_kind(fusion.input.type.kind))
         is_stored = fusion.input in fusion.names
-        keeps = walk.is_turned or keeps or not (is_stored or fusion.is_cheap)
-        rows = cls(fusion, walk, keeps, lanes)
+        keeps = keeps or not (is_stored or fusion.is_cheap)
+        rows = cls(fusion, walk, keeps)
         fits = rows.scratch_bytes <= target.machine.l2_row_bytes
         return rows if fits else replace(rows, keeps=False)
 
@@ -56,16 +52,10 @@ class Rows:
         """Write loops over the places; what is written for each one yielded is its body."""
         if self.keeps:
             out.line(f"kept = as_{self.kind.value}(scratch)")
-        for place in self.walk.places(out):
-            if self.walk.is_turned:
-                for square in squares(out, self.walk, place, self.native_lanes):
-                    out.line(square.keep(self.fusion.read(out, square)))
-            yield place
+        yield from self.walk.places(out)
 
     def first(self, out: SourceWriter, site: Site) -> str:
         """Return the input at *site* for the first walk, in the kind that is computed in."""
-        if self.walk.is_turned:
-            return self.again(out, site)
         value = self._widened(self.fusion.read(out, site))
         if self.keeps:
             out.line(f"store(kept, {site.step}, {value})")
@@ -76,20 +66,6 @@ class Rows:
         if self.keeps:
             return f"load(kept, {site.step}, {site.lanes})"
         return self._widened(self.fusion.read_again(out, site))
-
-    def write(self, out: SourceWriter, site: Site, result: str) -> None:
-        """Write what becomes of a result that takes the place of the input at *site*."""
-        if self.walk.is_turned:
-            out.line(f"store(kept, {site.step}, {result})")
-        else:
-            self.fusion.write(out, site, result)
-
-    def finish(self, out: SourceWriter, place: Site) -> None:
-        """Write what follows the last walk at *place*, if results were written."""
-        if self.walk.is_turned:
-            for square in squares(out, self.walk, place, self.native_lanes):
-                out.line(f"turned = {square.kept}")
-                self.fusion.write(out, square, "turned")
 
     def _widened(self, value: str) -> str:
         kind = self.fusion.input.type.kind

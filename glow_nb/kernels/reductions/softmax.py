@@ -30,7 +30,7 @@ def softmax_source(
     tensors = fusion.tensors(lambda buffer: broadcast_strides(buffer, shape))
     lanes = UNROLL * native_lanes(target, computed_kind(kind))
     axes = (instruction.axis,)
-    walk = Walk.over(shape, axes, tensors, lanes, may_turn=fusion.may_turn)
+    walk = Walk.over(shape, axes, tensors, lanes)
     is_logarithm = isinstance(instruction, LogSoftmaxInst)
     # Exponentials may wait in the result, unless it would round them, and unless the epilogue may
     # read an operand that it lies upon.
@@ -56,7 +56,7 @@ class _Softmax:
     Attributes:
         fusion: What stands around it.
         walk: Its loops.
-        rows: How it comes by its input, and where results go.
+        rows: How it comes by its input.
         kind: Kind of the elements.
         is_logarithm: The result is the logarithm.
         waits: Where exponentials wait for their sum: ``kept`` in scratch, in the ``result``, or
@@ -130,8 +130,7 @@ class _Softmax:
                     else f"mul(exp_nonpositive({x}), factor)"
                 )
             y = y if self.kind.value == self.wide else f"convert_{self.kind.value}({y})"
-            self.rows.write(out, site, y)
-        self.rows.finish(out, place)
+            self.fusion.write(out, site, y)
 
     @property
     def _result(self) -> str:

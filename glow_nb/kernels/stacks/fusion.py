@@ -167,11 +167,6 @@ class Fusion:
         bodies = (body for body in (self.prologue, self.epilogue) if body)
         return frozenset(table for body in bodies for table in body.tables)
 
-    @property
-    def may_turn(self) -> bool:
-        """Return whether rows of these kinds can be transposed in registers."""
-        return all(kind is ElementKind.FLOAT32 for kind in self.kinds)
-
     def read(self, out: SourceWriter, place: Place) -> str:
         """Return the input of the head at *place*, once what computes it is written."""
         if self.prologue is None:

@@ -29,8 +29,6 @@ class Walk:
         walked: Loops that are walked at each place, with the strides of all tensors.
         lanes: Elements of a vector.
         is_along: Vectors lie along the innermost walked loop, not across places.
-        is_turned: Rows are short, and vectors lie across them in a transposed copy; see
-            :mod:`glow_nb.kernels.writing.turns`.
     """
 
     names: tuple[str, ...]
@@ -38,7 +36,6 @@ class Walk:
     walked: Nest
     lanes: int
     is_along: bool
-    is_turned: bool = False
 
     @classmethod
     def over(
@@ -47,8 +44,6 @@ class Walk:
         axes: Sequence[int],
         tensors: dict[str, tuple[int, ...]],
         lanes: int,
-        *,
-        may_turn: bool = False,
     ) -> Walk:
         """Return the walk along *axes* of *shape*.
 
@@ -57,16 +52,12 @@ class Walk:
             axes: Those that are walked.
             tensors: Strides of each tensor by its name, 0 along axes that it does not have.
             lanes: Elements of a vector that suit the kinds; fewer are used if there are fewer.
-            may_turn: True if the kernel can transpose short rows.
         """
         kept = _part(shape, [a for a in range(len(shape)) if a not in axes], tensors)
         walked = _part(shape, list(axes), tensors)
         is_along = all(tensor[-1] in (0, 1) for tensor in walked.strides) and any(
             tensor[-1] == 1 for tensor in walked.strides
         )
-        if is_along and may_turn and _are_short(kept, walked, lanes):
-            names = tuple(tensors)
-            return cls(names, kept, walked, lanes, is_along=False, is_turned=True)
         if is_along and walked.sizes[-1] > 1:
             lanes = _lanes_along(walked.sizes[-1], lanes)
             return cls(tuple(tensors), kept, walked, lanes, is_along=True)
@@ -211,25 +202,6 @@ def _chained(out: SourceWriter, name: str, count: int, step: int, chain: Chain) 
     with out.block(f"for begin in range(0, {count}, {length}):"), _between(out, chain):
         with out.block(f"for {name} in range(begin, min(begin + {length}, {count}){by}):"):
             yield
-
-
-LONGEST_TURNED = 64
-"""Elements of a row that is short: bringing lanes together costs more than transposing rows."""
-
-
-def _are_short(kept: Nest, walked: Nest, lanes: int) -> bool:
-    """Return whether there are many short rows, at equal distances, that squares can be cut from.
-
-    A tensor that does not move along rows is loaded for several rows at once.
-    """
-    if len(kept.sizes) > 1 or len(walked.sizes) > 1:
-        return False
-    if kept.sizes[0] < lanes or not 1 < walked.sizes[0] <= LONGEST_TURNED:
-        return False
-    return all(
-        along or across in (0, 1)
-        for (across,), (along,) in zip(kept.strides, walked.strides, strict=True)
-    )
 
 
 NARROWER_COST = 0.05
