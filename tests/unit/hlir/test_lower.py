@@ -50,7 +50,7 @@ def test_what_rules_emit_is_lowered_too(network: Callable[[], Function]) -> None
     assert not rich & set(opcodes(lowered))
     feeds = {"x": np.linspace(-3, 3, 6, dtype=np.float32).reshape(2, 3)}
     expected, found = evaluate(function, feeds)["y"], evaluate(lowered, feeds)["y"]
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_the_last_node_keeps_the_name() -> None:
