@@ -13,7 +13,6 @@ from glow_nb.backends.cpu.algorithms.selection import Tuner
 from glow_nb.backends.cpu.columns_to_rows import columns_to_rows
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.kernel_estimate import estimated_ns
-from glow_nb.backends.cpu.multiply_by_reciprocals import multiply_by_reciprocals
 from glow_nb.backends.cpu.options import CpuOptions
 from glow_nb.backends.cpu.pack_dequantizing_products import pack_dequantizing_products
 from glow_nb.backends.cpu.pack_recurrences import pack_recurrences
@@ -103,7 +102,6 @@ class CpuBackend(Backend):
                 {"target": self.target},
                 needed="kernels of recurrent layers read their weights in panels",
             ),
-            Step(multiply_by_reciprocals.__name__, {"target": self.target}),
             "sink_transposes",  # transposes that pack a computed operand become one
             "sink_reshapes",  # those of kernels with fewer dimensions move behind what is fused
             "split_reductions",  # one result is the work of one thread: parts are that of several

@@ -44,7 +44,6 @@ ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
 }
 OPERAND_KINDS: dict[str, dict[str, ElementKind]] = {
     "quantize_linear": {"input": FLOAT32, "scale": FLOAT32},
-    "quantize_by_product": {"input": FLOAT32, "high": FLOAT32, "low": FLOAT32},
     "requantize": {"input": ElementKind.INT32, "multiplier": FLOAT32},
     "dequantize_linear": {"scale": FLOAT32},
     "select": {"condition": BOOL},
@@ -74,7 +73,7 @@ def _cases() -> list[tuple[type[Instruction], ElementKind, dict[str, Any]]]:
                     attributes = {"kind": FLOAT32}
                 if opcode == "bit_cast":
                     attributes = {"kind": _other_kind_of_the_bits(kind)}
-                if opcode in ("quantize_linear", "quantize_by_product", "requantize"):
+                if opcode in ("quantize_linear", "requantize"):
                     attributes = {"kind": kind}
                 try:
                     _instruction(instruction_class, kind, (2, 3), attributes)
