@@ -6,10 +6,8 @@ two shares is looked at by both threads; each adds to its own lines, in the orde
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import product
 from math import prod
 
 from glow_nb.base.errors import UnsupportedError
@@ -21,9 +19,6 @@ from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import Block, blocks_of, native_lanes
 from glow_nb.llir.instructions.pooling_gradients import MaxPoolGradientInst
 from glow_nb.llir.strides import contiguous_strides
-
-MOST_UNROLLED = 16
-"""Taps of a window that are written out rather than looped over."""
 
 
 @kernel_for(MaxPoolGradientInst)
@@ -112,8 +107,6 @@ class _Writer:
             strides = contiguous_strides(node.gradient.type.shape)[:-1]
             indices = ["image", *(f"o{axis}" for axis in range(self.rank))]
             out.line(f"source = {index_text(indices, strides)}")
-            taps = (f"end{a} - begin{a} == {n}" for a, n in enumerate(node.kernel))
-            out.line(f"whole = {' and '.join(taps)} and own_end - own == {node.kernel[0]}")
             for block in blocks_of(out, node.input.type.shape[-1], self.lanes):
                 self._write_block(block)
 
@@ -137,59 +130,20 @@ class _Writer:
         return f"max(0, min({taps}, {before}))"
 
     def _write_block(self, block: Block) -> None:
-        out, lanes = self.out, block.lanes
-        factor = block.load("gradient", plus("source", block.column))
-        out.line(f"g = {factor}")
-        if prod(self.instruction.kernel) <= MOST_UNROLLED:
-            with out.block("if whole:"):
-                self._write_whole(block)
-            with out.block("else:"):
-                self._write_loops(block, lanes)
-        else:
-            self._write_loops(block, lanes)
-
-    def _place(self, taps: Sequence[str | int], block: Block) -> str:
-        """Return the index of the block of channels of one tap."""
-        steps = [
-            stride * dilation
-            for stride, dilation in zip(self.strides[1:], self.instruction.dilation, strict=True)
-        ]
-        offsets = [
-            tap * step if isinstance(tap, int) else times(tap, step)
-            for tap, step in zip(taps, steps, strict=True)
-        ]
-        number = sum(offset for offset in offsets if isinstance(offset, int))
-        names = [offset for offset in offsets if isinstance(offset, str)]
-        return plus("origin", *names, number, block.column)
-
-    def _write_whole(self, block: Block) -> None:
-        """Write the taps out of a window that lies in the input and in the lines of the thread."""
-        out, lanes = self.out, block.lanes
-        places = [
-            self._place(taps, block) for taps in product(*map(range, self.instruction.kernel))
-        ]
-        out.line(f"best = {block.load('input', places[0])}\nwhich = splat_int32(0, {lanes})")
-        for number, place in enumerate(places[1:], 1):
-            out.line(
-                f"x = {block.load('input', place)}\nbetter = bit_or(greater(x, best), isnan(x))"
-            )
-            out.line("best = where(better, x, best)")
-            out.line(f"which = where(better, splat_int32({number}, {lanes}), which)")
-        for number, place in enumerate(places):
-            self._write_addition(block, place, f"splat_int32({number}, {lanes})")
-
-    def _write_loops(self, block: Block, lanes: int) -> None:
         """Loop over the taps of a window that are inside, and then over those of the thread."""
-        out, node = self.out, self.instruction
+        out, node, lanes = self.out, self.instruction, block.lanes
         names = [f"k{axis}" for axis in range(self.rank)]
         number = index_text(names, contiguous_strides(node.kernel))
+        steps = [s * d for s, d in zip(self.strides[1:], node.dilation, strict=True)]
+        place = plus("origin", index_text(names, steps), block.column)
         kind = node.input.type.kind.value
+        out.line(f"g = {block.load('gradient', plus('source', block.column))}")
         out.line(f"best = splat_{kind}(0, {lanes})\nwhich = splat_int32(-1, {lanes})")
         with ExitStack() as loops:
             for axis, name in enumerate(names):
                 header = f"for {name} in range(begin{axis}, end{axis}):"
                 loops.enter_context(out.block(header))
-            out.line(f"x = {block.load('input', self._place(names, block))}")
+            out.line(f"x = {block.load('input', place)}")
             out.line("better = bit_or(greater(x, best), isnan(x))")
             out.line(f"better = bit_or(better, less(which, splat_int32(0, {lanes})))")
             out.line("best = where(better, x, best)")
@@ -200,13 +154,6 @@ class _Writer:
                 if axis == 0:
                     ends = "max(begin0, own), min(end0, own_end)"
                 loops.enter_context(out.block(f"for {name} in range({ends}):"))
-            self._write_addition(
-                block, self._place(names, block), f"splat_int32({number}, {lanes})"
-            )
-
-    def _write_addition(self, block: Block, place: str, tap: str) -> None:
-        """Add the gradient to the result in the lanes whose largest cell is that of *tap*."""
-        kind = self.instruction.input.type.kind.value
-        share = f"where(equal(which, {tap}), g, splat_{kind}(0, {block.lanes}))"
-        total = f"add({block.load('dest', place)}, {share})"
-        self.out.line(block.store("dest", place, total))
+            share = f"equal(which, splat_int32({number}, {lanes}))"
+            share = f"where({share}, g, splat_{kind}(0, {lanes}))"
+            out.line(block.store("dest", place, f"add({block.load('dest', place)}, {share})"))
