@@ -34,7 +34,7 @@ def test_the_cpu_graph_keeps_the_meaning(function: Function) -> None:
 
 @pytest.mark.jit
 @given(functions(max_nodes=8), st.integers(1, 3))
-@settings(max_examples=max(1, settings().max_examples // 2))
+@settings(max_examples=max(1, settings().max_examples // 4))
 def test_the_cpu_backend_keeps_the_meaning(function: Function, threads: int) -> None:
     with ALL_LATE:
         net = glow_nb.compile(function, threads=threads)

@@ -206,7 +206,7 @@ def test_the_times_of_the_steps_sum_to_that_of_the_compilation(
     monkeypatch.setattr(time, "perf_counter", time.process_time)
     steps: set[str] = set()
     parts = []
-    for _ in range(5):  # the cache is empty only once
+    for _ in range(3):  # the cache is empty only once
         timing = Timing()
         began = time.perf_counter()
         glow_nb.compile(path, threads=1, observer=timing)

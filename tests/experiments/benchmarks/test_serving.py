@@ -26,6 +26,7 @@ def mean() -> onnx.ModelProto:
 
 
 @pytest.mark.jit
+@pytest.mark.slow
 def test_each_engine_is_served(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

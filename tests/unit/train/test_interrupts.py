@@ -13,6 +13,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import BatchNormalization, FullyConnected
 from glow_nb.hlir.ops.random import Dropout
 from glow_nb.train import Adam, Batches, StepDecay, Trainer
+from tests.in_turn import marked
 from tests.interrupts import interrupted_at_each_line
 from tests.unit.train.trainers import POINTS, REGIONS, make
 
@@ -75,7 +76,7 @@ def assert_same(states: dict[str, Array], expected: dict[str, Array]) -> None:
         np.testing.assert_array_equal(states[name], array, err_msg=name)
 
 
-@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("parts", marked([1, 2], slow=[1]))
 def test_a_step_is_made_or_not(parts: int) -> None:
     """Each state after ``n`` steps is that of a trainer that made ``n`` in peace."""
     batch = POINTS[:8], REGIONS[:8]

@@ -19,6 +19,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import BatchNormTraining, MatMul
 from glow_nb.hlir.ops.random import Drawn
 from glow_nb.train import SGD, Adam, MeanSquaredError, SoftmaxCrossEntropy, StepDecay, Trainer
+from tests.in_turn import marked
 from tests.unit.formats.onnx.importer.models import model as onnx_model
 from tests.unit.formats.onnx.importer.models import value
 from tests.unit.train.networks import (
@@ -393,7 +394,7 @@ class TestFit:
         assert (first.weights["w1"] == second.weights["w1"]).all()
         assert (first.weights["w1"] != third.weights["w1"]).any()
 
-    @pytest.mark.parametrize("steps", [3, 10, 13])
+    @pytest.mark.parametrize("steps", marked([3, 10, 13], only=[13]))
     def test_a_checkpoint_goes_on_bit_by_bit(self, steps: int, tmp_path: Path) -> None:
         """Wherever ``fit`` was interrupted: within an epoch, at its end, in the second one."""
         path = tmp_path / "checkpoint"

@@ -35,8 +35,6 @@ CASES: dict[str, dict[str, Any]] = {
 }
 """Cells with sizes that fill neither vectors nor tiles; ``given`` has initials of operands."""
 
-SLOW = ("gru", "rnn", "lstm_coupled", "gru_both_ways", "lstm_float64")
-
 
 class Case:
     """An instruction whose weights are packed for a target, and numbers for its operands."""
@@ -98,7 +96,7 @@ class Case:
 
 @pytest.mark.jit
 @pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
-@pytest.mark.parametrize(("name", "lanes"), each_with_one_width(CASES, slow=SLOW))
+@pytest.mark.parametrize(("name", "lanes"), each_with_one_width(CASES, only=["lstm"]))
 def test_kernel_computes_what_the_operator_means(name: str, lanes: int, backwards: bool) -> None:
     target = Target.host(lanes)
     case = Case(name, target, backwards=backwards)

@@ -111,12 +111,12 @@ SIZES = {
     "several inner blocks": (4, 2000, 32),
     "many rows": (101, 64, 34),
 }
-ALIKE = ("even", "one row")
-"""Sizes for the slow run. Others have tiles with a row that is left over, and many rows."""
+SHOWN = ("odd rows", "fewer columns than lanes", "several inner blocks")
+"""Sizes for the default run; tests below have tails and many rows."""
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("name", "lanes"), in_turn(SIZES, LANE_COUNTS, slow=ALIKE))
+@pytest.mark.parametrize(("name", "lanes"), in_turn(SIZES, LANE_COUNTS, only=SHOWN))
 def test_products_are_those_of_numpy(name: str, lanes: int) -> None:
     rows, inner, depth = SIZES[name]
     nest = StrassenNest(rows, inner, depth, FLOAT32, lanes * (1 + len(name) % 3))
@@ -198,7 +198,7 @@ def test_results_of_rows_and_columns_of_zeros_are_zero() -> None:
 @pytest.mark.parametrize(
     ("activation", "rows"),
     [
-        (None, 10),
+        pytest.param(None, 10, marks=pytest.mark.slow),
         pytest.param(None, 11, marks=pytest.mark.slow),
         pytest.param(TanhInst, 10, marks=pytest.mark.slow),
         (TanhInst, 11),
@@ -207,7 +207,7 @@ def test_results_of_rows_and_columns_of_zeros_are_zero() -> None:
 def test_an_epilogue_is_applied_where_results_are_stored(
     rows: int, activation: type | None
 ) -> None:
-    """The default run has each activation, and even and odd rows; the slow run all."""
+    """The default run has an activation of odd rows; the slow run has all."""
     nest, target = StrassenNest(rows, 64, 36, FLOAT32, 16), Target.host(8)
     type = TensorType(FLOAT32, (rows, 36))
     operand, dest = Buffer("operand", type), Buffer("dest", type)

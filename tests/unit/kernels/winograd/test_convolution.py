@@ -128,7 +128,7 @@ def check(nest: WinogradNest, target: Target, threads: int = 1, block_tiles: int
     assert guards_are_intact(whole)
 
 
-SHOWN = ["5x5", "dilated unevenly", "groups", "images share tiles", "stride, odd tiles", "volume"]
+SHOWN = ["5x5", "dilated unevenly", "images share tiles", "stride, odd tiles"]
 """Nests for the default run: of each kind of windows one; random nests and bytes have others."""
 
 
