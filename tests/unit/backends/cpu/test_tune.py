@@ -22,7 +22,6 @@ from glow_nb.backends.cpu.select_packed_operators import (
 from glow_nb.backends.cpu.tune import MeasuringTuner
 from glow_nb.base.errors import GlowWarning, OptionError
 from glow_nb.base.plan import Plan
-from glow_nb.codegen import cache
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Value
@@ -30,6 +29,7 @@ from glow_nb.hlir.rewrite import substitute
 from glow_nb.kernels import operators
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
+from glow_nb.system import cache_folder
 from glow_nb.system.cache_folder import CACHE_VARIABLE
 from tests.candidates import tile_of
 
@@ -193,7 +193,7 @@ def test_without_a_folder_measurements_last_for_the_process(
     asked: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setattr(cache, "_TIMES_REFUSED", itertools.count())
+    monkeypatch.setattr(cache_folder, "_TIMES_REFUSED", itertools.count())
     _, nodes = network()
     tuner = MeasuringTuner(HOST, 1, tmp_path / "file" / "folder")
     with pytest.warns(GlowWarning, match="Not a directory"):

@@ -11,6 +11,7 @@ from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.convolution import generate_winograd
 from glow_nb.kernels.winograd.nest import WinogradNest, plan_winograd, suits_winograd
+from tests.targets import SMALL_CORE
 from tests.unit.kernels.products.test_convolution import conv
 from tests.unit.kernels.winograd.test_convolution import FLOAT32, convolution_of
 
@@ -22,10 +23,9 @@ from tests.unit.kernels.winograd.test_convolution import FLOAT32, convolution_of
 def test_weights_are_transformed_for_a_near_cache_where_sums_are_near(
     size: int, channels: int, *, is_near: bool
 ) -> None:
-    target = replace(Target.host(8), l1_bytes=32 << 10, l2_bytes=512 << 10)
     shape = conv(1, channels, channels, (size, size), (3, 3), pads=1)
     nest = WinogradNest(shape, (4, 4), ElementKind.UINT8, 16)
-    plan = plan_winograd(nest, target)
+    plan = plan_winograd(nest, SMALL_CORE)
     made = plan.dot * nest.transformed_at_once * 2 * 16 * ElementKind.INT16.size_bytes
     assert made <= (48 << 10 if is_near else 256 << 10)
     assert (plan.dot < plan.groups) == is_near
