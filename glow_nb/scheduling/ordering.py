@@ -22,7 +22,7 @@ from glow_nb.base.errors import OptionError
 from glow_nb.base.foreign import name_of
 from glow_nb.scheduling.steps import Steps
 
-MOST_COMPARED = 64
+MOST_COMPARED = 16
 """Steps that may come next and that a greedy order compares, it bounds the work for graphs of many
 branches."""
 
