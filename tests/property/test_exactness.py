@@ -24,7 +24,6 @@ MOVING = (
     "eliminate_noops",
     "fold_constants",
     "gathers_to_slices",
-    "hoist_reshapes",
     "hoist_slices",
     "merge_clips",
     "merge_concats",

@@ -105,7 +105,6 @@ class CpuBackend(Backend):
             "sink_transposes",  # transposes that pack a computed operand become one
             "sink_reshapes",  # those of kernels with fewer dimensions move behind what is fused
             "split_reductions",  # one result is the work of one thread: parts are that of several
-            "hoist_reshapes",  # parts of a tensor that are reshaped are read where they lie
             "fold_constants",  # constant weights are packed and transformed at compile time
             "eliminate_noops",  # packing leaves reshapes and transposes that move nothing
             "eliminate_common_nodes",  # an operand that two products pack alike is packed once

@@ -55,7 +55,7 @@ def test_the_whole_order_by_name_is_what_dump_shows(
     assert callable(write)
     model, to = write(tmp_path), ("--backend", backend, "--winograd", "off")
     own = {
-        "cpu": "select_packed_operators,sink_transposes,split_reductions,hoist_reshapes,"
+        "cpu": "select_packed_operators,sink_transposes,split_reductions,"
         "fold_constants,eliminate_noops,eliminate_common_nodes,eliminate_dead_nodes,",
         "interpreter": "",
     }[backend]
