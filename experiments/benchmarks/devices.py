@@ -31,9 +31,9 @@ from experiments.benchmarks.timing import times_in_turn
 from experiments.networks.twins import make_twin
 from glow_nb import Builder, Cpu, Function, load
 from glow_nb.backends.cpu.executable import CpuExecutable
+from glow_nb.base.machine_limits import MachineLimits
 from glow_nb.base.types import Array
 from glow_nb.codegen.load_native import load as load_native
-from glow_nb.codegen.machine_limits import MachineLimits
 from glow_nb.codegen.measure_limits import measure_limits
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.hlir.ops import MatMul, Relu

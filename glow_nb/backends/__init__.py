@@ -12,7 +12,7 @@ from typing import Literal
 
 from typing_extensions import get_protocol_members
 
-from glow_nb.backends.backend import Backend, VariantBackend
+from glow_nb.backends.backend import Backend, ModuleBackend, VariantBackend
 from glow_nb.backends.cpu import Cpu
 from glow_nb.backends.options import BackendOptions
 from glow_nb.base.arguments import described
@@ -107,6 +107,7 @@ __all__ = [
     "BackendLike",
     "BackendOptions",
     "Cpu",
+    "ModuleBackend",
     "VariantBackend",
     "backend_named",
     "option_names",

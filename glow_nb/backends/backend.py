@@ -6,6 +6,7 @@ Nothing above this level knows which backend runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -13,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from glow_nb.base.kernel_report import KernelReport
+from glow_nb.base.machine_limits import MachineLimits
 from glow_nb.base.steps import Entries, Step
 from glow_nb.base.types import Array
-from glow_nb.codegen.machine_limits import MachineLimits
 from glow_nb.compiler.pipelines import INSTRUCTIONS
 from glow_nb.hlir.graph import Node
 from glow_nb.hlir.lower import lower
@@ -277,4 +278,16 @@ class VariantBackend(Protocol):
 
     def for_variants(self) -> Backend:
         """Return a backend for the programs of one network, compiled for several sets of sizes."""
+        ...
+
+
+@runtime_checkable
+class ModuleBackend(Protocol):
+    """A backend some of whose options speak of layers, which one function of a module has."""
+
+    def for_functions(self) -> AbstractContextManager[Backend]:
+        """Return a backend for the functions of one module, which are compiled in the statement.
+
+        At its end it raises OptionError if an option speaks of a layer that none of them has.
+        """
         ...

@@ -19,11 +19,11 @@ from glow_nb.backends.scalar_numpy import evaluate_scalar
 from glow_nb.base.errors import FeedError, GlowError, UnsupportedError, VerifyError
 from glow_nb.base.foreign import foreign
 from glow_nb.base.kernel_report import KernelReport
+from glow_nb.base.machine_limits import MachineLimits
 from glow_nb.base.memory_limit import out_of_memory
 from glow_nb.base.schema import map_operands, operand_specs
 from glow_nb.base.steps import Entries
 from glow_nb.base.types import Array, TensorType
-from glow_nb.codegen.machine_limits import MachineLimits
 from glow_nb.hlir.graph import Node
 from glow_nb.hlir.ops import Recurrence, RecurrenceGradient
 from glow_nb.llir.cost import instruction_cost

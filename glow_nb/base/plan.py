@@ -8,7 +8,8 @@ printed behind the attributes, and parsed again::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import difflib
+from dataclasses import dataclass, field
 from typing import Self
 
 from typing_extensions import override
@@ -52,7 +53,8 @@ class Plan:
         Raises:
             UnsupportedError: The plan has no such number, and there is no *default*.
         """
-        found = dict(self.settings).get(name, default)
+        found = self._setting(name)
+        found = default if found is None else found
         if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= most:
             raise self._lacks(name, f"a whole number from {least} to {most}", found)
         return found
@@ -64,25 +66,29 @@ class Plan:
 
     def word(self, name: str) -> str:
         """Return a setting that is a word; UnsupportedError if the plan has none."""
-        found = dict(self.settings).get(name)
+        found = self._setting(name)
         if not isinstance(found, str):
             raise self._lacks(name, "a word", found)
         return found
 
     def sizes(self, name: str) -> tuple[int, ...]:
         """Return a setting that is a list of sizes; UnsupportedError if the plan has none."""
-        found = dict(self.settings).get(name)
+        found = self._setting(name)
         if not isinstance(found, tuple):
             raise self._lacks(name, "a list of whole numbers", found)
         return found
 
     def is_set(self, name: str) -> bool:
         """Return whether a setting is there and not false."""
-        return bool(dict(self.settings).get(name, False))
+        return bool(self._setting(name))
 
     def has(self, name: str) -> bool:
         """Return whether a setting is there."""
-        return name in dict(self.settings)
+        return self._setting(name) is not None
+
+    def _setting(self, name: str) -> Setting | None:
+        """Return the value of a setting; None if the plan has none of this *name*."""
+        return dict(self.settings).get(name)
 
     @override
     def __str__(self) -> str:
@@ -93,4 +99,22 @@ class Plan:
         return UnsupportedError(f"plan {self}: {reason}; leave the plan out, to have one made")
 
     def _lacks(self, name: str, wanted: str, found: Setting | None) -> UnsupportedError:
-        return self.unfit(f"'{name}' must be {wanted}, got {found!r:.40}")
+        near = difflib.get_close_matches(name, dict(self.settings), n=1) if found is None else ()
+        instead = f"no such setting, but {near[0]!r}" if near else f"{found!r:.40}"
+        return self.unfit(f"'{name}' must be {wanted}, got {instead}")
+
+
+@dataclass(frozen=True, eq=False)
+class ReadPlan(Plan):
+    """A plan that notes for which settings it is asked.
+
+    Attributes:
+        asked: Their names.
+    """
+
+    asked: dict[str, None] = field(default_factory=dict, repr=False)
+
+    @override
+    def _setting(self, name: str) -> Setting | None:
+        self.asked[name] = None
+        return super()._setting(name)

@@ -23,8 +23,8 @@ from glow_nb.bisection.search import Progress, named_inputs
 from glow_nb.bisection.states import Evaluator, Key, StateValues, key_of
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function, Node, Value
-from glow_nb.network.api import Graph, load
 from glow_nb.network.compilation import optimize
+from glow_nb.network.loading import Graph, load
 
 QUANTIZING = (ops.Quantize, ops.QuantizeLinear)
 

@@ -7,6 +7,7 @@ from functools import partial
 
 from glow_nb.base.errors import CompileError, OptionError
 from glow_nb.base.kernel_report import KernelReport
+from glow_nb.base.stopwatch import Stopwatch
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.codegen.cache import ObjectCache, object_key
 from glow_nb.codegen.clock import STAMP_SYMBOL, compile_clock
@@ -17,7 +18,6 @@ from glow_nb.codegen.pool import compile_objects
 from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding
 from glow_nb.codegen.runtime import RUNTIME
-from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.codegen.translate import compile_entry
 from glow_nb.kernels.target import Target
 

@@ -23,10 +23,10 @@ from pathlib import Path
 import numpy as np
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES, aligned_bytes, aligned_empty
+from glow_nb.base.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.load_native import load
-from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.codegen.make_native_program import make_native_program
 from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.codegen.run_layout import Binding, OutputBinding

@@ -6,8 +6,8 @@ import dataclasses
 
 import click
 
+from glow_nb.base.machine_limits import MachineLimits
 from glow_nb.base.quantities import byte_count, scaled
-from glow_nb.codegen.machine_limits import MachineLimits
 from glow_nb.commands.json_text import json_text
 from glow_nb.commands.options import ExampleCommand, threads_option
 from glow_nb.commands.wording import make_console, make_table, print_table

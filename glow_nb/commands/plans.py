@@ -37,6 +37,8 @@ def plans(
     These are convolutions and matrix products. A row is a candidate: an algorithm with the layout
     of its weights, and the estimated cycles on this machine (glow-nb machine). The least counts,
     but for algorithms that round more or take more memory, which must seem so many times faster.
+    With --tune compiling measures some layers instead; nothing is measured here, and their notes
+    say so.
     compile(plan={"conv1": "direct"}) forces an algorithm for a layer, and "not winograd" forbids
     one.
     """
@@ -58,6 +60,7 @@ def plans(
                             "cycles": each.candidate.cycles,
                             "is_chosen": each.is_chosen,
                             "is_valid": each.is_valid,
+                            "is_measured": each.is_measured,
                         }
                         for each in found[name].weighed
                     ]

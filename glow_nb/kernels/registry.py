@@ -8,8 +8,8 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from glow_nb.base.errors import DefinitionError, UnsupportedError
-from glow_nb.base.plan import Plan
-from glow_nb.base.schema import RuleTable
+from glow_nb.base.plan import Plan, ReadPlan
+from glow_nb.base.schema import RuleTable, closest
 from glow_nb.kernels.stacks.elementwise import elementwise_source
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
@@ -62,7 +62,10 @@ def kernel_for(
     def register(generator: G) -> G:
         @wraps(generator)
         def with_plan(instruction: Instruction, target: Target) -> KernelSource:
-            return generator(planned(instruction, target), target)
+            noted = _with_noting_plan(planned(instruction, target))
+            source = generator(noted, target)
+            _refuse_unused_settings(noted, target)
+            return source
 
         CPU_KERNELS.kernel_for(*instruction_classes, traits=traits)(with_plan)
         return generator
@@ -85,8 +88,11 @@ def head_kernel_for(
     def register(generator: H) -> H:
         @wraps(generator)
         def with_fusion(instruction: Instruction, target: Target) -> KernelSource:
-            fusion = Fusion.of(planned(instruction, target))  # of a stack, or a head alone
-            return generator(fusion.head, target, fusion)
+            noted = _with_noting_plan(planned(instruction, target))
+            fusion = Fusion.of(noted)  # of a stack, or a head alone
+            source = generator(fusion.head, target, fusion)
+            _refuse_unused_settings(noted, target)
+            return source
 
         CPU_KERNELS.kernel_for(*instruction_classes, traits=traits)(with_fusion)
         return generator
@@ -100,7 +106,7 @@ def planned(instruction: Instruction, target: Target) -> Instruction:
     A plan without rows of a tile names an algorithm and how weights are laid out: what is missing
     is planned here.
     """
-    head = instruction.head if isinstance(instruction, StackInst) else instruction
+    head = _head_of(instruction)
     planner = PLANNERS.get(type(head)) if head is not None else None
     if head is None or planner is None or (head.plan is not None and head.plan.has("rows")):
         return instruction
@@ -110,10 +116,49 @@ def planned(instruction: Instruction, target: Target) -> Instruction:
             raise given.unfit(f"the kernel of {head!r} is made by {plan.algorithm!r}")
         settings = dict(given.settings)
         plan = Plan.of(plan.algorithm, **{**settings, **dict(plan.settings), **settings})
-    made = replace(head, plan=plan)
+    return _with_plan(instruction, plan)
+
+
+def _head_of(instruction: Instruction) -> Instruction | None:
+    return instruction.head if isinstance(instruction, StackInst) else instruction
+
+
+def _with_plan(instruction: Instruction, plan: Plan) -> Instruction:
+    """Return *instruction*, which has a head, with *plan* as that of its head."""
     if not isinstance(instruction, StackInst):
-        return made
-    return StackInst.of(made if one is head else one for one in instruction.body)
+        return replace(instruction, plan=plan)
+    head = instruction.head
+    made = (replace(one, plan=plan) if one is head else one for one in instruction.body)
+    return StackInst.of(made)
+
+
+def _with_noting_plan(instruction: Instruction) -> Instruction:
+    """Return *instruction* with a plan that notes which of its settings the writer asks for."""
+    head = _head_of(instruction)
+    if head is None or head.plan is None:
+        return instruction
+    return _with_plan(instruction, ReadPlan(head.plan.algorithm, head.plan.settings))
+
+
+def _refuse_unused_settings(instruction: Instruction, target: Target) -> None:
+    """Raise UnsupportedError if the plan has a setting that the kernel's writer never asked for.
+
+    What the planner offers, or the instruction has as an attribute, may go without use.
+    """
+    head = _head_of(instruction)
+    if head is None or not isinstance(head.plan, ReadPlan):
+        return
+    plan = head.plan
+    unused = [n for n, _ in plan.settings if n not in plan.asked and not hasattr(head, n)]
+    if unused and (planner := PLANNERS.get(type(head))) is not None:
+        offered = dict(planner(head, target, Fusion.of(instruction)).settings)
+        unused = [name for name in unused if name not in offered]
+    if unused:
+        known = [name for name in plan.asked if not hasattr(head, name)]
+        raise plan.unfit(
+            f"the kernel of {head!r} has no setting {unused[0]!r}{closest(unused[0], known)}; it "
+            f"has {', '.join(known)}"
+        )
 
 
 def plan_of(instruction: Instruction, *algorithms: str) -> Plan:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import inspect
 import os
-import sys
 import time
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
-from glow_nb.backends import Backend, BackendLike, VariantBackend, backend_named, option_names
+from glow_nb.backends import (
+    Backend,
+    BackendLike,
+    ModuleBackend,
+    VariantBackend,
+    backend_named,
+    option_names,
+)
 from glow_nb.base.arguments import (
     MOST_THREADS,
     Constants,
@@ -23,14 +30,14 @@ from glow_nb.base.arguments import (
     described,
     whole_number,
 )
-from glow_nb.base.errors import GlowWarning, OptionError, UnboundDimension
+from glow_nb.base.errors import GlowWarning, OptionError
 from glow_nb.base.habits import refuse_arguments
-from glow_nb.base.memory_limit import require_memory, within_memory
+from glow_nb.base.memory_limit import within_memory
 from glow_nb.base.passes import Observer, PassRun, check_observer, finish, observed, tell
-from glow_nb.base.progress import report, shown
+from glow_nb.base.progress import shown
 from glow_nb.base.steps import Entries
+from glow_nb.base.stopwatch import Stopwatch
 from glow_nb.base.text import format_name
-from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.compiler import pipelines
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
@@ -39,8 +46,9 @@ from glow_nb.llir.program import Program
 from glow_nb.network import compilation as compiler
 from glow_nb.network.defaults import Defaults
 from glow_nb.network.dynamic import DynamicNetwork, describe_sizes
-from glow_nb.network.files import SUFFIX, is_ir_text, load_all_text, parse_all_text
+from glow_nb.network.files import is_ir_text
 from glow_nb.network.levels import Border, Levels
+from glow_nb.network.loading import Graph, imported, source_of
 from glow_nb.network.module_network import ModuleNetwork
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.variants import MAX_VARIANTS
@@ -50,146 +58,7 @@ from glow_nb.system.freed_memory import return_freed_memory
 from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
-    import onnx
-
     from glow_nb.formats.onnx.importer import Model, SymbolicModel
-
-ONNX_BYTES = 64 << 20
-"""Addresses that the library onnx, and NumPy's products, take at the first import of a model."""
-
-Graph = Union[str, "os.PathLike[str]", bytes, "onnx.ModelProto", Function, Module, Program]
-
-
-def load(
-    graph: Graph, *, shapes: Shapes | None = None, constants: Constants | None = None
-) -> Function | Program:
-    """Return *graph* as a function, or as a program if it is IR text of the lower level.
-
-    Args:
-        graph: The path of an ONNX model or of IR text (``.glow``), the bytes of a model, an
-            ``onnx.ModelProto``, IR text itself, a Function, a Module with one function, or a
-            Program.
-        shapes: Sizes of symbolic dimensions by name, or whole shapes by input name. An initializer
-            that the model lists as an input, too, becomes an input by a whole shape.
-        constants: Inputs of an ONNX model that are fixed to these arrays and no inputs any more;
-            needed where a shape is computed from their numbers. Initializers that the model lists
-            as inputs, too, get these numbers in place of their own.
-
-    Raises:
-        OptionError: *shapes* or *constants* do not fit the model, it is no ONNX model, or it has
-            several functions, which :func:`load_module` returns.
-        ModelError: The model is broken, or has symbolic dimensions that *shapes* does not bind.
-        UnsupportedError: Operators that are not supported; all of them are listed.
-        ParseError: The IR text is not valid.
-    """
-    loaded = _imported(_source(graph), as_shapes(shapes) or {}, as_constants(constants))
-    if isinstance(loaded, Function | Program):
-        return loaded
-    if isinstance(loaded, Module):
-        names = [function.name for function in loaded.functions]
-        raise OptionError(
-            f"the model has the functions {names}, and load() returns one; "
-            "glow_nb.load_module(path) returns all, and module[name] is one of them"
-        )
-    return loaded.function({})  # which says what is open
-
-
-def load_open(
-    graph: Graph,
-    *,
-    shapes: Shapes | None = None,
-    constants: Constants | None = None,
-    for_training: bool = False,
-) -> Function | Program | SymbolicModel:
-    """Do what :func:`load` does, but leave open what a model leaves open.
-
-    That is sizes, and inputs that may be fed or left at a default. If it is imported
-    *for_training*, the dropouts of an ONNX model are there, which are nothing in inference.
-    """
-    source, bound, fixed = _source(graph), as_shapes(shapes) or {}, as_constants(constants)
-    if isinstance(source, Function | Module | Program):
-        return load(source, shapes=shapes, constants=constants)
-    from glow_nb.formats.onnx.importer import SymbolicModel, defaults_of
-
-    source = replace(source, for_training=for_training)
-    if defaults_of(source, bound, fixed):
-        return SymbolicModel(source, bound, fixed)
-    loaded = _imported(source, bound, fixed)
-    assert not isinstance(loaded, Module)
-    return loaded
-
-
-def load_module(path: str | os.PathLike[str]) -> Module:
-    """Return all functions in the IR text at *path*, with the states that they share.
-
-    Raises:
-        OptionError: *path* is none of IR text, or the text is a program.
-        ModelError, ParseError: As :func:`load`.
-    """
-    place = as_path(path)
-    loaded = load_all_text(place) if _is_text(place) else None
-    if not isinstance(loaded, Module):
-        raise OptionError(f"{place}: not IR text of graphs, in a file named *{SUFFIX}; use load()")
-    return loaded
-
-
-def _source(graph: Graph) -> Function | Module | Program | Model:
-    """Return what *graph* names or holds: IR, or an ONNX model that is read and not imported."""
-    if isinstance(graph, str) and is_ir_text(graph):
-        graph = parse_all_text(graph)
-    if isinstance(graph, str | os.PathLike):
-        graph = as_path(graph)
-    if isinstance(graph, str | os.PathLike) and _is_text(graph):
-        graph = load_all_text(graph)
-    if isinstance(graph, Function | Program):
-        return graph
-    if isinstance(graph, Module):
-        return graph.functions[0] if len(graph.functions) == 1 else graph
-    if "onnx" not in sys.modules:
-        require_memory("import", {"the library onnx": ONNX_BYTES})
-    from glow_nb.formats.onnx.importer import load_model
-
-    if not isinstance(graph, str | bytes | os.PathLike) and not hasattr(graph, "graph"):
-        raise OptionError(
-            f"{described(graph)} is no model; give a path, the bytes of a model, an "
-            "onnx.ModelProto, a Function, a Module or a Program; a model in another library is "
-            "exported to ONNX first, as torch.onnx.export does"
-        )
-    report("reading the model")
-    return load_model(graph)
-
-
-def _imported(
-    source: Function | Module | Program | Model, shapes: Shapes, constants: Constants
-) -> Function | Module | Program | SymbolicModel:
-    """Return *source* as IR, or as it is where it leaves sizes open."""
-    if isinstance(source, Function | Module | Program):
-        _refuse_bindings(shapes, constants)
-        return source
-    from glow_nb.formats.onnx.importer import SymbolicModel, import_onnx
-
-    try:
-        return import_onnx(source, shapes=shapes, constants=constants)
-    except UnboundDimension:
-        return SymbolicModel(source, shapes, constants)
-
-
-def _refuse_bindings(shapes: Shapes, constants: Constants) -> None:
-    """Raise OptionError if anything is to be bound in a graph that leaves nothing open."""
-    if constants:
-        raise OptionError(
-            f"constants={list(constants)}: only inputs of an ONNX model can be fixed; "
-            "build other graphs with a Constant in the place of the input"
-        )
-    if shapes:
-        raise OptionError(
-            f"shapes={dict(shapes)!r:.80}: only an ONNX model has sizes to bind; "
-            "those of other graphs are fixed"
-        )
-
-
-def _is_text(graph: object) -> bool:
-    return isinstance(graph, str | os.PathLike) and os.fspath(graph).endswith(SUFFIX)
 
 
 def compile(
@@ -285,8 +154,8 @@ def compile(
     work = f"compiling {_called(graph)}"
     with shown(work):
         with within_memory("import"):
-            source = _source(graph)
-            loaded = _imported(source, bound, fixed)
+            source = source_of(graph)
+            loaded = imported(source, bound, fixed)
         stopwatch.lap("import")
         if not isinstance(loaded, Function | Module | Program):
             return _open_network(loaded, build, limit, work)
@@ -323,6 +192,15 @@ class _Build:
             return self
         with compiler.code_of(self.backend, "for_variants"):
             return replace(self, backend=self.backend.for_variants())
+
+    @contextmanager
+    def for_functions(self) -> Iterator[_Build]:
+        """Yield what makes the networks of all functions of a module, which share weights."""
+        if not isinstance(self.backend, ModuleBackend):
+            yield self.for_variants()
+            return
+        with compiler.code_of(self.backend, "for_functions"), self.backend.for_functions() as own:
+            yield replace(self, backend=own)
 
     @within_memory("compile")
     def __call__(
@@ -406,8 +284,9 @@ def _compile_module(module: Module, build: _Build) -> ModuleNetwork:
         problem = f"several functions are called {repeated}" if names else "it has no function"
         raise OptionError(f"{module!r}: {problem}; give each function a name of its own")
     state = StateStore(module.state) if build.state is None else build.state
-    build = replace(build.for_variants(), state=state)
-    networks = {function.name: build(function) for function in module.functions}
+    with build.for_functions() as each:
+        each = replace(each, state=state)
+        networks = {function.name: each(function) for function in module.functions}
     return ModuleNetwork(networks, state, build.threads)
 
 

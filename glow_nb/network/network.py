@@ -15,7 +15,7 @@ from glow_nb.base.counted import cut, visible_types
 from glow_nb.base.errors import GlowError, OptionError, UnsupportedError
 from glow_nb.base.feeds import FeedCheck, Feeds, gathered
 from glow_nb.base.foreign import foreign
-from glow_nb.base.memory_limit import out_of_memory, within_memory
+from glow_nb.base.memory_limit import out_of_memory
 from glow_nb.base.outputs import Outputs
 from glow_nb.base.types import Array, SymbolicType, TensorType
 from glow_nb.network.defaults import Defaults
@@ -418,24 +418,12 @@ class CompiledNetwork(Network):
             UnsupportedError: The backend does not take the time of its kernels.
             MemoryLimitError: The system gives no memory for the runs.
         """
-        from glow_nb.backends.backend import LimitedExecutable
-        from glow_nb.network.profile import profile_executable
+        from glow_nb.network.profiling import profile_network
 
         if self._defaults.are_in(inputs):
             return self._defaults.network().profile(inputs, runs=runs, limits=limits)
         arrays = self._feeds.arrays(inputs)
-        if not isinstance(limits, bool):
-            raise OptionError(f"limits={limits!r:.80}: give True or False")
-        name = self.name
-        profiled = partial(profile_executable, name, self.executable, arrays, runs=runs)
-        with within_memory(f"network {name!r}"):
-            known = self.executable if limits else None
-            if not isinstance(known, LimitedExecutable):
-                return profiled(limits=None)
-            profile = profiled(limits=known.limits())
-            if not profile.beats_limits:
-                return profile
-            return profile.with_limits(known.limits(were_beaten=True))
+        return profile_network(self.name, self.executable, arrays, runs=runs, limits=limits)
 
     @override
     def _title(self) -> str:

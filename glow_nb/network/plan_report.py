@@ -16,7 +16,8 @@ from glow_nb.compiler import pipelines
 from glow_nb.compiler.driver import run_to
 from glow_nb.hlir.graph import Function
 from glow_nb.network import compilation as compiler
-from glow_nb.network.api import Graph, as_threads, load
+from glow_nb.network.api import as_threads
+from glow_nb.network.loading import Graph, load
 
 if TYPE_CHECKING:
     from glow_nb.backends.cpu.algorithms.explain import PlanTable
@@ -38,7 +39,8 @@ def plans(
 ) -> PlanTable:
     """Return how each convolution and matrix product of *graph* can be computed, and how it is.
 
-    The arguments are those of :func:`glow_nb.compile`. Nothing is compiled or measured::
+    The arguments are those of :func:`glow_nb.compile`. Nothing is compiled or measured: with
+    ``tune=True``, notes say for which layers compiling measures in place of these estimates::
 
         table = glow_nb.plans("model.onnx")
         print(table.table("conv1"))

@@ -19,16 +19,15 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.backends.backend import TimedExecutable, Timings, kernel_ns
-from glow_nb.base.arguments import as_path, whole_number
+from glow_nb.backends.backend import Timings, kernel_ns
+from glow_nb.base.arguments import as_path
 from glow_nb.base.costs import InstructionCost
-from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.kernel_report import KernelReport
+from glow_nb.base.machine_limits import Bound, MachineLimits
 from glow_nb.base.quantities import count_of, duration
 from glow_nb.base.table import Table, html_text
 from glow_nb.base.text import format_name
 from glow_nb.base.types import Array
-from glow_nb.codegen.machine_limits import Bound, MachineLimits
 from glow_nb.system.replaced_files import replace_file
 
 NANOSECONDS = 1e-9
@@ -263,32 +262,6 @@ def _short_list(names: Sequence[str]) -> str:
     """Return the first of *names* and how many more there are."""
     shown = ", ".join(format_name(name)[:MOST_LETTERS] for name in names[:MOST_NAMES])
     return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
-
-
-def profile_executable(
-    name: str,
-    executable: object,
-    inputs: Sequence[Array],
-    *,
-    runs: int,
-    limits: MachineLimits | None,
-) -> Profile:
-    """Run *executable* on *inputs* and return the times of its kernels.
-
-    Raises:
-        OptionError: *runs* is not a positive number.
-        UnsupportedError: The backend does not take the time of its kernels.
-    """
-    runs = whole_number("runs", runs, 1)
-    if not isinstance(executable, TimedExecutable):
-        raise UnsupportedError(
-            f"{type(executable).__name__}: this backend does not take the time of its kernels; "
-            "give its executable a method timings(inputs, runs)"
-        )
-    timings = executable.timings(inputs, runs)
-    reports: Sequence[KernelReport] = executable.kernels  # type: ignore[attr-defined]
-    threads = timings.stamps.shape[1]
-    return Profile(name, threads, kernel_times(reports, timings, limits), timings, limits)
 
 
 def kernel_times(

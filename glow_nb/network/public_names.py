@@ -50,12 +50,12 @@ from glow_nb.hlir.passes import register_pass as register_pass
 from glow_nb.hlir.rewrite import Rewriter as Rewriter
 from glow_nb.hlir.rewrite import rewrite as rewrite
 from glow_nb.network.api import compile as compile
-from glow_nb.network.api import load as load
-from glow_nb.network.api import load_module as load_module
 from glow_nb.network.compilation import lower_for as lower_for
 from glow_nb.network.compilation import optimize as optimize
 from glow_nb.network.dynamic import DynamicNetwork as DynamicNetwork
 from glow_nb.network.files import save_text as save_text
+from glow_nb.network.loading import load as load
+from glow_nb.network.loading import load_module as load_module
 from glow_nb.network.module_network import ModuleNetwork as ModuleNetwork
 from glow_nb.network.network import CompiledNetwork as CompiledNetwork
 from glow_nb.network.network import Network as Network

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from typing_extensions import override
 
 from glow_nb.backends.backend import Backend, PlannedMemory
-from glow_nb.backends.cpu.algorithms.choice import check_choice, check_cost_model
+from glow_nb.backends.cpu.algorithms.choice import SeenLayers, check_choice, check_cost_model
 from glow_nb.backends.cpu.algorithms.selection import Tuner
 from glow_nb.backends.cpu.columns_to_rows import columns_to_rows
 from glow_nb.backends.cpu.executable import CpuExecutable
@@ -42,6 +43,7 @@ class CpuBackend(Backend):
     replaced = (*PRODUCTS, ConvolutionFilterGradient, DequantizingMatMul)
 
     _shared: SharedWeights | None = None
+    _layers: SeenLayers | None = None
 
     def __init__(
         self, target: Target | None = None, options: CpuOptions | None = None, *, threads: int = 1
@@ -59,6 +61,14 @@ class CpuBackend(Backend):
         backend._shared = SharedWeights()
         keep_workers(backend)
         return backend
+
+    @contextmanager
+    def for_functions(self) -> Iterator[CpuBackend]:
+        """Yield a backend for which a layer that *plan* names may be in any of the functions."""
+        backend = self.for_variants()
+        backend._layers = layers = SeenLayers()
+        yield backend
+        layers.check(self.options.plan)
 
     @property
     @override
@@ -88,6 +98,7 @@ class CpuBackend(Backend):
                     "tuner": self._tuner(),
                     "threads": self.threads,
                     "plan": self.options.plan,
+                    "layers": self._layers,
                     "cost_model": self.options.cost_model,
                 },
                 needed="convolutions and matrix products have kernels in the form that it makes",

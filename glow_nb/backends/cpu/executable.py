@@ -18,15 +18,15 @@ from glow_nb.backends.cpu.placed_calls import Places
 from glow_nb.backends.cpu.planned_calls import Kernels, plan_calls, used_weights
 from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.base.kernel_report import KernelReport
+from glow_nb.base.machine_limits import MachineLimits
 from glow_nb.base.progress import report
+from glow_nb.base.stopwatch import Stopwatch
 from glow_nb.base.types import Array
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.load_native import load
 from glow_nb.codegen.loaded_program import DirectRun
-from glow_nb.codegen.machine_limits import MachineLimits
 from glow_nb.codegen.make_native_program import make_native_program
 from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding
-from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import Bound, Program

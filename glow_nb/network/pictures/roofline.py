@@ -22,8 +22,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
 from glow_nb.base.errors import OptionError
+from glow_nb.base.machine_limits import MachineLimits
 from glow_nb.base.text import format_name
-from glow_nb.codegen.machine_limits import MachineLimits
 from glow_nb.network.pictures.labels import Dot, write_labels
 from glow_nb.network.pictures.memory_map import BACKGROUND, FAINT, INK, PALETTE, REST
 from glow_nb.network.profile import KernelTime, Profile

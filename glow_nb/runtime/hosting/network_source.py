@@ -10,7 +10,7 @@ from glow_nb.base.foreign import foreign, name_of
 from glow_nb.base.types import TensorType
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.network.api import Graph, load
+from glow_nb.network.loading import Graph, load
 from glow_nb.runtime.hosting.batching import batch_sizes
 from glow_nb.runtime.hosting.dataflow import Dataflow
 from glow_nb.runtime.planning.partitioning import Partitioning

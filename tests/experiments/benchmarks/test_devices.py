@@ -9,7 +9,7 @@ import pytest
 
 import glow_nb
 from experiments.benchmarks import devices
-from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
+from glow_nb.base.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.kernels.target import Target
 from tests.unit.runtime.deployables import SCALE, compile_text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,18 +18,27 @@ from glow_nb.backends.cpu.algorithms import (
     Problem,
     register_algorithm,
 )
+from glow_nb.backends.cpu.backend import CpuBackend
 from glow_nb.backends.cpu.products import Product, product_key
 from glow_nb.backends.cpu.select_packed_operators import (
     candidates_of,
     select_packed_operators,
 )
-from glow_nb.base.errors import CompileError, DefinitionError, OptionError, PassError
+from glow_nb.base.errors import (
+    CompileError,
+    DefinitionError,
+    OptionError,
+    PassError,
+    UnsupportedError,
+)
 from glow_nb.base.plan import Plan
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Node, Value
-from glow_nb.hlir.ops import Convolution, MatMul, Reshape, Transpose
+from glow_nb.hlir.module import Module
+from glow_nb.hlir.ops import Convolution, MatMul, Relu, Reshape, Transpose
 from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators import (
     DepthwiseConvolution,
     PackedConvolution,
@@ -38,6 +48,7 @@ from glow_nb.kernels.operators import (
     WinogradConvolution,
 )
 from glow_nb.kernels.target import Target
+from glow_nb.network.compilation import build_program, lower_for
 from tests.targets import SMALL_CORE
 
 RNG = np.random.default_rng(3)
@@ -150,6 +161,50 @@ def test_compile_tells_of_a_wrong_choice() -> None:
         glow_nb.compile(convolution(), plan={"conv2": "direct"})
     with pytest.raises(OptionError, match=r"'winogard', which is no algorithm"):
         glow_nb.compile(convolution(), plan={"conv1": "winogard"})
+
+
+def two_functions() -> Module:
+    """Return a module of a function with the layer ``conv1`` and one without a product."""
+    builder = glow_nb.Builder("copy")
+    builder.save(builder.emit(Relu(builder.input("a", "float32<4>"))), "b")
+    return Module((convolution(16, 1, 4), builder.function()))
+
+
+@pytest.mark.jit
+def test_a_layer_that_is_named_is_in_one_function_of_a_module() -> None:
+    net = glow_nb.compile(two_functions(), threads=1, plan={"conv1": "direct"})
+    assert "plan direct" in str(net["network"].program)
+    with pytest.raises(OptionError, match=r"'conv2' is no convolution .*; did you mean 'conv1'\?"):
+        glow_nb.compile(two_functions(), threads=1, plan={"conv2": "direct"})
+    interpreted = glow_nb.compile(two_functions(), backend="interpreter", plan={"conv1": "direct"})
+    assert list(interpreted.functions) == ["network", "copy"]
+
+
+def test_a_table_says_which_layers_would_be_measured() -> None:
+    tuned = glow_nb.plans(convolution(), threads=1, tune=True)
+    assert "best estimate; tune=True measures" in str(tuned)
+    assert "chosen" not in str(tuned)
+    forced = glow_nb.plans(convolution(), threads=1, tune=True, plan={"conv1": "direct"})
+    assert "chosen" in str(forced)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"panel_inside": True}, "no setting 'panel_inside'; did you mean 'panels_inside'"),
+        ({"ahaed": 1}, "no setting 'ahaed'; did you mean 'ahead'"),
+        ({"units": None, "unit": 2}, "'units' must be .*, got no such setting, but 'unit'"),
+        ({"stream_steps": 2}, "no setting 'stream_steps'; did you mean 'streams'"),
+    ],
+)
+def test_a_setting_that_no_writer_asks_for_is_refused(wrong: Any, message: str) -> None:
+    backend = CpuBackend(SMALL_CORE, threads=1)
+    program = build_program(lower_for(convolution(16, 1, 4), backend), backend)
+    (instruction,) = (each for each in program.work if each.plan is not None)
+    assert instruction.plan is not None
+    changed = replace(instruction, plan=instruction.plan.updated(**wrong))
+    with pytest.raises(UnsupportedError, match=message):
+        generate_kernel(changed, backend.target)
 
 
 def test_the_table_says_what_is_chosen_and_why() -> None:

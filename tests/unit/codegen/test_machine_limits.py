@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
+from glow_nb.base.machine_limits import MachineLimits, MemoryLevel
 
 LEVELS = (
     MemoryLevel("L1", 1000, 400.0, 400.0),

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from glow_nb.base.errors import GlowWarning
+from glow_nb.base.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.codegen import measure_limits
 from glow_nb.codegen.compile import compile_assembly
-from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.codegen.measure_limits import (
     CHAINS,
     arithmetic_source,

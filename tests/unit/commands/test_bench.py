@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 
 from glow_nb.base.errors import OptionError
-from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
+from glow_nb.base.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.commands import bench
 from glow_nb.kernels.machine.rows import ROWS
 from glow_nb.kernels.target import Target

@@ -13,9 +13,10 @@ from glow_nb.backends.backend import Timings, kernel_ns
 from glow_nb.base.costs import Cost, InstructionCost
 from glow_nb.base.errors import FeedError, OptionError, UnsupportedError
 from glow_nb.base.kernel_report import KernelReport
-from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
+from glow_nb.base.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.commands.profile import totals
-from glow_nb.network.profile import Profile, kernel_times, profile_executable
+from glow_nb.network.profile import Profile, kernel_times
+from glow_nb.network.profiling import profile_executable
 from tests.unit.commands.samples import call, fails, write_dense
 
 LIMITS = MachineLimits(2, 100e9, (MemoryLevel("DRAM", 0, 10e9, 10e9),))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
 from glow_nb.backends.cpu.algorithms import ALGORITHMS, Candidate
 from glow_nb.backends.cpu.algorithms.candidates import all_valid
@@ -58,29 +58,47 @@ def allowed_algorithms(node: Product, winograd: str, strassen: str) -> tuple[str
     return tuple(name for name in ALGORITHMS if name not in forbidden)
 
 
+class SeenLayers:
+    """The names of the layers for which plans were chosen, in one function or several ones."""
+
+    def __init__(self) -> None:
+        """Have seen none."""
+        self._names: set[str] = set()
+
+    def add(self, names: Iterable[str]) -> None:
+        """Note the *names* of layers."""
+        self._names.update(names)
+
+    def check(self, choice: Choice) -> None:
+        """Raise OptionError if *choice* names a layer that was not seen."""
+        for layer in choice if isinstance(choice, Mapping) else ():
+            if layer not in self._names:
+                raise OptionError(
+                    f"plan: {layer!r:.80} is no convolution or matrix product of the network"
+                    f"{closest(layer, self._names)}; glow_nb.plans(model) lists all"
+                )
+
+
 class Chooser:
     """Applies what a user says to the candidates of layers."""
 
-    def __init__(self, choice: Choice, function: Function) -> None:
+    def __init__(
+        self, choice: Choice, function: Function, layers: SeenLayers | None = None
+    ) -> None:
         """Apply *choice* to layers of *function*.
+
+        Where other functions may have layers that *choice* names, *layers* notes those of this one.
 
         Raises:
             OptionError: A layer that is named is no convolution or matrix product.
         """
         check_choice(choice)
         self._choice, self._function = choice, function
-        if isinstance(choice, Mapping):
-            self._check_layers(choice)
-
-    def _check_layers(self, layers: Mapping[str, str]) -> None:
-        nodes = (node for node in self._function if isinstance(node, PRODUCTS))
-        known = {name for node in nodes for name in self._names(node)}
-        for layer in layers:
-            if layer not in known:
-                raise OptionError(
-                    f"plan: {layer!r:.80} is no convolution or matrix product of the network"
-                    f"{closest(layer, known)}; glow_nb.plans(model) lists all"
-                )
+        seen = layers or SeenLayers()
+        nodes = (node for node in function if isinstance(node, PRODUCTS))
+        seen.add(name for node in nodes for name in self._names(node))
+        if layers is None:
+            seen.check(choice)
 
     def _names(self, node: Product) -> tuple[str, ...]:
         return (node.name, *self._function.origins_of(node))

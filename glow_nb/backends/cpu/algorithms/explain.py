@@ -26,19 +26,21 @@ class Weighed:
         candidate: The plan with its estimated cycles.
         is_chosen: Whether the layer is computed so.
         is_valid: Whether it is right for the weights.
+        is_measured: Whether compiling would measure instead, since ``tune=True`` is given.
         min_speedup: How many times as fast as others it must seem to be preferred.
     """
 
     candidate: Candidate
     is_chosen: bool
     is_valid: bool
+    is_measured: bool
     min_speedup: float
 
     @property
     def note(self) -> str:
         """What the table says of it."""
         if self.is_chosen:
-            return "chosen"
+            return "best estimate; tune=True measures" if self.is_measured else "chosen"
         if not self.is_valid:
             return "not valid for these weights"
         return f"must be {self.min_speedup:.3f} x faster" if self.min_speedup > 1 else ""
@@ -115,7 +117,8 @@ def explain(
 ) -> PlanTable:
     """Return the candidates of all products of *function*, as the selection weighs them.
 
-    They are estimated, even if *options* ask for measurements.
+    They are estimated. Where *options* ask for measurements, notes say which layers compiling
+    would measure.
     """
     selection = Selection(
         function,
@@ -127,19 +130,21 @@ def explain(
         cost_model=options.cost_model,
         threads=threads,
     )
-    return PlanTable([_weighed(selection, node) for node in selection.products])
+    return PlanTable([_weighed(selection, node, options) for node in selection.products])
 
 
-def _weighed(selection: Selection, node: Product) -> LayerPlans:
+def _weighed(selection: Selection, node: Product, options: CpuOptions) -> LayerPlans:
     """Return the candidates for *node*, and which of them is chosen."""
     offered, chosen = selection.offered(node), selection.candidate(node)
     problem = selection.problem(node)
+    is_measured = options.tune and selection.may_measure(node)
     shown = [*offered, *(each for each in selection.ranked(node) if each not in offered)]
     weighed = tuple(
         Weighed(
             each,
             chosen is not None and each.plan == chosen.plan,
             algorithm_of(each.plan).for_weights(each, node) is not None,
+            is_measured,
             algorithm_of(each.plan).min_speedup(each.plan, problem),
         )
         for each in shown

@@ -13,11 +13,12 @@ from glow_nb.backends.cpu.algorithms.candidates import (
     candidates_for,
     first_valid,
 )
-from glow_nb.backends.cpu.algorithms.choice import Chooser, allowed_algorithms
+from glow_nb.backends.cpu.algorithms.choice import Chooser, SeenLayers, allowed_algorithms
 from glow_nb.backends.cpu.constant_budget import Spending, spend
 from glow_nb.backends.cpu.options import Choice
 from glow_nb.backends.cpu.products import PRODUCTS, Product, product_key
 from glow_nb.base.plan import Plan
+from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Function
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.convolution import WINOGRAD
@@ -45,6 +46,7 @@ class Selection:
         strassen: str,
         growth: float,
         choice: Choice = None,
+        layers: SeenLayers | None = None,
         cost_model: CostModel | None = None,
         threads: int = 1,
         tuner: Tuner | None = None,
@@ -58,6 +60,7 @@ class Selection:
             strassen: "auto" or "off".
             growth: How many times the bytes of the weights constants may take.
             choice: What the user says about single layers.
+            layers: Notes the layers, if those that *choice* names may be in another function.
             cost_model: Estimates in place of the algorithms' own.
             threads: Cores that share the work.
             tuner: Measures in place of estimates.
@@ -65,11 +68,11 @@ class Selection:
         self.function, self.target, self.threads = function, target, threads
         self.products = [node for node in function if isinstance(node, PRODUCTS)]
         self._winograd, self._strassen, self._growth = winograd, strassen, growth
-        self._chooser, self._cost_model = Chooser(choice, function), cost_model
+        self._chooser, self._cost_model = Chooser(choice, function, layers), cost_model
         self._known: dict[str, Sequence[Candidate]] = {}  # a function of the user's is asked once
         self._picks: Mapping[str, Candidate] = {}
         if tuner is not None:
-            free = [node for node in self.products if self._is_open(node)]
+            free = [node for node in self.products if self.may_measure(node)]
             self._picks = tuner.choose(free, winograd, strassen)
 
     def problem(self, node: Product) -> Problem:
@@ -125,8 +128,9 @@ class Selection:
             pick = algorithm_of(pick.plan).for_weights(pick, node)
         return pick or first_valid(node, self.ranked(node))
 
-    def _is_open(self, node: Product) -> bool:
-        """Return whether measurements may choose among the candidates for *node*."""
-        if self._chooser.speaks_of(node) or not self.ranked(node):
+    def may_measure(self, node: Product) -> bool:
+        """Return whether measurements, which are of float32, may choose the plan of *node*."""
+        is_float32 = node.type.kind is ElementKind.FLOAT32
+        if not is_float32 or self._chooser.speaks_of(node) or len(self.ranked(node)) < 2:
             return False
         return not algorithm_of(self.ranked(node)[0].plan).is_exclusive

@@ -11,7 +11,7 @@ from glow_nb.backends.backend import Timings
 from glow_nb.base.costs import Cost, InstructionCost
 from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.base.kernel_report import KernelReport
-from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
+from glow_nb.base.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.network.profile import Profile, kernel_times
 
 roofline = pytest.importorskip("glow_nb.network.pictures.roofline", exc_type=ImportError)

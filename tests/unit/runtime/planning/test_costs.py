@@ -6,8 +6,8 @@ import pytest
 
 from glow_nb.base.costs import Cost, InstructionCost
 from glow_nb.base.errors import OptionError
+from glow_nb.base.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.codegen import measure_limits
-from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.runtime import DeviceDescription
 from glow_nb.runtime.planning.costs import KERNEL_SECONDS, KernelWork, kernel_seconds, measured
 

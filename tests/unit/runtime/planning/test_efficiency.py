@@ -10,7 +10,7 @@ import pytest
 from glow_nb.backends.backend import Timings
 from glow_nb.backends.interpreter import Interpreter
 from glow_nb.base.errors import OptionError
-from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
+from glow_nb.base.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.hlir.graph import Function
 from glow_nb.network.compilation import build_program, lower_for
 from glow_nb.network.profile import Profile, kernel_times
