@@ -79,8 +79,8 @@ examples: $(VENV)/.examples-installed
 	$(BIN)/python -m experiments.training.digits --output $(OUT)
 	$(BIN)/python -m experiments.training.regression --output $(OUT)
 	$(BIN)/python -m experiments.training.text
-	$(BIN)/python -m experiments.figures.figure2_gradient --output $(OUT)/figure2.png
-	$(BIN)/python -m experiments.figures.figure5_quantized_graph --output $(OUT)/figure5.png
+	$(BIN)/python -m experiments.figures.figure2_gradient --output $(OUT)/figure2.dot
+	$(BIN)/python -m experiments.figures.figure5_quantized_graph --folder $(OUT)
 
 docs-table: $(VENV)/.installed
 	$(BIN)/python -m glow_nb.tools.conformance --output docs/conformance.md

@@ -4,7 +4,7 @@ The figure shows a regression of A, lowered, with the gradient that Glow has mad
 same of our own compiler: a dense layer, the mean of squared distances, the gradients of its weights
 and a step of gradient descent, which saves the new weights::
 
-    python -m experiments.figures.figure2_gradient --output figure2.png
+    python -m experiments.figures.figure2_gradient --output figure2.dot
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import glow_nb
+from experiments.figures.graph_picture import write_graph
 from glow_nb.backends import backend_named
 from glow_nb.compiler.pipelines import TRAINING
 from glow_nb.hlir.backward import Backward
@@ -25,7 +26,6 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import FullyConnected
 from glow_nb.hlir.save import Save
 from glow_nb.hlir.terms import Term
-from glow_nb.tools.plots.graph import draw, drawing_of
 from glow_nb.train import MeanSquaredError
 
 RATE = 0.1
@@ -57,20 +57,16 @@ def with_step(function: Function) -> Function:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Differentiate, lower and draw."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--output", type=Path, default=Path("figure2.png"))
+    parser.add_argument("--output", type=Path, default=Path("figure2.dot"))
     given = parser.parse_args(arguments)
     function = regression()
     trained = with_step(function)
     lowered = glow_nb.lower_for(trained, backend_named("interpreter"), pipeline=TRAINING)
-    draw(
-        drawing_of(lowered),
-        given.output,
-        title="A regression of A, differentiated and lowered",
-        subtitle=f"{len(function.nodes)} nodes became {len(trained.nodes)} with gradients and a "
-        f"step of descent, and {len(lowered.nodes)} after lowering and optimization.",
-        note="Grey: constants. Weights and bias are states: the step saves their new values.",
+    print(
+        f"{len(function.nodes)} nodes became {len(trained.nodes)} with gradients and a step of "
+        f"descent, and {len(lowered.nodes)} after lowering and optimization"
     )
-    print(f"wrote {given.output}")
+    write_graph(lowered, given.output)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,10 @@ of the backend's own, with filters in another memory layout. This is a residual 
 ResNet50, lowered and optimized: the transposes have cancelled, the batch normalizations are folded,
 each convolution is packed or in Winograd's form::
 
-    python -m experiments.figures.figure7_resnet50_graph --block 1 --output figure7.png
+    python -m experiments.figures.figure7_resnet50_graph --block 1 --output figure7.dot
 
-writes the picture, and the same subgraph in Graphviz' dot language beside it (``figure7.dot``).
+writes it in Graphviz' language, and its picture where Graphviz is installed. Values that stay in
+the registers of one kernel have dotted edges.
 """
 
 from __future__ import annotations
@@ -17,33 +18,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import glow_nb
+from experiments.figures.graph_picture import write_graph
 from experiments.networks.twins import make_twin
 from glow_nb.backends import backend_named
 from glow_nb.base.errors import OptionError
-from glow_nb.base.schema import attributes_of, map_operands, operands_of
-from glow_nb.hlir.dot import print_dot
-from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value, producer_of
+from glow_nb.base.schema import map_operands, operands_of
+from glow_nb.hlir.graph import Function, Node, Placeholder, Value, producer_of
 from glow_nb.hlir.ops import Add, Relu
 from glow_nb.hlir.save import Save
 from glow_nb.llir.program import Program, Register, mutated
 from glow_nb.llir.stack import StackInst
 from glow_nb.network import compilation as compiler
-from glow_nb.system.replaced_files import replace_file
-from glow_nb.tools.plots.graph import draw, drawing_of
-
-LAYOUTS = {
-    ("packed_convolution", "filter"): "groups, depth/N, y, x, channels, N",
-    ("packed_convolution", "bias"): "depth",
-    ("winograd_convolution", "filter"): "transformed: groups, depth/N, tile, channels, N",
-    ("winograd_convolution", "bias"): "depth",
-}
-"""What the dimensions of a constant mean, by operator and operand."""
-
-SHOWN = ("kernel", "stride", "pads", "tile", "block")
-"""Attributes that are written into the boxes."""
-
-PLAIN = ((1, 1), (0, 0, 0, 0))
-"""Strides and pads that go without saying."""
 
 
 def residual_block(function: Function, number: int) -> Function:
@@ -103,63 +88,20 @@ def names_in_registers(program: Program) -> set[str]:
     }
 
 
-def describe(node: Node, function: Function, operators: dict[str, str]) -> list[str]:
-    """Return the lines below an operator: attributes, and the nodes of the model that it is."""
-    attributes = {key: value for key, value in attributes_of(node).items() if key in SHOWN}
-    lines = [
-        _attribute(key, value)
-        for key, value in attributes.items()
-        if key == "kernel" or value not in PLAIN
-    ]
-    origins = (operators.get(name, name) for name in function.origins_of(node))
-    return [*lines, f"from {' + '.join(origins)}"]
-
-
-def _attribute(key: str, value: object) -> str:
-    if not isinstance(value, tuple):
-        return f"{'N' if key == 'block' else key} = {value}"
-    separator = ", " if key == "pads" else " × "
-    return f"{key} {separator.join(map(str, value))}"
-
-
-def describe_constant(node: Node, name: str, constant: Constant) -> list[str]:
-    """Return the shape of a filter or bias and what its dimensions are."""
-    shape = " × ".join(map(str, constant.type.shape))
-    meaning = LAYOUTS.get((node.opcode, name))
-    return [shape, *([meaning] if meaning else [])]
-
-
 def main() -> None:
     """Compile the twin and draw one of its blocks."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--block", type=int, default=1, help="residual block, from 1 to 16")
-    parser.add_argument("--output", type=Path, default=Path("figure7.png"))
+    parser.add_argument("--output", type=Path, default=Path("figure7.dot"))
     arguments = parser.parse_args()
-    model = make_twin("resnet50")
     backend = backend_named("cpu")
-    imported = glow_nb.load(model)
+    imported = glow_nb.load(make_twin("resnet50"))
     assert isinstance(imported, Function)
     lowered = glow_nb.lower_for(imported, backend)
     block = residual_block(lowered, arguments.block)
-    operators = {node.name or node.output[0]: node.op_type for node in model.graph.node}
-    drawing = drawing_of(
-        block,
-        describe=lambda node: describe(node, block, operators),
-        describe_constant=describe_constant,
-        in_registers=names_in_registers(compiler.build_program(lowered, backend)),
-    )
-    dot = arguments.output.with_suffix(".dot")
-    text = print_dot(block, constants=True)
-    replace_file(dot, lambda place: place.write_text(text, encoding="utf-8"))
-    draw(
-        drawing,
-        arguments.output,
-        title=f"ResNet50, residual block {arguments.block}, optimized for the CPU",
-        subtitle=f"{len(imported.nodes)} nodes of the imported graph became {len(lowered.nodes)}.",
-        note="Dashed: values that stay in the registers of one kernel. Grey: constants, laid out "
-        "for the kernels when the network is compiled.",
-    )
-    print(f"wrote {arguments.output} and {dot}")
+    print(f"{len(imported.nodes)} nodes of the imported graph became {len(lowered.nodes)}")
+    in_registers = names_in_registers(compiler.build_program(lowered, backend))
+    write_graph(block, arguments.output, in_registers=in_registers)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 
 from glow_nb.base.literals import format_literal
 from glow_nb.base.schema import attributes_of, operands_of
@@ -12,10 +13,13 @@ from glow_nb.hlir.save import Save
 _COLOURS = {"placeholder": "#cfe8cf", "constant": "#e8e8e8", "node": "#ffffff", "save": "#cfe8cf"}
 
 
-def print_dot(function: Function, *, constants: bool = False) -> str:
+def print_dot(
+    function: Function, *, constants: bool = False, in_registers: Collection[str] = ()
+) -> str:
     """Return *function* in dot; *constants* draws the constants too.
 
-    Edges run from producer to reader and carry the type; predicates are dashed.
+    Edges run from producer to reader and carry the type. Those of predicates are dashed, and those
+    of the values that are named *in_registers*, as they never get into memory, are dotted.
     """
     ids: dict[Value, str] = {}
     lines = ["digraph {", "  rankdir = TB;", "  node [shape = box, style = filled, fontsize = 10];"]
@@ -29,7 +33,7 @@ def print_dot(function: Function, *, constants: bool = False) -> str:
     for node in function.nodes:
         ids[node] = f"v{len(ids)}"
         lines.append(_box(ids[node], _label(node), "save" if isinstance(node, Save) else "node"))
-        lines += _edges(node, ids)
+        lines += _edges(node, ids, in_registers)
     return "\n".join([*lines, "}"]) + "\n"
 
 
@@ -43,13 +47,14 @@ def _box(identifier: str, label: str, kind: str) -> str:
     return f"  {identifier} [label = {json.dumps(label)}, fillcolor = {colour}];"
 
 
-def _edges(node: Node, ids: dict[Value, str]) -> list[str]:
+def _edges(node: Node, ids: dict[Value, str], in_registers: Collection[str]) -> list[str]:
     edges: list[str] = []
     for operand in operands_of(node):
         source = operand.node if isinstance(operand, Result) else operand
         if source not in ids:
             continue
-        style = ", style = dashed" if operand is node.predicate else ""
+        style = ", style = dotted" if source.name in in_registers else ""
+        style = ", style = dashed" if operand is node.predicate else style
         label = json.dumps(str(operand.type))
         if isinstance(node, Save) and isinstance(operand, Placeholder) and operand is node.output:
             edges.append(f"  {ids[node]} -> {ids[operand]} [label = {label}];")

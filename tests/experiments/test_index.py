@@ -21,6 +21,7 @@ def test_the_index_has_every_script() -> None:
     assert networks - {"layers.py", "trainable_layers.py"} == set(
         re.findall(r"`(\w+\.py)`", index)
     ) - {
+        "graph_picture.py",
         "timing.py",
         "printing.py",
     }

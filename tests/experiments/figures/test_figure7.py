@@ -1,20 +1,20 @@
-"""Graphs as pictures, and the subgraph of the paper's Figure 7."""
+"""The subgraph of the paper's Figure 7, and how it is written."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.base.errors import GlowError, OptionError
+from experiments.figures import figure7_resnet50_graph as figure7
+from experiments.figures.graph_picture import write_graph
+from glow_nb.base.errors import OptionError
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.verify import verify
-
-drawn = pytest.importorskip("glow_nb.tools.plots.graph", exc_type=ImportError)
-figure7 = pytest.importorskip("experiments.figures.figure7_resnet50_graph", exc_type=ImportError)
 
 
 def residual() -> Function:
@@ -27,26 +27,6 @@ def residual() -> Function:
         value = b.emit(ops.Relu(b.emit(ops.Add(product, value), f"sum{index}")), f"out{index}")
     b.save(b.emit(ops.Split(value, axis=0, sizes=(1, 3))).results[1], "y")
     return b.function()
-
-
-def test_every_node_and_constant_has_a_box() -> None:
-    drawing = drawn.drawing_of(residual(), in_registers={"sum0"})
-    titles = [box.title for box in drawing.boxes.values()]
-    assert titles.count("mat mul") == titles.count("rhs") == 2
-    assert titles.count("relu") == 4
-    assert titles[-1] == "y"
-    assert [source.name for source, _ in drawing.dashed] == ["sum0"]
-    order = list(drawing.boxes)
-    assert all(order.index(source) < order.index(target) for source, target in drawing.edges)
-    assert "3 × 4" in drawing.edges.values()
-
-
-def test_draws_a_png(tmp_path: Path) -> None:
-    drawing = drawn.drawing_of(residual())
-    drawn.draw(drawing, tmp_path / "g.png", title="a $title", subtitle="b", note="c" * 200)
-    assert (tmp_path / "g.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(GlowError, match="cannot be written"):
-        drawn.draw(drawing, tmp_path / "missing" / "g.png", title="")
 
 
 def test_the_block_is_what_lies_between_fork_and_join() -> None:
@@ -64,3 +44,13 @@ def test_the_block_is_what_lies_between_fork_and_join() -> None:
 def test_values_in_registers_are_found() -> None:
     net = glow_nb.compile(residual(), backend="interpreter")
     assert {"branch0", "sum0"} <= figure7.names_in_registers(net.program)
+
+
+def test_edges_of_values_in_registers_are_dotted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    write_graph(residual(), tmp_path / "seven.dot", in_registers={"sum0"})
+    text = (tmp_path / "seven.dot").read_text(encoding="utf-8")
+    assert text.count("style = dotted") == 1
+    assert "dot -Tpng" in capsys.readouterr().out

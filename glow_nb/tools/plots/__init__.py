@@ -1,1 +1,0 @@
-"""Pictures of what the compiler made; they need the extra ``plot``."""
