@@ -25,7 +25,6 @@ class Dataflow:
         readers: For each value that a part makes, the parts that read it.
         waits: For each part, how many values of other parts it reads.
         counted: Outputs whose size a run decides.
-        is_undivided: Whether it is one part, which reads and makes what the whole does.
     """
 
     def __init__(
@@ -58,11 +57,6 @@ class Dataflow:
                     self.readers[value].append(index)
         self.first = [index for index, waits in enumerate(self.waits) if not waits]
         self.counted = counted or {}
-        self.is_undivided = (
-            len(parts) == 1
-            and parts[0].inputs == tuple(self.inputs)
-            and parts[0].outputs == tuple(self.outputs)
-        )
 
     def _check(self) -> None:
         known = set(self.inputs)

@@ -19,11 +19,10 @@ from typing import TypeVar
 from glow_nb.base.errors import DeviceError, GlowError
 from glow_nb.base.memory_limit import out_of_memory
 from glow_nb.base.types import Array
-from glow_nb.runtime.hosting.direct_run import DirectOutcome
 from glow_nb.runtime.hosting.effects import Effects, Outcome
 from glow_nb.runtime.hosting.executor import Execution, Run
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
-from glow_nb.runtime.hosting.request import Asked, Request
+from glow_nb.runtime.hosting.request import Request
 from glow_nb.runtime.hosting.schedule import Schedule
 from glow_nb.runtime.hosting.served_network import ServedNetwork
 from glow_nb.runtime.hosting.timer import Timer
@@ -57,34 +56,6 @@ class Dispatcher:
     def submit(self, network: ServedNetwork, request: Request) -> None:
         """Let *request* wait for *network*, or begin; raise as :meth:`ServedNetwork.accept`."""
         self._change(partial(self._schedule.accept, network, request))
-
-    def run(self, network: ServedNetwork, asked: Asked) -> dict[str, Array] | None:
-        """Run *network* on an idle device by this thread, and return the outputs.
-
-        Returns:
-            None if no device is idle, or if what is *asked* must take its turn for another reason.
-
-        Raises:
-            GlowError: The run has failed.
-        """
-        effects, run = Effects(), None
-        outcome: DirectOutcome = CancelledError()  # by an interrupt from the keyboard
-        try:
-            with self._lock:
-                run = self._schedule.begin_directly(network, asked, time.monotonic())
-            if run is None:
-                return None
-            outcome = run.outcome()
-        finally:
-            if run is not None:
-                with self._lock:
-                    self._schedule.end_directly(run, outcome, effects, time.monotonic())
-                    self._settle(effects)
-                self._carry_out(effects)
-        if run.ordinary is None:
-            assert isinstance(outcome, dict)  # others have become ordinary
-            return outcome
-        return run.ordinary.execution.requests[0].wait()
 
     def withdraw(self, request: Request) -> bool:
         """Close *request*; return False if that has been done before."""

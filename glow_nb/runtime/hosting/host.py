@@ -24,7 +24,7 @@ from glow_nb.runtime.hosting.network_info import NetworkInfo, info_of
 from glow_nb.runtime.hosting.network_source import Servable, check_batched, has_state, plans_of
 from glow_nb.runtime.hosting.provisioner import Provisioner
 from glow_nb.runtime.hosting.recovery import Recovery
-from glow_nb.runtime.hosting.request import Asked, Request
+from glow_nb.runtime.hosting.request import Request
 from glow_nb.runtime.hosting.row_check import sizes_that_agree
 from glow_nb.runtime.hosting.schedule import Schedule
 from glow_nb.runtime.hosting.served_network import ServedNetwork
@@ -234,30 +234,6 @@ class HostManager:
             DeadlineError: The deadline is in the past.
             DeviceError: The network's devices are lost.
         """
-        network, asked, limit = self._asked(name, inputs, priority, deadline)
-        return self._submit(network, asked, limit)
-
-    def run(
-        self, name: str, inputs: Feeds, *, priority: int = 0, deadline: float | None = None
-    ) -> dict[str, Array]:
-        """Do what :meth:`submit` does, wait for the answer, and return or raise it."""
-        network, asked, limit = self._asked(name, inputs, priority, deadline)
-        if limit is None:  # work that this thread does cannot be left when a deadline comes
-            outputs = self._dispatcher.run(network, asked)
-            if outputs is not None:
-                return outputs
-        return self._submit(network, asked, limit).wait()
-
-    def _asked(
-        self, name: str, inputs: Feeds, priority: int, deadline: float | None
-    ) -> tuple[ServedNetwork, Asked, float | None]:
-        """Return the network, what is asked of it, and within how many seconds.
-
-        Raises:
-            OptionError: There is no such network, or a number has no meaning.
-            DeadlineError: The deadline is in the past.
-            FeedError: The *inputs* do not fit.
-        """
         network = self._network(name)
         if priority.__class__ is not int:
             priority = _number("priority", priority)
@@ -265,12 +241,16 @@ class HostManager:
         if limit is not None and limit <= 0:
             raise DeadlineError(f"network {name!r}: deadline={deadline} s is in the past")
         arrays, rows = network.feeds.rows(inputs)
-        return network, Asked(arrays, rows, priority, self._dispatcher.withdraw), limit
-
-    def _submit(self, network: ServedNetwork, asked: Asked, limit: float | None) -> Request:
-        request = asked.request(network.name, limit)
+        withdraw = self._dispatcher.withdraw
+        request = Request(name, arrays, withdraw, rows=rows, priority=priority, seconds=limit)
         self._dispatcher.submit(network, request)
         return request
+
+    def run(
+        self, name: str, inputs: Feeds, *, priority: int = 0, deadline: float | None = None
+    ) -> dict[str, Array]:
+        """Do what :meth:`submit` does, wait for the answer, and return or raise it."""
+        return self.submit(name, inputs, priority=priority, deadline=deadline).wait()
 
     def _network(self, name: str) -> ServedNetwork:
         network = self._schedule.networks.get(name) if isinstance(name, str) else None

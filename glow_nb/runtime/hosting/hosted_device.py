@@ -37,8 +37,6 @@ class HostedDevice:
         name: Its name.
         running: The runs (:class:`glow_nb.runtime.hosting.executor.Run`) that it has been given and
             has not ended, in order.
-        direct: The run (:class:`glow_nb.runtime.hosting.direct_run.DirectRun`) that a user's thread
-            has taken there itself, until that ends.
         is_up: Whether it takes runs; while it is being restarted it does not.
         losses: How often it has been lost.
         lost: Why it does not come back for now; empty while requests wait for it.
@@ -55,7 +53,6 @@ class HostedDevice:
         self.name = device.description.name
         self.border = foreign(DeviceError, self.name)
         self.running: dict[Hashable, None] = {}
-        self.direct: object | None = None
         self.is_up = True
         self.losses = 0
         self.lost = ""
@@ -73,7 +70,7 @@ class HostedDevice:
     @property
     def load(self) -> int:
         """How many runs it has."""
-        return len(self.running) + (self.direct is not None)
+        return len(self.running)
 
     @property
     def free_bytes(self) -> int:

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from typing_extensions import override
@@ -100,31 +99,3 @@ class Request(Future[dict[str, Array]]):
     def __await__(self) -> Generator[Any, None, dict[str, Array]]:
         """Wait for the answer in an event loop."""
         return asyncio.wrap_future(self).__await__()
-
-
-@dataclass(eq=False, slots=True)
-class Asked:
-    """What a request is made of, where there may be no need for one.
-
-    Attributes:
-        arrays: What is fed, in the order of the inputs.
-        rows: How many samples of a batch these are.
-        priority: That of the request.
-        withdraw: Takes an open request back.
-    """
-
-    arrays: Sequence[Array]
-    rows: int
-    priority: int
-    withdraw: Callable[[Request], bool]
-
-    def request(self, network: str, seconds: float | None = None) -> Request:
-        """Return the request to *network*, to be answered within *seconds*."""
-        return Request(
-            network,
-            self.arrays,
-            self.withdraw,
-            rows=self.rows,
-            priority=self.priority,
-            seconds=seconds,
-        )

@@ -12,11 +12,10 @@ from concurrent.futures import CancelledError
 
 from glow_nb.base.errors import DeadlineError, DeviceError, GlowError, MemoryLimitError
 from glow_nb.base.types import Array
-from glow_nb.runtime.hosting.direct_run import DirectOutcome, DirectRun
 from glow_nb.runtime.hosting.effects import Effects, Outcome
 from glow_nb.runtime.hosting.executor import Execution, Run
 from glow_nb.runtime.hosting.hosted_device import Copy, HostedDevice
-from glow_nb.runtime.hosting.request import Asked, Request
+from glow_nb.runtime.hosting.request import Request
 from glow_nb.runtime.hosting.served_network import ServedNetwork
 from glow_nb.runtime.hosting.tracer import Tracer
 
@@ -49,58 +48,6 @@ class Schedule:
             self._timed.add(request)
             effects.wake = request.deadline
 
-    def begin_directly(self, network: ServedNetwork, asked: Asked, now: float) -> DirectRun | None:
-        """Return a run on an idle device of what is *asked*; None if that must take its turn.
-
-        Nothing waits for a device that is idle, so that nobody is passed over.
-        """
-        flow = network.undivided.get(asked.rows)
-        if flow is None or network.has_work or network.refusal:
-            return None
-        if network.max_delay and asked.rows < network.max_rows:  # others may join it
-            return None
-        copy = flow.parts[0].free_copy()
-        if copy is None or copy.device.load or (network.has_state and network.under_way):
-            return None
-        if not network.under_way:
-            network.seconds = max(network.seconds, self._seconds)
-        seconds = self._use(copy, network)
-        run = DirectRun(network, flow, network.number_of_next(flow), copy, now, seconds, asked)
-        copy.device.direct = run
-        network.direct += 1
-        network.counters.waiting.add(0.0)
-        return run
-
-    def end_directly(
-        self, run: DirectRun, outcome: DirectOutcome, effects: Effects, now: float
-    ) -> None:
-        """Take the *outcome* of *run*; of one that has failed, an ordinary run takes the place."""
-        network, device = run.network, run.device
-        if run.ordinary is None and isinstance(outcome, GlowError):
-            self._make_ordinary(run)
-        if run.ordinary is not None:  # what it gave, if anything, is not waited for any more
-            self.end(run.ordinary, [] if isinstance(outcome, dict) else outcome, effects, now)
-            return
-        network.direct -= 1
-        device.direct = None
-        if isinstance(outcome, dict):
-            self._charge(run, network, now)
-            network.counters.answered += 1
-            network.counters.latency.add(now - run.began)
-        else:
-            network.counters.cancelled += 1
-        device.freed = now
-        if self._tracer is not None:
-            self._tracer.closed(run.traced_request(now))
-
-    def _make_ordinary(self, run: DirectRun) -> None:
-        """Let *run* be one of a request, as if it had been given to its device so."""
-        network, device, ordinary = run.network, run.device, run.become_ordinary()
-        network.direct -= 1
-        device.direct = None
-        network.active[ordinary.execution] = None
-        device.running[ordinary] = ordinary.execution.running[ordinary] = None
-
     def fill(self, effects: Effects, now: float) -> None:
         """Give free devices what they can do, until nothing more can begin."""
         waiting = [network for network in self.networks.values() if network.has_work]
@@ -123,15 +70,11 @@ class Schedule:
 
     def _give(self, run: Run, copy: Copy, network: ServedNetwork, now: float) -> None:
         copy.device.running[run] = run.execution.running[run] = None
-        run.copy, run.began, run.charged = copy, now, self._use(copy, network)
-
-    def _use(self, copy: Copy, network: ServedNetwork) -> float:
-        """Note that *network* uses *copy*; return the seconds that it is charged with for that."""
+        run.copy, run.began, run.charged = copy, now, copy.part.seconds
         self._given += 1
         copy.device.used = self._given
-        network.seconds += copy.part.seconds
+        network.seconds += run.charged
         self._seconds = network.seconds
-        return copy.part.seconds
 
     def end(self, run: Run, outcome: Outcome, effects: Effects, now: float) -> None:
         """Take the *outcome* of *run*, unless it was lost with its device before."""
@@ -153,7 +96,7 @@ class Schedule:
         else:
             self._fail(run, network, outcome, effects)
 
-    def _charge(self, run: Run | DirectRun, network: ServedNetwork, now: float) -> None:
+    def _charge(self, run: Run, network: ServedNetwork, now: float) -> None:
         """Let *network* pay for the time that *run* took, and expect as much of the next one."""
         began = max(run.began, run.device.freed)
         network.seconds += (now - began) - run.charged
@@ -226,8 +169,6 @@ class Schedule:
         """Take all runs from *device*, which is dead, and do them elsewhere."""
         if not device.is_up:
             return
-        if isinstance(device.direct, DirectRun):
-            self._make_ordinary(device.direct)
         device.is_up = False
         device.losses += 1
         effects.lost.append(device)
@@ -287,9 +228,6 @@ class Schedule:
 
     def fail_network(self, network: ServedNetwork, error: GlowError, effects: Effects) -> None:
         """Answer all requests to *network* with *error*."""
-        for device in self.devices:
-            if isinstance(device.direct, DirectRun) and device.direct.network is network:
-                self._make_ordinary(device.direct)
         for execution in list(network.active):
             self._fail_execution(network, execution, error, effects)
         while (request := network.queue.head()) is not None:

@@ -23,13 +23,11 @@ class ServedNetwork:
     Attributes:
         name: Its name.
         flows: The network for each batch size, the smallest first.
-        undivided: Those of one part by their batch size.
         max_delay: Seconds that a batch waits for more requests.
         priority: What is added to that of its requests.
         has_state: Whether its runs change it: then they are done one by one, and never again.
         queue: The requests that wait.
         active: The executions that have begun and have not ended.
-        direct: How many runs the threads of users are doing on devices themselves now.
         seconds: The device time that it has had, as fairness counts it.
         leaving: Why no request is taken any more; empty while they are.
         lost: Why none of its requests can be answered; empty while they can.
@@ -51,7 +49,6 @@ class ServedNetwork:
         self.max_delay = max_delay
         self.queue = RequestQueue(name, max_queued)
         self.active: dict[Execution, None] = {}
-        self.direct = 0
         self.seconds = 0.0
         self.leaving = self.lost = ""
         largest = self.flows[-1]
@@ -62,7 +59,6 @@ class ServedNetwork:
         )
         self.counters = NetworkCounters()
         self.has_state = any(s.deployable.program.state for flow in flows for s in flow.parts)
-        self.undivided = {flow.rows: flow for flow in self.flows if flow.is_undivided}
         self._sizes = [flow.rows for flow in self.flows]
         self._ready: list[Run] = []
         self._begun = 0
@@ -80,7 +76,7 @@ class ServedNetwork:
     @property
     def under_way(self) -> int:
         """How many executions have begun and have not ended."""
-        return len(self.active) + self.direct
+        return len(self.active)
 
     @property
     def is_somewhere(self) -> bool:
@@ -106,7 +102,7 @@ class ServedNetwork:
 
     def statistics(self) -> NetworkStatistics:
         """Return what was counted, and what waits and runs now."""
-        running = sum(execution.open for execution in self.active) + self.direct
+        running = sum(execution.open for execution in self.active)
         return NetworkStatistics(deepcopy(self.counters), len(self.queue), running)
 
     def accept(self, request: Request) -> None:
