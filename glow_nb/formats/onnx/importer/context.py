@@ -10,6 +10,7 @@ from typing import TypeGuard, TypeVar
 
 import numpy as np
 import onnx
+from typing_extensions import override
 
 from glow_nb.base.errors import ModelError, UnboundInput, UnsupportedError
 from glow_nb.base.memory_limit import require_memory
@@ -17,6 +18,7 @@ from glow_nb.base.payload import Recipe
 from glow_nb.base.schema import operands_of
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.formats.onnx.importer.dependence import inputs_behind
+from glow_nb.formats.onnx.importer.shaping import Shaping
 from glow_nb.formats.onnx.importer.tensors import Numbers
 from glow_nb.formats.onnx.importer.trace import Trace
 from glow_nb.formats.onnx.importer.unrolling import Unrolling
@@ -28,12 +30,10 @@ from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Node, Value, producer_of
 from glow_nb.hlir.ops import (
     AsQuantized,
-    Broadcast,
     ConvertTo,
     Dequantize,
     DequantizeLinear,
     Reshape,
-    Slice,
     Transpose,
 )
 from glow_nb.hlir.ops.random import Drawn
@@ -65,7 +65,7 @@ class AlreadyReportedError(UnsupportedError):
     """A node depends on others that cannot be imported; they have been noted."""
 
 
-class Context:
+class Context(Shaping):
     """The function under construction, as a rule sees it.
 
     Attributes:
@@ -93,7 +93,8 @@ class Context:
         self._bytes_left = 4 * MAX_CONSTANT_BYTES
         self.counts: dict[Value, Count] = {}
 
-    def emit(self, node: N, name: str | None = None) -> Value:
+    @override
+    def emit(self, node: Node, name: str | None = None) -> Value:
         """Append a node with one result and return its value, a constant if it can be one."""
         (value,) = self.emit_all(node, name)
         return value
@@ -342,6 +343,7 @@ class Context:
         """Return the error that says why the node being imported cannot be."""
         return UnsupportedError(reason)
 
+    @override
     def wrong(self, message: str) -> ModelError:
         """Return the error that says what is wrong with the node being imported."""
         return ModelError(f"{self.place}: {message}")
@@ -359,72 +361,14 @@ class Context:
             raise self.wrong(f"axes {list(axes)} name one twice in a tensor of rank {rank}")
         return found
 
-    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
-        """Return *value* with another shape; weights are not copied."""
-        shape = tuple(shape)
-        if shape == value.type.shape:
-            return value
-        node = Reshape(value, shape)
-        if is_number(value):
-            return self._moved(node, value)
-        return self.emit(node)
-
-    def transpose(self, value: Value, permutation: Sequence[int]) -> Value:
-        """Return *value* with its axes reordered; weights are not copied."""
-        permutation = tuple(permutation)
-        if permutation == tuple(range(value.type.rank)):
-            return value
-        node = Transpose(value, permutation)
-        if is_number(value):
-            return self._moved(node, value)
-        return self.emit(node)
-
-    def _moved(self, node: Node, value: Constant) -> Constant:
-        """Return what *node* makes of a constant *value*: the same numbers in another order."""
+    @override
+    def moved(self, node: Node, value: Value) -> Value:
+        """Return what *node* makes of *value*: a constant of the same numbers in another order."""
+        if not is_number(value):
+            return self.emit(node)
         (constant,) = self._evaluated(node, f"{value.name}_{node.opcode}")
         self._note(node, (constant,))
         return constant
-
-    def convert(self, value: Value, kind: ElementKind) -> Value:
-        """Return *value* with another element kind."""
-        return value if value.type.kind is kind else self.emit(ConvertTo(value, kind))
-
-    def part(self, value: Value, axis: int, begin: int, size: int) -> Value:
-        """Return *size* elements of *value* along *axis*, from *begin* on."""
-        shape = value.type.shape
-        if size == shape[axis]:
-            return value
-        starts = tuple(begin if i == axis else 0 for i in range(len(shape)))
-        stops = tuple(begin + size if i == axis else n for i, n in enumerate(shape))
-        return self.emit(Slice(value, starts=starts, stops=stops, steps=(1,) * len(shape)))
-
-    def broadcast(self, value: Value, shape: Sequence[int]) -> Value:
-        """Return *value* repeated to *shape* by NumPy's rules."""
-        shape = tuple(shape)
-        value = self.with_rank(value, len(shape))
-        return value if value.type.shape == shape else self.emit(Broadcast(value, shape))
-
-    def with_rank(self, value: Value, rank: int) -> Value:
-        """Return *value* with dimensions of size 1 put in front to give *rank*."""
-        missing = rank - value.type.rank
-        if missing < 0:
-            raise self.wrong(f"{value} has more than the {rank} dimensions it must fit")
-        return self.reshape(value, (*(1,) * missing, *value.type.shape))
-
-    def aligned(self, *values: Value) -> tuple[Value, ...]:
-        """Return *values* with the same rank, as elementwise operators want them."""
-        rank = max(value.type.rank for value in values)
-        return tuple(self.with_rank(value, rank) for value in values)
-
-    def channels_last(self, value: Value) -> Value:
-        """Return an ``[N, C, ...]`` value as ``[N, ..., C]``."""
-        rank = value.type.rank
-        return self.transpose(value, (0, *range(2, rank), 1)) if rank > 2 else value
-
-    def channels_first(self, value: Value) -> Value | Node:
-        """Return an ``[N, ..., C]`` value as ``[N, C, ...]``."""
-        rank = value.type.rank
-        return self.transpose(value, (0, rank - 1, *range(1, rank - 1))) if rank > 2 else value
 
 
 def broadcast_shape(context: Context, *shapes: tuple[int, ...]) -> tuple[int, ...]:
