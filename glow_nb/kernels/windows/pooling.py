@@ -1,7 +1,6 @@
 """Pooling over windows, channels last: each output pixel is a loop over taps of channel vectors.
 
-The window is clamped to the input once for each pixel, so that no tap is tested. A window that lies
-inside altogether, which is nearly every one, has its taps written out.
+The window is clamped to the input once for each pixel, so that no tap is tested.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import product
 from math import prod
 
 from glow_nb.base.errors import UnsupportedError
@@ -27,9 +25,6 @@ from glow_nb.kernels.writing.vectors import Block, Site, blocks_of, computed_kin
 from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst, MaxPoolWithArgmaxInst
 from glow_nb.llir.program import Buffer
 from glow_nb.llir.traits import FUSES_EPILOGUE
-
-MOST_UNROLLED = 25
-"""Taps of a window that are written out rather than looped over."""
 
 
 @dataclass(frozen=True)
@@ -104,26 +99,17 @@ class _Window:
         origin: Index in the input of the first cell of the window, channel 0.
         bounds: For each spatial dimension, the first tap inside of the input and the one after the
             last.
-        is_whole: Variable that is true if no tap is in padding; empty if that is always so.
     """
 
     windows: _Windows
     origin: str
     bounds: tuple[tuple[str, str], ...]
-    is_whole: str
 
-    def place(self, taps: Sequence[str | int], block: Block) -> str:
+    def place(self, taps: Sequence[str], block: Block) -> str:
         """Return the index in the input of a block of channels of one tap."""
         strides = self.windows.source.strides[1:-1]
         steps = [s * d for s, d in zip(strides, self.windows.dilation, strict=True)]
-        offset = sum(t * s for t, s in zip(taps, steps, strict=True) if isinstance(t, int))
-        named = [(t, s) for t, s in zip(taps, steps, strict=True) if isinstance(t, str)]
-        tap = index_text([t for t, _ in named], [s for _, s in named], offset)
-        return plus(self.origin, tap, block.column)
-
-    def all_taps(self, block: Block) -> list[str]:
-        """Return the indices of a block of channels of every tap of the kernel."""
-        return [self.place(taps, block) for taps in product(*map(range, self.windows.kernel))]
+        return plus(self.origin, index_text(taps, steps), block.column)
 
     @contextmanager
     def taps(self, out: SourceWriter) -> Iterator[tuple[str, ...]]:
@@ -147,11 +133,7 @@ def _each_window(
         bounds = [_write_bounds(out, windows, axis, i) for axis, i in enumerate(indices[1:])]
         cells = [f"cell{axis}" for axis in range(len(bounds))]
         out.line(f"origin = {index_text([indices[0], *cells], windows.source.strides[:-1])}")
-        clipped = [axis for axis in range(len(bounds)) if windows.is_clipped(axis)]
-        if clipped:
-            taps = " and ".join(f"end{a} - begin{a} == {windows.kernel[a]}" for a in clipped)
-            out.line(f"whole = {taps}")
-        yield _Window(windows, "origin", tuple(bounds), "whole" if clipped else ""), indices
+        yield _Window(windows, "origin", tuple(bounds)), indices
 
 
 def _write_bounds(out: SourceWriter, windows: _Windows, axis: int, index: str) -> tuple[str, str]:
@@ -170,26 +152,9 @@ def _write_total(
     out: SourceWriter, window: _Window, block: Block, kind: ElementKind, fold: _Fold
 ) -> None:
     """Write ``total``, what all cells of the window of a block of channels come to."""
-
-    def write_loops() -> None:
-        out.line(f"total = {fold.start(block.lanes)}")
-        with window.taps(out) as taps:
-            cells = _cells(kind, block, window.place(taps, block))
-            fold.write_next(out, cells)
-
-    def write_all() -> None:
-        cells = [_cells(kind, block, place) for place in window.all_taps(block)]
-        fold.write_all(out, cells, block.lanes)
-
-    if prod(window.windows.kernel) > MOST_UNROLLED:
-        write_loops()
-    elif not window.is_whole:
-        write_all()
-    else:
-        with out.block(f"if {window.is_whole}:"):
-            write_all()
-        with out.block("else:"):
-            write_loops()
+    out.line(f"total = {fold.start(block.lanes)}")
+    with window.taps(out) as taps:
+        fold.write_next(out, _cells(kind, block, window.place(taps, block)))
 
 
 def _cells(kind: ElementKind, block: Block, place: str) -> str:
@@ -223,39 +188,6 @@ class _Fold:
             out.line("total = where(bit_or(less(total, x), isnan(x)), x, total)")
         else:
             out.line(f"total = {self.function}(total, {cell})")
-
-    def write_all(self, out: SourceWriter, cells: Sequence[str], lanes: int) -> None:
-        """Write the total of *cells*, whose number is known.
-
-        A maximum that does not look for NaN is one instruction and not three; two cells are then
-        tested for NaN by one instruction.
-        """
-        if self.function != "maximum" or not self.kind.is_float:
-            out.line(f"total = {self.start(lanes)}")  # a sum of -0.0 alone is 0.0
-            for cell in cells:
-                self.write_next(out, cell)
-            return
-        out.line(f"total = {cells[0]}")
-        tests: list[str] = []
-        for number, cell in enumerate(cells[1:], 1):
-            out.line(f"x{number} = {cell}")
-            out.line(f"total = where(less(total, x{number}), x{number}, total)")
-            tests.append(f"isnan(x{number})")
-            if len(tests) == 2 or number == len(cells) - 1:
-                known = ["bad"] if number > 2 else []
-                out.line(f"bad = {_any(known + tests)}")
-                tests = []
-        if len(cells) > 1:
-            nan = f"splat_{self.kind.value}({number_text(float('nan'))}, {lanes})"
-            out.line(f"total = where(bad, {nan}, total)")
-
-
-def _any(tests: Sequence[str]) -> str:
-    """Return the or of bool vectors."""
-    text = tests[-1]
-    for test in reversed(tests[:-1]):
-        text = f"bit_or({test}, {text})"
-    return text
 
 
 def _pool_kernel(
