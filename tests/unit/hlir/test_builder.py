@@ -75,6 +75,17 @@ def test_after_a_reset_nodes_and_names_are_as_before() -> None:
     assert [b.unique_name(name) for name in ("y", "y", "weights")] == ["y_1", "y_2", "weights"]
 
 
+def test_after_a_reset_a_number_does_not_keep_a_name_that_is_free_again() -> None:
+    builder, type = Builder(), TensorType(ElementKind.FLOAT32, (2,))
+    before, mark = builder.number(type, 0.0), builder.mark()
+    builder.number(type, 2.0)
+    builder.reset(mark)
+    other = builder.constant("number_1", np.zeros(1))
+    assert builder.number(type, 2.0).name != other.name
+    assert builder.number(type, 0.0) is before
+    assert np.signbit(builder.number(type, -0.0).array).all()
+
+
 def test_a_constant_keeps_its_numbers() -> None:
     """A caller may use one array for several constants."""
     b, buffer = Builder(), np.zeros(3, np.float32)
