@@ -12,7 +12,6 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from glow_nb.base.arguments import whole_number
 from glow_nb.base.costs import InstructionCost
 from glow_nb.kernels.machine.rows import AVX2
 from glow_nb.runtime.devices.device_description import DeviceDescription
@@ -52,26 +51,16 @@ def kernel_seconds(kernels: Iterable[KernelWork], device: DeviceDescription) -> 
     return sum((kernel.seconds(device) for kernel in kernels), 0.0)
 
 
-def measured(device: DeviceDescription, *, busy_cores: int | None = None) -> DeviceDescription:
+def measured(device: DeviceDescription) -> DeviceDescription:
     """Return *device* with the rates that its cores have on this machine, which are measured once.
 
     What is read comes from the level of memory that holds most: weights seldom stay in a cache.
-
-    Args:
-        device: The device.
-        busy_cores: Cores that work at the same time, those of other devices among them: they share
-            the memory, and the clock is slower. By default those of *device* alone.
-
-    Raises:
-        OptionError: *busy_cores* is no whole number, or less than the device has.
     """
     from glow_nb.codegen.measure_limits import machine_limits  # loads the code generator
 
-    busy = device.cores if busy_cores is None else busy_cores
-    limits = machine_limits(whole_number("busy_cores", busy, device.cores))
-    share = device.cores / limits.threads
+    limits = machine_limits(device.cores)
     return dataclasses.replace(
         device,
-        multiply_adds_per_second=share * limits.flop_rate / 2,
-        memory_bytes_per_second=share * limits.levels[-1].read_rate,
+        multiply_adds_per_second=limits.flop_rate / 2,
+        memory_bytes_per_second=limits.levels[-1].read_rate,
     )

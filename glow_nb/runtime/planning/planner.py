@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from glow_nb.runtime.devices.device_description import DeviceDescription
-from glow_nb.runtime.planning.bounds import BOUNDS, longest_path, path_bound
+from glow_nb.runtime.planning.bounds import BOUNDS, path_bound
 from glow_nb.runtime.planning.candidate_parts import CandidateParts, Floats
 from glow_nb.runtime.planning.chains import Stage, Walk, best_walk
 from glow_nb.runtime.planning.cuts import all_cuts, ordered_cuts
@@ -62,7 +62,6 @@ class Planner:
         self._fleet, self._objective = fleet, objective
         self._units, self._program = fleet.units, fleet.units.program
         self._parts = Parts(fleet)
-        self._walked: list[Placed] = []
         self._room = [float(fleet.kinds[kind].memory_bytes) for kind in fleet.kind_of_device]
         self._bound = BOUNDS[objective](whole or fleet)
         is_path = objective == "latency" and not self._is_merged
@@ -124,7 +123,6 @@ class Planner:
                 continue
             placed = self._placed(candidates, walk)
             plan = self.plan_of(placed)
-            self._walked = placed
             yield plan
             if not new or plan.value <= walk.value * (1 + tolerance + ROUNDING):
                 return
@@ -195,7 +193,6 @@ class Planner:
         for find_homes, looks_ahead in (
             (self._no_homes, False),
             (self._no_homes, True),
-            (self._homes_of_path, False),
             (homes_by_size, False),
         ):
             plan = self._fitting(partial(self._spread_from, find_homes, looks_ahead), most)
@@ -246,11 +243,6 @@ class Planner:
 
     def _no_homes(self, _: Fleet, __: Sequence[float]) -> dict[int, int]:
         return {}
-
-    def _homes_of_path(self, fleet: Fleet, _: Sequence[float]) -> dict[int, int] | None:
-        """Return where the units of the longest path are if each device has one part."""
-        device = {unit: part.device for part in self._walked for unit in part.units}
-        return {unit: device[unit] for unit in longest_path(fleet)} if device else None
 
     def plan_of(self, placed: Sequence[Placed]) -> Partitioning:
         """Return the plan with its parts made."""
