@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from glow_nb.backends.cpu.algorithms import Candidate, Problem, algorithm_of
 from glow_nb.backends.cpu.algorithms.candidates import candidates_for
+from glow_nb.base.dot_instruction import SINGLE, DotInstruction
 from glow_nb.base.plan import Plan
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.target import Target
 
@@ -53,7 +53,7 @@ def convolution_candidates(
     kind: ElementKind,
     target: Target,
     *,
-    form: DotForm = SINGLE,
+    dot: DotInstruction = SINGLE,
     winograd: bool = True,
     strassen: bool = False,
     blocks: int = 1,
@@ -61,8 +61,9 @@ def convolution_candidates(
     is_packed: bool = True,
 ) -> list[Found]:
     """Return the candidates for a convolution, that with the least estimated time first."""
+    right = next(iter(dot.right), kind)
     problem = Problem(
-        shape, None, kind, kind, kind, form, is_packed, threads=threads, widths=blocks
+        shape, None, kind, kind, right, kind, dot, is_packed, threads=threads, widths=blocks
     )
     names = ["direct", *["winograd"] * winograd, *["strassen"] * strassen]
     return [Found(each, problem) for each in candidates_for(problem, target, names)]
@@ -73,12 +74,13 @@ def product_candidates(
     kind: ElementKind,
     target: Target,
     *,
-    form: DotForm = SINGLE,
+    dot: DotInstruction = SINGLE,
     blocks: int = 1,
     is_laid_out: bool = True,
 ) -> list[Found]:
     """Return the direct candidates for a product, that with the least estimated time first."""
     rows = (1, shape.batch * shape.rows, shape.inner)
     line = ConvolutionShape.of(rows, shape.depth, (1,), (0, 0))
-    problem = Problem(line, shape, kind, kind, kind, form, True, is_laid_out, widths=blocks)
+    right = next(iter(dot.right), kind)
+    problem = Problem(line, shape, kind, kind, right, kind, dot, True, is_laid_out, widths=blocks)
     return [Found(each, problem) for each in candidates_for(problem, target, ["direct"])]

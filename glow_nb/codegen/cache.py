@@ -54,6 +54,7 @@ def object_key(text: str, arguments: str, target: Target) -> str:
 
 _SHAPING = (
     "base/alignment.py",
+    "base/dot_instruction.py",
     "codegen/compact_lowering.py",
     "codegen/compile.py",
     "codegen/compile_runtime.py",

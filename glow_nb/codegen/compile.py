@@ -33,8 +33,10 @@ from glow_nb.codegen.separate_names import SeparateNames
 from glow_nb.codegen.symbols import read_symbols
 from glow_nb.codegen.target_machine import initialize_llvm, target_machine
 from glow_nb.codegen.translate_bytecode import TranslateByteCode
+from glow_nb.kernels.products.dot_choice import dots_of
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
+from glow_nb.simd.dot import functions_from_outside
 from glow_nb.simd.instruction_sets import mark_instruction_sets
 from glow_nb.simd.namespace import NAMESPACE
 from glow_nb.simd.types import kernel_signature
@@ -169,13 +171,13 @@ def _garbage_collection_put_off() -> Iterator[None]:
 
 def _lower(source: KernelSource, target: Target) -> Any:
     """Return the unoptimised LLVM module of *source*, with the C symbol added."""
-    names = dict(NAMESPACE)
+    names = NAMESPACE | functions_from_outside()
     exec(compile(source.text, f"<{source.family}>", "exec"), names)
     flags = compiler.Flags()
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
     flags.error_model = "numpy"
     flags.fastmath = cpu.FastMathOptions({"contract"})
-    context = _target_context(target.instruction_sets)
+    context = _target_context(target.instruction_sets | dots_of(target))
     result = compiler.compile_extra(
         context.typing_context,
         context,

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
+from glow_nb.base.dot_instruction import calls_dot_from_outside
 from glow_nb.base.errors import OptionError
 from glow_nb.base.progress import report, shown
 from glow_nb.codegen.cache import ObjectCache, object_key
@@ -80,7 +81,7 @@ def _load_or_compile(
             result = claims.claim((symbol, key))
             if result is not None:
                 theirs[symbol] = result
-            elif (payload := cache.load(symbol, key)) is not None:
+            elif (payload := _kept(source, key, cache)) is not None:
                 objects[symbol] = payload
                 claims.finish((symbol, key), payload)
             else:
@@ -106,10 +107,14 @@ def _compiled(
 ) -> Iterator[tuple[str, bytes]]:
     """Yield each symbol of the sources in *keys* with its object; keep it, and finish its claim."""
     longest_first = sorted(keys, key=lambda source: -len(source.text))
+    here = [source for source in longest_first if calls_dot_from_outside(source.text)]
+    anywhere = [source for source in longest_first if source not in here]
     if workers is None:
-        workers = choose_workers(longest_first)
-    for source, payload in _compile_all(longest_first, target, workers):
-        cache.store(source.symbol, keys[source], payload)
+        workers = choose_workers(anywhere)
+    made = chain(_compile_all(anywhere, target, workers), _compile_all(here, target, 0))
+    for source, payload in made:
+        if not calls_dot_from_outside(source.text):
+            cache.store(source.symbol, keys[source], payload)
         claims.finish((source.symbol, keys[source]), payload)
         yield source.symbol, payload
     cache.trim_after(keys.values())
@@ -121,6 +126,15 @@ def _awaited(results: Mapping[str, Result]) -> Iterator[tuple[str, bytes]]:
         payload = result.result()
         if payload is not None:
             yield symbol, payload
+
+
+def _kept(source: KernelSource, key: str, cache: ObjectCache) -> bytes | None:
+    """Return the object of *source* from *cache*.
+
+    What calls a dot instruction of the user's is not kept, and compiled in this process: others
+    know nothing of it, and it may be another one next time.
+    """
+    return None if calls_dot_from_outside(source.text) else cache.load(source.symbol, key)
 
 
 def _key(source: KernelSource, target: Target) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
@@ -10,6 +11,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.dot_instruction import DOTS, SINGLE, DotInstruction, dots_from_outside
 from glow_nb.simd.loops import turns
 from glow_nb.simd.memory import (
     address,
@@ -18,7 +20,9 @@ from glow_nb.simd.memory import (
     literal,
     to_index,
 )
-from glow_nb.simd.outer_product import FORMS, MultiplyAdd, outer_product
+from glow_nb.simd.outer_product import PLAIN, Groups, SinglePairs, outer_product
+from glow_nb.simd.result_blocks import Blocks
+from glow_nb.simd.taps import taps_in
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile
 
 TURNS, TURNS_OF_GROUPS = 4, 2
@@ -46,7 +50,18 @@ memory delivers faster than one. Literals are *stride*, *step*, *row*, *columns*
 """
 
 
-def dot_in(name: str, form: MultiplyAdd) -> Any:
+Form = SinglePairs | Groups | Blocks
+"""How a step is made."""
+
+
+def form_of(dot: DotInstruction) -> Form:
+    """Return how the steps of *dot* are made."""
+    if dot is SINGLE:
+        return PLAIN
+    return Blocks(dot) if dot.is_block else Groups(dot)
+
+
+def dot_in(name: str, form: Form) -> Any:
     """Return the function *name*, with steps in *form*."""
 
     def tile_dot(
@@ -85,11 +100,11 @@ def dot_in(name: str, form: MultiplyAdd) -> Any:
 
         return tile(*operands), codegen
 
-    tile_dot.__doc__ = MEANING.format(name=name, factors=form.factors)
+    tile_dot.__doc__ = MEANING.format(name=name, factors=form.dot.group)
     return intrinsic(prefer_literal=True)(tile_dot)
 
 
-def streams_in(name: str, form: MultiplyAdd) -> Any:
+def streams_in(name: str, form: Form) -> Any:
     """Return the function *name*, with steps in *form*, of weights from several places."""
 
     def tile_streams(
@@ -121,7 +136,7 @@ def streams_in(name: str, form: MultiplyAdd) -> Any:
 
         return tile(*operands), codegen
 
-    tile_streams.__doc__ = STREAMS_MEANING.format(name=name, factors=form.factors)
+    tile_streams.__doc__ = STREAMS_MEANING.format(name=name, factors=form.dot.group)
     return intrinsic(prefer_literal=True)(tile_streams)
 
 
@@ -135,7 +150,7 @@ def _summed(
     builder: Any,
     signature: Any,
     arguments: Any,
-    form: MultiplyAdd,
+    form: Form,
     gaps: tuple[int, ...],
     fetch: Callable[[Any], None] | None = None,
 ) -> Any:
@@ -148,9 +163,10 @@ def _summed(
         to_index(context, builder, arguments[number], signature.args[number])
         for number in (2, 6, 9)
     )
-    total = cgutils.alloca_once(builder, tile.llvm)
-    builder.store(arguments[0], total)
-    with turns(builder, length, TURNS if form.factors == 1 else TURNS_OF_GROUPS) as turn:
+    sums = form.begin(builder, arguments[0], tile)
+    total = cgutils.alloca_once(builder, sums.type)
+    builder.store(sums, total)
+    with turns(builder, length, TURNS if form.dot.group == 1 else TURNS_OF_GROUPS) as turn:
         if fetch:
             fetch(turn)
         value = builder.load(total)
@@ -158,11 +174,13 @@ def _summed(
             number = builder.add(turn, ir.Constant(INDEX, gap)) if gap else turn
             left = (arguments[1], source, _times(builder, number, literal(step), first))
             right = (arguments[5], weights, _times(builder, number, literal(row), place))
-            value = outer_product(
-                builder, value, tile, left, right, literal(stride), literal(columns), form
-            )
+            numbers = literal(stride), literal(columns)
+            if isinstance(form, Blocks):
+                value = form.step(builder, value, tile, left, right, *numbers)
+            else:
+                value = outer_product(builder, value, tile, left, right, *numbers, form)
         builder.store(value, total)
-    return builder.load(total)
+    return form.end(builder, builder.load(total), tile)
 
 
 def _times(builder: Any, number: Any, each: int, begin: Any) -> Any:
@@ -170,11 +188,23 @@ def _times(builder: Any, number: Any, each: int, begin: Any) -> Any:
     return builder.add(begin, builder.mul(number, ir.Constant(INDEX, each)))
 
 
-DOTS = {name: dot_in(name, form) for name, form in FORMS.items()}
-"""The dots by their names, which tell the form of the steps."""
+@cache
+def functions_of(dot: DotInstruction) -> dict[str, Any]:
+    """Return the functions of generated source that take steps of *dot*, by name."""
+    form = form_of(dot)
+    made = {dot.name: dot_in(dot.name, form), dot.streams: streams_in(dot.streams, form)}
+    return made | ({dot.taps: taps_in(dot.taps, form)} if isinstance(form, Groups) else {})
 
-STREAMS = {
-    name: streams_in(name, form)
-    for name, form in ((n.replace("dot", "streams"), form) for n, form in FORMS.items())
+
+def functions_from_outside() -> dict[str, Any]:
+    """Return the functions of the rows that users added."""
+    return {name: made for dot in dots_from_outside() for name, made in functions_of(dot).items()}
+
+
+FUNCTIONS = {
+    name: made
+    for dot in DOTS.values()
+    if not dot.is_paired
+    for name, made in functions_of(dot).items()
 }
-"""Likewise those of weights from several places."""
+"""The functions of the rows of this package."""

@@ -271,7 +271,7 @@ def _namespace() -> dict[str, object]:
             names[f"saturate_sum_{kind.value}"] = saturated_sum(kind)
     for module, members in _INTRINSICS.items():
         names |= {name: getattr(module, name) for name in members.split()}
-    return names | dot.DOTS | dot.STREAMS | taps.TAPS
+    return names | dot.FUNCTIONS
 
 
 NAMESPACE: dict[str, object] = _namespace()

@@ -1,9 +1,13 @@
 """One step of a matrix product in a register tile: left factors times a row of right ones.
 
 A step multiplies one pair of factors for each sum, or a group of neighbouring ones. The factors of
-a group lie side by side in memory, and together they are as long as a sum of 32 bits: one load
-brings a group to all lanes, and one instruction multiplies the pairs of two groups and adds the
-products to the sum. All forms are exact as long as the sums fit; larger ones wrap around.
+a group lie side by side in memory: one load brings a group to all lanes, and one instruction
+multiplies the pairs of two groups and adds the products to the sum. All forms of integers are exact
+as long as the sums fit; larger ones wrap around.
+
+A form is how a step of a row of :mod:`glow_nb.base.dot_instruction` is made. Its sums are those of
+the tile; a form that keeps them in another order brings them into it before the first step
+(``begin``) and back behind the last one (``end``).
 """
 
 from __future__ import annotations
@@ -15,10 +19,10 @@ from typing import Any
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from glow_nb.base.types import ElementKind
+from glow_nb.base.dot_instruction import SINGLE, DotInstruction
 from glow_nb.simd.convert import convert
 from glow_nb.simd.instruction_sets import has_instruction_set
-from glow_nb.simd.lanes import I32, Lanes, call_named, first_lanes, splat_value
+from glow_nb.simd.lanes import Lanes, first_lanes, splat_value
 from glow_nb.simd.memory import (
     address,
     are_literal,
@@ -28,19 +32,30 @@ from glow_nb.simd.memory import (
     load_vector_masked,
     to_index,
 )
+from glow_nb.simd.multiply_adds import multiply_add_of
 from glow_nb.simd.tile import offset, read_vector
-from glow_nb.simd.types import INDEX, Pointer, RegisterTile
-
-INT16 = ElementKind.INT16
+from glow_nb.simd.types import INDEX, Pointer, RegisterTile, llvm_vector
 
 Place = tuple[Any, Pointer, Any]
 """Where operands lie: LLVM address, its type, and the index of the first element."""
 
 
-class SinglePairs:
+class InPlace:
+    """What keeps the sums of a tile where they are."""
+
+    def begin(self, builder: Any, value: Any, tile: RegisterTile) -> Any:  # noqa: ARG002
+        """Return the sums of the tile *value* in the order of the steps."""
+        return value
+
+    def end(self, builder: Any, sums: Any, tile: RegisterTile) -> Any:  # noqa: ARG002
+        """Return the tile of *sums* in the order of the steps."""
+        return sums
+
+
+class SinglePairs(InPlace):
     """A step of one pair of factors for each sum, of any kind."""
 
-    factors = 1
+    dot = SINGLE
 
     def left(self, builder: Any, place: Any, memory: Pointer, tile: RegisterTile) -> Any:
         """Return the factor at the LLVM address *place* in all lanes."""
@@ -62,66 +77,35 @@ class SinglePairs:
 
 
 @dataclass(frozen=True)
-class Groups:
-    """A step of groups of neighbouring integers.
+class Groups(InPlace):
+    """A step of groups of neighbours, whose results are a vector of a row.
 
     Attributes:
-        factors: Pairs of factors of a sum: four of bytes, or two of 16 bits.
-        multiply_add: Adds the products of two vectors of groups, ``<n x i8>`` or ``<n x i16>``, the
-            left one of *kind*, to sums.
+        dot: What multiplies them.
     """
 
-    factors: int
-    multiply_add: Callable[[Lanes, Lanes, Lanes], Lanes]
-
-    @property
-    def bits(self) -> int:
-        """Bits of a factor."""
-        return 32 // self.factors
+    dot: DotInstruction
 
     def left(self, builder: Any, place: Any, memory: Pointer, tile: RegisterTile) -> Any:
         """Return the group at the LLVM address *place* in all lanes."""
-        assert memory.kind.bits == self.bits, f"{memory} holds no groups of {self.factors}"
-        group = builder.load(place, align=memory.kind.size_bytes, typ=I32)
-        vector = splat_value(builder, group, tile.lanes)
-        form = ir.VectorType(ir.IntType(self.bits), self.factors * tile.lanes)
-        return self._lanes(builder, builder.bitcast(vector, form), memory.kind)
+        kind, group = memory.kind, self.dot.group
+        assert self.dot.staged_kind(kind) is kind, f"{self.dot.name} multiplies no {memory}"
+        bits = builder.load(place, align=kind.size_bytes, typ=ir.IntType(kind.bits * group))
+        vector = splat_value(builder, bits, tile.lanes)
+        lanes = group * tile.lanes
+        return Lanes(builder, builder.bitcast(vector, llvm_vector(kind, lanes)), kind, lanes)
 
     def right(
         self, builder: Any, row: Place, tile: RegisterTile, v: int, columns: int | None
     ) -> Any:
         """Return the groups of vector *v* of a row of sums, of the row's first *columns* only.
 
-        Bytes are widened where groups are of 16 bits.
+        Shorter elements than the instruction multiplies are widened.
         """
         first, left = v * tile.lanes, tile.lanes
         if columns is not None:
             left = min(max(0, columns - first), tile.lanes)
-        loaded = self._first_groups(builder, row, first, tile.lanes, left)
-        return loaded if row[1].kind.bits == self.bits else convert(loaded, INT16)
-
-    def _first_groups(self, builder: Any, row: Place, first: int, groups: int, used: int) -> Lanes:
-        """Load *groups* of a row from the *first* on; what is behind those *used* is not read.
-
-        Processors without masks of bytes read some that come before the first instead, as a vector
-        that ends where the used ones end, and move these to its begin.
-        """
-        pointer, memory, start = row
-        begin, lanes = self.factors * first, self.factors * groups
-        kind, unused = memory.kind, self.factors * (groups - used)
-
-        def place(element: int) -> Any:
-            return address(builder, pointer, offset(builder, start, element), kind)
-
-        if not unused:
-            return self._lanes(builder, load_vector(builder, place(begin), kind, lanes), kind)
-        if begin < unused or has_instruction_set(builder, "mask_bytes"):
-            mask = first_lanes(builder, ir.Constant(INDEX, lanes - unused), lanes)
-            vector = load_vector_masked(builder, place(begin), kind, lanes, mask)
-            return self._lanes(builder, vector, kind)
-        vector = load_vector(builder, place(begin - unused), kind, lanes)
-        order = [min(lane + unused, lanes - 1) for lane in range(lanes)]
-        return self._lanes(builder, vector, kind).shuffle(order)
+        return right_groups(builder, row, self.dot, (first, tile.lanes, left))
 
     def moved(self, groups: Lanes, places: int) -> Lanes:
         """Return *groups* with each factor so many places further up in its group, above zeros.
@@ -130,75 +114,54 @@ class Groups:
         """
         if not places:
             return groups
-        form = ir.VectorType(I32, groups.lanes // self.factors)
+        whole_bits = groups.kind.bits * self.dot.group
+        form = ir.VectorType(ir.IntType(whole_bits), groups.lanes // self.dot.group)
         whole = groups.builder.bitcast(groups.value, form)
-        bits = ir.Constant(form, [abs(places) * self.bits] * form.count)
+        bits = ir.Constant(form, [abs(places) * groups.kind.bits] * form.count)
         move = groups.builder.shl if places > 0 else groups.builder.lshr
         moved = move(whole, bits)
         return groups.like(groups.builder.bitcast(moved, groups.value.type))
 
     def add(self, total: Lanes, x: Any, w: Any) -> Lanes:
         """Return the sums *total* with the products added."""
-        return self.multiply_add(total, x, w)
-
-    def _lanes(self, builder: Any, value: Any, kind: ElementKind) -> Lanes:
-        return Lanes(builder, value, kind, value.type.count)
+        return multiply_add_of(self.dot, total.builder, total.lanes)(total, x, w)
 
 
-MultiplyAdd = SinglePairs | Groups
-"""A form of a step."""
+def right_groups(
+    builder: Any, row: Place, dot: DotInstruction, part: tuple[int, int, int]
+) -> Lanes:
+    """Load groups of a row: the number of the first one, how many, and how many are used.
 
-
-def in_any_way(total: Lanes, x: Lanes, w: Lanes) -> Lanes:
-    """Add products of groups by multiplications of single pairs, which every processor has."""
-    factors = x.lanes // total.lanes
-    for number in range(factors):
-        lanes = range(number, x.lanes, factors)
-        left, right = (convert(each.shuffle(lanes), total.kind) for each in (x, w))
-        total = total + left * right
-    return total
-
-
-def by_vnni(name: str) -> Callable[[Lanes, Lanes, Lanes], Lanes]:
-    """Return the multiply-add by the instruction *name* of VNNI, of 128, 256 or 512 bits."""
-
-    def multiply_add(total: Lanes, x: Lanes, w: Lanes) -> Lanes:
-        builder, form = total.builder, total.value.type
-        operands = [total.value, *(builder.bitcast(each.value, form) for each in (x, w))]
-        full_name = f"llvm.x86.avx512.{name}.{32 * total.lanes}"
-        return total.like(call_named(builder, full_name, form, operands))
-
-    return multiply_add
-
-
-PAIR_NAMES = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
-"""What LLVM calls ``vpmaddwd`` for so many lanes of 32 bits."""
-
-
-def by_vpmaddwd(total: Lanes, x: Lanes, w: Lanes) -> Lanes:
-    """Multiply pairs of 16 bits and add the products of two neighbours, then add these.
-
-    The largest sum, that of two products of the least integers, wraps around as it should.
+    What is behind those used is not read. Processors without masks of bytes read some that come
+    before the first instead, as a vector that ends where the used ones end, and move these to its
+    begin.
     """
-    name = f"llvm.x86.{PAIR_NAMES[total.lanes]}"
-    operands = [each.value for each in (x, w)]
-    return total + total.like(call_named(total.builder, name, total.value.type, operands))
+    pointer, memory, start = row
+    first, groups, used = part
+    begin, lanes = dot.group * first, dot.group * groups
+    kind, unused = memory.kind, dot.group * (groups - used)
+
+    def place(element: int) -> Any:
+        return address(builder, pointer, offset(builder, start, element), kind)
+
+    if not unused:
+        loaded = load_vector(builder, place(begin), kind, lanes)
+    elif begin < unused or has_instruction_set(builder, "mask_bytes"):
+        mask = first_lanes(builder, ir.Constant(INDEX, lanes - unused), lanes)
+        loaded = load_vector_masked(builder, place(begin), kind, lanes, mask)
+    else:
+        vector = load_vector(builder, place(begin - unused), kind, lanes)
+        order = [min(lane + unused, lanes - 1) for lane in range(lanes)]
+        loaded = Lanes(builder, vector, kind, lanes).shuffle(order).value
+    found = Lanes(builder, loaded, kind, lanes)
+    multiplied = dot.staged_kind(kind)
+    return found if multiplied is kind else convert(found, multiplied)
 
 
 PLAIN = SinglePairs()
 
-FORMS: dict[str, MultiplyAdd] = {
-    "tile_dot": PLAIN,
-    "tile_dot_pairs": Groups(2, in_any_way),
-    "tile_dot_fours": Groups(4, in_any_way),
-    "tile_dot_vpmaddwd": Groups(2, by_vpmaddwd),
-    "tile_dot_vpdpwssd": Groups(2, by_vnni("vpdpwssd")),
-    "tile_dot_vpdpbusd": Groups(4, by_vnni("vpdpbusd")),
-}
-"""The forms of a step by the name of the dot that takes it.
-
-``vpdpbusd`` multiplies unsigned bytes by signed ones; it does not saturate.
-"""
+Form = SinglePairs | Groups
+"""How a step whose sums are a vector of a row is made."""
 
 
 @intrinsic(prefer_literal=True)
@@ -235,7 +198,7 @@ def outer_product(
     row: Place,
     stride: int,
     columns: int | None = None,
-    form: MultiplyAdd = PLAIN,
+    form: Form = PLAIN,
 ) -> Any:
     """Add a column of inputs, *stride* elements apart, times a row of weights to the tile *value*.
 
@@ -261,7 +224,7 @@ def add_products(
     tile: RegisterTile,
     factor: Callable[[int], Any],
     weight: Callable[[int], Any],
-    form: MultiplyAdd = PLAIN,
+    form: Form = PLAIN,
 ) -> Any:
     """Add the products of each row's *factor* and each vector's *weight* to the tile *value*."""
 

@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from glow_nb.base.dot_instruction import FOURS
 from glow_nb.base.types import ElementKind
 from glow_nb.simd.instruction_sets import has_instruction_set
 from glow_nb.simd.lanes import I32, REGISTER_BYTES, Lanes, call_named, splat_value
@@ -26,7 +27,7 @@ from glow_nb.simd.memory import (
     load_vector,
     to_index,
 )
-from glow_nb.simd.outer_product import Groups, add_products, in_any_way
+from glow_nb.simd.outer_product import Groups, add_products
 from glow_nb.simd.tile import offset
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile
 
@@ -115,7 +116,7 @@ def add_from_memory(total: Lanes, x: Lanes, weights: Any, offset: int) -> Lanes:
     return total.like(builder.extract_value(made, 0))
 
 
-ANY_FORM = Groups(STEP_INPUTS, in_any_way)
+ANY_FORM = Groups(FOURS)
 """The form for processors that lack one of the instructions for these vectors."""
 
 

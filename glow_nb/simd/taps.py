@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 from glow_nb.simd.lanes import Lanes
 from glow_nb.simd.memory import are_literal, literal, to_index
-from glow_nb.simd.outer_product import FORMS, Groups
+from glow_nb.simd.outer_product import Groups
 from glow_nb.simd.tile import offset
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile, Vec
 
@@ -52,7 +52,7 @@ def taps_in(name: str, form: Groups) -> Any:
             place = to_index(context, builder, arguments[7], signature.args[7])
 
             def vector(pointer: Any, memory: Pointer, begin: Any, column: int) -> Any:
-                at = offset(builder, begin, column * tile.lanes * form.factors)
+                at = offset(builder, begin, column * tile.lanes * form.dot.group)
                 return form.right(builder, (pointer, memory, at), tile, 0, None)
 
             value, columns = arguments[0], range(tile.vectors)
@@ -73,16 +73,8 @@ def taps_in(name: str, form: Groups) -> Any:
 
         return tile(*operands), codegen
 
-    tile_taps.__doc__ = MEANING.format(name=name, factors=form.factors)
+    tile_taps.__doc__ = MEANING.format(name=name, factors=form.dot.group)
     return intrinsic(prefer_literal=True)(tile_taps)
-
-
-TAPS = {
-    name: taps_in(name, form)
-    for name, form in ((n.replace("dot", "taps"), form) for n, form in FORMS.items())
-    if isinstance(form, Groups)
-}
-"""The functions by their names, which tell the form of the products."""
 
 
 @intrinsic

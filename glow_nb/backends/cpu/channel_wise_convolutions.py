@@ -7,6 +7,8 @@ from dataclasses import replace
 from glow_nb.backends.cpu.integer_products import (
     with_unsigned_left,
 )
+from glow_nb.base.dot_instruction import dot_named_by
+from glow_nb.base.plan import Plan
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Convolution, Pad
 from glow_nb.hlir.rewrite import Rewriter
@@ -47,12 +49,13 @@ def _padded_before(node: Convolution, rewriter: Rewriter) -> Convolution:
     return replace(node, input=input, pads=(0,) * 2 * rank, pad_value=0)
 
 
-def emit_steps(node: Convolution, factors: int, rewriter: Rewriter) -> Value:
-    """Emit *node*, whose channels are the lanes, in groups of *factors*."""
-    input, bias, raised = with_unsigned_left(node, factors, rewriter)
+def emit_steps(plan: Plan, node: Convolution, rewriter: Rewriter) -> Value:
+    """Emit *node*, whose channels are the lanes, in the groups that *plan* says."""
+    dot = dot_named_by(plan)
+    input, bias, raised = with_unsigned_left(node, dot, rewriter)
     assert bias is not None  # convolutions have one
     size = node.filter.type.shape[-1]
-    groups = tap_groups(node.kernel, node.stride, node.dilation, size, factors)
+    groups = tap_groups(node.kernel, node.stride, node.dilation, size, dot.group)
     assert groups is not None, "suits_steps"
     return rewriter.emit(
         ChannelWiseConvolution(
@@ -61,8 +64,8 @@ def emit_steps(node: Convolution, factors: int, rewriter: Rewriter) -> Value:
             bias,
             **node.window.attributes,
             size=size,
-            factors=factors,
             pad_value=node.pad_value + raised,
             predicate=node.predicate,
+            plan=plan,
         )
     )

@@ -1,7 +1,7 @@
 """How products of integers of 8 and 16 bits are brought into a form that the kernels multiply fast.
 
 Weights are laid out in groups of neighbouring factors where the processor multiplies such groups
-(:mod:`glow_nb.kernels.products.dot_form`). Where it multiplies unsigned bytes by signed ones only,
+(:mod:`glow_nb.base.dot_instruction`). Where it multiplies unsigned bytes by signed ones only,
 signed left bytes are raised by 128, and the sums lowered by as much, which constant weights tell.
 """
 
@@ -11,7 +11,8 @@ from math import prod
 
 import numpy as np
 
-from glow_nb.backends.cpu.products import Product
+from glow_nb.backends.cpu.products import Product, shape_of
+from glow_nb.base.dot_instruction import INT8, SINGLE, UINT8, DotInstruction
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Constant, Value
 from glow_nb.hlir.ops import (
@@ -27,18 +28,33 @@ from glow_nb.hlir.ops import (
 from glow_nb.hlir.ops.families import SHORT_INTEGERS
 from glow_nb.hlir.ops.quantization import BYTE_SHIFT
 from glow_nb.hlir.rewrite import Rewriter
-from glow_nb.kernels.products.dot_form import INT8, UINT8, DotForm, best_factors, dot_form
+from glow_nb.kernels.products.dot_choice import dots_for
+from glow_nb.kernels.products.product_nest import run_of
 from glow_nb.kernels.target import Target
 
 
-def factor_kinds(node: Product, target: Target) -> tuple[ElementKind, DotForm]:
+def factor_kinds(node: Product, target: Target) -> tuple[ElementKind, DotInstruction]:
     """Return the kind that the left elements of *node* are multiplied as, and in which form."""
     left, right = (factor.type.kind for factor in node.factors)
-    factors = best_factors(left, right, target) if _pays_to_group(node, target) else 1
-    if left is INT8 and factors > 1 and has_known_sums(node):
-        unsigned = best_factors(UINT8, right, target)
-        left, factors = (UINT8, unsigned) if unsigned > factors else (left, factors)
-    return (node.type.kind if factors == 1 else left), dot_form(left, right, factors, target)
+    if not _pays_to_group(node, target):
+        return node.type.kind, SINGLE
+
+    def best(kind: ElementKind) -> DotInstruction:
+        found = dots_for(kind, right, target)
+        return next(dot for dot in found if dot.fits(_run_of(node, dot)))
+
+    dot = best(left)
+    if left is INT8 and dot.group > 1 and has_known_sums(node):
+        unsigned = best(UINT8)
+        left, dot = (UINT8, unsigned) if unsigned.group > dot.group else (left, dot)
+    return (node.type.kind if dot.group == 1 else left), dot
+
+
+def _run_of(node: Product, dot: DotInstruction) -> int:
+    """Return the neighbours of a sum of *node* that groups of *dot* are made of."""
+    if isinstance(node, Convolution):
+        return run_of(shape_of(node), dot.group)
+    return node.factors[0].type.shape[-1]
 
 
 def _pays_to_group(node: Product, target: Target) -> bool:
@@ -82,16 +98,16 @@ def _converted(value: Value, kind: ElementKind, rewriter: Rewriter) -> Value:
 
 
 def with_unsigned_left(
-    node: Product, factors: int, rewriter: Rewriter
+    node: Product, dot: DotInstruction, rewriter: Rewriter
 ) -> tuple[Value, Value | None, int]:
-    """Return the left operand of *node* as groups of *factors* can hold it, its bias, and a shift.
+    """Return the left operand of *node* as *dot* can multiply it, its bias, and a shift.
 
     The shift is what was added to the elements: 128 to signed bytes that must be unsigned. The bias
     makes up for that; None stands for zeros.
     """
     left, weights = node.factors
     bias = None if isinstance(node, MatMul) else node.bias
-    if factors != 4 or left.type.kind is not INT8:
+    if left.type.kind is not INT8 or not dot.left or INT8 in dot.left:
         return left, bias, 0
     axes = tuple(range(1, weights.type.rank)) if isinstance(node, Convolution) else (0,)
     return _raised(left, rewriter), _lowered(bias, weights, axes, rewriter), BYTE_SHIFT

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from glow_nb.base.costs import Cost
+from glow_nb.base.dot_instruction import PAIRED_BYTES, dot_named_by
 from glow_nb.base.types import ElementKind
 from glow_nb.codegen.sharing import estimate_ns
 from glow_nb.hlir.graph import Node
@@ -31,7 +32,6 @@ from glow_nb.kernels.products.convolution_cost import (
     panel_product_cycles,
 )
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import PAIRED_BYTES, DotForm, dot_form
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.paired_convolution import paired_shape
 from glow_nb.kernels.products.product_nest import ProductKinds
@@ -78,16 +78,16 @@ def _product_cycles(node: Node, target: Target) -> float | None:
     """Return the estimated cycles of a product with packed weights, None of anything else."""
     match node:
         case PackedConvolution(block=block):
-            kind, form = _factors(node, node.input.type.kind, node.filter.type.kind, target)
-            kinds = ProductKinds.of(kind, form=form)
+            kinds = _kinds_of(node, node.input.type.kind, node.filter.type.kind)
             return direct_cycles(_shape_of(node), kinds, target, block, 1)
         case PairedConvolution(block=block, input=input):
-            kinds = ProductKinds.of(input.type.kind, form=PAIRED_BYTES)
+            kinds = ProductKinds.of(input.type.kind, node.filter.type.kind, PAIRED_BYTES)
             cycles = direct_cycles(paired_shape(node), kinds, target, block, 1)
             fewest = max(1, fewest_steps(node.depth, block, *node.runs))
             return cycles * node.filter.type.shape[0] / fewest
         case ChannelWiseConvolution():
-            plan = node.plan or plan_channel_wise(node, target)
+            is_planned = node.plan and node.plan.has("rows")
+            plan = (is_planned and node.plan) or plan_channel_wise(node, target)
             return channel_wise_cycles(ChannelWisePlan.of(node, plan, target), target)
         case WinogradConvolution(block=block, tile=tile):
             kind, filter_kind = node.input.type.kind, node.filter.type.kind
@@ -99,18 +99,18 @@ def _product_cycles(node: Node, target: Target) -> float | None:
             product = StrassenNest(rows, inner, depth, lhs.type.kind, block)
             return strassen_cycles(product, target, 1)
         case PackedMatMul(lhs=lhs, rhs=rhs, block=block):
-            kind, form = _factors(node, lhs.type.kind, rhs.type.kind, target)
+            kinds = _kinds_of(node, lhs.type.kind, rhs.type.kind)
             shape = MatMulShape.of(lhs.type.shape, node.depth, is_batched=rhs.type.rank > 3)
-            return panel_product_cycles(shape, kind, target, form, block)
+            return panel_product_cycles(shape, kinds.left, target, kinds.dot, block)
     return None
 
 
-def _factors(
-    node: PackedConvolution | PackedMatMul, left: ElementKind, right: ElementKind, target: Target
-) -> tuple[ElementKind, DotForm]:
-    """Return the kind that left elements are multiplied as, and in which form."""
-    form = dot_form(left, right, node.factors, target)
-    return (node.type.kind if node.factors == 1 else left), form
+def _kinds_of(
+    node: PackedConvolution | PackedMatMul, left: ElementKind, right: ElementKind
+) -> ProductKinds:
+    """Return the kinds that the elements of *node* are multiplied as, and by what."""
+    dot = dot_named_by(node.plan)
+    return ProductKinds.of(left, right, dot) if dot.group > 1 else ProductKinds.of(node.type.kind)
 
 
 def _shape_of(node: Convolving) -> ConvolutionShape:

@@ -8,6 +8,7 @@ import numpy as np
 
 from glow_nb.backends.cpu.integer_products import has_known_sums, with_unsigned_left
 from glow_nb.backends.cpu.products import Product
+from glow_nb.base.dot_instruction import INT8, PAIRED_BYTES, UINT8
 from glow_nb.base.plan import Plan
 from glow_nb.hlir.graph import Constant, Value
 from glow_nb.hlir.ops import Convolution, Reshape
@@ -15,13 +16,12 @@ from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.operators import PairedConvolution
 from glow_nb.kernels.operators.paired import runs_of_bytes
 from glow_nb.kernels.operators.pairings import (
-    STEP_INPUTS,
     PairedWeights,
     fewest_steps,
     paired,
 )
 from glow_nb.kernels.operators.panels import pack_bias
-from glow_nb.kernels.products.dot_form import INT8, UINT8, pays_to_pair
+from glow_nb.kernels.products.dot_choice import pays_to_pair
 from glow_nb.kernels.target import Target
 
 MOST_STEPS = 1.12
@@ -75,7 +75,7 @@ def steps_over_fewest(node: Product, block: int, weights: PairedWeights) -> floa
 def emit_paired(node: Product, rewriter: Rewriter, plan: Plan, weights: PairedWeights) -> Value:
     """Emit *node* with such *weights*."""
     block, (_, filter) = plan.number("block"), node.factors
-    input, bias, raised = with_unsigned_left(node, STEP_INPUTS, rewriter)
+    input, bias, raised = with_unsigned_left(node, PAIRED_BYTES, rewriter)
     if bias is None:
         bias = rewriter.constant("zeros", np.zeros(node.type.shape[-1], np.int32))
     pad_value = raised

@@ -18,9 +18,9 @@ def plan_kernels(program: Program, *, target: Target | None = None) -> Program:
 
     ::
 
-        packed_mat_mul @out %y, @in %x, @in %w, @in none {depth = 64, block = 16, factors = 1}
+        packed_mat_mul @out %y, @in %x, @in %w, @in none {depth = 64, block = 16}
         ->
-        packed_mat_mul @out %y, @in %x, @in %w, @in none {depth = 64, block = 16, factors = 1}
+        packed_mat_mul @out %y, @in %x, @in %w, @in none {depth = 64, block = 16}
             plan direct {dot = "tile_dot", rows = 6, inner = 256, units = 14}
     """
     chosen = target or Target.host()

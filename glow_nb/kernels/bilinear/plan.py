@@ -17,12 +17,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from glow_nb.base.dot_instruction import DotInstruction, dot_named_by
 from glow_nb.base.plan import Plan
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.blocking import Columns, Cut, lanes_of, most_rows
 from glow_nb.kernels.products.caches import level_2_bytes, longest_dot
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import DotForm, checked_form
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
 
@@ -104,12 +104,12 @@ class BilinearNest(Protocol):
         """Elements of the output."""
         ...
 
-    def form(self, target: Target) -> DotForm:
+    def dot(self, target: Target) -> DotInstruction:
         """Return how *target* multiplies transformed elements."""
         ...
 
-    def kinds_with(self, form: DotForm) -> ProductKinds:
-        """Return the kinds of the products of transformed elements that *form* multiplies."""
+    def kinds_with(self, dot: DotInstruction) -> ProductKinds:
+        """Return the kinds of the products of transformed elements that *dot* multiplies."""
         ...
 
 
@@ -147,7 +147,7 @@ class BilinearPlan:
         """Return the plan that :meth:`from_plan` makes this of."""
         return Plan.of(
             algorithm,
-            dot=self.kinds.form.name,
+            dot=self.kinds.dot.name,
             rows=self.cut.rows,
             inner=self.dot,
             units=self.block_units,
@@ -165,7 +165,7 @@ class BilinearPlan:
             nest: What to compute.
             target: The processor.
         """
-        kinds = nest.kinds_with(checked_form(plan, nest.form(target)))
+        kinds = nest.kinds_with(_dot_of(plan, nest, target))
         lanes = lanes_of(kinds.total, target)
         return cls(
             kinds=kinds,
@@ -191,10 +191,18 @@ class BilinearPlan:
         return self.lanes * self.kinds.factors
 
 
+def _dot_of(plan: Plan, nest: BilinearNest, target: Target) -> DotInstruction:
+    """Return what *plan* names, which must multiply groups like those of the weights of *nest*."""
+    dot, wanted = dot_named_by(plan), nest.dot(target)
+    if dot.group != wanted.group:
+        raise plan.unfit(f"here {wanted.name!r} multiplies, and not {dot.name!r}")
+    return dot
+
+
 def plan_bilinear(nest: BilinearNest, target: Target, block_tiles: int = 0) -> BilinearPlan:
     """Cut up *nest* for *target*, in blocks of at most *block_tiles*, by default what fits."""
     machine = target.machine
-    shape, kinds = nest.shape, nest.kinds_with(nest.form(target))
+    shape, kinds = nest.shape, nest.kinds_with(nest.dot(target))
     lanes, factors = lanes_of(kinds.total, target), kinds.factors
     columns = Columns(shape.depth_per_group, nest.block, lanes)
     cut = Cut.balanced(max(1, nest.tiles), _most_rows(nest, columns, target))
@@ -219,9 +227,9 @@ def plan_bilinear(nest: BilinearNest, target: Target, block_tiles: int = 0) -> B
 
 def _most_rows(nest: BilinearNest, columns: Columns, target: Target) -> int:
     """Return the most rows of a register tile: of so many tiles, a block takes no more than L2."""
-    kinds = nest.kinds_with(nest.form(target))
+    kinds = nest.kinds_with(nest.dot(target))
     fitting = level_2_bytes(target) // block_bytes(nest, kinds, 1)
-    return max(1, min(fitting, most_rows(columns.vectors, target, kinds.form)))
+    return max(1, min(fitting, most_rows(columns.vectors, target, kinds.dot)))
 
 
 def _longest_dot(nest: BilinearNest, plan: BilinearPlan, target: Target) -> int:

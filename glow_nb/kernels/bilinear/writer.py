@@ -164,7 +164,7 @@ class BilinearWriter:
                     w = plus("weights", times(tap, weights.planes * weights.plane))
                     ahead = f"{w} + {dot * row} + (u_{name} - unit) * {dot * pace}"
                     out.line(
-                        f"t_{name} = {plan.kinds.form.name}(t_{name}, factors, {x}, "
+                        f"t_{name} = {plan.kinds.dot.name}(t_{name}, factors, {x}, "
                         f"{self.scratch.rows}, {self.factors}, {weights.pointer}, {w}, {row}, "
                         f"{vectors * plan.lanes}, {weights.count}, {ahead}, {pace})"
                     )

@@ -9,6 +9,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.base.costs import Cost
+from glow_nb.base.dot_instruction import dot_named_by
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Value, define_node
@@ -23,6 +24,7 @@ from glow_nb.hlir.ops.families import (
 from glow_nb.hlir.ops.gather import Gather
 from glow_nb.hlir.ops.shape import Pad, Reshape, Transpose
 from glow_nb.hlir.ops.windows import Windowed, pad_spatial
+from glow_nb.kernels.operators.panels import check_dot
 from glow_nb.kernels.operators.tap_groups import WIDEST, Entry, TapGroups
 from glow_nb.llir.instructions.derived import derive_instruction
 
@@ -39,7 +41,6 @@ class ChannelWiseConvolution(Windowed):
 
     Attributes:
         size: Channels of a group.
-        factors: Neighbouring factors that are multiplied at once: 2 or 4.
         pad_value: The number that cells outside the input count as.
     """
 
@@ -47,8 +48,12 @@ class ChannelWiseConvolution(Windowed):
     filter: Value
     bias: Value
     size: int
-    factors: int
     pad_value: int
+
+    @property
+    def factors(self) -> int:
+        """Neighbouring factors that the dot instruction of the plan multiplies at once."""
+        return dot_named_by(self.plan).group
 
     @property
     def groups(self) -> TapGroups:
@@ -67,7 +72,13 @@ class ChannelWiseConvolution(Windowed):
         input, filter, bias = self.input.type, self.filter.type, self.bias.type
         require_kind(self, "input", input, SHORT_INTEGERS)
         self.require(self.size > 0, f"size is {self.size}, but must be positive")
-        self.require(self.factors in (2, 4), f"factors is {self.factors}, but must be 2 or 4")
+        dot = dot_named_by(self.plan)
+        self.require(
+            dot.group > 1 and not dot.is_block,
+            f"its plan has dot = {dot.name!r}, but must name an instruction that multiplies groups "
+            "for a vector of sums",
+        )
+        check_dot(self, dot, input, filter, dot.group)
         out = self.window.checked(self, input)
         kind, channels, depth = product_kind(self, input, filter), input.shape[-1], bias.size
         self.require(

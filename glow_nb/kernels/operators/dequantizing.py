@@ -74,7 +74,7 @@ class PackedDequantizingMatMul(Node):
         self.require(lhs.rank >= 2, f"'lhs' must be a matrix or a batch of them, got {lhs}")
         self.require(self.depth >= 0, f"depth is {self.depth}, but must not be negative")
         self.require(self.bits in CODE_BITS, f"bits is {self.bits}, but must be one of {CODE_BITS}")
-        check_block(self, self.block, 1)
+        check_block(self, self.block)
         inner, step = lhs.shape[-1], codes_of_element(self.bits)
         self.require(
             self.size > 0 and self.size % step == 0 and inner % self.size == 0,

@@ -12,6 +12,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.base.costs import Cost
+from glow_nb.base.dot_instruction import dot_named_by
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.convolution import convolution_cost, convolve, require_pad_value
@@ -26,7 +27,7 @@ from glow_nb.hlir.ops.matrix import matrix_product_cost
 from glow_nb.hlir.ops.windows import Windowed
 from glow_nb.kernels.operators.panels import (
     check_block,
-    check_factors,
+    check_dot,
     check_panels,
     joins_taps,
     panels_of,
@@ -42,15 +43,14 @@ class PackedConvolution(Windowed):
 
     With ``panels = ceil(depth / group / block)``: ``filter`` is
     ``[group, panels, *kernel, C / group, block]``, ``bias`` ``[group * panels * block]``, both
-    padded with zeros at the end of each group; the result is ``[N, *out, depth]``. Of integers,
-    *factors* weights of a channel may lie together: the filter is then
-    ``[group, panels, *runs, ceil(run / factors), block * factors]``.
+    padded with zeros at the end of each group; the result is ``[N, *out, depth]``. Where the dot
+    instruction that the plan names multiplies groups, ``factors`` weights of a channel lie
+    together: the filter is then ``[group, panels, *runs, ceil(run / factors), block * factors]``.
 
     Attributes:
         depth: Output channels.
         group: Channels are cut into so many groups that are convolved apart.
         block: Output channels in a panel.
-        factors: Neighbouring weights of a channel that lie together: 1, 2 or 4.
         pad_value: The number that cells outside the input count as.
     """
 
@@ -60,7 +60,6 @@ class PackedConvolution(Windowed):
     depth: int
     group: int
     block: int
-    factors: int = 1
     pad_value: int = 0
 
     @override
@@ -74,11 +73,16 @@ class PackedConvolution(Windowed):
             depth=self.depth,
             group=self.group,
             block=self.block,
-            factors=self.factors,
+            dot=dot_named_by(self.plan),
             joined=self._joins_taps,
         )
         require_pad_value(self, input, self.pad_value)
         return TensorType(kind, (input.shape[0], *out, self.depth))
+
+    @property
+    def factors(self) -> int:
+        """Neighbouring weights of a channel that lie together."""
+        return dot_named_by(self.plan).group
 
     @property
     def _joins_taps(self) -> bool:
@@ -201,13 +205,12 @@ class PackedMatMul(Node):
     With ``panels = ceil(depth / block)``: ``lhs`` is ``[batch..., M, K]``, ``rhs``
     ``[batch..., panels, K, block]``, its batch equal to that of ``lhs`` or absent, and ``bias``
     ``[panels * block]`` or absent, both padded with zeros; the result is ``[batch..., M, depth]``.
-    Of integers, *factors* neighbours in a column may lie together: ``rhs`` is then
-    ``[batch..., panels, ceil(K / factors), block * factors]``.
+    Where the dot instruction that the plan names multiplies groups, ``factors`` neighbours in a
+    column lie together: ``rhs`` is then ``[batch..., panels, ceil(K / factors), block * factors]``.
 
     Attributes:
         depth: Columns of the result.
         block: Columns in a panel.
-        factors: Neighbours in a column that lie together: 1, 2 or 4.
     """
 
     lhs: Value
@@ -215,7 +218,11 @@ class PackedMatMul(Node):
     bias: Value | None
     depth: int
     block: int
-    factors: int = 1
+
+    @property
+    def factors(self) -> int:
+        """Neighbours in a column that lie together."""
+        return dot_named_by(self.plan).group
 
     @override
     def infer_type(self) -> TensorType:
@@ -223,8 +230,8 @@ class PackedMatMul(Node):
         require_kind(self, "lhs", lhs, NUMBERS)
         self.require(lhs.rank >= 2, f"'lhs' must be a matrix or a batch of them, got {lhs}")
         self.require(self.depth >= 0, f"depth is {self.depth}, but must not be negative")
-        check_block(self, self.block, self.factors)
-        check_factors(self, self.rhs.type, self.factors)
+        check_block(self, self.block)
+        check_dot(self, dot_named_by(self.plan), lhs, rhs, lhs.shape[-1])
         panels = panels_of(self.depth, self.block)
         kind = product_kind(self, lhs, rhs)
         batch = rhs.shape[:-3] and lhs.shape[:-2]

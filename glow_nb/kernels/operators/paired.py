@@ -74,7 +74,7 @@ class PairedConvolution(Windowed):
         require_kind(self, "input", input, frozenset({UINT8}))
         out = self._window(input)
         self.require(self.depth >= 0, f"depth is {self.depth}, but must not be negative")
-        check_block(self, self.block, STEP_INPUTS)
+        check_block(self, self.block)
         panels, (runs, _) = panels_of(self.depth, self.block), self.runs
         steps = filter.shape[0] if filter.rank else 0
         wanted = TensorType(INT8, (steps, self.block * STEP_INPUTS))

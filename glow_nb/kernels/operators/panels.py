@@ -4,10 +4,11 @@ A panel holds ``block`` neighbouring output channels (columns) side by side, inn
 vector load brings the weights of as many results (paper, Figure 6). The last panel of a group is
 padded with zeros.
 
-Of integers, ``factors`` neighbouring weights of a channel may lie together, beside those of the
-other channels: ``[..., runs, ceil(run / factors), block * factors]``. A run is what an output reads
-from neighbours in memory: one tap, or, where ``joins_taps``, all taps of a line, whose inputs
-follow one another. It is padded with zeros to whole groups of factors.
+Where a dot instruction multiplies groups, as many neighbouring weights of a channel (``factors``)
+lie together, beside those of the other channels: ``[..., runs, ceil(run / factors), block *
+factors]``. A run is what an output reads from neighbours in memory: one tap, or, where
+``joins_taps``, all taps of a line, whose inputs follow one another. It is padded with zeros to
+whole groups of factors.
 
 The ``pack_*`` functions emit nodes that fold away when the weights are constant.
 """
@@ -18,6 +19,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from glow_nb.base.dot_instruction import SINGLE, DotInstruction
 from glow_nb.base.schema import operands_of
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
@@ -50,15 +52,16 @@ def check_panels(
     depth: int,
     group: int,
     block: int,
-    factors: int = 1,
+    dot: DotInstruction = SINGLE,
     joined: bool = False,
     taps_inside: bool = False,
 ) -> ElementKind:
     """Check that filter and bias of *node* are panels, of *sizes* in each dimension.
 
     Return the kind of the sums, or raise VerifyError. The operands are the input ``[N, ..., C]``,
-    the filter ``[group, panels, *sizes, C / group, block]``, or the same in groups of *factors*,
-    and the bias ``[group * panels * block]``. If *taps_inside*, the channels lie before the sizes.
+    the filter ``[group, panels, *sizes, C / group, block]``, or the same in groups that *dot*
+    multiplies, and the bias ``[group * panels * block]``. If *taps_inside*, the channels lie before
+    the sizes.
     """
     input, filter, bias, *_ = (operand.type for operand in operands_of(node))
     kind, channels = product_kind(node, input, filter), input.shape[-1]
@@ -67,13 +70,13 @@ def check_panels(
         f"{channels} channels of input {input} and depth {depth} do not divide into "
         f"group = {group}",
     )
-    check_block(node, block, factors)
-    check_factors(node, filter, factors)
+    check_block(node, block)
     panels = panels_of(depth // group, block)
     taps, run = runs_of(tuple(sizes), channels // group, joined=joined)
-    groups = panels_of(run, factors)
+    check_dot(node, dot, input, filter, run)
+    groups = panels_of(run, dot.group)
     inner = (groups, *taps) if taps_inside else (*taps, groups)
-    shape = (group, panels, *inner, block * factors)
+    shape = (group, panels, *inner, block * dot.group)
     wanted = TensorType(filter.kind, shape)
     node.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
     wanted = TensorType(kind, (group * panels * block,))
@@ -81,22 +84,25 @@ def check_panels(
     return kind
 
 
-def check_block(node: Node, block: int, factors: int) -> None:
-    """Raise VerifyError unless panels of *block* columns in groups of *factors* can be."""
+def check_block(node: Node, block: int) -> None:
+    """Raise VerifyError unless panels of *block* columns can be."""
     node.require(block > 0, f"block is {block}, but must be positive")
-    node.require(factors in FACTORS, f"factors is {factors}, but must be one of {FACTORS}")
 
 
-def check_factors(node: Node, weights: TensorType, factors: int) -> None:
-    """Raise VerifyError unless *factors* of such *weights* may lie together."""
+def check_dot(
+    node: Node, dot: DotInstruction, left: TensorType, right: TensorType, run: int
+) -> None:
+    """Raise VerifyError unless *dot* multiplies *left* by *right* elements in groups of a *run*."""
     node.require(
-        factors == 1 or not weights.kind.is_float,
-        f"factors is {factors}, but weights of {weights} do not lie together; give 1",
+        dot.multiplies(left.kind, right.kind) and not dot.is_paired,
+        f"its plan has dot = {dot.name!r}, which multiplies no panels of {left.kind.value} and "
+        f"{right.kind.value}; name another instruction",
     )
-
-
-FACTORS = (1, 2, 4)
-"""Neighbouring weights that may lie together."""
+    node.require(
+        dot.fits(run),
+        f"its plan has dot = {dot.name!r}, of whole groups of {dot.group} floats, but {run} "
+        "neighbours are multiplied; name another instruction",
+    )
 
 
 def unpacked_filter(filter: Array, depth: int, factors: int = 1) -> Array:

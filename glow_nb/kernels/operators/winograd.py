@@ -18,6 +18,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.base.costs import Cost
+from glow_nb.base.dot_instruction import PAIRS, SINGLE
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.convolution import convolution_cost, convolve, require_pad_value
@@ -217,17 +218,17 @@ class WinogradConvolution(Windowed):
             f"stride {list(self.stride)} and dilation {list(self.dilation)}: one of them must be 1 "
             "in each dimension",
         )
+        if self.is_whole:
+            self._check_integers()
         kind = check_panels(
             self,
             self.kernel if self.is_whole else [each.size for each in self.transforms],
             depth=self.depth,
             group=self.group,
             block=self.block,
-            factors=self.factors,
+            dot=PAIRS if self.is_whole else SINGLE,
             taps_inside=self.is_whole,
         )
-        if self.is_whole:
-            self._check_integers()
         if isinstance(self.filter, WinogradFilter):
             made, wanted = (
                 f"tile {list(tile)}, kernel {list(taps)} and stride {list(stride)}"

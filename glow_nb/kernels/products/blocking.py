@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.dot_instruction import SINGLE, DotInstruction
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.types import ElementKind
-from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.target import Target
 
 MAX_VECTORS = 12
@@ -134,10 +134,10 @@ def lanes_for(kind: ElementKind, lanes: int) -> int:
     return max(1, lanes * ElementKind.FLOAT32.size_bytes // max(4, kind.size_bytes))
 
 
-def registers_of(target: Target, form: DotForm = SINGLE) -> int:
-    """Return how many vectors of ``target.lanes`` the registers hold beside what *form* needs."""
+def registers_of(target: Target, dot: DotInstruction = SINGLE) -> int:
+    """Return how many vectors of ``target.lanes`` the registers hold beside what *dot* needs."""
     registers = target.vector_registers // max(1, target.lanes // target.native_lanes)
-    return registers - form.temporaries
+    return registers - dot.temporaries
 
 
 def row_limit(vectors: int, registers: int) -> int:
@@ -148,24 +148,27 @@ def row_limit(vectors: int, registers: int) -> int:
     return rows
 
 
-def most_rows(vectors: int, target: Target, form: DotForm) -> int:
-    """Return the most rows of a tile of products in *form* that fits the registers of *target*."""
-    registers = registers_of(target, form)
-    return max(1, registers // vectors) if form.is_in_memory else row_limit(vectors, registers)
+def most_rows(vectors: int, target: Target, dot: DotInstruction) -> int:
+    """Return the most rows of a tile of products by *dot* that fits the registers of *target*."""
+    registers = registers_of(target, dot)
+    if dot.is_in_memory:
+        return max(1, registers // vectors)
+    rows = row_limit(vectors, registers)
+    return rows // dot.rows * dot.rows or dot.rows
 
 
 def step_cycles(
-    rows: int, vectors: int, panel_bytes: int, target: Target, form: DotForm = SINGLE
+    rows: int, vectors: int, panel_bytes: int, target: Target, dot: DotInstruction = SINGLE
 ) -> float:
     """Estimate the cycles of one step of a tile whose weights come from a panel of that size.
 
-    It multiplies vectors in *form*. That each row reads its weights again in some forms is part of
+    It multiplies by *dot*. That each row reads its weights again for some of these is part of
     what a row costs.
     """
     machine, passes = target.machine, target.passes
-    price = machine.paired_step_price if form.is_paired else 1.0
-    row_cycles = machine.paired_row_cycles if form.is_paired else 0.0
-    accumulators = passes * rows * vectors
+    price = machine.paired_step_price if dot.is_paired else 1.0
+    row_cycles = machine.paired_row_cycles if dot.is_paired else 0.0
+    accumulators = passes * dot.steps(rows, vectors, target.lanes)
     arithmetic = max(price * accumulators / machine.fma_per_cycle, machine.fma_latency_cycles)
     arithmetic += passes * row_cycles * rows
     is_deep = accumulators >= 3 * machine.fma_latency_cycles
@@ -177,11 +180,11 @@ def step_cycles(
 
 
 def line_cycles(
-    cut: Cut, vectors: int, panel_bytes: int, target: Target, form: DotForm = SINGLE
+    cut: Cut, vectors: int, panel_bytes: int, target: Target, dot: DotInstruction = SINGLE
 ) -> float:
-    """Estimate the cycles of one step in *form* over a whole line of pixels; see step_cycles."""
+    """Estimate the cycles of one step of *dot* over a whole line of pixels; see step_cycles."""
     return sum(
-        (end - begin) * step_cycles(rows, vectors, panel_bytes, target, form)
+        (end - begin) * step_cycles(rows, vectors, panel_bytes, target, dot)
         for begin, end, rows in cut.runs
     )
 
@@ -214,7 +217,7 @@ def rank_blocks(
     pixels: int = 64,
     steps: int = 256,
     kind: ElementKind = ElementKind.FLOAT32,
-    form: DotForm = SINGLE,
+    dot: DotInstruction = SINGLE,
     fetched: int = 0,
 ) -> tuple[int, ...]:
     """Return the widths that a panel may have in columns, that with the least estimated time first.
@@ -226,21 +229,21 @@ def rank_blocks(
             convolution, all of them for a 1x1 convolution, the rows of a matrix product.
         steps: Length of the sums (taps times input channels of one group).
         kind: Element kind of the left operand.
-        form: How its elements are multiplied.
+        dot: How its elements are multiplied.
         fetched: Elements that each panel fetches from the second-level cache for a left row.
     """
     kind_lanes = lanes_for(kind, target.lanes)
-    steps = -(-steps // form.factors)
+    steps = -(-steps // dot.group)
     vector_bytes = target.lanes * ElementKind.FLOAT32.size_bytes
     row_cycles = fetch_cycles(fetched, kind, target) / max(1, steps)
 
     def cost(vectors: int) -> tuple[float, int]:
         columns = Columns(depth_per_group, vectors * kind_lanes, kind_lanes)
-        cut = Cut.balanced(max(1, pixels), most_rows(vectors, target, form))
+        cut = Cut.balanced(max(1, pixels), most_rows(vectors, target, dot))
         panel_bytes = vectors * vector_bytes * steps
-        cycles = columns.full * line_cycles(cut, vectors, panel_bytes, target, form)
+        cycles = columns.full * line_cycles(cut, vectors, panel_bytes, target, dot)
         if columns.tail:
-            cycles += line_cycles(cut, columns.tail_vectors, panel_bytes, target, form)
+            cycles += line_cycles(cut, columns.tail_vectors, panel_bytes, target, dot)
             # Another tile is another piece of code to compile: it must be worth a little.
             cycles *= 1.005 if columns.full else 1.0
         return cycles + columns.panels * pixels * row_cycles, vectors

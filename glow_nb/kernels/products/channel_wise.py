@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.base.dot_instruction import dot_named_by
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.plan import Plan
 from glow_nb.kernels.operators.channel_wise import ChannelWiseConvolutionInst
@@ -44,9 +45,10 @@ def plan_source(
         UnsupportedError: There are no kernels for such elements, or groups, or so many dimensions.
     """
     shape, left = shape_of(instruction), instruction.input.type.kind
-    if not suits_steps(shape, left, instruction.factors, target):
+    factors = dot_named_by(instruction.plan).group
+    if not suits_steps(shape, left, factors, target):
         raise UnsupportedError(
-            f"{shape.description(left)}: no kernel in groups of {instruction.factors} factors; "
+            f"{shape.description(left)}: no kernel in groups of {factors} factors; "
             "take a depthwise_convolution or a grouped_convolution"
         )
     return plan_channel_wise(instruction, target)
@@ -237,4 +239,4 @@ class ChannelWiseWriter:
 
     @property
     def _function(self) -> str:
-        return self.plan.kinds.form.name.replace("dot", "taps")
+        return self.plan.kinds.dot.taps

@@ -12,7 +12,7 @@ def channel_wise_cycles(plan: ChannelWisePlan, target: Target) -> float:
     They are those of its products, for which each vector of factors is loaded, and of the lines of
     the input that are copied to scratch, each once.
     """
-    shape, groups, temporaries = plan.shape, plan.groups, plan.kinds.form.temporaries
+    shape, groups, temporaries = plan.shape, plan.groups, plan.kinds.dot.temporaries
     lines, vectors = shape.batch * shape.output[0], -(-shape.depth // plan.lanes)
     outputs = -(-shape.output[1] // groups.phases)
     tiles = -(-shape.output[1] // plan.rows)

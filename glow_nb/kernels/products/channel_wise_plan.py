@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.dot_instruction import dot_named_by
 from glow_nb.base.plan import Plan
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.operators.channel_wise import (
@@ -16,7 +17,6 @@ from glow_nb.kernels.operators.channel_wise import (
 from glow_nb.kernels.operators.tap_groups import TapGroups
 from glow_nb.kernels.products.blocking import registers_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import checked_form, dot_form, dot_form_of
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
 
@@ -47,11 +47,11 @@ ChannelWise = ChannelWiseConvolution | ChannelWiseConvolutionInst
 
 def plan_channel_wise(node: ChannelWise, target: Target) -> Plan:
     """Plan a channel-wise convolution: its tiles, and the channels that are in scratch together."""
-    form = dot_form(*_kinds_of(node), node.factors, target)
+    dot = dot_named_by(node.plan)
     vectors = 2 if shape_of(node).depth > target.lanes else 1
-    plan = Plan.of(CHANNEL_WISE, dot=form.name, vectors=vectors)
+    plan = Plan.of(CHANNEL_WISE, dot=dot.name, vectors=vectors)
     loops = ChannelWisePlan.of(node, plan, target)
-    plan = plan.updated(rows=_rows(loops, registers_of(target, form)))
+    plan = plan.updated(rows=_rows(loops, registers_of(target, dot)))
     loops = replace(loops, plan=plan)
     return plan.updated(channels=_channels(loops, target.machine.l1_bytes // 2))
 
@@ -115,8 +115,7 @@ class ChannelWisePlan:
     def of(cls, node: ChannelWise, plan: Plan, target: Target) -> ChannelWisePlan:
         """Return the loops of *node* in vectors of *target*, with the settings of *plan*."""
         left = node.input.type.kind
-        checked_form(plan, dot_form(*_kinds_of(node), node.factors, target))
-        copied = copied_at_once(node.factors * left.size_bytes, target)
+        copied = copied_at_once(dot_named_by(plan).group * left.size_bytes, target)
         return cls(node, plan, target.lanes, copied)
 
     def __post_init__(self) -> None:
@@ -137,13 +136,13 @@ class ChannelWisePlan:
     @cached_property
     def kinds(self) -> ProductKinds:
         """The kinds of the operands, and how they are multiplied."""
-        return ProductKinds.of(*_kinds_of(self.node), dot_form_of(self.plan))
+        return ProductKinds.of(*_kinds_of(self.node), dot_named_by(self.plan))
 
     @cached_property
     def groups(self) -> TapGroups:
         """The groups of a line of taps."""
-        node = self.node
-        found = tap_groups(node.kernel, node.stride, node.dilation, node.size, node.factors)
+        node, factors = self.node, dot_named_by(self.plan).group
+        found = tap_groups(node.kernel, node.stride, node.dilation, node.size, factors)
         assert found is not None, "the operator was verified"
         return found
 

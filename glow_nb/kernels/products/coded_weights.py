@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.base.dot_instruction import DotInstruction
 from glow_nb.kernels.operators.dequantizing import codes_of_element
 from glow_nb.kernels.products.blocking import rank_blocks, registers_of, row_limit
 from glow_nb.kernels.products.caches import LONGEST_CHAIN
-from glow_nb.kernels.products.dot_form import DotForm
 from glow_nb.kernels.products.reduction import Reduction, SumLoop
 from glow_nb.kernels.target import Target
 
@@ -82,9 +82,9 @@ def in_registers(rows: int, vectors: int, target: Target) -> bool:
     return row_limit(vectors, registers_of(target, decoding_form(vectors))) >= rows
 
 
-def decoding_form(vectors: int) -> DotForm:
+def decoding_form(vectors: int) -> DotInstruction:
     """Return the form of a dot that decodes the weights of so many *vectors*."""
-    return DotForm("tile_dot_codes", 1, temporaries=vectors + DECODING_REGISTERS)
+    return DotInstruction("tile_dot_codes", temporaries=vectors + DECODING_REGISTERS)
 
 
 def columns_of_panel(rows: int, inner: int, depth: int, target: Target) -> int:

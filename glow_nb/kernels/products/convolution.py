@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from glow_nb.base.dot_instruction import dot_named_by
 from glow_nb.base.plan import Plan
 from glow_nb.kernels.operators.packed_instructions import PackedConvolutionInst
 from glow_nb.kernels.operators.paired import PairedConvolutionInst
 from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import DotForm, checked_form, dot_form
 from glow_nb.kernels.products.loops import Loops
 from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest, run_of
@@ -22,13 +22,8 @@ from glow_nb.llir.traits import KernelTraits
 
 def plan_convolution(instruction: PackedConvolutionInst, target: Target, fusion: Fusion) -> Plan:
     """Plan a convolution of a filter in panels, and its epilogue."""
-    nest = _nest_of(instruction, _form_of(instruction, target), fusion)
+    nest = _nest_of(instruction, fusion)
     return plan_nest(nest, target, fusion)
-
-
-def _form_of(instruction: PackedConvolutionInst, target: Target) -> DotForm:
-    operands = (instruction.input.type.kind, instruction.filter.type.kind)
-    return dot_form(*operands, instruction.factors, target)
 
 
 @head_kernel_for(
@@ -45,7 +40,7 @@ def packed_convolution_source(
         UnsupportedError: There are no kernels for this kind of elements.
     """
     plan = plan_of(instruction, DIRECT)
-    nest = _nest_of(instruction, checked_form(plan, _form_of(instruction, target)), fusion)
+    nest = _nest_of(instruction, fusion)
     loops = Loops.from_plan(nest, plan, lanes_of(nest.kinds.total, target))
     title = shape_of(instruction).description(nest.kinds.left)
     return generate_product(nest, loops, fusion, family="convolution", title=title)
@@ -64,8 +59,9 @@ def shape_of(instruction: PackedConvolutionInst) -> ConvolutionShape:
     )
 
 
-def _nest_of(instruction: PackedConvolutionInst, form: DotForm, fusion: Fusion) -> ProductNest:
-    kinds = ProductKinds.of(instruction.input.type.kind, instruction.filter.type.kind, form)
+def _nest_of(instruction: PackedConvolutionInst, fusion: Fusion) -> ProductNest:
+    dot = dot_named_by(instruction.plan)
+    kinds = ProductKinds.of(instruction.input.type.kind, instruction.filter.type.kind, dot)
     return convolution_nest(instruction, shape_of(instruction), kinds, fusion)
 
 

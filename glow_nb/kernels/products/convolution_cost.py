@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from math import prod
 
+from glow_nb.base.dot_instruction import SINGLE, DotInstruction
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.blocking import (
     Columns,
@@ -24,7 +25,6 @@ from glow_nb.kernels.products.blocking import (
 )
 from glow_nb.kernels.products.caches import longest_dot
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.products.loops import staged_elements, units_of
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_cost import (
@@ -48,7 +48,7 @@ def best_product_cycles(shape: MatMulShape, kind: ElementKind, target: Target) -
         pixels=shape.rows,
         steps=shape.inner,
         kind=kind,
-        form=SINGLE,
+        dot=SINGLE,
         fetched=shape.inner,
     )[0]
     return panel_product_cycles(shape, kind, target, SINGLE, block)
@@ -84,14 +84,14 @@ def packing_cycles(
 
 
 def panel_product_cycles(
-    shape: MatMulShape, kind: ElementKind, target: Target, form: DotForm, block: int
+    shape: MatMulShape, kind: ElementKind, target: Target, dot: DotInstruction, block: int
 ) -> float:
     """Estimate a matrix product whose right matrices lie in panels of *block* columns."""
-    columns = Columns(shape.depth, block, lanes_of(kind, target), form.factors > 1)
-    cycles = product_cycles(columns, shape.rows, shape.inner, target, form)
-    row_bytes = block * form.factors * kind.size_bytes
+    columns = Columns(shape.depth, block, lanes_of(kind, target), dot.group > 1)
+    cycles = product_cycles(columns, shape.rows, shape.inner, target, dot)
+    row_bytes = block * dot.group * kind.size_bytes
     longest = longest_dot(row_bytes, target, is_exact=not kind.is_float)
-    inner_blocks = -(-shape.inner // (form.factors * longest))
+    inner_blocks = -(-shape.inner // (dot.group * longest))
     cycles += waiting_cycles(columns, shape.rows, inner_blocks, target)
     cycles += shape.rows * columns.panels * fetch_cycles(shape.inner, kind, target)
     weight_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes
@@ -106,12 +106,12 @@ def direct_cycles(
     shape: ConvolutionShape, kinds: ProductKinds, target: Target, block: int, threads: int
 ) -> float:
     """Estimate a convolution that sums up products with a filter in panels of *block* columns."""
-    simple, kind, form = shape.simplified(), kinds.left, kinds.form
-    nest = ProductNest.packed(simple, kinds, block, run=run_of(shape, form.factors))
+    simple, kind, dot = shape.simplified(), kinds.left, kinds.dot
+    nest = ProductNest.packed(simple, kinds, block, run=run_of(shape, dot.group))
     loops = plan_loops(nest, target)
     lines = simple.batch * simple.group * prod(simple.output[:-1])
     pixels = simple.output[-1]
-    cycles = lines * product_cycles(loops.columns, pixels, simple.steps, target, form)
+    cycles = lines * product_cycles(loops.columns, pixels, simple.steps, target, dot)
     cycles += lines * waiting_cycles(loops.columns, pixels, loops.sum.blocks, target)
     cycles += lines * pixels * loops.columns.panels * fetch_cycles(simple.new_inputs, kind, target)
     blocks = simple.batch * -(-units_of(simple, loops.cut) // max(1, loops.block_units))

@@ -6,13 +6,13 @@ from contextlib import nullcontext
 
 from typing_extensions import override
 
+from glow_nb.base.dot_instruction import SINGLE
 from glow_nb.base.plan import Plan
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.operators.dequantizing import PackedDequantizingMatMulInst
 from glow_nb.kernels.products.blocking import Columns
 from glow_nb.kernels.products.coded_weights import CodedWeights, decoding_form, in_registers
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import SINGLE
 from glow_nb.kernels.products.loops import Loops, tile_steps
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_loops import ProductWriter
@@ -84,10 +84,10 @@ def _nest_of(
     shape, block = _shape_of(instruction), instruction.block
     codes = CodedWeights(shape.inner, instruction.bits, instruction.size, in_registers)
     line = ConvolutionShape.of((1, shape.rows, shape.inner), shape.depth, (1,), (0, 0))
-    form = decoding_form(Columns(shape.depth, block, lanes).vectors) if in_registers else SINGLE
+    dot = decoding_form(Columns(shape.depth, block, lanes).vectors) if in_registers else SINGLE
     return ProductNest(
         line,
-        ProductKinds(instruction.lhs.type.kind, FLOAT32, FLOAT32, form),
+        ProductKinds(instruction.lhs.type.kind, FLOAT32, FLOAT32, dot),
         block,
         LeftLayout.by_pixels(line, elements_between_pixels(fusion.input)),
         RightLayout(row=block, panel=shape.inner // codes.together * block if in_registers else 0),

@@ -35,7 +35,7 @@ def reduction_of(nest: ProductNest, limit: int, lanes: int) -> Reduction:
             limit,
             factors=factors,
             run=nest.run,
-            keeps_runs=nest.kinds.form.is_paired,
+            keeps_runs=nest.kinds.dot.is_paired,
             multiple=lanes if is_turned else 1,  # whole squares are transposed in registers
         )
 

@@ -20,10 +20,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.base.dot_instruction import DotInstruction
 from glow_nb.base.plan import Plan
 from glow_nb.kernels.products.blocking import Columns, Cut
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import DotForm
 from glow_nb.kernels.products.inner_blocks import reduction_of
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.reduction import Reduction
@@ -58,12 +58,12 @@ class Loops:
     is_right_far: bool
     tiles_ahead: int | None = None
 
-    def as_plan(self, algorithm: str, form: DotForm) -> Plan:
+    def as_plan(self, algorithm: str, dot: DotInstruction) -> Plan:
         """Return the plan that :meth:`from_plan` makes these loops of."""
         is_in_streams = self.sum.streams > 1
         return Plan.of(
             algorithm,
-            dot=form.name,
+            dot=dot.name,
             rows=self.cut.rows,
             inner=max(1, self.sum.block_products),
             units=self.block_units,
@@ -110,7 +110,7 @@ class Loops:
 
 def columns_of(nest: ProductNest, lanes: int) -> Columns:
     """Return the output channels of one group in panels."""
-    return Columns(nest.shape.depth_per_group, nest.block, lanes, nest.kinds.form.is_dense)
+    return Columns(nest.shape.depth_per_group, nest.block, lanes, nest.kinds.dot.is_dense)
 
 
 def stream_left(nest: ProductNest) -> int:
@@ -123,7 +123,7 @@ def can_stream(nest: ProductNest, cut: Cut) -> bool:
     shape, right = nest.shape, nest.right
     is_dense = right.row == nest.block * nest.kinds.factors
     is_product = (shape.rank, shape.kernel, shape.group) == (1, (1,), 1)
-    is_plain = nest.codes is None and not nest.kinds.form.is_paired and not right.is_copied
+    is_plain = nest.codes is None and not nest.kinds.dot.is_paired and not right.is_copied
     return cut.tiles == 1 and is_dense and is_product and is_plain
 
 
@@ -163,7 +163,7 @@ def staged_elements(nest: ProductNest, loops: Loops) -> int:
     """Return the elements of the padded copy of one block, 0 if there is none."""
     if not loops.is_staged:
         return 0
-    return input_elements(nest.shape, loops.cut, loops.block_units) + nest.kinds.form.width - 1
+    return input_elements(nest.shape, loops.cut, loops.block_units) + nest.kinds.dot.width - 1
 
 
 def packed_elements(nest: ProductNest, loops: Loops) -> int:

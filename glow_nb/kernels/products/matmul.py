@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.base.dot_instruction import dot_named_by
 from glow_nb.base.plan import Plan
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import DotForm, checked_form, dot_form
 from glow_nb.kernels.products.loops import Loops
 from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest
@@ -55,13 +55,8 @@ class MatMulShape:
 
 def plan_mat_mul(instruction: PackedMatMulInst, target: Target, fusion: Fusion) -> Plan:
     """Plan a product with a matrix in panels, and its epilogue."""
-    nest = _nest_of(instruction, _form_of(instruction, target), fusion)
+    nest = _nest_of(instruction, fusion)
     return plan_nest(nest, target, fusion)
-
-
-def _form_of(instruction: PackedMatMulInst, target: Target) -> DotForm:
-    operands = (instruction.lhs.type.kind, instruction.rhs.type.kind)
-    return dot_form(*operands, instruction.factors, target)
 
 
 @head_kernel_for(
@@ -78,7 +73,7 @@ def packed_mat_mul_source(
         UnsupportedError: There are no kernels for this kind of elements.
     """
     plan, shape = plan_of(instruction, DIRECT), _shape_of(instruction)
-    nest = _nest_of(instruction, checked_form(plan, _form_of(instruction, target)), fusion)
+    nest = _nest_of(instruction, fusion)
     loops = Loops.from_plan(nest, plan, lanes_of(nest.kinds.total, target))
     sizes = f"{shape.batch} x {shape.rows} x {shape.inner}"
     title = f"product of {nest.kinds.left.value}<{sizes}> and {shape.depth} columns"
@@ -90,8 +85,8 @@ def _shape_of(instruction: PackedMatMulInst) -> MatMulShape:
     return MatMulShape.of(instruction.lhs.type.shape, instruction.depth, is_batched=is_batched)
 
 
-def _nest_of(instruction: PackedMatMulInst, form: DotForm, fusion: Fusion) -> ProductNest:
-    shape = _shape_of(instruction)
+def _nest_of(instruction: PackedMatMulInst, fusion: Fusion) -> ProductNest:
+    shape, dot = _shape_of(instruction), dot_named_by(instruction.plan)
     line = ConvolutionShape(
         batch=shape.batch,
         channels=shape.inner,
@@ -104,7 +99,7 @@ def _nest_of(instruction: PackedMatMulInst, form: DotForm, fusion: Fusion) -> Pr
     )
     return ProductNest.packed(
         line,
-        ProductKinds.of(instruction.lhs.type.kind, instruction.rhs.type.kind, form),
+        ProductKinds.of(instruction.lhs.type.kind, instruction.rhs.type.kind, dot),
         instruction.block,
         filter_per_image=shape.batch > 1,
         left=LeftLayout.by_pixels(line, elements_between_pixels(fusion.input)),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import log2
 
+from glow_nb.base.dot_instruction import SINGLE
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.caches import byte_cycles, level_2_bytes
@@ -17,7 +18,6 @@ from glow_nb.kernels.products.convolution_cost import (
     best_product_cycles,
     panel_product_cycles,
 )
-from glow_nb.kernels.products.dot_form import SINGLE
 from glow_nb.kernels.products.in_place import in_place_nest, scattered_cycles
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds

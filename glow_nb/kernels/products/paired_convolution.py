@@ -6,6 +6,7 @@ from math import prod
 
 from typing_extensions import override
 
+from glow_nb.base.dot_instruction import PAIRED_BYTES
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.plan import Plan
 from glow_nb.kernels.operators.paired import PairedConvolution, PairedConvolutionInst
@@ -13,7 +14,6 @@ from glow_nb.kernels.operators.pairings import STEP_INPUTS, WINDOW, most_steps
 from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.convolution import convolution_nest
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import PAIRED_BYTES
 from glow_nb.kernels.products.loops import Loops, tile_steps
 from glow_nb.kernels.products.product_loops import ProductWriter, generate_product
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
@@ -142,12 +142,12 @@ class PairedWriter(ProductWriter):
 
     @override
     def _write_dot(self, name: str, x: str, w: str, columns: int) -> None:
-        form, order, row = self.nest.kinds.form, self.order, self.nest.right.row
+        dot, order, row = self.nest.kinds.dot, self.order, self.nest.right.row
         stride, _ = tile_steps(self.nest, self.loops)
         first, end = f"get({order}, {w})", f"get({order}, {w} + 1)"
         self.out.line(f"step_{name} = {first}\nsteps_{name} = {end} - step_{name}")
         self.out.line(
-            f"t_{name} = {form.name}(t_{name}, {self.source}, {x}, {stride}, places, "
+            f"t_{name} = {dot.name}(t_{name}, {self.source}, {x}, {stride}, places, "
             f"(step_{name} - begin) * {STEP_INPUTS}, {self.filter}, step_{name} * {row}, {row}, "
             f"steps_{name})"
         )

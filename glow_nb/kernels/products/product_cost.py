@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from glow_nb.base.dot_instruction import SINGLE, DotInstruction
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.blocking import Columns, Cut, line_cycles, most_rows
-from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.target import Target
 
 
@@ -32,14 +32,14 @@ def waiting_cycles(columns: Columns, pixels: int, inner_blocks: int, target: Tar
 
 
 def product_cycles(
-    columns: Columns, pixels: int, steps: int, target: Target, form: DotForm = SINGLE
+    columns: Columns, pixels: int, steps: int, target: Target, dot: DotInstruction = SINGLE
 ) -> float:
     """Estimate a product of *pixels* rows and *steps* products each."""
-    steps = -(-steps // form.factors)
+    steps = -(-steps // dot.group)
     vector_bytes = target.lanes * ElementKind.FLOAT32.size_bytes
-    cut = Cut.balanced(max(1, pixels), most_rows(columns.vectors, target, form))
+    cut = Cut.balanced(max(1, pixels), most_rows(columns.vectors, target, dot))
     panel_bytes = columns.vectors * vector_bytes * steps
-    cycles = columns.full * line_cycles(cut, columns.vectors, panel_bytes, target, form)
+    cycles = columns.full * line_cycles(cut, columns.vectors, panel_bytes, target, dot)
     if columns.tail:
-        cycles += line_cycles(cut, columns.tail_vectors, panel_bytes, target, form)
+        cycles += line_cycles(cut, columns.tail_vectors, panel_bytes, target, dot)
     return steps * cycles

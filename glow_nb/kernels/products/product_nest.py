@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.base.dot_instruction import SINGLE, DotInstruction
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.ops.families import sum_kind
 from glow_nb.kernels.operators.panels import joins_taps, runs_of
 from glow_nb.kernels.products.coded_weights import CodedWeights
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.writing.vectors import computed_kind
 
 
@@ -28,17 +28,17 @@ class ProductKinds:
         left: Of the input or left matrix in memory; widened to ``total`` when it is read.
         right: Of the filter or right matrix in memory; likewise.
         total: Of the sums while they are computed, in registers and scratch.
-        form: How many neighbouring factors are multiplied at once, and by what.
+        dot: How many neighbouring factors are multiplied at once, and by what.
     """
 
     left: ElementKind
     right: ElementKind
     total: ElementKind
-    form: DotForm = SINGLE
+    dot: DotInstruction = SINGLE
 
     @classmethod
     def of(
-        cls, left: ElementKind, right: ElementKind | None = None, form: DotForm = SINGLE
+        cls, left: ElementKind, right: ElementKind | None = None, dot: DotInstruction = SINGLE
     ) -> ProductKinds:
         """Return those of the product of tensors of *left* and *right*, by default the same.
 
@@ -48,22 +48,22 @@ class ProductKinds:
         right = right or left
         total = sum_kind(left, right)
         assert total is not None, f"{left} and {right} have no product"  # no node is made of them
-        if not form.multiplies(left, right):
+        if not dot.multiplies(left, right):
             raise UnsupportedError(
-                f"products of {left.value} and {right.value} in groups of {form.factors}: "
-                "no kernel; lay the weights out with factors = 1"
+                f"products of {left.value} and {right.value}: {dot.name!r} multiplies others; "
+                "name another dot instruction"
             )
-        return cls(left, right, computed_kind(total), form)
+        return cls(left, right, computed_kind(total), dot)
 
     @property
     def factors(self) -> int:
         """Neighbouring factors of a sum that are multiplied at once."""
-        return self.form.factors
+        return self.dot.group
 
     @property
     def staged(self) -> ElementKind:
         """Kind in which the left elements are multiplied; others are copied to scratch in it."""
-        return self.form.staged_kind(self.left)
+        return self.dot.staged_kind(self.left)
 
 
 @dataclass(frozen=True)
@@ -172,10 +172,10 @@ class ProductNest:
         There it lies between what counts as outside, as the kind that is multiplied, and the last
         group of factors may be read beyond its end.
         """
-        has_tail = self.run % self.kinds.form.width != 0
+        has_tail = self.run % self.kinds.dot.width != 0
         spans_pixels = self.run > self.shape.channels_per_group
         has_gaps = spans_pixels and self.left.pixel != self.shape.channels
-        is_apart = has_gaps and self.kinds.form.is_paired  # a run is read as one piece of memory
+        is_apart = has_gaps and self.kinds.dot.is_paired  # a run is read as one piece of memory
         is_wide = self.kinds.staged is not self.kinds.left
         return self.shape.is_padded or has_tail or is_apart or is_wide
 

@@ -56,19 +56,19 @@ def plan_nest(
     touched = TileStore(fusion.named_by_field(), loops.lanes).touched_bytes
     if touched > level_2_bytes(target):
         loops = replace(loops, tiles_ahead=tiles_ahead(nest, loops, target, touched))
-    return loops.as_plan(algorithm, nest.kinds.form)
+    return loops.as_plan(algorithm, nest.kinds.dot)
 
 
 def plan_loops(nest: ProductNest, target: Target) -> Loops:
     """Cut up *nest* for *target*."""
     shape, lanes = nest.shape, lanes_of(nest.kinds.total, target)
     columns = columns_of(nest, lanes)
-    limit = most_rows(columns.vectors, target, nest.kinds.form)
+    limit = most_rows(columns.vectors, target, nest.kinds.dot)
     limit = min(limit, rows_side_by_side(_row_bytes(nest), target))
     cut = Cut.balanced(max(1, shape.output[-1]), limit)
     row_bytes = nest.block * nest.kinds.factors * nest.kinds.right.size_bytes
     limit = longest_dot(row_bytes, target, is_exact=not nest.kinds.total.is_float)
-    if nest.kinds.form.is_paired:  # steps are counted from the beginning of a run
+    if nest.kinds.dot.is_paired:  # steps are counted from the beginning of a run
         limit = max(limit, shape.steps)
     if nest.right.is_copied or nest.codes is not None:  # a panel is written before it is read
         limit = max(1, int(target.machine.l1_written_share * limit))

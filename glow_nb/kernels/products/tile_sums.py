@@ -118,24 +118,26 @@ class TileSums:
             used = -(-columns // self.loops.lanes) * self.loops.lanes
         elif self.nest.right.is_padded:  # so that the first vector of a narrow panel is whole
             used = max(columns, min(self.loops.lanes, self.nest.block))
-        form, sum = self.nest.kinds.form.name, loops.sum
+        dot, sum = self.nest.kinds.dot, loops.sum
 
-        def write(form: str, x: str, w: str, *numbers: object) -> None:
+        def write(function: str, x: str, w: str, *numbers: object) -> None:
             ends = ", ".join(map(str, numbers))
             self.out.line(
-                f"t_{name} = {form}(t_{name}, {source}, {x}, {stride}, {step}, {self.filter}, {w}, "
-                f"{self.row}, {used}, {ends})"
+                f"t_{name} = {function}(t_{name}, {source}, {x}, {stride}, {step}, {self.filter}, "
+                f"{w}, {self.row}, {used}, {ends})"
             )
 
         if sum.streams == 1:
-            write(form, x, w, count, *self._fetch_next_weights(name))
+            write(dot.name, x, w, count, *self._fetch_next_weights(name))
             return
-        write(form.replace("dot", "streams"), x, w, count, sum.streams, sum.whole_dot)
+        write(dot.streams, x, w, count, sum.streams, sum.whole_dot)
         if sum.rest:
             last = sum.blocks - 1
             behind = sum.streams * sum.whole_dot - last * sum.dot
             with self.out.block(f"if part == {last}:") if loops.is_cut else nullcontext():
-                write(form, f"{x} + {behind * step}", f"{w} + {behind * self.row}", sum.rest, 0, 0)
+                write(
+                    dot.name, f"{x} + {behind * step}", f"{w} + {behind * self.row}", sum.rest, 0, 0
+                )
 
     def _fetch_next_weights(self, name: str) -> tuple[str, int]:
         """Return from where on, and in what steps, a dot should fetch weights of the next pass.

@@ -35,7 +35,7 @@ def strassen_cycles(nest: StrassenNest, target: Target, threads: int) -> float:
     machine = target.machine
     plan = plan_bilinear(nest, target)
     (inner, _), tiles = nest.block_sizes, nest.tiles
-    cycles = product_cycles(plan.columns, tiles, inner, target, plan.kinds.form)
+    cycles = product_cycles(plan.columns, tiles, inner, target, plan.kinds.dot)
     inner_blocks = -(-plan.groups // max(1, plan.dot))
     cycles += waiting_cycles(plan.columns, tiles, inner_blocks, target)
     cycles += tiles * nest.panels * fetch_cycles(inner, nest.kind, target)

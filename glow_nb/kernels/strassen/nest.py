@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from glow_nb.base.dot_instruction import SINGLE, DotInstruction
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
 from glow_nb.numerics.strassen import BLOCKS, PRODUCTS, SIDE
@@ -43,13 +43,13 @@ class StrassenNest:
         """Length of the sums of a block, and its columns."""
         return self.inner // self.side, self.depth // self.side
 
-    def form(self, target: Target) -> DotForm:  # noqa: ARG002
+    def dot(self, target: Target) -> DotInstruction:  # noqa: ARG002
         """Return how sums of blocks are multiplied on any target."""
         return SINGLE
 
-    def kinds_with(self, form: DotForm) -> ProductKinds:
+    def kinds_with(self, dot: DotInstruction) -> ProductKinds:
         """Return the kinds of the products of sums of blocks."""
-        return ProductKinds.of(self.kind, form=form)
+        return ProductKinds.of(self.kind, dot=dot)
 
     @cached_property
     def shape(self) -> ConvolutionShape:

@@ -29,7 +29,7 @@ def winograd_cycles(nest: WinogradNest, target: Target, threads: int) -> float:
     shape, plan = nest.shape, plan_winograd(nest, target)
     inner, kinds = shape.channels_per_group, plan.kinds
     matrices = nest.elements * shape.group
-    cycles = matrices * product_cycles(plan.columns, nest.tiles, inner, target, kinds.form)
+    cycles = matrices * product_cycles(plan.columns, nest.tiles, inner, target, kinds.dot)
     inner_blocks = -(-plan.groups // max(1, plan.dot))
     sums = nest.sums * shape.group
     cycles += sums * waiting_cycles(plan.columns, nest.tiles, inner_blocks, target)

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
+from glow_nb.base.dot_instruction import PAIRS, SINGLE, DotInstruction
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.bilinear.plan import BilinearPlan, plan_bilinear
 from glow_nb.kernels.operators.winograd import WHOLE_FACTORS, tiles_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import SINGLE, DotForm, dot_form
+from glow_nb.kernels.products.dot_choice import dots_for
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
 from glow_nb.numerics.cook_toom import inputs_of, is_known, row_pairs
@@ -48,13 +49,16 @@ class WinogradNest:
     outside: int = 0
     taps_kind: ElementKind = ElementKind.INT8
 
-    def form(self, target: Target) -> DotForm:
+    def dot(self, target: Target) -> DotInstruction:
         """Return how *target* multiplies transformed elements."""
-        return SINGLE if self.kind.is_float else dot_form(WHOLE_FACTORS, WHOLE_FACTORS, 2, target)
+        if self.kind.is_float:
+            return SINGLE
+        suited = dots_for(WHOLE_FACTORS, WHOLE_FACTORS, target)
+        return next((dot for dot in suited if dot.group == PAIRS.group), PAIRS)
 
-    def kinds_with(self, form: DotForm) -> ProductKinds:
-        """Return the kinds of the products of transformed elements that *form* multiplies."""
-        return ProductKinds.of(self.kind if self.kind.is_float else WHOLE_FACTORS, form=form)
+    def kinds_with(self, dot: DotInstruction) -> ProductKinds:
+        """Return the kinds of the products of transformed elements that *dot* multiplies."""
+        return ProductKinds.of(self.kind if self.kind.is_float else WHOLE_FACTORS, dot=dot)
 
     @cached_property
     def volume(self) -> WinogradNest:

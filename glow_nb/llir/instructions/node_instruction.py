@@ -39,7 +39,7 @@ class NodeInstruction(Instruction):
         assert node_class is not None, f"{type(self).__name__} is defined without node="
         fields = {spec.name: _for_node(spec, getattr(self, spec.name)) for spec in _specs(self)}
         predicate = None if self.predicate is None else _placeholder(self.predicate)
-        node: Node = node_class(**fields, predicate=predicate, name=self.name)
+        node: Node = node_class(**fields, predicate=predicate, name=self.name, plan=self.plan)
         return node
 
     @override

@@ -39,7 +39,7 @@ def instruction_of(
         fields[name] = Buffer(name, type)
     for spec in attribute_specs(instruction_class):
         fields[spec.name] = getattr(node, spec.name)
-    return instruction_class(**fields)
+    return instruction_class(**fields, plan=node.plan)
 
 
 def random_array(rng: np.random.Generator, type: TensorType, *, specials: bool = True) -> Array:

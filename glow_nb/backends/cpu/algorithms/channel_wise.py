@@ -11,6 +11,7 @@ from glow_nb.backends.cpu.algorithms.algorithm import Algorithm, register_algori
 from glow_nb.backends.cpu.algorithms.problem import Problem
 from glow_nb.backends.cpu.channel_wise_convolutions import emit_lanes, emit_steps
 from glow_nb.backends.cpu.products import Product
+from glow_nb.base.dot_instruction import dot_named_by
 from glow_nb.base.plan import Plan
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Convolution
@@ -18,6 +19,7 @@ from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.channel_wise_plan import CHANNEL_WISE, suits_steps
 from glow_nb.kernels.products.depthwise import DEPTHWISE, suits_lanes
+from glow_nb.kernels.products.dot_choice import dots_for
 from glow_nb.kernels.target import Target
 
 
@@ -30,21 +32,26 @@ class ChannelWise(Algorithm):
 
     @override
     def plans(self, problem: Problem, target: Target) -> Sequence[Plan]:
-        shape, most = problem.shape, problem.form.factors
+        shape, most = problem.shape, problem.dot.group
         if problem.product is not None or shape.group == 1:
             return []
-        counts = [count for count in (most, 2) if 1 < count <= most]
-        factors = next((n for n in counts if suits_steps(shape, problem.stored, n, target)), 1)
-        return [Plan.of(CHANNEL_WISE, factors=factors)] if factors > 1 else []
+        tried = [
+            dot
+            for dot in dots_for(problem.left, problem.right, target)
+            if 1 < dot.group <= most
+            and not (dot.is_block or dot.is_float)
+            and suits_steps(shape, problem.stored, dot.group, target)
+        ]
+        return [Plan.of(CHANNEL_WISE, dot=dot.name) for dot in tried[:1]]
 
     @override
     def cycles(self, plan: Plan, problem: Problem, target: Target) -> float:
-        return _multiply_add_cycles(problem, target) / plan.number("factors")
+        return _multiply_add_cycles(problem, target) / dot_named_by(plan).group
 
     @override
     def emit(self, plan: Plan, node: Product, rewriter: Rewriter) -> Value:
         assert isinstance(node, Convolution)
-        return emit_steps(node, plan.number("factors"), rewriter)
+        return emit_steps(plan, node, rewriter)
 
 
 @register_algorithm

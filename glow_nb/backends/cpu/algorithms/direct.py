@@ -10,6 +10,7 @@ from glow_nb.backends.cpu.algorithms.algorithm import Algorithm, register_algori
 from glow_nb.backends.cpu.algorithms.problem import Problem
 from glow_nb.backends.cpu.integer_products import widened, with_unsigned_left
 from glow_nb.backends.cpu.products import Product
+from glow_nb.base.dot_instruction import dot_named_by
 from glow_nb.base.plan import Plan
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul
@@ -23,7 +24,6 @@ from glow_nb.kernels.products.convolution_cost import (
     panel_copy_cycles,
     panel_product_cycles,
 )
-from glow_nb.kernels.products.dot_form import dot_form_of
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.product_plan import DIRECT
@@ -43,50 +43,48 @@ class Direct(Algorithm):
             if problem.product is None
             else _blocks_of_matrix(problem, problem.product, target)
         )
-        return [Plan.of(DIRECT, dot=problem.form.name, block=block) for block in blocks]
+        return [Plan.of(DIRECT, dot=problem.dot.name, block=block) for block in blocks]
 
     @override
     def cycles(self, plan: Plan, problem: Problem, target: Target) -> float:
-        block, form, kind = plan.number("block"), dot_form_of(plan), problem.left
+        block, dot, kind = plan.number("block"), dot_named_by(plan), problem.left
         if problem.product is None:
-            kinds = ProductKinds.of(kind, form=form)
-            cycles = direct_cycles(problem.shape, kinds, target, block, problem.threads)
+            cycles = direct_cycles(problem.shape, problem.kinds, target, block, problem.threads)
             if problem.is_constant:
                 return cycles
             packing = packing_cycles(problem.shape, kind, block, target)
             return cycles + packing / problem.threads
-        cycles = panel_product_cycles(problem.product, kind, target, form, block)
+        cycles = panel_product_cycles(problem.product, kind, target, dot, block)
         if problem.is_laid_out or block == problem.product.depth:
             return cycles
         return cycles + panel_copy_cycles(problem.product, kind, target)
 
     @override
     def emit(self, plan: Plan, node: Product, rewriter: Rewriter) -> Value:
-        factors = dot_form_of(plan).factors
-        if factors == 1:
+        if dot_named_by(plan).group == 1:
             node = widened(node, rewriter)
         if isinstance(node, Convolution):
-            return _emit_convolution(plan, node, rewriter, factors)
-        return _emit_product(plan, node, rewriter, factors)
+            return _emit_convolution(plan, node, rewriter)
+        return _emit_product(plan, node, rewriter)
 
 
 def _blocks_of_convolution(problem: Problem, target: Target) -> Sequence[int]:
     """Return the columns of panels to try, the best by its multiply-adds first."""
-    simple, form = problem.shape.simplified(), problem.form
+    simple, dot = problem.shape.simplified(), problem.dot
     widths = rank_blocks(
         simple.depth_per_group,
         target,
         pixels=simple.output[-1],
         steps=simple.steps,
         kind=problem.left,
-        form=form,
+        dot=dot,
         fetched=simple.new_inputs,
     )
     tried = widths[: problem.widths]
-    if not form.is_dense:
+    if not dot.is_dense:
         return tried
-    kinds = ProductKinds.of(problem.left, form=form)
-    return [_dense_block(simple.depth_per_group, block, kinds, target) for block in tried]
+    depth = simple.depth_per_group
+    return [_dense_block(depth, block, problem.kinds, target) for block in tried]
 
 
 def _dense_block(depth: int, block: int, kinds: ProductKinds, target: Target) -> int:
@@ -110,7 +108,7 @@ def _blocks_of_matrix(problem: Problem, product: MatMulShape, target: Target) ->
         pixels=product.rows,
         steps=product.inner,
         kind=problem.left,
-        form=problem.form,
+        dot=problem.dot,
         fetched=product.inner,
     )
     tried = widths[: problem.widths]
@@ -119,21 +117,21 @@ def _blocks_of_matrix(problem: Problem, product: MatMulShape, target: Target) ->
     return tried
 
 
-def _emit_convolution(plan: Plan, node: Convolution, rewriter: Rewriter, factors: int) -> Value:
+def _emit_convolution(plan: Plan, node: Convolution, rewriter: Rewriter) -> Value:
     depth, block = node.filter.type.shape[0], plan.number("block")
-    input, bias, raised = with_unsigned_left(node, factors, rewriter)
+    dot = dot_named_by(plan)
+    input, bias, raised = with_unsigned_left(node, dot, rewriter)
     assert bias is not None  # convolutions have one
-    joined = joins_taps(factors, node.group, node.dilation)
+    joined = joins_taps(dot.group, node.group, node.dilation)
     return rewriter.emit(
         PackedConvolution(
             input,
-            pack_filter(rewriter, node.filter, node.group, block, factors, joined=joined),
+            pack_filter(rewriter, node.filter, node.group, block, dot.group, joined=joined),
             pack_bias(rewriter, bias, node.group, block),
             depth=depth,
             **node.window.attributes,
             group=node.group,
             block=block,
-            factors=factors,
             pad_value=node.pad_value + raised,
             predicate=node.predicate,
             plan=plan,
@@ -141,19 +139,16 @@ def _emit_convolution(plan: Plan, node: Convolution, rewriter: Rewriter, factors
     )
 
 
-def _emit_product(
-    plan: Plan, node: MatMul | FullyConnected, rewriter: Rewriter, factors: int
-) -> Value:
-    block, (_, rhs) = plan.number("block"), node.factors
-    lhs, bias, _ = with_unsigned_left(node, factors, rewriter)
+def _emit_product(plan: Plan, node: MatMul | FullyConnected, rewriter: Rewriter) -> Value:
+    block, dot, (_, rhs) = plan.number("block"), dot_named_by(plan), node.factors
+    lhs, bias, _ = with_unsigned_left(node, dot, rewriter)
     return rewriter.emit(
         PackedMatMul(
             lhs,
-            pack_matrix(rewriter, rhs, block, factors),
+            pack_matrix(rewriter, rhs, block, dot.group),
             None if bias is None else pack_bias(rewriter, bias, 1, block),
             depth=rhs.type.shape[-1],
             block=block,
-            factors=factors,
             predicate=node.predicate,
             plan=plan,
         )

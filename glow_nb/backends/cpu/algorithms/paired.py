@@ -16,13 +16,13 @@ from glow_nb.backends.cpu.algorithms.algorithm import (
 from glow_nb.backends.cpu.algorithms.problem import Problem
 from glow_nb.backends.cpu.paired_weights import emit_paired, paired_weights, steps_over_fewest
 from glow_nb.backends.cpu.products import Product
+from glow_nb.base.dot_instruction import INT8, PAIRED_BYTES, UINT8
 from glow_nb.base.plan import Plan
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.operators.pairings import PairedWeights
 from glow_nb.kernels.products.blocking import rank_blocks
 from glow_nb.kernels.products.convolution_cost import direct_cycles
-from glow_nb.kernels.products.dot_form import PAIRED_BYTES, UINT8
 from glow_nb.kernels.products.paired_convolution import PAIRED
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
@@ -57,7 +57,7 @@ class Paired(Algorithm):
             pixels=simple.output[-1],
             steps=simple.steps,
             kind=UINT8,
-            form=PAIRED_BYTES,
+            dot=PAIRED_BYTES,
             fetched=simple.new_inputs,
         )
         # which of these take few steps, the weights tell
@@ -67,7 +67,7 @@ class Paired(Algorithm):
 
     @override
     def cycles(self, plan: Plan, problem: Problem, target: Target) -> float:
-        kinds = ProductKinds.of(UINT8, form=PAIRED_BYTES)
+        kinds = ProductKinds.of(UINT8, INT8, PAIRED_BYTES)
         threads = problem.threads if problem.product is None else 1  # as others of a product
         return direct_cycles(problem.shape, kinds, target, plan.number("block"), threads)
 

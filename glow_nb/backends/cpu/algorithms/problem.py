@@ -9,11 +9,11 @@ from glow_nb.backends.cpu.integer_products import factor_kinds
 from glow_nb.backends.cpu.operand_layouts import operands_as_they_lie
 from glow_nb.backends.cpu.paired_weights import may_pair
 from glow_nb.backends.cpu.products import Product, shape_of
+from glow_nb.base.dot_instruction import DotInstruction
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Constant
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Transpose
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import DotForm
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
@@ -30,7 +30,8 @@ class Problem:
         stored: Element kind of the left operand in memory.
         left: Element kind that left elements are multiplied as.
         total: Element kind of the result.
-        form: The dot instruction that multiplies left and right elements.
+        right: Element kind of the right operand.
+        dot: The dot instruction that multiplies left and right elements.
         is_constant: Whether the right operand is known when the network is compiled.
         is_laid_out: Whether panels of the right matrix cost nothing at run time.
         may_pair: Whether pairs of bytes that do not saturate may be faster, if the weights allow.
@@ -44,8 +45,9 @@ class Problem:
     product: MatMulShape | None
     stored: ElementKind
     left: ElementKind
+    right: ElementKind
     total: ElementKind
-    form: DotForm
+    dot: DotInstruction
     is_constant: bool
     is_laid_out: bool = True
     may_pair: bool = False
@@ -53,6 +55,11 @@ class Problem:
     in_place_kinds: ProductKinds | None = None
     threads: int = 1
     widths: int = 1
+
+    @property
+    def kinds(self) -> ProductKinds:
+        """The kinds of what the dot instruction multiplies; single factors are of the same one."""
+        return ProductKinds.of(self.left, self.right if self.dot.group > 1 else None, self.dot)
 
     @classmethod
     def of(cls, node: Product, target: Target, *, threads: int = 1, widths: int = 1) -> Problem:
@@ -64,15 +71,16 @@ class Problem:
             threads: Cores that share the work.
             widths: How many widths of panels to try in each algorithm.
         """
-        left, form = factor_kinds(node, target)
+        left, dot = factor_kinds(node, target)
         _, right = node.factors
         common = cls(
             shape=_shape_of(node),
             product=None,
             stored=node.factors[0].type.kind,
             left=left,
+            right=right.type.kind,
             total=node.type.kind,
-            form=form,
+            dot=dot,
             is_constant=isinstance(right, Constant),
             may_pair=may_pair(node, target),
             threads=threads,
@@ -98,7 +106,7 @@ def _product_of(node: MatMul | FullyConnected) -> MatMulShape:
 
 def _with_matrices(problem: Problem, node: MatMul | FullyConnected) -> Problem:
     """Return *problem* with the sizes and the layout of the matrices of *node*."""
-    is_grouped = problem.form.factors > 1
+    is_grouped = problem.dot.group > 1
     (lhs, lhs_order), (rhs, rhs_order) = operands_as_they_lie(node)
     in_place = kinds = None
     if not is_grouped and not isinstance(rhs, Constant):

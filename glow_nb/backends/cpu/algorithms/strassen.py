@@ -10,6 +10,7 @@ from glow_nb.backends.cpu.algorithms.algorithm import Algorithm, register_algori
 from glow_nb.backends.cpu.algorithms.problem import Problem, pixels_of
 from glow_nb.backends.cpu.algorithms.weights import LIMIT, numbers_of
 from glow_nb.backends.cpu.products import Product
+from glow_nb.base.dot_instruction import SINGLE
 from glow_nb.base.plan import Plan
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Convolution, MatMul, Reshape, Transpose
@@ -19,7 +20,6 @@ from glow_nb.kernels.operators.panels import pack_bias
 from glow_nb.kernels.operators.strassen_weights import column_sizes
 from glow_nb.kernels.products.blocking import rank_blocks
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import SINGLE
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.strassen.cost import LEAST_GAIN, strassen_cycles, suits_strassen
 from glow_nb.kernels.strassen.matmul import STRASSEN

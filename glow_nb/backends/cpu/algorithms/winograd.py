@@ -12,6 +12,7 @@ from glow_nb.backends.cpu.algorithms.algorithm import Algorithm, register_algori
 from glow_nb.backends.cpu.algorithms.problem import Problem, pixels_of
 from glow_nb.backends.cpu.algorithms.weights import LIMIT, largest_of, numbers_of
 from glow_nb.backends.cpu.products import Product, shape_of
+from glow_nb.base.dot_instruction import dot_named_by
 from glow_nb.base.plan import Plan
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Constant, Value
@@ -24,7 +25,6 @@ from glow_nb.kernels.operators.winograd import WHOLE_FACTORS
 from glow_nb.kernels.products.blocking import rank_blocks
 from glow_nb.kernels.products.convolution_cost import packing_cycles
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import dot_form_of
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.convolution import WINOGRAD
 from glow_nb.kernels.winograd.cost import winograd_cycles
@@ -53,7 +53,7 @@ class Winograd(Algorithm):
     @override
     def plans(self, problem: Problem, target: Target) -> Sequence[Plan]:
         shape, kind = problem.shape, problem.left
-        is_whole = kind in BYTES and problem.form.factors > 1
+        is_whole = kind in BYTES and problem.dot.group > 1
         can_transform = kind is ElementKind.FLOAT32 or is_whole
         if problem.product is not None or not can_transform or not pixels_of(problem):
             return []
@@ -62,18 +62,18 @@ class Winograd(Algorithm):
             if not suits_winograd(shape, tile, whole=is_whole):
                 continue
             nest = WinogradNest(shape, tile, kind, target.lanes)
-            form = nest.form(target)
+            dot = nest.dot(target)
             widths = rank_blocks(
                 shape.depth_per_group,
                 target,
                 pixels=nest.tiles,
                 steps=shape.channels_per_group,
-                kind=nest.kinds_with(form).left,
-                form=form,
+                kind=nest.kinds_with(dot).left,
+                dot=dot,
                 fetched=shape.channels_per_group,
             )
             made += [
-                Plan.of(WINOGRAD, dot=form.name, tile=tile, block=block)
+                Plan.of(WINOGRAD, dot=dot.name, tile=tile, block=block)
                 for block in widths[: problem.widths]
             ]
         return made
@@ -132,7 +132,7 @@ class Winograd(Algorithm):
             node.filter,
             node.group,
             block,
-            dot_form_of(plan).factors,
+            dot_named_by(plan).group,
             taps_inside=not is_float,
         )
         return rewriter.emit(

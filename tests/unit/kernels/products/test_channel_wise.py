@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import glow_nb
 from glow_nb.base.errors import UnsupportedError, VerifyError
+from glow_nb.base.plan import Plan
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.codegen.compile import compile_assembly
 from glow_nb.hlir import ops
@@ -33,6 +34,7 @@ from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Buffer, View
 from glow_nb.llir.stack import StackInst
+from tests.dots import best_dot, plan_of_groups
 from tests.in_turn import in_turn, marked_rows, one_in
 from tests.unit.kernels.cases import check, instruction_of
 from tests.unit.kernels.products.test_convolution import conv
@@ -103,8 +105,8 @@ def convolution_of(
         pads=shape.pads,
         dilation=shape.dilation,
         size=shape.channels_per_group,
-        factors=factors,
         pad_value=outside,
+        plan=plan_of_groups(factors, "channel_wise"),
     )
     assert isinstance(made, ChannelWiseConvolutionInst)
     return made
@@ -229,7 +231,9 @@ def test_all_pairs_of_bytes_are_multiplied_exactly(lanes: int, tap: int) -> None
 def test_the_instruction_is_that_of_the_processor(features: str, lanes: int, wanted: str) -> None:
     target = replace(Target.host(lanes), cpu="x86-64", features=features)
     factors = 4 if wanted == "vpdpbusd" else 2
-    instruction = convolution_of(SHAPES["3x3"], (UINT8, INT8), factors, 0)
+    made = convolution_of(SHAPES["3x3"], (UINT8, INT8), factors, 0)
+    dot = best_dot(UINT8, INT8, target, factors).name
+    instruction = replace(made, plan=Plan.of("channel_wise", dot=dot))
     assembly = compile_assembly(generate_kernel(instruction, target), target)
     assert wanted in assembly
     assert "vpmulld" not in assembly
@@ -284,7 +288,7 @@ def test_weights_that_lie_further_up_or_down_in_another_output_are_stored_once()
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"factors": 3}, "factors is 3, but must be 2 or 4"),
+        ({"plan": None}, "dot = 'tile_dot', but must name an instruction that multiplies groups"),
         ({"size": 0}, "size is 0, but must be positive"),
         ({"size": 3}, "groups of 3 do not go with the channels"),
         ({"stride": (1, 3)}, "have no groups of 4 factors"),
@@ -300,8 +304,8 @@ def test_bad_operators_are_refused(change: dict[str, Any], message: str) -> None
         "pads": (1, 1, 1, 1),
         "dilation": (1, 1),
         "size": 1,
-        "factors": 4,
         "pad_value": 0,
+        "plan": plan_of_groups(4, "channel_wise"),
     }
     operands = (b.input("x", "uint8<1 x 9 x 9 x 8>"), b.input("w", "int8<3 x 1 x 64>"))
     bias = b.input("b", "int32<8>")

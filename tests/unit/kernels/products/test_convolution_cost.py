@@ -12,12 +12,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from glow_nb.backends.cpu.algorithms.winograd import MIN_SPEEDUP
+from glow_nb.base.dot_instruction import INT8, UINT8, dot_named_by
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import INT8, UINT8, best_factors, dot_form, dot_form_of
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.target import Target
 from tests.candidates import convolution_candidates, product_candidates
+from tests.dots import best_dot
 
 FLOAT32 = ElementKind.FLOAT32
 TARGET = Target("x86_64-unknown-linux-gnu", "znver3", "+avx,+avx2,+fma", 8, l3_bytes=8 << 20)
@@ -90,11 +91,11 @@ VNNI = Target(
 def test_clear_cases_of_bytes(
     shape: ConvolutionShape, target: Target, tile: tuple[int, ...] | None
 ) -> None:
-    form = dot_form(UINT8, INT8, best_factors(UINT8, INT8, target), target)
-    best = convolution_candidates(shape, UINT8, target, form=form)[0]
+    dot = best_dot(UINT8, INT8, target)
+    best = convolution_candidates(shape, UINT8, target, dot=dot)[0]
     assert best.tile == tile
-    dot = dot_form_of(best.candidate.plan)
-    assert dot.factors == (form.factors if tile is None else 2)
+    chosen = dot_named_by(best.candidate.plan)
+    assert chosen.group == (dot.group if tile is None else 2)
 
 
 MASKED = "+avx512f,+avx512vl,+avx512bw,+avx512vnni"
@@ -114,8 +115,8 @@ def test_panels_of_bytes_are_dense_where_parts_of_vectors_are_read_as_fast(
 ) -> None:
     target = replace(AVX2, features=f"{AVX2.features},{features}", lanes=16)
     shape = ConvolutionShape.of((1, 14, 14, 4 * columns), 4 * columns, (1, 1), (0,) * 4, group=4)
-    form = dot_form(UINT8, INT8, 4, target)
-    assert convolution_candidates(shape, UINT8, target, form=form)[0].block == block
+    dot = best_dot(UINT8, INT8, target, 4)
+    assert convolution_candidates(shape, UINT8, target, dot=dot)[0].block == block
     whole = -(-columns // 16) * 16
     assert convolution_candidates(shape, ElementKind.FLOAT32, target)[0].block == whole
 

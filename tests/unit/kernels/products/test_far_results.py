@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from glow_nb.base.dot_instruction import SINGLE
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products import product_plan
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import SINGLE
 from glow_nb.kernels.products.loops import Loops, block_pixels
 from glow_nb.kernels.products.operand_cost import suits_in_place
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest

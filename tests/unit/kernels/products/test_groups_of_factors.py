@@ -9,16 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glow_nb.base.dot_instruction import SINGLE, dot_named_by
 from glow_nb.base.errors import VerifyError
+from glow_nb.base.plan import Plan
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.codegen.compile import compile_assembly
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedConvolutionInst, PackedMatMulInst
 from glow_nb.kernels.operators.panels import joins_taps, panels_of, runs_of
 from glow_nb.kernels.products import product_plan
-from glow_nb.kernels.products.dot_form import best_factors, dot_form
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Instruction, read
+from tests.dots import best_dot, plan_of_groups
 from tests.in_turn import each_with_one_width, marked_rows, one_in
 from tests.unit.kernels.cases import check, instruction_of, random_array
 from tests.unit.kernels.products.test_product_loops import order_of, small_caches
@@ -51,7 +53,9 @@ def matrices(
         TensorType(right, (panels, groups, block * factors)),
         TensorType(INT32, (panels * block,)),
     ]
-    made = instruction_of(PackedMatMulInst, types, depth=depth, block=block, factors=factors)
+    made = instruction_of(
+        PackedMatMulInst, types, depth=depth, block=block, plan=plan_of_groups(factors)
+    )
     assert isinstance(made, PackedMatMulInst)
     return made
 
@@ -86,8 +90,17 @@ def images(
         pads=(pad,) * (2 * rank),
         group=group,
         block=block,
-        factors=factors,
+        plan=plan_of_groups(factors),
         **attributes,
+    )
+
+
+def with_best_dot(instruction: Instruction, target: Target) -> Instruction:
+    """Return *instruction* with what multiplies such groups on *target* best."""
+    left, right, *_ = (buffer.type.kind for buffer in read(instruction))
+    group = dot_named_by(instruction.plan).group
+    return replace(
+        instruction, plan=Plan.of("direct", dot=best_dot(left, right, target, group).name)
     )
 
 
@@ -95,12 +108,12 @@ def check_groups(instruction: Instruction, run: int, target: Target, seed: int =
     """Compare with the operator; weights behind the *run* of a group of factors are zeros."""
     random = np.random.default_rng(seed)
     left, right, bias = (random_array(random, buffer.type) for buffer in read(instruction))
-    factors: int = instruction.factors  # type: ignore[attr-defined]
+    factors = dot_named_by(instruction.plan).group
     groups: Array = right.reshape(*right.shape[:-1], -1, factors)
     tail = (run - 1) % factors + 1
     groups[..., -1, :, tail:] = 0
     operands: list[Array] = [left, groups.reshape(right.shape), bias]
-    check(instruction, target, operands=operands)
+    check(with_best_dot(instruction, target), target, operands=operands)
 
 
 @pytest.mark.jit
@@ -219,10 +232,9 @@ def test_a_step_is_one_instruction(
     features: str, lanes: int, factors: int, instruction: str
 ) -> None:
     target = replace(Target.host(lanes), cpu="x86-64", features=features)
-    assert best_factors(UINT8, INT8, target) == factors
-    text = compile_assembly(
-        generate_kernel(matrices(UINT8, INT8, factors, (6, 64, 16), 16), target), target
-    )
+    assert best_dot(UINT8, INT8, target).group == factors
+    made = with_best_dot(matrices(UINT8, INT8, factors, (6, 64, 16), 16), target)
+    text = compile_assembly(generate_kernel(made, target), target)
     assert instruction in text
     assert "vpmaddubsw" not in text  # it saturates
     assert "vpdpbusds" not in text
@@ -231,8 +243,8 @@ def test_a_step_is_one_instruction(
 @pytest.mark.jit
 @pytest.mark.parametrize("depth", one_in(4, [35, 18, 34, 38]))
 def test_nothing_behind_dense_panels_is_read(depth: int) -> None:
-    instruction = matrices(UINT8, INT8, 2, (7, 20, depth), 18)
     target = replace(Target.host(8), cpu="x86-64", features=AVX2)
+    instruction = with_best_dot(matrices(UINT8, INT8, 2, (7, 20, depth), 18), target)
     source = generate_kernel(instruction, target)
     text = compile_assembly(source, target)
     assert "vpinsrb" not in text  # vectors are loaded whole, not byte by byte
@@ -245,23 +257,22 @@ def test_nothing_behind_dense_panels_is_read(depth: int) -> None:
 
 def test_a_processor_without_the_instructions_multiplies_one_by_one() -> None:
     target = replace(Target.host(8), cpu="x86-64", features="+sse2")  # vectors of two registers
-    assert best_factors(UINT8, INT8, target) == 1
-    assert dot_form(UINT8, INT8, 4, target).name == "tile_dot_fours"
+    assert best_dot(UINT8, INT8, target) is SINGLE
 
 
 @pytest.mark.parametrize("kind", [ElementKind.FLOAT32, ElementKind.BFLOAT16])
 def test_groups_of_floats_are_refused(kind: ElementKind) -> None:
     """Zeros that fill up a group would meet inputs of other groups, which may be infinite."""
     types = [TensorType(kind, shape) for shape in ((3, 8), (1, 4, 32))]
-    with pytest.raises(VerifyError, match="factors is 2, but weights of .* do not lie together"):
-        instruction_of(PackedMatMulInst, types, depth=9, block=16, factors=2)
+    with pytest.raises(VerifyError, match="'tile_dot_pairs', which multiplies no panels of"):
+        instruction_of(PackedMatMulInst, types, depth=9, block=16, plan=plan_of_groups(2))
     types = [TensorType(kind, shape) for shape in ((1, 4, 3, 4), (4, 1, 2, 2, 1, 32), (64,))]
     fields: dict[str, Any] = {
         "depth": 16, "kernel": (2, 2), "stride": (1, 3), "pads": (3, 0, 1, 0), "dilation": (4, 2),
         "group": 4, "block": 16,
     }  # fmt: skip
-    with pytest.raises(VerifyError, match="factors is 2, but weights of .* do not lie together"):
-        instruction_of(PackedConvolutionInst, types, factors=2, **fields)
+    with pytest.raises(VerifyError, match="'tile_dot_pairs', which multiplies no panels of"):
+        instruction_of(PackedConvolutionInst, types, plan=plan_of_groups(2), **fields)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +280,6 @@ def test_groups_of_floats_are_refused(kind: ElementKind) -> None:
     [
         (256, 4, "pad_value is 256, but for input uint8<1 x 5 x 8> it must be from 0 to 255"),
         (-1, 4, "pad_value is -1"),
-        (0, 3, r"factors is 3, but must be one of \(1, 2, 4\)"),
     ],
 )
 def test_what_does_not_fit_is_refused(outside: int, factors: int, problem: str) -> None:

@@ -24,7 +24,7 @@ from glow_nb.hlir.print import external_constants, print_function
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.paired import PairedConvolutionInst, runs_of_bytes
 from glow_nb.kernels.operators.pairings import PairedWeights, fault_of, paired
-from glow_nb.kernels.products.dot_form import pays_to_pair
+from glow_nb.kernels.products.dot_choice import pays_to_pair
 from glow_nb.kernels.target import Target
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import external_weights, print_program

@@ -46,6 +46,7 @@ from glow_nb.llir.instructions.reduction import (
 from glow_nb.llir.program import Buffer, Instruction, Register, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.numerics.philox import GENERATOR
+from tests.dots import plan_of_groups
 from tests.in_turn import in_turn, left_out, marked
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.running import RunningKernel
@@ -171,8 +172,8 @@ def channel_wise(depth: int) -> ChannelWiseConvolutionInst:
         pads=(1, 1, 1, 1),
         dilation=(1, 1),
         size=1,
-        factors=groups.factors,
         pad_value=3,
+        plan=plan_of_groups(groups.factors, "channel_wise"),
     )
 
 

@@ -87,7 +87,7 @@ def convolution_of(nest: WinogradNest, dest: Buffer | None = None) -> WinogradCo
     shape, panels, kinds = (
         nest.shape,
         nest.panels // nest.shape.group,
-        nest.kinds_with(nest.form(Target.host())),
+        nest.kinds_with(nest.dot(Target.host())),
     )
     factors, groups = kinds.factors, -(-shape.channels_per_group // kinds.factors)
 
