@@ -39,7 +39,7 @@ from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import external_weights, print_program
 from glow_nb.llir.program import INSTRUCTIONS
 from glow_nb.network import compilation as compiler
-from tests.in_turn import one_in
+from tests.in_turn import marked, one_in
 from tests.property.drawn_operators import DrawnGraph, NotDrawnError, draw_graph, plain
 
 PAIRED = "its order is made of its weights; test_paired_convolution draws these"
@@ -140,7 +140,12 @@ def check_cloning(function: Function) -> None:
         assert structural_key(dataclasses.replace(node)) == structural_key(node)
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+LONG_DRAWN = ("quantized_convolution", "quantized_transposed_convolution")
+"""Operators for the slow run: seconds pass until operands of fitting types are drawn; the tests of
+quantized islands have both in the default run."""
+
+
+@pytest.mark.parametrize("name", marked(OPERATORS, slow=LONG_DRAWN))
 @given(SEEDS)
 @settings(max_examples=PART)
 def test_every_operator_keeps_its_meaning(name: str, seed: int) -> None:
