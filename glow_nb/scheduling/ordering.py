@@ -12,7 +12,7 @@ Several orders are tried beside the given one, which stays unless another has a 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,14 +31,25 @@ Scheduler = Callable[[Steps], Sequence[int]]
 
 
 def best_order(steps: Steps) -> list[int]:
-    """Return the order of the lowest peak that was found, the given one among equals."""
-    backwards = steps.reversed()
-    orders = [list(range(len(steps.before))), depth_first(steps)]
-    for order in tuple(orders):
+    """Return the order of the lowest peak that was found, the given one among equals.
+
+    What was found is a new order to begin from, until no other is better: so it stays if it is
+    given.
+    """
+    best = list(range(len(steps.before)))
+    while (found := min((best, *_candidates(steps, best)), key=steps.peak)) is not best:
+        best = found
+    return best
+
+
+def _candidates(steps: Steps, given: Sequence[int]) -> Iterator[list[int]]:
+    """Yield orders that may be better than the *given* one; the numbers of steps do not count."""
+    backwards, deep = steps.reversed(), depth_first(steps, given)
+    yield deep
+    for order in (given, deep):
         for preference in (_fewest_bytes, _latest):
-            orders.append(greedy(steps, order, preference))
-            orders.append(_turned(greedy(backwards, _turned(order), preference)))
-    return min(orders, key=steps.peak)
+            yield greedy(steps, order, preference)
+            yield _turned(greedy(backwards, _turned(order), preference))
 
 
 def _turned(order: Sequence[int]) -> list[int]:
@@ -46,20 +57,23 @@ def _turned(order: Sequence[int]) -> list[int]:
     return [len(order) - 1 - step for step in reversed(order)]
 
 
-def depth_first(steps: Steps) -> list[int]:
-    """Return the order in which each step comes right after what it needs, the hungriest first."""
-    need: list[int] = []
+def depth_first(steps: Steps, given: Sequence[int]) -> list[int]:
+    """Return the order in which each step comes right after what it needs, the hungriest first.
+
+    Equal ones are taken as they stand in the order *given*.
+    """
+    place = {step: index for index, step in enumerate(given)}
     made = [sum(amounts.values()) for amounts in steps.writes]
+    need: list[int] = []
     wanted: list[list[int]] = []
     for step, before in enumerate(steps.before):
-        wanted.append(sorted(before, key=lambda number: made[number] - need[number]))
+        wanted.append(sorted(before, key=lambda other: (made[other] - need[other], place[other])))
         held = peak = 0
         for number in wanted[step]:
             peak = max(peak, held + need[number])
             held += made[number]
         need.append(max(peak, held + made[step]))
-    read = {number for before in steps.before for number in before}
-    return _visited((step for step in range(len(need)) if step not in read), wanted)
+    return _visited((step for step in given if not steps.after[step]), wanted)
 
 
 def _visited(roots: Iterable[int], before: Sequence[Sequence[int]]) -> list[int]:
