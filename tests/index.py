@@ -7,6 +7,7 @@ covered by the tests of those modules that import it, and of its folder.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import sys
 from collections import defaultdict
@@ -95,5 +96,6 @@ def _names(tree: ast.Module) -> Iterator[str]:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     for module, tests in index().items():
         sys.stdout.write(" ".join((module, *tests)) + "\n")
