@@ -61,7 +61,7 @@ def section(part: Mapping[str, Any]) -> Iterator[str]:
         if "note" in table:
             yield table["note"]
     if "command" in part:
-        yield f"To repeat: `{part['command']}`."
+        yield f"To repeat: `{part['command'].replace('; ', '`, then `')}`."
 
 
 def page(data: Mapping[str, Any]) -> str:

@@ -64,6 +64,7 @@ _SHAPING = (
     "codegen/target_machine.py",
     "codegen/translate.py",
     "codegen/translate_bytecode.py",
+    "kernels/products/dot_choice.py",
     "numerics/cook_toom.py",
     "numerics/philox.py",
     "numerics/strassen.py",

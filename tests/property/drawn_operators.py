@@ -27,11 +27,14 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.base.conversion import converted
+from glow_nb.base.dot_instruction import DOTS
 from glow_nb.base.errors import GlowError
+from glow_nb.base.plan import Plan
 from glow_nb.base.schema import FieldSpec, fields_of, map_operands
 from glow_nb.base.types import QUANTIZED, Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value
+from glow_nb.kernels.operators.channel_wise import ChannelWiseConvolution
 
 KINDS = tuple(ElementKind)
 QUANTIZATIONS = ((0.25, 0), (0.5, 3), (1.0, 1), (2.0, 0))
@@ -57,6 +60,10 @@ Judge = Callable[[Node], None]
 
 def no_judge(node: Node) -> None:
     """Take every node."""
+
+
+GROUPED_DOTS = sorted(name for name, dot in DOTS.items() if dot.group > 1 and not dot.is_block)
+"""Instructions of which the plan of a convolution of single channels names one."""
 
 
 class NotDrawnError(Exception):
@@ -159,6 +166,8 @@ class Drawer:
         self.sizes = self.random.sample(self.all_sizes, 2)
         specs = fields_of(self.node_class)
         drawn: Arguments = {}
+        if self.node_class is ChannelWiseConvolution:
+            drawn["plan"] = Plan.of("channel_wise", dot=self.random.choice(GROUPED_DOTS))
         for spec in specs:
             drawn[spec.name] = self._field(spec, drawn)
         best, verdict = self._fulfilled(drawn)

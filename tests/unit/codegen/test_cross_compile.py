@@ -114,18 +114,16 @@ def test_products_use_the_whole_register(name: str) -> None:
 
 
 TURNED = {"avx512": r"vunpcklps\t%zmm", "neon": r"(zip|trn)1\tv\d+\.(4s|2d)"}
-PAST_CACHES = {"avx512": r"vmovntp?[sd]?\w*\t%zmm", "neon": r"stnp\tq"}
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_transposes_are_turned_over_in_whole_registers(name: str) -> None:
+def test_transposes_are_made_in_whole_registers(name: str) -> None:
     target = TARGETS[name]
     shapes = {"y": (2000, 2100), "x": (2100, 2000)}
     result, source = (Buffer(n, TensorType(ElementKind.FLOAT32, s)) for n, s in shapes.items())
     kernel = generate_kernel(TransposeInst(result, source, permutation=(1, 0)), target)
     assembly = compile_assembly(kernel, target)
     assert re.search(TURNED[name], assembly)
-    assert re.search(PAST_CACHES[name], assembly)
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -262,7 +262,7 @@ def test_a_submission_that_is_interrupted_gives_the_device_up(
     with pytest.raises(KeyboardInterrupt):
         device.submit("net", [feed(0)])
     assert device.health() == Health(
-        alive=False, reason="it was interrupted while a run was on its way to it"
+        alive=False, reason="it was interrupted while a run was sent to it"
     )
     device.restart()
     device.add("net", network)
