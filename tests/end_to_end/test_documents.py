@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -34,6 +35,7 @@ from glow_nb.demo.photograph import load_image
 from glow_nb.runtime.devices.device_file import parse_devices
 from tests.end_to_end.test_demo import FIRST_BLOCK
 from tests.golden.run_case import run_case
+from tests.in_turn import marked
 from tests.unit.commands.samples import call
 
 ROOT = Path(__file__).parents[2]
@@ -236,8 +238,14 @@ def script_of(page: Path) -> str:
     return "\n".join(content for language, content in blocks(page) if language == "python")
 
 
-LONG = ("deploying.md", "inspecting.md", "plans.md")
-"""Pages whose scripts train, draw and measure: they run in the slow run alone."""
+LONG = ("deploying.md", "inspecting.md", "plans.md", "running.md", "training.md")
+"""Pages that train, draw and measure: their scripts and commands run in the slow run alone."""
+
+
+def runnable(language: str) -> list[Any]:
+    """Return the pages with blocks of *language*, long ones for the slow run."""
+    pages = pages_with(language)
+    return marked(pages, slow=[page for page in pages if page.name in LONG])
 
 
 @pytest.mark.parametrize("page", pages_with("python"), ids=name_of)
@@ -246,13 +254,7 @@ def test_python_can_be_parsed(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, marks=pytest.mark.slow if page.name in LONG else ())
-        for page in pages_with("python")
-        if page.name != "README.md"
-    ],
-    ids=name_of,
+    "page", [case for case in runnable("python") if case.values[0].name != "README.md"], ids=name_of
 )
 def test_python(page: Path, folder: Path) -> None:
     pytest.importorskip("matplotlib")
@@ -278,7 +280,7 @@ def test_front_page_is_short() -> None:
     assert len(prose.split()) <= 600
 
 
-@pytest.mark.parametrize("page", pages_with("sh"), ids=name_of)
+@pytest.mark.parametrize("page", runnable("sh"), ids=name_of)
 def test_commands(page: Path, folder: Path) -> None:
     for command in commands(page):
         check_command(command, folder)

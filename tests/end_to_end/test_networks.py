@@ -45,7 +45,7 @@ ENGINES = (("interpreter", 1), ("cpu", 1), ("cpu", 2))
 QUICK = "shufflenet"
 """The twin that is compiled in the default run; the slow run has all of them."""
 
-ODD = ("odd_encoder", "odd_step")
+ODD = ("odd_encoder",)
 """Transformers of odd sizes that are compiled in the default run; the others are built of the same
 parts: the slow run also has pictures, sound, and other encoders and decoders."""
 

@@ -47,7 +47,7 @@ def decibels(wanted: Array, found: Array) -> float:
     return 10 * float(np.log10(np.sum(wanted.astype(np.float64) ** 2) / noise)) if noise else np.inf
 
 
-@pytest.mark.parametrize(("network", "kind"), in_turn(NETWORKS, KINDS, slow=[branching]))
+@pytest.mark.parametrize(("network", "kind"), in_turn(NETWORKS, KINDS, only=[residual]))
 def test_islands_compute_what_the_graph_of_integers_means(
     network: Callable[[], Function], kind: ElementKind
 ) -> None:
@@ -73,7 +73,7 @@ def test_no_product_of_floats_is_left() -> None:
 
 
 @pytest.mark.parametrize(
-    ("network", "activations"), in_turn(NETWORKS, ["uint8", "int8"], slow=[residual])
+    ("network", "activations"), in_turn(NETWORKS, ["uint8", "int8"], only=[branching])
 )
 def test_onnxruntime_computes_the_same(network: Callable[[], Function], activations: str) -> None:
     """The slow run also has a residual network, whose islands are compared with the graph below."""

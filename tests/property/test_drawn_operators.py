@@ -39,7 +39,7 @@ from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import external_weights, print_program
 from glow_nb.llir.program import INSTRUCTIONS
 from glow_nb.network import compilation as compiler
-from tests.in_turn import marked, one_in
+from tests.in_turn import marked
 from tests.property.drawn_operators import DrawnGraph, NotDrawnError, draw_graph, plain
 
 PAIRED = "its order is made of its weights; test_paired_convolution draws these"
@@ -175,7 +175,8 @@ def has_kernels(node: Node) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("share", one_in(4, range(4)))
+@pytest.mark.slow
+@pytest.mark.parametrize("share", range(4))
 @given(SEEDS, st.integers(1, 3))
 @settings(
     max_examples=max(1, settings().max_examples // 100),

@@ -15,6 +15,7 @@ def test_runs_take_turns() -> None:
 
 
 @pytest.mark.jit
+@pytest.mark.slow
 def test_a_row_tells_times_errors_and_memory(capsys: pytest.CaptureFixture[str]) -> None:
     model = encoder("small", Size(layers=1, batch=1, tokens=64, heads=4, depth=128))
     report("small", model, "strassen", 1, 1)

@@ -216,6 +216,7 @@ def test_other_kinds_are_left_to_the_estimate(asked: list[int]) -> None:
 
 
 @pytest.mark.jit
+@pytest.mark.slow
 def test_every_way_can_be_measured() -> None:
     _, nodes = network()
     for node in nodes:

@@ -114,9 +114,14 @@ def check_case(name: str, case: Case, target_of: Callable[[int], Target]) -> Non
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("name", marked(TRANSPOSED, slow=["few rows", "heads", "many rows"]))
+@pytest.mark.parametrize(
+    "name",
+    marked(
+        TRANSPOSED, slow=["few rows", "heads", "many rows", "one product", "one column", "batch"]
+    ),
+)
 def test_rows_times_rows(name: str) -> None:
-    """The slow run also has few rows, many of an even sum, and heads that both operands have."""
+    """The slow run also has single products, batches, and heads that both operands have."""
     check_case(name, TRANSPOSED[name], Target.host)
 
 
