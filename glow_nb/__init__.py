@@ -67,6 +67,7 @@ __all__ = [
     "evaluate",
     "export_onnx",
     "load",
+    "load_compiled",
     "load_module",
     "lower_for",
     "optimize",
@@ -78,12 +79,24 @@ __all__ = [
 ]
 
 
+_ALONE = {
+    "compile": "glow_nb.network.compiling",
+    "load_compiled": "glow_nb.network.saved.load_compiled",
+}
+"""Public names that come without the others, and the modules that have them."""
+
 _MODULES = ("bisection", "observers", "quant", "runtime", "train")
 """Public modules, which come only when they are asked for themselves."""
 
 
 def __getattr__(name: str) -> object:
-    """Import what is not there yet: all public names come at once, any module by itself."""
+    """Import what is not there yet: all public names come at once, any module by itself.
+
+    ``compile`` and ``load_compiled`` come alone: a network that is found needs nothing else.
+    """
+    if name in _ALONE:
+        globals()[name] = getattr(importlib.import_module(_ALONE[name]), name)
+        return globals()[name]
     if name in __all__:
         public = importlib.import_module("glow_nb.network.public_names")
         globals().update({public_name: getattr(public, public_name) for public_name in __all__})

@@ -10,6 +10,7 @@ try:  # these take most of a second, in which Ctrl-C may come
     from glow_nb.base.version import __version__
     from glow_nb.commands.bench import bench
     from glow_nb.commands.bisect import bisect
+    from glow_nb.commands.cache import cache
     from glow_nb.commands.calibrate import calibrate
     from glow_nb.commands.check import check
     from glow_nb.commands.diff import diff
@@ -40,13 +41,14 @@ def main() -> None:
     """Compile neural networks, run them, and look at every step of it.
 
     A MODEL is an ONNX file, or IR text in a .glow file with its constants beside it in .npz.
-    Compiled kernels are kept in GLOW_NB_CACHE_DIR, by default in the user's cache folder.
+    Compiled kernels and networks are kept in GLOW_NB_CACHE_DIR, by default in the user's cache
+    folder.
     """
 
 
 COMMANDS = (
     *(run, train, calibrate, quantize, dump, opt, export, diff, bisect),
-    *(check, info, plans, profile, bench, machine, partition, serve),
+    *(check, info, plans, profile, bench, machine, partition, serve, cache),
 )
 for command in COMMANDS:
     main.add_command(command)

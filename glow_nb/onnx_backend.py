@@ -42,8 +42,9 @@ from glow_nb.formats.onnx.importer.dimensions import names_of_weights
 from glow_nb.formats.onnx.schema.schemas import NEWEST_OPSET
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
-from glow_nb.network.api import compile
-from glow_nb.network.variants import MAX_VARIANTS, VariantCache
+from glow_nb.network.compiling import compile
+from glow_nb.network.request import MAX_VARIANTS
+from glow_nb.network.variants import VariantCache
 
 ENGINES = ("cpu", "interpreter", "evaluate")
 

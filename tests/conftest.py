@@ -60,6 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     cache: pytest.Cache | None = getattr(config, "cache", None)  # absent with -p no:cacheprovider
     if cache is not None:
         os.environ.setdefault("GLOW_NB_CACHE_DIR", str(cache.mkdir("glow_nb_kernels")))
+    os.environ["GLOW_NB_CACHE_NETWORKS"] = "0"  # what a test compiles, it compiles each time
 
 
 def pytest_collection_finish() -> None:

@@ -26,6 +26,7 @@ from functools import cache, wraps
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
 from glow_nb.base.errors import DefinitionError, GlowError, GlowWarning
+from glow_nb.base.extensions import note_extension
 from glow_nb.base.types import ElementKind
 
 _ATTRIBUTE_TYPES = (int, float, bool, str, ElementKind)
@@ -314,6 +315,7 @@ class Registry(dict[K, T], Generic[K, T]):
         if known is not thing:
             self._replace(key, known, thing)
         self[key] = thing
+        note_extension(thing)
         return thing
 
     def _replace(self, key: K, known: T, thing: T) -> None:

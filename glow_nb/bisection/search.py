@@ -40,7 +40,7 @@ from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import Bound, Instruction, Program
 from glow_nb.network import compilation as compiler
-from glow_nb.network.api import as_threads
+from glow_nb.network.compiling import as_threads
 from glow_nb.network.loading import Graph, load
 from glow_nb.system.state_store import StateStore
 

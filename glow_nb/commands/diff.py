@@ -23,7 +23,7 @@ from glow_nb.commands.options import (
 from glow_nb.commands.stages import Stages
 from glow_nb.commands.wording import make_console
 from glow_nb.llir.program import Program
-from glow_nb.network.api import as_threads
+from glow_nb.network.compiling import as_threads
 from glow_nb.tools.difference import CONTEXT, difference
 
 EXAMPLES = """\

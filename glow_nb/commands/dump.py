@@ -24,8 +24,8 @@ from glow_nb.compiler.driver import IR, run
 from glow_nb.hlir.dot import print_dot
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.network.api import as_threads
 from glow_nb.network.compilation import PLACEMENT, Order, order_for
+from glow_nb.network.compiling import as_threads
 from glow_nb.observers import WriteIR
 
 LEVELS = ("hlir", "llir", "source")

@@ -19,7 +19,7 @@ from glow_nb.commands.outputs import OutputPath
 from glow_nb.compiler.driver import STEPS, run
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.program import Program
-from glow_nb.network.api import as_threads
+from glow_nb.network.compiling import as_threads
 
 EXAMPLES = """\
 glow-nb opt program.glow --passes peephole,stack_instructions

@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import time
-import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from glow_nb.backends import (
     Backend,
-    BackendLike,
     ModuleBackend,
     VariantBackend,
     backend_named,
     option_names,
 )
 from glow_nb.base.arguments import (
-    MOST_THREADS,
     Constants,
     Shapes,
-    as_constants,
     as_path,
-    as_shapes,
     described,
     whole_number,
 )
-from glow_nb.base.errors import GlowWarning, OptionError
+from glow_nb.base.errors import OptionError
 from glow_nb.base.habits import refuse_arguments
 from glow_nb.base.memory_limit import within_memory
 from glow_nb.base.passes import Observer, PassRun, check_observer, finish, observed, tell
 from glow_nb.base.progress import shown
-from glow_nb.base.steps import Entries
-from glow_nb.base.stopwatch import Stopwatch
 from glow_nb.base.text import format_name
 from glow_nb.compiler import pipelines
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
-from glow_nb.llir.allocate import Allocator
 from glow_nb.llir.program import Program
 from glow_nb.network import compilation as compiler
 from glow_nb.network.defaults import Defaults
@@ -51,9 +42,7 @@ from glow_nb.network.levels import Border, Levels
 from glow_nb.network.loading import Graph, imported, source_of
 from glow_nb.network.module_network import ModuleNetwork
 from glow_nb.network.network import CompiledNetwork, Network
-from glow_nb.network.variants import MAX_VARIANTS
-from glow_nb.scheduling.ordering import Scheduler
-from glow_nb.system.cores import available_cores
+from glow_nb.network.request import CompileRequest
 from glow_nb.system.freed_memory import return_freed_memory
 from glow_nb.system.state_store import StateStore
 
@@ -61,112 +50,68 @@ if TYPE_CHECKING:
     from glow_nb.formats.onnx.importer import Model, SymbolicModel
 
 
-def compile(
-    graph: Graph,
-    *,
-    backend: BackendLike = "cpu",
-    threads: int | None = None,
-    shapes: Shapes | None = None,
-    constants: Constants | None = None,
-    max_variants: int = MAX_VARIANTS,
-    pipeline: Entries = pipelines.INFERENCE,
-    program_pipeline: Entries | None = None,
-    without: Collection[str] = (),
-    scheduler: Scheduler | None = None,
-    allocator: Allocator | None = None,
-    observer: Observer | None = None,
-    state: StateStore | None = None,
-    **options: object,
-) -> Network:
-    """Compile a neural network for this machine.
+def compile_request(request: CompileRequest) -> Network:
+    """Return the network of *request*, compiled now; :func:`glow_nb.compile` says what it is."""
+    return _compile(request, _build_for(request), f"compiling {_called(request.graph)}")
 
-    Args:
-        graph: What :func:`load` takes, or IR text or a Module of several functions: these are
-            compiled for one state, and the network has each by its name, ``net["train"]``.
-        backend: ``"cpu"``, ``"interpreter"``, the options of a backend such as
-            ``glow_nb.Cpu(winograd="off")``, or a backend of your own.
-        threads: Cores that share the work of one run; all that are available by default.
-        shapes: Sizes of symbolic dimensions by name, ``{"batch": 8}``, or whole shapes by input
-            name. What is bound nowhere stays open: the network is compiled for the sizes of the
-            arrays that it is fed, each set of sizes once; see :class:`glow_nb.DynamicNetwork`. A
-            graph has fixed sizes, so no pass runs before they are known: checked are the operators
-            with their operands and attributes, and that the pipelines name passes and options.
-        constants: Inputs of an ONNX model that are fixed to these arrays, by name, and are no
-            inputs of the network: needed where a shape is computed from their numbers. Initializers
-            that the model lists as inputs, too, get these numbers in place of their own; without
-            that they are constants, which feeds may replace, see :attr:`glow_nb.Network.defaults`.
-        max_variants: For how many sets of sizes a network with open sizes is kept compiled. Those
-            used least recently are dropped; a run that is in progress ends as it should.
-        pipeline: Graph passes, run before and after lowering. Behind them the backend runs its own,
-            whatever *pipeline* is; :attr:`glow_nb.Network.pipeline` shows all that ran.
-        program_pipeline: Instruction passes, run before allocation; those of the backend by
-            default, which are :data:`glow_nb.INSTRUCTIONS` for those that come with glow_nb.
-        without: Names of passes that are left out of all of these, wherever they stand, to see what
-            they do: ``without=("fold_constants",)``. A pass without which the backend cannot run
-            networks is refused; the error says why.
-        scheduler: Orders nodes, and the instructions made of them, in place of the compiler's own.
-            It is given a :class:`glow_nb.scheduling.steps.Steps` (what each step reads, writes and
-            must come behind) and returns the numbers of the steps in their new order, which is
-            checked.
-        allocator: Places activations in the arena, in place of the compiler's own. It is given a
-            sequence of :class:`glow_nb.llir.allocate.LiveRange` and returns an offset in bytes for
-            each, a multiple of 64. That no two overlap is checked.
-        observer: Called after every step, in order; see :mod:`glow_nb.observers`.
-        state: What to keep states in: give that of another network, ``net.state``, and both work on
-            the same ones. States that it does not hold yet are added. By default it is a new one.
-        options: Options of the backend, short for an object of them: ``tune=True`` for
-            ``backend=glow_nb.Cpu(tune=True)``. Backends that do not have an option ignore it. The
-            error about an argument of another runtime says what is meant here.
 
-    Returns:
-        A network whose ``run`` takes and gives arrays.
+def open_defaults(request: CompileRequest) -> Network:
+    """Return a network that takes feeds for inputs which that of *request* leaves at defaults."""
+    build = _build_for(request)
+    with within_memory("import"):
+        source = source_of(request.graph)
+    limit, work = request.max_variants, f"compiling {_called(request.graph)}"
+    opened = partial(_open_network, build=build, limit=limit, work=work)
+    defaults = _defaults(source, request.shapes, request.constants, opened)
+    assert defaults is not None
+    return defaults.network()
 
-    Raises:
-        ModelError, UnsupportedError, ParseError: As :func:`load`.
-        OptionError: An argument has no meaning.
-        PassError: A pass failed; names it and those before it.
-        CompileError: No machine code could be made.
-        StateError: *state* holds one of the name of another type.
-        MemoryLimitError: A run needs more memory than this process may have.
-    """
-    known = (*list(inspect.signature(compile).parameters)[:-1], *option_names())
-    refuse_arguments("compile", options.keys() - known, known)
-    cores = as_threads(threads)
-    if observer is not None:
-        check_observer(observer)
-    limit = whole_number("max_variants", max_variants, 1)
+
+def _build_for(request: CompileRequest) -> _Build:
+    """Return how networks of *request* are made; raise OptionError if an argument is wrong."""
+    known = (*(f.name for f in fields(request) if f.name != "options"), *option_names())
+    refuse_arguments("compile", request.options.keys() - known, known)
+    if request.observer is not None:
+        check_observer(request.observer)
+    whole_number("max_variants", request.max_variants, 1)
+    state = request.state
     if state is not None and not isinstance(state, StateStore):
         raise OptionError(f"state={described(state)}: give the state of another network, net.state")
-    stopwatch = Stopwatch()
-    chosen = backend_named(backend, threads=cores, options=options)
-    stopwatch.lap("backend")
-    bound, fixed = as_shapes(shapes) or {}, as_constants(constants)
+    began = time.perf_counter()
+    backend = backend_named(request.backend, threads=request.threads, options=request.options)
+    seconds = time.perf_counter() - began
     order = partial(
         compiler.order_for,
-        pipeline=pipeline,
-        program_pipeline=program_pipeline,
-        without=without,
-        scheduler=scheduler,
-        allocator=allocator,
+        pipeline=pipelines.INFERENCE if request.pipeline is None else request.pipeline,
+        program_pipeline=request.program_pipeline,
+        without=request.without,
+        scheduler=request.scheduler,
+        allocator=request.allocator,
     )
-    order(chosen)  # which checks all of it, before sizes are known
-    build = _Build(chosen, cores, order, observer, state)
-    work = f"compiling {_called(graph)}"
+    order(backend)  # which checks all of it, before sizes are known
+    return _Build(backend, request.threads, order, request.observer, state, seconds)
+
+
+def _compile(request: CompileRequest, build: _Build, work: str) -> Network:
+    observer = request.observer
+    limit = request.max_variants
     with shown(work):
+        began = time.perf_counter()
         with within_memory("import"):
-            source = source_of(graph)
-            loaded = imported(source, bound, fixed)
-        stopwatch.lap("import")
+            source = source_of(request.graph)
+            loaded = imported(source, request.shapes, request.constants)
+        seconds = time.perf_counter() - began
         if not isinstance(loaded, Function | Module | Program):
             return _open_network(loaded, build, limit, work)
-        for step in ("import", "backend"):
-            tell(observer, PassRun(step, loaded, loaded, stopwatch.seconds[step]))
+        tell(observer, PassRun("import", loaded, loaded, seconds))
+        tell(observer, PassRun("backend", loaded, loaded, build.seconds))
         if isinstance(loaded, Module):
             return _compile_module(loaded, build)
-        if isinstance(loaded, Program):
-            order(chosen).of(loaded).whole.checked(without)  # no passes run on a program
-        open_network = partial(_open_network, build=build, limit=limit, work=work)
-        return build(loaded, defaults=_defaults(source, bound, fixed, open_network))
+        if isinstance(loaded, Program):  # no passes run on it
+            build.order(build.backend).of(loaded).whole.checked(request.without)
+        opened = partial(_open_network, build=build, limit=limit, work=work)
+        defaults = _defaults(source, request.shapes, request.constants, opened)
+        return build(loaded, defaults=defaults)
 
 
 def _called(graph: Graph) -> str:
@@ -185,6 +130,7 @@ class _Build:
     order: Callable[[Backend], compiler.Order]
     observer: Observer | None
     state: StateStore | None
+    seconds: float = 0.0
 
     def for_variants(self) -> _Build:
         """Return what makes several networks of one model, which share their weights."""
@@ -288,25 +234,6 @@ def _compile_module(module: Module, build: _Build) -> ModuleNetwork:
         each = replace(each, state=state)
         networks = {function.name: each(function) for function in module.functions}
     return ModuleNetwork(networks, state, build.threads)
-
-
-def as_threads(threads: int | None) -> int:
-    """Return how many cores share the work; raise OptionError if *threads* is no number.
-
-    More of them than there are cores get a :class:`GlowWarning`.
-    """
-    available = available_cores()
-    if threads is None:
-        return available
-    cores = whole_number("threads", threads, 1, MOST_THREADS)
-    if cores > available:
-        warnings.warn(
-            f"threads={cores}: this process may use {available} cores, and no more "
-            f"threads work at the same time; threads={available} is as fast",
-            GlowWarning,
-            stacklevel=3,
-        )
-    return cores
 
 
 def _return_freed_memory(program: Program) -> Program:

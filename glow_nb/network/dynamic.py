@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Never, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Never, NoReturn, Protocol, runtime_checkable
 
 from typing_extensions import override
 
 from glow_nb.base.arguments import Shapes, as_array, as_shapes
-from glow_nb.base.errors import GlowError, OptionError, UnboundInput
+from glow_nb.base.errors import GlowError, OptionError, UnboundInput, UnsupportedError
 from glow_nb.base.feeds import Feeds, check_open_feeds, gathered, name_feeds
 from glow_nb.base.types import Array, SymbolicType
 from glow_nb.compiler.pipelines import Pipeline
@@ -19,8 +20,9 @@ from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network.memory_report import MemoryReport
 from glow_nb.network.network import CompiledNetwork, Network
+from glow_nb.network.request import MAX_VARIANTS
 from glow_nb.network.size_advice import SizeAdvice
-from glow_nb.network.variants import MAX_VARIANTS, VariantCache
+from glow_nb.network.variants import VariantCache
 from glow_nb.system.background import Background, done_now
 from glow_nb.system.state_store import StateStore
 
@@ -112,6 +114,14 @@ class DynamicNetwork(Network):
     def functions(self) -> dict[str, Network]:
         """The one function, under the name of the sizes that were used last."""
         return {self.program.name: self}
+
+    @override
+    def save(self, folder: str | os.PathLike[str]) -> NoReturn:
+        """Refuse: each set of sizes is a network of its own."""
+        raise UnsupportedError(
+            "the network leaves sizes open, and a folder holds one set of sizes; "
+            "net.prepare(shapes).result().save(folder) saves that of one"
+        )
 
     @property
     @override

@@ -67,6 +67,23 @@ class Network(ABC):
         """Return the names of the functions."""
         return iter(self.functions)
 
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the network as machine code with its constants and states to *folder*.
+
+        ``glow_nb.load_compiled(folder)`` runs it in another process, on such a processor. A saved
+        network that is there is replaced as a whole.
+
+        Raises:
+            OptionError: The folder holds something else.
+            UnsupportedError: The network leaves sizes open, or is not machine code.
+            GlowError: A file cannot be written.
+            StateError: A run is in progress.
+        """
+        from glow_nb.network.saved.saving import save_networks
+
+        compiled = [f for f in self.functions.values() if isinstance(f, CompiledNetwork)]
+        save_networks(folder, compiled, self.state)
+
     def save_state(self, path: str | os.PathLike[str]) -> None:
         """Write the state to the safetensors file *path*, whole or not at all.
 

@@ -16,7 +16,7 @@ from glow_nb.compiler import pipelines
 from glow_nb.compiler.driver import run_to
 from glow_nb.hlir.graph import Function
 from glow_nb.network import compilation as compiler
-from glow_nb.network.api import as_threads
+from glow_nb.network.compiling import as_threads
 from glow_nb.network.loading import Graph, load
 
 if TYPE_CHECKING:

@@ -49,9 +49,9 @@ from glow_nb.hlir.module import Module as Module
 from glow_nb.hlir.passes import register_pass as register_pass
 from glow_nb.hlir.rewrite import Rewriter as Rewriter
 from glow_nb.hlir.rewrite import rewrite as rewrite
-from glow_nb.network.api import compile as compile
 from glow_nb.network.compilation import lower_for as lower_for
 from glow_nb.network.compilation import optimize as optimize
+from glow_nb.network.compiling import compile as compile
 from glow_nb.network.dynamic import DynamicNetwork as DynamicNetwork
 from glow_nb.network.files import save_text as save_text
 from glow_nb.network.loading import load as load
@@ -61,3 +61,4 @@ from glow_nb.network.network import CompiledNetwork as CompiledNetwork
 from glow_nb.network.network import Network as Network
 from glow_nb.network.plan_report import plans as plans
 from glow_nb.network.printing import print_ir as print_ir
+from glow_nb.network.saved.load_compiled import load_compiled as load_compiled

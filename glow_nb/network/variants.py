@@ -13,9 +13,6 @@ from typing import Any, Generic, TypeVar
 
 from glow_nb.base.errors import GlowError
 
-MAX_VARIANTS = 16
-"""Sets of sizes that a network keeps compiled, if the user does not say how many."""
-
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 

@@ -15,8 +15,8 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.network.api import as_threads, compile
 from glow_nb.network.compilation import optimize
+from glow_nb.network.compiling import as_threads, compile
 from glow_nb.network.source import Trained, as_source, shapes_of
 from glow_nb.quant.comparison import Drift, drift
 from glow_nb.quant.operators import PRODUCTS, is_product_of_weights

@@ -15,8 +15,8 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, State, Value
 from glow_nb.hlir.histogram import Histogram
 from glow_nb.hlir.ops.profile import Profile
-from glow_nb.network.api import as_threads, compile
 from glow_nb.network.compilation import optimize
+from glow_nb.network.compiling import as_threads, compile
 from glow_nb.network.source import Trained, as_source, shapes_of
 from glow_nb.quant.ranges import Ranges, profiled_values
 from glow_nb.quant.samples import Samples, batches_of, samples_in

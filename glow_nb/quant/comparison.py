@@ -22,8 +22,8 @@ from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Value
-from glow_nb.network.api import as_threads, compile
 from glow_nb.network.compilation import optimize
+from glow_nb.network.compiling import as_threads, compile
 from glow_nb.network.network import Network
 from glow_nb.network.source import Trained, as_source, shapes_of
 from glow_nb.quant.gain import Gains, measure

@@ -29,6 +29,12 @@ def default_folder() -> Path | None:
     return None
 
 
+def notes_folder() -> Path | None:
+    """Return where notes of the sums of files are kept; None if there is no such place."""
+    folder = default_folder()
+    return None if folder is None else folder / "digests"
+
+
 def write_whole(path: Path, content: bytes) -> bool:
     """Write a file that appears whole or not at all; return whether it did.
 

@@ -9,10 +9,11 @@ from glow_nb.base.steps import Entries
 from glow_nb.compiler.pipelines import TRAINING, left_out
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
-from glow_nb.network.api import compile
 from glow_nb.network.compilation import order_for
+from glow_nb.network.compiling import compile
 from glow_nb.network.network import Network
-from glow_nb.network.variants import MAX_VARIANTS, VariantCache
+from glow_nb.network.request import MAX_VARIANTS
+from glow_nb.network.variants import VariantCache
 from glow_nb.system.state_store import StateStore
 
 

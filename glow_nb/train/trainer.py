@@ -16,7 +16,7 @@ from glow_nb.base.foreign import foreign, name_of
 from glow_nb.base.progress import tell
 from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function
-from glow_nb.network.api import as_threads
+from glow_nb.network.compiling import as_threads
 from glow_nb.network.memory_report import MemoryReport
 from glow_nb.network.source import Trained, as_source, shapes_of
 from glow_nb.system.replaced_files import check_writable

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 
 import numpy as np
 
@@ -82,3 +83,29 @@ class ConstantBlock:
     def _make(self, weight: Weight) -> None:
         with np.errstate(all="ignore"):  # weights may be anything
             weight.write_to(self.places[weight].array_in(self.blocks))
+
+
+class Placed:
+    """Weights that are in memory already, as those of a saved program are.
+
+    Attributes:
+        places: Where each weight lies.
+        held: Nothing: others do not find these weights.
+        size_bytes: Memory of all weights.
+    """
+
+    def __init__(self, weights: Sequence[Weight], memory: ProgramMemory) -> None:
+        """Find *weights* by their names where *memory* has them."""
+        by_name = {place.name: place for place in memory.weights}
+        self._memory = memory
+        self.places: dict[Buffer, PlacedWeight] = {w: by_name[w.name] for w in weights}
+        self.held: tuple[WeightPlace, ...] = ()
+        self.size_bytes = sum(aligned_bytes(weight.type.size_bytes) for weight in weights)
+
+    def memory(self, arena_bytes: int) -> ProgramMemory:
+        """Return these constants beside an arena of *arena_bytes*."""
+        return replace(self._memory, arena_bytes=arena_bytes)
+
+    def being_filled(self) -> AbstractContextManager[None]:
+        """Make nothing."""
+        return nullcontext()

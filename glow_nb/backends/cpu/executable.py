@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from glow_nb.backends.backend import Timings
 from glow_nb.backends.cpu.annotated_source import Use, annotated_entry, annotated_kernel
-from glow_nb.backends.cpu.constant_block import ConstantBlock
+from glow_nb.backends.cpu.constant_block import ConstantBlock, Placed
 from glow_nb.backends.cpu.kernel_estimate import estimated_ns
 from glow_nb.backends.cpu.placed_calls import Places
 from glow_nb.backends.cpu.planned_calls import Kernels, plan_calls, used_weights
@@ -26,6 +26,7 @@ from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.load_native import load
 from glow_nb.codegen.loaded_program import DirectRun
 from glow_nb.codegen.make_native_program import make_native_program
+from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
@@ -50,13 +51,16 @@ class CpuExecutable:
         *,
         threads: int,
         shared: SharedWeights | None = None,
+        placed: ProgramMemory | None = None,
     ) -> None:
         """Generate, compile (or fetch from the cache) and load the kernels of *program*.
 
-        Weights that are among the *shared* ones are read there; others join them.
+        Weights that are among the *shared* ones are read there; others join them. If all are
+        *placed* already, they stay where they are.
         """
         stopwatch, self._threads = Stopwatch(), threads
-        constants = ConstantBlock(used_weights(program), shared)
+        weights = used_weights(program)
+        constants = ConstantBlock(weights, shared) if placed is None else Placed(weights, placed)
         # Not the block itself: it knows the weights as the model has them, which are to be freed.
         self._held, self.constant_bytes = constants.held, constants.size_bytes
         memory = constants.memory(program.arena.size_bytes if program.arena else 0)

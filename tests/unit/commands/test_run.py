@@ -15,7 +15,7 @@ import glow_nb
 from glow_nb.base.errors import GlowWarning
 from glow_nb.base.types import Array, TensorType
 from glow_nb.commands.run import best_classes, describe_array
-from glow_nb.network import api
+from glow_nb.network import compiling
 from tests.unit.commands.samples import call, fails, save_array, write_dense, write_graph, write_sum
 from tests.unit.formats.onnx.importer.models import model, value
 
@@ -186,7 +186,7 @@ def test_best_classes_only_of_scores() -> None:
 def test_more_threads_than_cores_get_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api, "available_cores", lambda: 2)
+    monkeypatch.setattr(compiling, "available_cores", lambda: 2)
     model = write_dense(tmp_path)
     wanted = "threads=3: this process may use 2 cores, "
     with pytest.warns(GlowWarning, match=wanted) as caught:

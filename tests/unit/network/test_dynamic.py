@@ -15,7 +15,7 @@ from glow_nb.base.errors import FeedError, ModelError, OptionError, UnsupportedE
 from glow_nb.base.passes import PassRun
 from glow_nb.network.dynamic import DynamicNetwork
 from glow_nb.network.network import CompiledNetwork, Network
-from glow_nb.network.variants import MAX_VARIANTS
+from glow_nb.network.request import MAX_VARIANTS
 
 
 def model() -> onnx.ModelProto:

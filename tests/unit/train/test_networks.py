@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import glow_nb
-from glow_nb.network.variants import MAX_VARIANTS
+from glow_nb.network.request import MAX_VARIANTS
 from tests.unit.train.trainers import POINTS, REGIONS, make
 
 

@@ -16,7 +16,7 @@ from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.parse import parse_function
 from glow_nb.hlir.print import print_function
-from glow_nb.network.api import compile as compile_network
+from glow_nb.network.compiling import compile as compile_network
 from tests.unit.formats.onnx.importer.models import model, value, weight
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL

@@ -1,0 +1,175 @@
+"""Relocatable ELF objects for x86-64 as data: their sections, symbols and relocations.
+
+What is read is what LLVM emits for kernels and entries: code and read-only numbers, which refer to
+each other by distances of 32 bits. Layout after the System V ABI and its supplement for AMD64.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from glow_nb.base.errors import CompileError
+
+MACHINE_X86_64 = 62
+_ELF_64_LITTLE = b"\x7fELF\x02\x01"
+_PROGRAM_BITS, _SYMBOL_TABLE, _RELOCATIONS, _NO_BITS = 1, 2, 4, 8
+_WRITE, _ALLOCATE, _EXECUTE = 1, 2, 4
+_LOCAL = 0
+_UNDEFINED, _ABSOLUTE = 0, 0xFFF1
+_DISTANCES = (2, 4)
+"""Types of relocations, PC32 and PLT32, that LLVM emits for position-independent code without data
+that is written."""
+
+Header = tuple[int, ...]
+Headers = list[Header]
+
+
+@dataclass(frozen=True)
+class Section:
+    """Bytes that are mapped into memory.
+
+    Attributes:
+        name: What the object calls them, ``.text``.
+        payload: The bytes, before relocation.
+        alignment: Of their address.
+        is_code: Whether they are executed.
+    """
+
+    name: str
+    payload: bytes
+    alignment: int
+    is_code: bool
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Where a symbol lies.
+
+    Attributes:
+        section: Number of its section in the object.
+        offset: From the beginning of the section.
+        size_bytes: How long it is.
+    """
+
+    section: int
+    offset: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """Four bytes that hold a distance: from their own address to that of a symbol.
+
+    Attributes:
+        section: Number of the section that they lie in.
+        offset: From its beginning.
+        symbol: A name that this object does not define, or a place in it.
+        addend: What is added to the distance.
+    """
+
+    section: int
+    offset: int
+    symbol: str | Definition
+    addend: int
+
+
+@dataclass(frozen=True)
+class ElfObject:
+    """An object, read.
+
+    Attributes:
+        sections: What is mapped into memory, by number.
+        defined: Global symbols.
+        relocations: What refers to symbols.
+    """
+
+    sections: dict[int, Section]
+    defined: dict[str, Definition]
+    relocations: tuple[Relocation, ...]
+
+    @classmethod
+    def read(cls, payload: bytes) -> ElfObject:
+        """Return the object *payload*.
+
+        Raises:
+            CompileError: It is cut off, for another processor, or has what kernels do not have:
+                data that is written, or another relocation.
+        """
+        try:
+            return _read(payload)
+        except (struct.error, ValueError, IndexError, KeyError) as error:
+            raise CompileError(f"object of {len(payload)} bytes: not a whole ELF object") from error
+
+
+def _read(payload: bytes) -> ElfObject:
+    (machine,) = struct.unpack_from("<H", payload, 18)
+    if payload[:6] != _ELF_64_LITTLE or machine != MACHINE_X86_64:
+        raise CompileError("an object is no ELF object for x86-64")
+    headers = _section_headers(payload)
+    (names_number,) = struct.unpack_from("<H", payload, 62)
+    sections: dict[int, Section] = {}
+    for number, (name, kind, flags, _, offset, size, _, _, alignment, _) in enumerate(headers):
+        called = _text(payload, headers[names_number][4] + name)
+        if not flags & _ALLOCATE or called == ".eh_frame":
+            continue
+        if flags & _WRITE or kind == _NO_BITS:
+            raise CompileError(f"an object has the section {called!r:.40}, which is written")
+        if kind == _PROGRAM_BITS:
+            content = payload[offset : offset + size]
+            sections[number] = Section(called, content, max(alignment, 1), bool(flags & _EXECUTE))
+    symbols = _symbols(payload, headers)
+    return ElfObject(
+        sections,
+        {name: place for name, is_global, place in symbols if is_global and place},
+        tuple(
+            relocation
+            for header in headers
+            if header[1] == _RELOCATIONS and header[7] in sections
+            for relocation in _relocations(payload, header, symbols)
+        ),
+    )
+
+
+def _section_headers(payload: bytes) -> Headers:
+    (table,) = struct.unpack_from("<Q", payload, 40)
+    entry_bytes, count = struct.unpack_from("<HH", payload, 58)
+    return [
+        struct.unpack_from("<IIQQQQIIQQ", payload, table + number * entry_bytes)
+        for number in range(count)
+    ]
+
+
+Symbol = tuple[str, bool, Definition | None]
+"""A name, whether other objects see it, and where it lies if this object defines it."""
+
+
+def _symbols(payload: bytes, headers: Headers) -> list[Symbol]:
+    """Return the entries of the one symbol table, in order."""
+    found = []
+    for _, kind, _, _, offset, size, link, _, _, _ in headers:
+        if kind != _SYMBOL_TABLE:
+            continue
+        names = headers[link][4]
+        for name, info, _, section, value, length in struct.iter_unpack(
+            "<IBBHQQ", payload[offset : offset + size]
+        ):
+            is_defined = section not in {_UNDEFINED, _ABSOLUTE}
+            place = Definition(section, value, length) if is_defined else None
+            found.append((_text(payload, names + name), info >> 4 != _LOCAL, place))
+    return found
+
+
+def _relocations(payload: bytes, header: Header, symbols: list[Symbol]) -> Iterator[Relocation]:
+    _, _, _, _, offset, size, _, section, _, _ = header
+    for place, info, addend in struct.iter_unpack("<QQq", payload[offset : offset + size]):
+        kind = info & 0xFFFFFFFF
+        if kind not in _DISTANCES:
+            raise CompileError(f"an object has a relocation of type {kind}")
+        name, _, definition = symbols[info >> 32]
+        yield Relocation(section, place, definition or name, addend)
+
+
+def _text(payload: bytes, start: int) -> str:
+    return payload[start : payload.index(b"\0", start)].decode()

@@ -1,0 +1,157 @@
+"""The public function that compiles, or finds what was compiled before.
+
+Nothing that is imported here knows a level of IR: for a network that is found none is needed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from glow_nb.base.arguments import (
+    MOST_THREADS,
+    Constants,
+    Shapes,
+    as_constants,
+    as_shapes,
+    truth,
+    whole_number,
+)
+from glow_nb.base.errors import GlowWarning
+from glow_nb.network.request import MAX_VARIANTS, CompileRequest
+from glow_nb.network.saved.kept import KeptModel
+from glow_nb.system.cores import available_cores
+from glow_nb.system.state_store import StateStore
+
+if TYPE_CHECKING:
+    from glow_nb.backends import BackendLike
+    from glow_nb.base.passes import Observer
+    from glow_nb.base.steps import Entries
+    from glow_nb.llir.allocate import Allocator
+    from glow_nb.network.loading import Graph
+    from glow_nb.network.network import Network
+    from glow_nb.scheduling.ordering import Scheduler
+
+
+def compile(
+    graph: Graph,
+    *,
+    backend: BackendLike = "cpu",
+    threads: int | None = None,
+    shapes: Shapes | None = None,
+    constants: Constants | None = None,
+    max_variants: int = MAX_VARIANTS,
+    pipeline: Entries | None = None,
+    program_pipeline: Entries | None = None,
+    without: Collection[str] = (),
+    scheduler: Scheduler | None = None,
+    allocator: Allocator | None = None,
+    observer: Observer | None = None,
+    state: StateStore | None = None,
+    cache: bool = True,
+    **options: object,
+) -> Network:
+    """Compile a neural network for this machine.
+
+    Args:
+        graph: What :func:`load` takes, or IR text or a Module of several functions: these are
+            compiled for one state, and the network has each by its name, ``net["train"]``.
+        backend: ``"cpu"``, ``"interpreter"``, the options of a backend such as
+            ``glow_nb.Cpu(winograd="off")``, or a backend of your own.
+        threads: Cores that share the work of one run; all that are available by default.
+        shapes: Sizes of symbolic dimensions by name, ``{"batch": 8}``, or whole shapes by input
+            name. What is bound nowhere stays open: the network is compiled for the sizes of the
+            arrays that it is fed, each set of sizes once; see :class:`glow_nb.DynamicNetwork`. A
+            graph has fixed sizes, so no pass runs before they are known: checked are the operators
+            with their operands and attributes, and that the pipelines name passes and options.
+        constants: Inputs of an ONNX model that are fixed to these arrays, by name, and are no
+            inputs of the network: needed where a shape is computed from their numbers. Initializers
+            that the model lists as inputs, too, get these numbers in place of their own; without
+            that they are constants, which feeds may replace, see :attr:`glow_nb.Network.defaults`.
+        max_variants: For how many sets of sizes a network with open sizes is kept compiled. Those
+            used least recently are dropped; a run that is in progress ends as it should.
+        pipeline: Graph passes, run before and after lowering, by default
+            :data:`glow_nb.INFERENCE`. Behind them the backend runs its own,
+            whatever *pipeline* is; :attr:`glow_nb.Network.pipeline` shows all that ran.
+        program_pipeline: Instruction passes, run before allocation; those of the backend by
+            default, which are :data:`glow_nb.INSTRUCTIONS` for those that come with glow_nb.
+        without: Names of passes that are left out of all of these, wherever they stand, to see what
+            they do: ``without=("fold_constants",)``. A pass without which the backend cannot run
+            networks is refused; the error says why.
+        scheduler: Orders nodes, and the instructions made of them, in place of the compiler's own.
+            It is given a :class:`glow_nb.scheduling.steps.Steps` (what each step reads, writes and
+            must come behind) and returns the numbers of the steps in their new order, which is
+            checked.
+        allocator: Places activations in the arena, in place of the compiler's own. It is given a
+            sequence of :class:`glow_nb.llir.allocate.LiveRange` and returns an offset in bytes for
+            each, a multiple of 64. That no two overlap is checked.
+        observer: Called after every step, in order; see :mod:`glow_nb.observers`.
+        state: What to keep states in: give that of another network, ``net.state``, and both work on
+            the same ones. States that it does not hold yet are added. By default it is a new one.
+        cache: Keep the network on the disk, and look for it there first: for a model that is a path
+            or bytes, and has fixed sizes. What is found was compiled from the same content with the
+            same arguments, passes and versions for this processor. ``glow-nb cache`` shows what is
+            kept. With an *observer*, and for functions that have no file of their own, the network
+            is compiled each time.
+        options: Options of the backend, short for an object of them: ``tune=True`` for
+            ``backend=glow_nb.Cpu(tune=True)``. Backends that do not have an option ignore it. The
+            error about an argument of another runtime says what is meant here.
+
+    Returns:
+        A network whose ``run`` takes and gives arrays.
+
+    Raises:
+        ModelError, UnsupportedError, ParseError: As :func:`load`.
+        OptionError: An argument has no meaning.
+        PassError: A pass failed; names it and those before it.
+        CompileError: No machine code could be made.
+        StateError: *state* holds one of the name of another type.
+        MemoryLimitError: A run needs more memory than this process may have.
+    """
+    request = CompileRequest(
+        graph=graph,
+        backend=backend,
+        threads=as_threads(threads),
+        shapes=as_shapes(shapes) or {},
+        constants=as_constants(constants),
+        max_variants=max_variants,
+        pipeline=pipeline,
+        program_pipeline=program_pipeline,
+        without=without,
+        scheduler=scheduler,
+        allocator=allocator,
+        observer=observer,
+        state=state,
+        cache=truth("cache", cache),
+        options=options,
+    )
+    kept = KeptModel.of(request)
+    found = kept.find() if kept else None
+    if found is not None:
+        return found
+    from glow_nb.network.api import compile_request
+
+    network = compile_request(request)
+    if kept is not None:
+        kept.keep(network)
+    return network
+
+
+def as_threads(threads: int | None) -> int:
+    """Return how many cores share the work; raise OptionError if *threads* is no number.
+
+    More of them than there are cores get a :class:`GlowWarning`.
+    """
+    available = available_cores()
+    if threads is None:
+        return available
+    cores = whole_number("threads", threads, 1, MOST_THREADS)
+    if cores > available:
+        warnings.warn(
+            f"threads={cores}: this process may use {available} cores, and no more "
+            f"threads work at the same time; threads={available} is as fast",
+            GlowWarning,
+            stacklevel=3,
+        )
+    return cores

@@ -1,0 +1,208 @@
+"""The cache of networks: folders by key, each written beside and moved there as a whole.
+
+Several processes may look for a network, make it and remove it at the same time: who comes second
+finds what is there, or throws its own away. The folder that was used longest ago goes first. What
+is damaged is made again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from glow_nb.base.errors import GlowError, ModelError
+from glow_nb.network.saved.files import MANIFEST, SUMS, check_sums
+from glow_nb.network.saved.manifest import Manifest
+from glow_nb.system.cache_folder import (
+    default_folder,
+    notes_folder,
+    say_that_nothing_is_kept,
+    write_whole,
+)
+from glow_nb.system.file_digests import FileDigests
+from glow_nb.system.regular_files import read_text
+
+LIMIT_BYTES = 4 << 30
+"""What all networks together may take on the disk."""
+
+SECONDS_OF_A_WRITER = 3600
+"""No network takes so long to write: what is older was left by a process that was killed."""
+
+_FOLDER = "networks"
+_BEING_WRITTEN = "."
+"""How the names of folders begin that are being written or removed."""
+
+
+@dataclass(frozen=True)
+class KeptNetwork:
+    """A network in the cache.
+
+    Attributes:
+        key: Its key.
+        path: Its folder.
+        size_bytes: What it takes on the disk.
+        used: When it was used last, in seconds since 1970.
+    """
+
+    key: str
+    path: Path
+    size_bytes: int
+    used: float
+
+
+class NetworkCache:
+    """Networks by key, in a folder; without one, nothing is kept.
+
+    Attributes:
+        folder: Where they are.
+        digests: Tells the sums of files, with notes beside the networks.
+        limit_bytes: What all networks together may take.
+    """
+
+    def __init__(self, folder: Path | None = None, limit_bytes: int = LIMIT_BYTES) -> None:
+        """Keep networks of *limit_bytes* together below *folder*, by default the user's."""
+        place = default_folder() if folder is None else folder
+        self.folder = None if place is None else place / _FOLDER
+        self.digests = FileDigests(notes_folder() if folder is None else folder / "digests")
+        self.limit_bytes = limit_bytes
+
+    def find(self, key: str) -> Path | None:
+        """Return the folder of the network *key*, None if there is none."""
+        if self.folder is None:
+            return None
+        path = self.folder / key
+        try:
+            os.utime(path / SUMS)  # the time of use
+        except FileNotFoundError:
+            return None
+        except OSError:  # a folder that may only be read
+            return path if (path / SUMS).is_file() else None
+        return path
+
+    def parts_of(self, key: str) -> list[str]:
+        """Return the files that the model of *key* has beside itself, as it names them."""
+        with suppress(OSError, ValueError):
+            found = json.loads(read_text(self._parts_file(key)))
+            return [str(name) for name in found]
+        return []
+
+    def note_parts(self, key: str, names: Sequence[str]) -> None:
+        """Note the files that the model of *key* has beside itself."""
+        if names and self.folder is not None:
+            write_whole(self._parts_file(key), json.dumps(list(names)).encode())
+
+    def _parts_file(self, key: str) -> Path:
+        return (self.folder or Path()) / f"{key}.parts"
+
+    def store(self, key: str, write: Callable[[Path], None]) -> None:
+        """Let *write* fill an empty folder, and keep it as *key*.
+
+        What the disk does not take is no error; the first time in a process, a warning says so.
+        """
+        if self.folder is None:
+            return
+        name = f"{_BEING_WRITTEN}{key}.{os.getpid()}.{threading.get_ident()}"
+        place = self.folder / name
+        try:
+            place.mkdir(mode=0o700, parents=True)
+            write(place)
+            if _size_of(place) > self.limit_bytes:
+                return
+            self._remove_damaged(key)
+            with suppress(OSError):  # another process was faster
+                place.rename(self.folder / key)
+        except OSError as error:
+            say_that_nothing_is_kept(self.folder, error.strerror or type(error).__name__)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+        self.trim()
+
+    def _remove_damaged(self, key: str) -> None:
+        """Make room for *key* if what is there is damaged."""
+        assert self.folder is not None
+        if (self.folder / key).exists():
+            try:
+                check_sums(self.folder / key, self.digests)
+            except ModelError:
+                self.remove(key)
+
+    def remove(self, key: str) -> None:
+        """Remove the network *key*; processes that have it mapped keep what they have."""
+        if self.folder is None:
+            return
+        gone = self.folder / f"{_BEING_WRITTEN}{key}.{os.getpid()}.{time.monotonic_ns()}"
+        with suppress(OSError):
+            (self.folder / key).rename(gone)  # so that nobody finds half of it
+        shutil.rmtree(gone, ignore_errors=True)
+        with suppress(OSError):
+            self._parts_file(key).unlink()
+
+    def kept(self) -> list[KeptNetwork]:
+        """Return what is in the cache, the one that was used last first."""
+        found = list(self._kept())
+        return sorted(found, key=lambda network: -network.used)
+
+    def origin_of(self, key: str) -> str:
+        """Return the model that the network *key* was made from; empty if it does not tell."""
+        with suppress(OSError, UnicodeDecodeError, GlowError, AttributeError):
+            text = read_text((self.folder or Path()) / key / MANIFEST)
+            return str(Manifest.from_text(text).made_from.get("model", ""))
+        return ""
+
+    def _kept(self) -> Iterator[KeptNetwork]:
+        for path in self._paths():
+            with suppress(OSError):
+                used = (path / SUMS).stat().st_mtime
+                yield KeptNetwork(path.name, path, _size_of(path), used)
+
+    def _paths(self) -> list[Path]:
+        """Return the folders of networks, those that are being written left out."""
+        if self.folder is None:
+            return []
+        with suppress(OSError):
+            return [
+                path
+                for path in self.folder.iterdir()
+                if not path.name.startswith(_BEING_WRITTEN) and path.is_dir()
+            ]
+        return []
+
+    def trim(self, limit_bytes: int | None = None) -> None:
+        """Remove what was used longest ago until *limit_bytes* are left, by default the limit.
+
+        Also what processes that were killed have left half-written, an hour ago or earlier.
+        """
+        limit = self.limit_bytes if limit_bytes is None else limit_bytes
+        room = limit
+        for network in self.kept():
+            room -= network.size_bytes
+            if room < 0:
+                self.remove(network.key)
+        self._remove_left()
+
+    def _remove_left(self) -> None:
+        if self.folder is None:
+            return
+        with suppress(OSError):
+            for path in self.folder.iterdir():
+                age = time.time() - path.stat().st_mtime
+                if path.name.startswith(_BEING_WRITTEN) and age > SECONDS_OF_A_WRITER:
+                    shutil.rmtree(path, ignore_errors=True)
+
+    def clear(self) -> None:
+        """Remove all networks, and the notes of sums."""
+        for network in self.kept():
+            self.remove(network.key)
+        if self.digests.folder is not None:
+            shutil.rmtree(self.digests.folder, ignore_errors=True)
+
+
+def _size_of(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.iterdir())

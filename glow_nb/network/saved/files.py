@@ -1,0 +1,101 @@
+"""The files of a saved network, and the sums that tell whether they are whole.
+
+``SHA256SUMS`` has a line for each file, as ``sha256sum --check`` reads it. A folder whose files do
+not have these sums, or that has none, is damaged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import re
+from pathlib import Path
+
+import numpy as np
+
+from glow_nb.base.alignment import Bytes
+from glow_nb.base.errors import ModelError
+from glow_nb.system.file_digests import FileDigests
+from glow_nb.system.regular_files import open_regular
+
+MANIFEST = "network.json"
+CONSTANTS = "constants.bin"
+SUMS = "SHA256SUMS"
+
+PAGE_BYTES = 4096
+
+_LINE = re.compile(r"([0-9a-f]{64})  ([a-z][a-z0-9.-]{0,60})")
+
+
+def code_file(number: int, content: bytes) -> str:
+    """Return the name of the file with the code of function *number*.
+
+    It tells the content: the system's loader takes a file of the same name for the same code.
+    """
+    return f"code-{number}-{hashlib.sha256(content).hexdigest()[:16]}.so"
+
+
+def program_file(number: int) -> str:
+    """Return the name of the file with the text of the program of function *number*."""
+    return f"program-{number}.glow"
+
+
+def graph_file(number: int) -> str:
+    """Return the name of the file with the text of its graph."""
+    return f"graph-{number}.glow"
+
+
+def levels_file(number: int) -> str:
+    """Return the name of the file that says where the constants of both texts are."""
+    return f"levels-{number}.json"
+
+
+def check_sums(folder: Path, digests: FileDigests) -> None:
+    """Raise ModelError unless all files of *folder* are there and have their sums."""
+    wanted = _sums(folder)
+    paths = [folder / name for name in wanted]
+    try:
+        if digests.of(paths) == list(wanted.values()):
+            return
+        found = digests.of(paths, again=True)  # a note may be damaged, too
+    except OSError as error:
+        raise ModelError(
+            f"{folder}: damaged: {error.filename or 'a file'} cannot be read: {error.strerror}; "
+            "save the network again"
+        ) from error
+    changed = [n for (n, sum), is_ in zip(wanted.items(), found, strict=True) if sum != is_]
+    if changed:
+        raise ModelError(
+            f"{folder}: damaged: {', '.join(changed)} differ from their sums in {SUMS}; save the "
+            "network again"
+        )
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    """Return the sum of each file by its name."""
+    try:
+        with open_regular(folder / SUMS) as stream:
+            text = stream.read(1 << 20).decode("ascii", "replace")
+    except OSError as error:
+        raise ModelError(
+            f"{folder}: no saved network: {SUMS} cannot be read: {error.strerror}; give a folder "
+            "that net.save wrote"
+        ) from error
+    *whole, rest = text.split("\n")
+    lines = [_LINE.fullmatch(line) for line in (*whole, *filter(None, [rest]))]
+    sums = {match[2]: match[1] for match in lines if match}
+    if len(sums) != len(lines) or not {MANIFEST, CONSTANTS} <= sums.keys():
+        raise ModelError(f"{folder}: damaged: {SUMS} is no list of sums; save the network again")
+    return sums
+
+
+def map_constants(path: Path) -> Bytes:
+    """Return the content of *path*, mapped: read-only, shared by processes, and read ahead."""
+    with open_regular(path) as stream:
+        if not stream.seek(0, 2):
+            return np.empty(0, np.uint8)
+        mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    if hasattr(mmap, "MADV_WILLNEED"):
+        mapped.madvise(mmap.MADV_WILLNEED)
+    content: Bytes = np.frombuffer(mapped, np.uint8)
+    return content

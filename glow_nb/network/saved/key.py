@@ -1,0 +1,153 @@
+"""What a compiled network depends on, as a key: two of the same key are the same network.
+
+The model counts by its content, options by their values, passes and other functions of the caller
+by the source of the files that they come from, and the compiler by its own source and by the
+versions of the packages that it uses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from types import FunctionType, ModuleType
+
+import numpy as np
+
+from glow_nb.base.extensions import EXTENDING_MODULES
+from glow_nb.base.version import __version__
+from glow_nb.network.saved.manifest import FORMAT
+from glow_nb.system.file_digests import digest_of_file
+from glow_nb.system.installed import identity_of_package, installed_versions
+from glow_nb.system.processor import processor
+
+PACKAGES = ("numpy", "numba", "llvmlite", "onnx", "ml_dtypes")
+"""The packages whose versions count."""
+
+_ENVIRONMENT = ("GLOW_NB_CACHES_OF",)
+"""Variables that change what is compiled."""
+
+_PACKAGE = Path(__file__).parents[2]
+
+
+class NoKey(Exception):
+    """An argument has no content that could be compared; the message says which and why."""
+
+
+def network_key(model: str, arguments: Mapping[str, object]) -> str:
+    """Return the key of the network that *model*, a digest, makes with *arguments*.
+
+    Raises:
+        NoKey: An argument is an object of the caller, or a function without a source of its own.
+    """
+    parts = [
+        *(FORMAT, model, processor(), identity_of_package(_PACKAGE)),
+        *(f"{name} {version}" for name, version in versions().items()),
+        *(f"{name}={os.environ.get(name)!r}" for name in _ENVIRONMENT),
+        *(f"{name} {_source_of(name)}" for name in EXTENDING_MODULES),
+        *(f"{name}={_spelled(value)}" for name, value in sorted(arguments.items())),
+    ]
+    digest = hashlib.sha256()
+    for part in parts:
+        encoded = part.encode()
+        digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    return digest.hexdigest()[:40]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of glow_nb, Python and the packages that count."""
+    found = installed_versions()
+    return {
+        "glow_nb": __version__,
+        "python": sys.version.split()[0],
+        **{name: found.get(name, "unknown") for name in PACKAGES},
+    }
+
+
+def _spelled(value: object) -> str:
+    """Return *value* as a text that other values do not have."""
+    if value is None or isinstance(value, bool | int | float | str | bytes):
+        return repr(value)
+    if isinstance(value, Enum | np.generic):
+        return f"{type(value).__qualname__} {value!r}"
+    if isinstance(value, os.PathLike):
+        return repr(os.fspath(value))
+    if isinstance(value, np.ndarray):
+        content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        return f"array {value.dtype.str} {value.shape} {content}"
+    if isinstance(value, Mapping):
+        items = sorted((_spelled(k), _spelled(v)) for k, v in value.items())
+        return f"{{{_listed(f'{k}: {v}' for k, v in items)}}}"
+    if isinstance(value, set | frozenset):
+        return f"{{{_listed(sorted(map(_spelled, value)))}}}"
+    if isinstance(value, tuple | list):
+        return f"({_listed(map(_spelled, value))})"
+    return _spelled_object(value)
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return ", ".join(texts)
+
+
+def _spelled_object(value: object) -> str:
+    """Return a function, or an object of this package, as a text."""
+    if isinstance(value, partial):
+        return (
+            f"partial({_spelled(value.func)}, {_spelled(value.args)}, {_spelled(value.keywords)})"
+        )
+    if isinstance(value, FunctionType):
+        return _spelled_function(value)
+    name = f"{type(value).__module__}.{type(value).__qualname__}"
+    if is_dataclass(value) and name.startswith("glow_nb."):
+        inside = {field.name: getattr(value, field.name) for field in fields(value)}
+        return f"{name}{_spelled(inside)}"
+    raise NoKey(f"{name} is no value that could be compared")
+
+
+def _spelled_function(function: FunctionType) -> str:
+    """Return where *function* stands, with a digest of its source unless it is of this package."""
+    name = f"{function.__module__}.{function.__qualname__}"
+    if function.__module__.startswith("glow_nb."):
+        return name
+    if function.__closure__ or "<locals>" in function.__qualname__:
+        raise NoKey(f"{name} is a function inside of another, or a lambda")
+    return f"{name} {_source_of(function.__module__)}"
+
+
+def _source_of(name: str) -> str:
+    """Return the digests of the source of the caller's module *name*, and of those that it uses."""
+    module = sys.modules.get(name)
+    found = sorted(_own_files(module, {})) if module else []
+    if not found:
+        raise NoKey(f"the module {name} has no source file")
+    return _listed(map(digest_of_file, found))
+
+
+def _own_files(module: ModuleType, seen: dict[str, None]) -> Iterator[Path]:
+    """Yield the source of *module* and of the caller's other modules that it has names of."""
+    place = getattr(module, "__file__", None)
+    if place is None or module.__name__ in seen or not _is_callers(place):
+        return
+    seen[module.__name__] = None
+    yield Path(place)
+    for value in list(vars(module).values()):
+        name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
+        other = sys.modules.get(name) if isinstance(name, str) else None
+        if other is not None:
+            yield from _own_files(other, seen)
+
+
+def _is_callers(place: str) -> bool:
+    """Return whether the file *place* is none of Python, of a package, or of this one."""
+    path = Path(place).resolve()
+    installed = {"site-packages", "dist-packages"} & set(path.parts)
+    return not (
+        installed
+        or path.is_relative_to(Path(os.__file__).resolve().parent)
+        or path.is_relative_to(_PACKAGE.resolve())
+    )

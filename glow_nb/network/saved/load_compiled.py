@@ -1,0 +1,52 @@
+"""``glow_nb.load_compiled``: a network that was saved, ready to run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from glow_nb.base.arguments import as_path
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.network.saved.reading import read_network
+from glow_nb.network.saved.saving import require_support
+from glow_nb.system.cache_folder import notes_folder
+from glow_nb.system.file_digests import FileDigests
+from glow_nb.system.state_store import StateStore
+
+if TYPE_CHECKING:
+    from glow_nb.network.network import Network
+
+
+def load_compiled(folder: str | os.PathLike[str], *, state: StateStore | None = None) -> Network:
+    """Return the network that ``net.save(folder)`` wrote, ready to run; nothing is compiled.
+
+    Constants and code are mapped from the files, which must stay as long as the network is used.
+
+    Args:
+        folder: The folder.
+        state: What to keep states in, by default a new one: ``net.state`` of another network.
+
+    Raises:
+        ModelError: It is no saved network, is damaged, or was made by another version or for
+            another processor; the error says what differs.
+        StateError: *state* holds one of the name of another type.
+        UnsupportedError: This system maps no such code.
+    """
+    require_support()
+    place = Path(os.path.abspath(as_path(folder)))
+    store = StateStore() if state is None else state
+    networks = read_network(place, FileDigests(notes_folder()), state=store, opened=_no_defaults)
+    if len(networks) == 1:
+        return networks[0]
+    from glow_nb.network.module_network import ModuleNetwork
+
+    by_name = {network.name: network for network in networks}
+    return ModuleNetwork(by_name, store, max(network.threads for network in networks))
+
+
+def _no_defaults() -> NoReturn:
+    raise UnsupportedError(
+        "a saved network has the numbers of these inputs as constants; compile the model, and feed "
+        "them there"
+    )

@@ -1,0 +1,182 @@
+"""What is written of a network to run it, as JSON: functions with their bindings, and files.
+
+Of constants there is one file of regions, each on pages of its own; functions name the regions that
+they read by their numbers. Other files belong to one function each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from glow_nb.base.alignment import Bytes
+from glow_nb.base.counted import Counted
+from glow_nb.base.errors import GlowError, ModelError
+from glow_nb.base.types import Array, ElementKind, TensorType
+from glow_nb.base.version import __version__
+from glow_nb.codegen.program_memory import ProgramMemory
+from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding, RunLayout
+from glow_nb.codegen.runtime import RUNTIME_DIGEST
+from glow_nb.system.processor import processor
+
+FORMAT = "glow_nb network 1"
+"""What a manifest begins with; another layout says another number."""
+
+Plain = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SavedFunction:
+    """One function of a network, as the manifest has it.
+
+    Attributes:
+        name: Its name.
+        sizes: The sizes that it was compiled for, of a model that leaves some open; or empty.
+        threads: Cores that it was compiled for.
+        constant_bytes: Memory of its weights, those that it shares with others among them.
+        code: The name of the file with its code.
+        layout: What a run works with, as :func:`layout_to_plain` returns it.
+        defaults: Inputs that the model has numbers for, with kind and shape where they
+            are known.
+    """
+
+    name: str
+    sizes: str
+    threads: int
+    constant_bytes: int
+    code: str
+    layout: Plain
+    defaults: Mapping[str, tuple[str | None, Sequence[int | str] | None]] = field(
+        default_factory=dict
+    )
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a saved network is.
+
+    Attributes:
+        functions: Its functions, in order.
+        regions: Offset and size of each region in the file of constants.
+        machine: The processor that its code is for, as :func:`glow_nb.system.processor.processor`
+            tells it.
+        runtime: What the threads of its code share; code that was made with another does not fit.
+        made_from: What it was compiled from and how, for people: names and texts.
+        versions: Of the packages that made it.
+    """
+
+    functions: tuple[SavedFunction, ...]
+    regions: tuple[tuple[int, int], ...]
+    machine: str
+    runtime: str
+    made_from: Mapping[str, str]
+    versions: Mapping[str, str]
+
+    def to_text(self) -> str:
+        """Return it as JSON."""
+        functions = [dict(vars(function)) for function in self.functions]
+        plain = {"format": FORMAT, **vars(self), "functions": functions}
+        return json.dumps(plain, indent=1) + "\n"
+
+    @classmethod
+    def from_text(cls, text: str) -> Manifest:
+        """Return what :meth:`to_text` wrote.
+
+        Raises:
+            ModelError: It is of another format, or not well-formed.
+        """
+        try:
+            plain = json.loads(text)
+            found = plain.pop("format")
+            if found != FORMAT:
+                raise ModelError(
+                    f"its format is {found!r:.40}, this version of glow_nb reads {FORMAT!r}; "
+                    "compile the model again"
+                )
+            functions = tuple(SavedFunction(**one) for one in plain.pop("functions"))
+            regions = tuple((int(begin), int(size)) for begin, size in plain.pop("regions"))
+            manifest = cls(functions=functions, regions=regions, **plain)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise ModelError(f"it is no manifest of a network: {error!s:.80}") from error
+        manifest.check()
+        return manifest
+
+    def check(self) -> None:
+        """Raise ModelError unless this version, on this processor, can run what is described."""
+        made_by = self.versions.get("glow_nb")
+        if made_by != __version__ or self.runtime != RUNTIME_DIGEST:
+            raise ModelError(
+                f"glow_nb {made_by!s:.40} made it, this one is {__version__} or was changed since; "
+                "compile the model again"
+            )
+        if self.machine != processor():
+            raise ModelError(
+                f"it is for the processor {self.machine!s:.200}, this one is {processor()}; "
+                "compile the model again on this machine"
+            )
+
+
+def layout_to_plain(layout: RunLayout, numbers: Sequence[int], states: Mapping[str, int]) -> Plain:
+    """Return *layout* as plain data; its blocks and *states* are the regions of these numbers."""
+    return {
+        "symbol": layout.symbol,
+        "threads": layout.threads,
+        "phases": layout.phases,
+        "scratch": layout.thread_scratch_bytes,
+        "arena": layout.memory.arena_bytes,
+        "blocks": list(numbers),
+        "inputs": [_type(b) for b in layout.inputs],
+        "outputs": [
+            [*_type(b), b.fed_by, [b.counted.count, b.counted.axis] if b.counted else None]
+            for b in layout.outputs
+        ],
+        "state": [[*_type(b), states[b.name]] for b in layout.state],
+    }
+
+
+def layout_from_plain(plain: Plain, regions: Sequence[Bytes]) -> RunLayout:
+    """Return the layout that :func:`layout_to_plain` wrote, with constants in *regions*.
+
+    Raises:
+        GlowError: The data are not well-formed, or no program is like that.
+    """
+    try:
+        own, *borrowed = (regions[number] for number in plain["blocks"])
+        return RunLayout(
+            symbol=plain["symbol"],
+            threads=plain["threads"],
+            phases=plain["phases"],
+            thread_scratch_bytes=plain["scratch"],
+            memory=ProgramMemory(plain["arena"], own, tuple(borrowed)),
+            inputs=tuple(Binding(_typed(*typed), name) for name, *typed in plain["inputs"]),
+            outputs=tuple(
+                OutputBinding(
+                    _typed(kind, shape), name, fed, Counted(*counted) if counted else None
+                )
+                for name, kind, shape, fed, counted in plain["outputs"]
+            ),
+            state=tuple(
+                InitialState(type, name, array=_array(type, regions[number]))
+                for name, kind, shape, number in plain["state"]
+                for type in (_typed(kind, shape),)
+            ),
+        )
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise GlowError(f"it is no manifest of a network: {error!s:.80}") from error
+
+
+def _type(binding: Binding) -> list[Any]:
+    """Return name, kind and shape."""
+    return [binding.name, binding.type.kind.value, list(binding.type.shape)]
+
+
+def _typed(kind: str, shape: Sequence[int]) -> TensorType:
+    return TensorType(ElementKind(kind), tuple(shape))
+
+
+def _array(type: TensorType, region: Bytes) -> Array:
+    """Return the array of *type* at the beginning of *region*."""
+    found: Array = region[: type.size_bytes].view(type.kind.dtype).reshape(type.shape)
+    return found

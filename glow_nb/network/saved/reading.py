@@ -1,0 +1,116 @@
+"""A saved network made to run: constants mapped, code loaded by the system, nothing compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from glow_nb.base.errors import GlowError, ModelError
+from glow_nb.base.types import ElementKind, SymbolicType
+from glow_nb.codegen.linked_code import LinkedCode
+from glow_nb.codegen.loaded_program import LoadedProgram
+from glow_nb.codegen.run_layout import RunLayout
+from glow_nb.network.defaults import Defaults
+from glow_nb.network.levels import Border
+from glow_nb.network.network import CompiledNetwork, Network
+from glow_nb.network.saved.files import CONSTANTS, MANIFEST, check_sums, map_constants
+from glow_nb.network.saved.manifest import Manifest, SavedFunction, layout_from_plain
+from glow_nb.network.saved.saved_executable import Reopened, SavedExecutable
+from glow_nb.system.file_digests import FileDigests
+from glow_nb.system.regular_files import read_text
+from glow_nb.system.state_store import StateStore
+
+MakeDefaults = Callable[[], Network]
+"""Compiles the network that takes feeds in place of the model's own numbers."""
+
+
+def read_network(
+    folder: Path, digests: FileDigests, *, state: StateStore | None, opened: MakeDefaults
+) -> list[CompiledNetwork]:
+    """Return the functions of the network in *folder*, in order.
+
+    Args:
+        folder: What :func:`~glow_nb.network.saved.writing.write_network` wrote.
+        digests: Tells the sums of its files.
+        state: What to keep states in; by default a new one.
+        opened: Makes the network for feeds of inputs that are left at their defaults.
+
+    Raises:
+        ModelError: The folder is damaged, of another version, or for another processor.
+        StateError: *state* holds one of the name of another type.
+    """
+    check_sums(folder, digests)
+    try:
+        manifest = Manifest.from_text(read_text(folder / MANIFEST))
+        constants = map_constants(folder / CONSTANTS)
+        regions = [constants[begin : begin + size] for begin, size in manifest.regions]
+        layouts = [layout_from_plain(f.layout, regions) for f in manifest.functions]
+        loaded = [
+            _loaded(layout, folder / function.code)
+            for layout, function in zip(layouts, manifest.functions, strict=True)
+        ]
+    except (GlowError, OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{folder}: {error}") from error
+    store = StateStore() if state is None else state
+    store.add({s.name: s for layout in layouts for s in layout.state}.values())
+    return [
+        _network(folder, number, function, loaded[number], store, opened)
+        for number, function in enumerate(manifest.functions)
+    ]
+
+
+def _loaded(layout: RunLayout, path: Path) -> LoadedProgram:
+    """Return the code at *path*, which must define the entry of *layout*, ready to run."""
+    code = LinkedCode(path)
+    code.address(layout.symbol)
+    return LoadedProgram(layout, code)
+
+
+def _network(
+    folder: Path,
+    number: int,
+    function: SavedFunction,
+    loaded: LoadedProgram,
+    state: StateStore,
+    opened: MakeDefaults,
+) -> CompiledNetwork:
+    """Return function *number* as a network."""
+    reopen = partial(_reopen, folder, number, loaded)
+    executable = SavedExecutable(loaded, function.constant_bytes, reopen)
+    types = {
+        name: SymbolicType(ElementKind(kind) if kind else None, tuple(shape) if shape else None)
+        for name, (kind, shape) in function.defaults.items()
+    }
+    return CompiledNetwork(
+        _border(function.name, loaded.layout),
+        executable,
+        lambda: executable.whole.levels,
+        function.threads,
+        state=state,
+        sizes=function.sizes,
+        defaults=Defaults(types, opened) if types else None,
+    )
+
+
+def _border(name: str, layout: RunLayout) -> Border:
+    return Border(
+        name,
+        {binding.name: binding.type for binding in layout.inputs},
+        {binding.name: binding.type for binding in layout.outputs},
+        {b.name: b.counted for b in layout.outputs if b.counted},
+        bool(layout.state),
+    )
+
+
+def _reopen(folder: Path, number: int, loaded: LoadedProgram) -> Reopened:
+    """Return the levels of function *number*, and an executable that knows its kernels."""
+    from glow_nb.network.saved.reopening import reopen
+
+    try:
+        return reopen(folder, number, loaded)
+    except FileNotFoundError as error:
+        raise ModelError(
+            f"{error.filename}: was removed since the network was loaded, which runs on; compile "
+            "the model again to look at what it is made of"
+        ) from error

@@ -1,0 +1,271 @@
+"""The cache of networks: found by content, never stale, never wrong, bounded, and no error."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import glow_nb
+from glow_nb.base.types import Array
+from glow_nb.network.network import CompiledNetwork
+from glow_nb.network.saved import kept
+from glow_nb.network.saved.cache import NetworkCache
+from glow_nb.network.saved.files import CONSTANTS, SUMS
+from glow_nb.network.saved.saved_executable import SavedExecutable
+from tests.unit.network.saved.models import X, dense_model, expected, in_a_new_process, needs_loader
+
+pytestmark = needs_loader
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NetworkCache]:
+    """Yield a cache that is empty; kernels come from that of all tests."""
+    cache = NetworkCache(tmp_path / "cache")
+    monkeypatch.delenv(kept.NETWORKS_VARIABLE)
+    monkeypatch.setattr(kept, "NetworkCache", lambda: cache)
+    yield cache
+    wait_for_writers()
+
+
+def wait_for_writers() -> None:
+    for thread in threading.enumerate():
+        if thread.name == kept.WRITER:
+            thread.join()
+
+
+def saved_model(folder: Path, seed: int = 0, *, external: str = "") -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / "model.onnx"
+    if external:
+        (folder / external).unlink(missing_ok=True)  # or it would grow
+    onnx.save_model(dense_model(seed, external=external), path)
+    return path
+
+
+def found(net: object) -> bool:
+    """Return whether *net* comes from the cache; wait until it is there if not."""
+    assert isinstance(net, CompiledNetwork)
+    wait_for_writers()
+    return isinstance(net.executable, SavedExecutable)
+
+
+def y_of(net: glow_nb.Network) -> Array:
+    return net.run({"x": X})["y"]
+
+
+def close(net: glow_nb.Network, seed: int) -> bool:
+    return bool(np.allclose(y_of(net), expected(seed), rtol=1e-5, atol=1e-6))
+
+
+def test_the_same_model_is_found_by_its_content(cache: NetworkCache, tmp_path: Path) -> None:
+    path = saved_model(tmp_path / "a")
+    first = glow_nb.compile(path, threads=1)
+    assert not found(first)
+    again = glow_nb.compile(str(path), threads=1)
+    assert found(again)
+    np.testing.assert_array_equal(y_of(again), y_of(first))
+    os.utime(path, (1, 1))
+    assert found(glow_nb.compile(path, threads=1))
+    elsewhere = shutil.copy(path, tmp_path / "other.onnx")
+    assert found(glow_nb.compile(elsewhere, threads=1))
+    assert found(glow_nb.compile(path.read_bytes(), threads=1))
+    assert len(cache.kept()) == 1
+
+
+def test_another_content_is_another_network(cache: NetworkCache, tmp_path: Path) -> None:
+    hits = []
+    for seed in (1, 2, 1):
+        net = glow_nb.compile(saved_model(tmp_path / "a", seed), threads=1)
+        assert close(net, seed)
+        hits.append(found(net))
+    assert hits == [False, False, True]
+
+
+def test_data_beside_the_model_are_part_of_it(cache: NetworkCache, tmp_path: Path) -> None:
+    hits, path = [], tmp_path / "a" / "model.onnx"
+    for seed in (1, 2, 1):
+        saved_model(path.parent, seed, external="w.bin")
+        net = glow_nb.compile(path, threads=1)
+        assert close(net, seed)
+        hits.append(found(net))
+    assert hits == [False, False, True]
+    (tmp_path / "a" / "w.bin").unlink()
+    with pytest.raises(glow_nb.ModelError, match=r"w\.bin"):
+        glow_nb.compile(path, threads=1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"threads": 1}, {"threads": 2}),
+        ({"winograd": "off"}, {"winograd": "auto"}),
+        ({"without": ("fold_constants",)}, {}),
+        ({"pipeline": ("fold_constants",)}, {"pipeline": ("eliminate_dead_nodes",)}),
+        ({"plan": {}}, {"plan": {"product": "direct"}}),
+    ],
+)
+def test_arguments_are_part_of_the_key(
+    cache: NetworkCache, tmp_path: Path, first: dict[str, object], second: dict[str, object]
+) -> None:
+    path = saved_model(tmp_path / "a")
+    for options in (first, second):
+        threads = {"threads": 1} | options
+        assert not found(glow_nb.compile(path, **threads))  # type: ignore[arg-type]
+        assert found(glow_nb.compile(path, **threads))  # type: ignore[arg-type]
+
+
+def test_a_pass_is_known_by_its_source(
+    cache: NetworkCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, module = saved_model(tmp_path / "a"), tmp_path / "own_passes.py"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    hits = []
+    for text in ("return function", "return function", "return  function"):
+        module.write_text(f"def own_pass(function):\n    {text}\n")
+        monkeypatch.delitem(sys.modules, "own_passes", raising=False)
+        own = importlib.import_module("own_passes").own_pass
+        hits.append(found(glow_nb.compile(model, threads=1, pipeline=(own, "fold_constants"))))
+    assert hits == [False, True, False]
+
+
+def test_functions_without_a_source_of_their_own_are_not_kept(
+    cache: NetworkCache, tmp_path: Path
+) -> None:
+    path, runs = saved_model(tmp_path / "a"), []
+
+    def observer(run: object) -> None:
+        runs.append(run)
+
+    def local_pass(function: glow_nb.Function) -> glow_nb.Function:
+        return function
+
+    for options in ({"pipeline": (local_pass,)}, {"observer": observer}, {"cache": False}):
+        for _ in range(2):
+            assert not found(glow_nb.compile(path, threads=1, **options))
+    assert runs and not cache.kept()
+
+
+def test_the_variable_turns_it_off(
+    cache: NetworkCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(kept.NETWORKS_VARIABLE, "0")
+    assert not found(glow_nb.compile(saved_model(tmp_path / "a"), threads=1))
+    assert not cache.kept()
+
+
+@pytest.mark.parametrize("damage", [b"", b"half", None])
+def test_what_is_damaged_is_compiled_again(
+    cache: NetworkCache, tmp_path: Path, damage: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = saved_model(tmp_path / "a", 3)
+    found(glow_nb.compile(path, threads=1))
+    (network,) = cache.kept()
+    if damage is None:
+        (network.path / CONSTANTS).unlink()
+    else:
+        (network.path / CONSTANTS).write_bytes(damage)
+    net = glow_nb.compile(path, threads=1)
+    assert not found(net) and close(net, 3)
+    assert "is compiled again" in caplog.text
+    assert found(glow_nb.compile(path, threads=1))
+
+
+def test_the_one_used_longest_ago_goes_first(cache: NetworkCache, tmp_path: Path) -> None:
+    paths = [saved_model(tmp_path / f"m{seed}", seed) for seed in range(3)]
+    for number, path in enumerate(paths):
+        found(glow_nb.compile(path, threads=1))
+        newest = cache.kept()[0]
+        os.utime(newest.path / SUMS, (number + 1, number + 1))
+    assert found(glow_nb.compile(paths[0], threads=1))  # used now
+    cache.trim(2 * max(network.size_bytes for network in cache.kept()))
+    hits = [found(glow_nb.compile(path, threads=1)) for path in (paths[0], paths[2], paths[1])]
+    assert hits == [True, True, False]
+
+
+def test_a_network_larger_than_the_cache_is_not_kept(cache: NetworkCache, tmp_path: Path) -> None:
+    cache.limit_bytes = 100
+    path = saved_model(tmp_path / "a")
+    assert not found(glow_nb.compile(path, threads=1))
+    assert not found(glow_nb.compile(path, threads=1))
+
+
+def test_a_folder_that_takes_nothing_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    cache = NetworkCache(tmp_path / "file" / "cache")
+    said: list[str] = []
+    monkeypatch.setattr(
+        "glow_nb.network.saved.cache.say_that_nothing_is_kept", lambda *args: said.append(str(args))
+    )
+    monkeypatch.delenv(kept.NETWORKS_VARIABLE)
+    monkeypatch.setattr(kept, "NetworkCache", lambda: cache)
+    net = glow_nb.compile(saved_model(tmp_path / "a", 1), threads=1)
+    assert not found(net) and close(net, 1)
+    assert len(said) == 1 and "file" in said[0]
+
+
+def test_a_full_disk_leaves_nothing_behind(
+    cache: NetworkCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(folder: Path) -> None:
+        (folder / CONSTANTS).write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("glow_nb.system.cache_folder._TIMES_REFUSED", itertools.count())
+    with pytest.warns(glow_nb.GlowWarning, match="No space left on device"):
+        cache.store("0" * 40, write)
+    assert cache.folder is not None and not list(cache.folder.iterdir())
+
+
+def test_views_of_a_network_that_was_removed_say_so(cache: NetworkCache, tmp_path: Path) -> None:
+    path = saved_model(tmp_path / "a", 2)
+    found(glow_nb.compile(path, threads=1))
+    net = glow_nb.compile(path, threads=1)
+    assert found(net)
+    cache.clear()
+    assert close(net, 2)
+    with pytest.raises(glow_nb.ModelError, match="was removed"):
+        _ = net.program
+
+
+def test_defaults_may_be_replaced_in_a_network_that_is_found(
+    cache: NetworkCache, tmp_path: Path
+) -> None:
+    model = dense_model(1)
+    model.graph.input.append(onnx.helper.make_tensor_value_info("b", 1, [24]))
+    path = tmp_path / "model.onnx"
+    onnx.save_model(model, path)
+    zero = np.zeros(24, np.float32)
+    first = glow_nb.compile(path, threads=1)
+    assert not found(first)
+    again = glow_nb.compile(path, threads=1)
+    assert found(again) and again.defaults == first.defaults
+    feeds = {"x": X, "b": zero}
+    np.testing.assert_array_equal(again.run(feeds)["y"], first.run(feeds)["y"])
+    assert close(again, 1)
+
+
+def test_a_process_that_finds_a_network_imports_no_compiler(tmp_path: Path) -> None:
+    path = saved_model(tmp_path / "a", 5)
+    script = f"""
+import os, sys, numpy as np, glow_nb
+net = glow_nb.compile({str(path)!r}, threads=2)
+x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+print(net.run({{"x": x}})["y"].tobytes().hex())
+print(sorted({{"numba", "llvmlite", "onnx", "glow_nb.hlir", "glow_nb.llir"}} & set(sys.modules)))
+"""
+    compiled = in_a_new_process(script, tmp_path / "cache").splitlines()
+    again = in_a_new_process(script, tmp_path / "cache").splitlines()
+    assert again == [compiled[0], "[]"]
+    assert compiled[1] != "[]"
