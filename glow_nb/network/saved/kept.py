@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import mmap
 import os
 import threading
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from glow_nb.base.errors import ModelError, UnsupportedError
+from glow_nb.base.errors import GlowError, ModelError
 from glow_nb.codegen.linked_code import IS_SUPPORTED
 from glow_nb.network.request import CompileRequest
 from glow_nb.network.saved.cache import NetworkCache
 from glow_nb.network.saved.key import NoKey, network_key, versions
+from glow_nb.system.regular_files import open_regular
+from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from glow_nb.network.network import Network
@@ -28,8 +31,11 @@ WRITER = "glow_nb cache"
 """The name of the thread that writes a network."""
 
 _IR_TEXT = ".glow"
-_NO_CONTENT = ("graph", "max_variants", "observer", "state", "cache")
+_NO_CONTENT = ("graph", "observer", "state", "cache")
 """Arguments that do not change what is compiled, and the model itself."""
+
+_LOCATION = b"\n\x08location"
+"""The key of an entry that tells where a tensor lies, as it stands in the bytes of a model."""
 
 
 class KeptModel:
@@ -51,6 +57,8 @@ class KeptModel:
         wanted = request.cache and os.environ.get(NETWORKS_VARIABLE) != "0"
         if not (wanted and IS_SUPPORTED) or request.observer is not None:
             return None
+        if not isinstance(request.state, StateStore | None):
+            return None  # whoever compiles says what is wrong with it
         graph = request.graph
         if isinstance(graph, bytes):
             return cls(request, None, NetworkCache())
@@ -111,7 +119,7 @@ class KeptModel:
                     folder, [network], initial, made_from=self._origin(), versions=versions()
                 ),
             )
-        except (NoKey, UnsupportedError, OSError) as reason:
+        except (NoKey, GlowError, OSError, MemoryError) as reason:
             LOGGER.debug("the network is not kept: %s", reason)
 
     def _model_digest(self) -> str:
@@ -135,7 +143,7 @@ class KeptModel:
 
     def _noted_key(self) -> str:
         """Return the key, now that the model was read, and it is known what lies beside it."""
-        if self._path is not None:
+        if self._path is not None and _names_files(self._path):
             import onnx
 
             from glow_nb.formats.onnx.importer.locations import external_locations
@@ -159,3 +167,11 @@ class KeptModel:
         from glow_nb.network.api import open_defaults
 
         return open_defaults(self._request)
+
+
+def _names_files(path: Path) -> bool:
+    """Return whether the model *path* may name files; a large one is not parsed to find out."""
+    with open_regular(path) as stream:
+        content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    with content:
+        return content.find(_LOCATION) >= 0

@@ -269,3 +269,30 @@ print(sorted({{"numba", "llvmlite", "onnx", "glow_nb.hlir", "glow_nb.llir"}} & s
     again = in_a_new_process(script, tmp_path / "cache").splitlines()
     assert again == [compiled[0], "[]"]
     assert compiled[1] != "[]"
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"max_variants": 0}, {"state": 3}, {"winogard": "off"}, {"threads": 0}, {"cache": 2}]
+)
+def test_wrong_arguments_are_refused_where_the_network_is_kept(
+    cache: NetworkCache, tmp_path: Path, wrong: dict[str, object]
+) -> None:
+    path = saved_model(tmp_path / "a")
+    found(glow_nb.compile(path, threads=1))
+    arguments: dict[str, object] = {"threads": 1} | wrong
+    with pytest.raises(glow_nb.OptionError, match=next(iter(wrong))):
+        glow_nb.compile(path, **arguments)  # type: ignore[arg-type]
+
+
+def test_a_network_that_cannot_be_linked_is_not_kept(
+    cache: NetworkCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(objects: object) -> bytes:
+        raise glow_nb.CompileError("an object has a relocation of type 9")
+
+    monkeypatch.setattr("glow_nb.network.saved.writing.link_shared_object", refuse)
+    path = saved_model(tmp_path / "a", 1)
+    for _ in range(2):
+        net = glow_nb.compile(path, threads=1)
+        assert not found(net) and close(net, 1)
+    assert not cache.kept()
