@@ -75,7 +75,6 @@ def relu() -> Function:
             {"x": [[1], [2, 3]]},
             "constants={'x': ...}: a list that is no array: ValueError",
         ),
-        ("pipeline", None, "pipeline None: give a tuple of names of graph passes"),
         ("pipeline", "fold_constants", "pipeline 'fold_constants': give a tuple"),
         ("pipeline", (3,), "pipeline entry 3: give a tuple"),
         ("pipeline", (glow_nb.Step(None),), "pipeline entry Step"),  # type: ignore[arg-type]
