@@ -157,6 +157,8 @@ INFERENCE = Pipeline(
                 "trim_windows",  # taps of a window that see nothing but padding are dropped
                 "hoist_means",  # means of pixels are fewer than pixels, and are convolved
                 "fold_batch_normalization",  # a normalization goes into the filter before it
+                "sink_channel_shuffles",  # a shuffle ends in the weights of the nodes that read it
+                "hoist_channel_gathers",  # a gather ends in the weights of its producer
                 Repeat(
                     (
                         "hoist_slices",  # rows and channels that nothing reads are not computed

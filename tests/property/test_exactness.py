@@ -24,6 +24,7 @@ MOVING = (
     "eliminate_noops",
     "fold_constants",
     "gathers_to_slices",
+    "hoist_channel_gathers",
     "hoist_slices",
     "merge_clips",
     "merge_concats",
@@ -33,6 +34,7 @@ MOVING = (
     "raise_swish",
     "simplify_arithmetic",
     "sink_broadcasts",
+    "sink_channel_shuffles",
     "sink_reshapes",
     "sink_transposes",
 )
