@@ -7,18 +7,20 @@ each other by distances of 32 bits. Layout after the System V ABI and its supple
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from glow_nb.base.errors import CompileError
 
 MACHINE_X86_64 = 62
-_ELF_64_LITTLE = b"\x7fELF\x02\x01"
+ELF_64_LITTLE = b"\x7fELF\x02\x01"
 _PROGRAM_BITS, _SYMBOL_TABLE, _RELOCATIONS, _NO_BITS = 1, 2, 4, 8
 _WRITE, _ALLOCATE, _EXECUTE = 1, 2, 4
 _LOCAL = 0
-_UNDEFINED, _ABSOLUTE = 0, 0xFFF1
-_DISTANCES = (2, 4)
+_UNDEFINED = 0
+_CALL = 4
+_DISTANCES = (2, _CALL)
 """Types of relocations, PC32 and PLT32, that LLVM emits for position-independent code without data
 that is written."""
 
@@ -67,12 +69,14 @@ class Relocation:
         offset: From its beginning.
         symbol: A name that this object does not define, or a place in it.
         addend: What is added to the distance.
+        is_call: Whether a call or a jump refers to it, which may go through a table.
     """
 
     section: int
     offset: int
     symbol: str | Definition
     addend: int
+    is_call: bool
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class ElfObject:
 
 def _read(payload: bytes) -> ElfObject:
     (machine,) = struct.unpack_from("<H", payload, 18)
-    if payload[:6] != _ELF_64_LITTLE or machine != MACHINE_X86_64:
+    if payload[:6] != ELF_64_LITTLE or machine != MACHINE_X86_64:
         raise CompileError("an object is no ELF object for x86-64")
     headers = _section_headers(payload)
     (names_number,) = struct.unpack_from("<H", payload, 62)
@@ -119,10 +123,10 @@ def _read(payload: bytes) -> ElfObject:
         if kind == _PROGRAM_BITS:
             content = payload[offset : offset + size]
             sections[number] = Section(called, content, max(alignment, 1), bool(flags & _EXECUTE))
-    symbols = _symbols(payload, headers)
+    symbols = elf_symbols(payload)
     return ElfObject(
         sections,
-        {name: place for name, is_global, place in symbols if is_global and place},
+        {n: place for n, is_global, place in symbols if is_global and _is_in(place, sections)},
         tuple(
             relocation
             for header in headers
@@ -145,9 +149,13 @@ Symbol = tuple[str, bool, Definition | None]
 """A name, whether other objects see it, and where it lies if this object defines it."""
 
 
-def _symbols(payload: bytes, headers: Headers) -> list[Symbol]:
-    """Return the entries of the one symbol table, in order."""
-    found = []
+def elf_symbols(payload: bytes) -> list[Symbol]:
+    """Return the entries of the symbol table of a 64-bit object, of any processor, in order.
+
+    Raises:
+        struct.error, ValueError, IndexError: The object is cut off.
+    """
+    headers, found = _section_headers(payload), []
     for _, kind, _, _, offset, size, link, _, _, _ in headers:
         if kind != _SYMBOL_TABLE:
             continue
@@ -155,10 +163,14 @@ def _symbols(payload: bytes, headers: Headers) -> list[Symbol]:
         for name, info, _, section, value, length in struct.iter_unpack(
             "<IBBHQQ", payload[offset : offset + size]
         ):
-            is_defined = section not in {_UNDEFINED, _ABSOLUTE}
-            place = Definition(section, value, length) if is_defined else None
+            place = None if section == _UNDEFINED else Definition(section, value, length)
             found.append((_text(payload, names + name), info >> 4 != _LOCAL, place))
     return found
+
+
+def _is_in(place: Definition | None, sections: Collection[int]) -> TypeGuard[Definition]:
+    """Return whether a symbol lies in one of *sections*, those that are mapped."""
+    return place is not None and place.section in sections
 
 
 def _relocations(payload: bytes, header: Header, symbols: list[Symbol]) -> Iterator[Relocation]:
@@ -168,7 +180,7 @@ def _relocations(payload: bytes, header: Header, symbols: list[Symbol]) -> Itera
         if kind not in _DISTANCES:
             raise CompileError(f"an object has a relocation of type {kind}")
         name, _, definition = symbols[info >> 32]
-        yield Relocation(section, place, definition or name, addend)
+        yield Relocation(section, place, definition or name, addend, kind == _CALL)
 
 
 def _text(payload: bytes, start: int) -> str:

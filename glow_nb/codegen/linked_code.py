@@ -34,7 +34,9 @@ class LinkedCode:
         self._library = _opened(path)
         slots = ctypes.addressof(self._data(IMPORTS))
         place = ctypes.addressof(self._data(IMPORT_NAMES))
-        libraries = [ctypes.CDLL(None), ctypes.CDLL(_MATH_LIBRARY)]
+        libraries = [ctypes.CDLL(None)]
+        with suppress(OSError):  # a C library that has it inside
+            libraries.append(ctypes.CDLL(_MATH_LIBRARY))
         while name := ctypes.string_at(place):
             ctypes.c_void_p.from_address(slots).value = _address(libraries, name.decode())
             slots += ctypes.sizeof(ctypes.c_void_p)

@@ -6,11 +6,9 @@ Linking needs llvmlite; numba stays out of the process.
 from __future__ import annotations
 
 from glow_nb.base.errors import CompileError
-from glow_nb.base.memory_limit import require_memory
 from glow_nb.codegen.loaded_code import LoadedCode
 from glow_nb.codegen.loaded_program import LoadedProgram
 from glow_nb.codegen.native_program import NativeProgram
-from glow_nb.codegen.run_layout import RunLayout
 from glow_nb.kernels.target import Target
 
 
@@ -23,23 +21,10 @@ def load(native: NativeProgram) -> LoadedProgram:
         MemoryLimitError: A run needs more memory than the process may have.
     """
     _require_this_processor(native.target)
-    require_layout(native.layout)
+    native.layout.require_memory()
     code = LoadedCode(native.objects.values(), native.target)
     code.address(native.entry.symbol)  # raises if no object defines it
     return LoadedProgram(native.layout, code)
-
-
-def require_layout(native: RunLayout) -> None:
-    """Raise MemoryLimitError if a run needs more memory than the process may have."""
-    bound = (*native.inputs, *native.outputs)
-    tensors = [(f"{b.name} : {b.type}", b.type.size_bytes) for b in (*bound, *native.state)]
-    parts = {
-        "arena": native.memory.arena_bytes,
-        "scratch": native.scratch_bytes,
-        "state": sum(b.type.size_bytes for b in native.state),
-        "inputs and outputs": sum(b.type.size_bytes for b in bound),
-    }
-    require_memory("native program", parts, tensors)
 
 
 def _require_this_processor(target: Target) -> None:

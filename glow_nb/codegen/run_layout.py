@@ -12,6 +12,7 @@ import numpy as np
 from glow_nb.base.arguments import MOST_THREADS
 from glow_nb.base.counted import Counted, problem_of
 from glow_nb.base.errors import CompileError
+from glow_nb.base.memory_limit import require_memory
 from glow_nb.base.types import Array, TensorType
 from glow_nb.codegen.program_memory import ProgramMemory
 
@@ -120,3 +121,15 @@ class RunLayout:
     def scratch_bytes(self) -> int:
         """Working memory of the kernels in one run, for all threads."""
         return self.threads * self.thread_scratch_bytes
+
+    def require_memory(self) -> None:
+        """Raise MemoryLimitError if a run needs more memory than the process may have."""
+        bound = (*self.inputs, *self.outputs)
+        tensors = [(f"{b.name} : {b.type}", b.type.size_bytes) for b in (*bound, *self.state)]
+        parts = {
+            "arena": self.memory.arena_bytes,
+            "scratch": self.scratch_bytes,
+            "state": sum(b.type.size_bytes for b in self.state),
+            "inputs and outputs": sum(b.type.size_bytes for b in bound),
+        }
+        require_memory("native program", parts, tensors)

@@ -70,10 +70,7 @@ def link_shared_object(payloads: Iterable[bytes]) -> bytes:
     """
     objects = [ElfObject.read(payload) for payload in payloads]
     owners = _owners(objects)
-    imports = sorted(
-        {r.symbol for o in objects for r in o.relocations if isinstance(r.symbol, str)}
-        - set(owners)
-    )
+    imports = _imports(objects, owners)
     names = b"".join(name.encode() + b"\0" for name in imports) + b"\0"
     exported_names = [*owners, IMPORTS, IMPORT_NAMES]
     code = _Segment(_table_bytes(exported_names))
@@ -93,6 +90,21 @@ def link_shared_object(payloads: Iterable[bytes]) -> bytes:
     exported[IMPORTS] = _Exported(table_place, len(slots) * _POINTER_BYTES, _GLOBAL_DATA)
     exported[IMPORT_NAMES] = _Exported(names_place, len(names), _GLOBAL_DATA)
     return _file(code, data, exported)
+
+
+def _imports(
+    objects: Sequence[ElfObject], owners: Mapping[str, tuple[int, Definition]]
+) -> list[str]:
+    """Return the functions that none of *objects* defines; raise CompileError for data."""
+    imports: set[str] = set()
+    for relocation in (r for one in objects for r in one.relocations):
+        name = relocation.symbol
+        if not isinstance(name, str) or name in owners:
+            continue
+        if not relocation.is_call:
+            raise CompileError(f"symbol {name}: data from outside, which kernels do not have")
+        imports.add(name)
+    return sorted(imports)
 
 
 def _owners(objects: Sequence[ElfObject]) -> dict[str, tuple[int, Definition]]:
@@ -131,8 +143,10 @@ def _relocate(
             symbol = relocation.symbol
             if isinstance(symbol, str):
                 target = addresses[symbol]
-            else:
+            elif (number, symbol.section) in places:
                 target = places[number, symbol.section] + symbol.offset
+            else:
+                raise CompileError("an object refers to what is not mapped into memory")
             segment.write(address, _distance(target + relocation.addend - address))
 
 

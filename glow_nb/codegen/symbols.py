@@ -10,10 +10,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-ELF_MAGIC = b"\x7fELF"
-_ELF_64_LITTLE = ELF_MAGIC + b"\x02\x01"
-_ELF_SYMBOL_TABLE = 2
-_ELF_LOCAL = 0
+from glow_nb.codegen.elf_objects import ELF_64_LITTLE, elf_symbols
 
 _MACHO_64 = b"\xcf\xfa\xed\xfe"
 _MACHO_SYMBOL_TABLE = 2
@@ -39,7 +36,7 @@ def read_symbols(payload: bytes) -> Symbols | None:
     Raises:
         struct.error, ValueError, IndexError: The object is cut off.
     """
-    if payload[:6] == _ELF_64_LITTLE:
+    if payload[:6] == ELF_64_LITTLE:
         return _gathered(_elf_globals(payload))
     if payload[:4] == _MACHO_64:
         return _gathered(_macho_globals(payload))
@@ -58,26 +55,10 @@ def _gathered(found: Iterator[tuple[str, bool]]) -> Symbols:
 
 
 def _elf_globals(payload: bytes) -> Iterator[tuple[str, bool]]:
-    """Yield each global symbol of an ELF object, and whether the object defines it.
-
-    Layout after the System V ABI: the file header gives the section table, the section of type
-    SHT_SYMTAB holds 24-byte entries and links to the section with their names.
-    """
-    (table_offset,) = struct.unpack_from("<Q", payload, 40)
-    entry_bytes, count = struct.unpack_from("<HH", payload, 58)
-    sections = [
-        struct.unpack_from("<IIQQQQIIQQ", payload, table_offset + index * entry_bytes)
-        for index in range(count)
-    ]
-    for _, kind, _, _, offset, size, link, _, _, _ in sections:
-        if kind != _ELF_SYMBOL_TABLE:
-            continue
-        names = sections[link][4]
-        for name, info, _, section, _, _ in struct.iter_unpack(
-            "<IBBHQQ", payload[offset : offset + size]
-        ):
-            if info >> 4 != _ELF_LOCAL:
-                yield _text(payload, names + name), section != 0
+    """Yield each global symbol of an ELF object, and whether the object defines it."""
+    for name, is_global, place in elf_symbols(payload):
+        if is_global:
+            yield name, place is not None
 
 
 def _macho_globals(payload: bytes) -> Iterator[tuple[str, bool]]:

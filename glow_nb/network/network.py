@@ -190,8 +190,8 @@ class Network(ABC):
         """Refuse to be copied or pickled: machine code and threads belong to this process."""
         raise UnsupportedError(
             "a compiled network cannot be copied or pickled, it is machine code in this process; "
-            "share it (run may be called from many threads), compile the model again where it is "
-            "needed (kernels come from the cache), or keep its program as text: "
+            "share it (run may be called from many threads), save it (net.save(folder), then "
+            "glow_nb.load_compiled(folder) on such a processor), or keep its program as text: "
             "glow_nb.save_text(net.program, 'net.glow'), then glow_nb.compile('net.glow')"
         )
 

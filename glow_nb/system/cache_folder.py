@@ -40,23 +40,37 @@ def write_whole(path: Path, content: bytes) -> bool:
 
     What cannot be written is no error; the first time in a process, a warning says so.
     """
-    import tempfile
-
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=PART)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+        put_whole(path, content)
     except OSError as error:
         say_that_nothing_is_kept(path.parent, error.strerror or type(error).__name__)
         return False
     return True
+
+
+def put_whole(path: Path, content: bytes) -> None:
+    """Do what :func:`write_whole` does; raise OSError for what cannot be written."""
+    import tempfile
+
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=PART)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def remove_oldest(folder: Path, suffix: str, most: int) -> None:
+    """Remove the files in *folder* with this *suffix*, and what killed writers left, but *most*."""
+    with contextlib.suppress(OSError):
+        found = [path for path in folder.iterdir() if path.suffix in {suffix, PART}]
+        found.sort(key=lambda path: -path.stat().st_mtime_ns)
+        for path in found[most:]:
+            path.unlink(missing_ok=True)
 
 
 _TIMES_REFUSED = itertools.count()

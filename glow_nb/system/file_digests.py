@@ -16,12 +16,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from glow_nb.system.cache_folder import put_whole, remove_oldest
 from glow_nb.system.regular_files import open_regular
 
 SETTLED_NS = 2_000_000_000
 """A file that has not changed for so long before it was read is told apart from later contents;
 FAT has ticks of this length, other file systems shorter ones."""
 
+MOST_NOTES = 1000
+"""A note that is gone costs reading its files once more."""
+
+_NOTE = ".digests"
 _CHUNK_BYTES = 1 << 22
 
 
@@ -62,15 +67,21 @@ class FileDigests:
             if began - max(stamp[-2:]) > SETTLED_NS
         }
         if note is not None and not settled.keys() <= known.keys():
-            _write(note, settled)
+            with suppress(OSError):  # a note is of no importance
+                put_whole(note, json.dumps(list(settled.items())).encode())
         return digests
+
+    def trim(self) -> None:
+        """Remove the notes that were written longest ago, all but :data:`MOST_NOTES`."""
+        if self.folder is not None:
+            remove_oldest(self.folder, _NOTE, MOST_NOTES)
 
     def _note_of(self, paths: Sequence[Path]) -> Path | None:
         """Return where the note of *paths* is."""
         if self.folder is None:
             return None
         names = "\0".join(map(os.path.abspath, paths))
-        return self.folder / f"{hashlib.sha256(os.fsencode(names)).hexdigest()[:32]}.digests"
+        return self.folder / f"{hashlib.sha256(os.fsencode(names)).hexdigest()[:32]}{_NOTE}"
 
 
 Stamp = tuple[int, ...]
@@ -93,15 +104,3 @@ def _known(note: Path | None) -> dict[Stamp, str]:
         with open_regular(note) as stream:
             return {tuple(stamp): str(digest) for stamp, digest in json.load(stream)}
     return {}
-
-
-def _write(note: Path, digests: dict[Stamp, str]) -> None:
-    """Write a note, which is of no importance: what cannot be written is not."""
-    place = note.with_name(f".{note.name}.{os.getpid()}.{time.monotonic_ns()}")
-    with suppress(OSError):
-        try:
-            note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            place.write_text(json.dumps(list(digests.items())), encoding="ascii")
-            os.replace(place, note)
-        finally:
-            place.unlink(missing_ok=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,10 +22,11 @@ from glow_nb.network.saved.manifest import Manifest
 from glow_nb.system.cache_folder import (
     default_folder,
     notes_folder,
+    remove_oldest,
     say_that_nothing_is_kept,
     write_whole,
 )
-from glow_nb.system.file_digests import FileDigests
+from glow_nb.system.file_digests import MOST_NOTES, FileDigests
 from glow_nb.system.regular_files import read_text
 
 LIMIT_BYTES = 4 << 30
@@ -35,7 +35,7 @@ LIMIT_BYTES = 4 << 30
 SECONDS_OF_A_WRITER = 3600
 """No network takes so long to write: what is older was left by a process that was killed."""
 
-_FOLDER = "networks"
+_FOLDER, _PARTS = "networks", ".parts"
 _BEING_WRITTEN = "."
 """How the names of folders begin that are being written or removed."""
 
@@ -99,7 +99,7 @@ class NetworkCache:
             write_whole(self._parts_file(key), json.dumps(list(names)).encode())
 
     def _parts_file(self, key: str) -> Path:
-        return (self.folder or Path()) / f"{key}.parts"
+        return (self.folder or Path()) / f"{key}{_PARTS}"
 
     def store(self, key: str, write: Callable[[Path], None]) -> None:
         """Let *write* fill an empty folder, and keep it as *key*.
@@ -121,7 +121,7 @@ class NetworkCache:
         except OSError as error:
             say_that_nothing_is_kept(self.folder, error.strerror or type(error).__name__)
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            _remove_tree(place)
         self.trim()
 
     def _remove_damaged(self, key: str) -> None:
@@ -140,7 +140,7 @@ class NetworkCache:
         gone = self.folder / f"{_BEING_WRITTEN}{key}.{os.getpid()}.{time.monotonic_ns()}"
         with suppress(OSError):
             (self.folder / key).rename(gone)  # so that nobody finds half of it
-        shutil.rmtree(gone, ignore_errors=True)
+        _remove_tree(gone)
         with suppress(OSError):
             self._parts_file(key).unlink()
 
@@ -185,24 +185,33 @@ class NetworkCache:
             room -= network.size_bytes
             if room < 0:
                 self.remove(network.key)
+        self.digests.trim()
         self._remove_left()
 
     def _remove_left(self) -> None:
         if self.folder is None:
             return
+        remove_oldest(self.folder, _PARTS, MOST_NOTES)
         with suppress(OSError):
             for path in self.folder.iterdir():
                 age = time.time() - path.stat().st_mtime
                 if path.name.startswith(_BEING_WRITTEN) and age > SECONDS_OF_A_WRITER:
-                    shutil.rmtree(path, ignore_errors=True)
+                    _remove_tree(path)
 
     def clear(self) -> None:
         """Remove all networks, and the notes of sums."""
         for network in self.kept():
             self.remove(network.key)
         if self.digests.folder is not None:
-            shutil.rmtree(self.digests.folder, ignore_errors=True)
+            _remove_tree(self.digests.folder)
 
 
 def _size_of(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.iterdir())
+
+
+def _remove_tree(folder: Path) -> None:
+    """Remove *folder* as far as that goes."""
+    import shutil  # which finding a network does without
+
+    shutil.rmtree(folder, ignore_errors=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -89,8 +90,28 @@ def _sums(folder: Path) -> dict[str, str]:
     return sums
 
 
-def map_constants(path: Path) -> Bytes:
-    """Return the content of *path*, mapped: read-only, shared by processes, and read ahead."""
+def map_regions(path: Path, places: Iterable[tuple[int, int]]) -> list[Bytes]:
+    """Return the parts of *path* at *places*, offsets and sizes.
+
+    The file is mapped: read-only, shared by processes, and read ahead.
+
+    Raises:
+        OSError: It cannot be mapped.
+        ModelError: A part lies outside of it, or does not begin on a page.
+    """
+    content = _mapped(path)
+    regions = []
+    for begin, size in places:
+        if begin % PAGE_BYTES or not 0 <= begin <= begin + size <= content.nbytes:
+            raise ModelError(
+                f"{path.name}: bytes {begin} to {begin + size} are no part of a file of "
+                f"{content.nbytes} bytes that begins on a page"
+            )
+        regions.append(content[begin : begin + size])
+    return regions
+
+
+def _mapped(path: Path) -> Bytes:
     with open_regular(path) as stream:
         if not stream.seek(0, 2):
             return np.empty(0, np.uint8)

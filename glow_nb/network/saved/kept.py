@@ -7,11 +7,13 @@ import logging
 import mmap
 import os
 import threading
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from glow_nb.base.errors import GlowError, ModelError
+from glow_nb.base.arguments import as_path
+from glow_nb.base.errors import GlowError, ModelError, OptionError
 from glow_nb.codegen.linked_code import IS_SUPPORTED
 from glow_nb.network.request import CompileRequest
 from glow_nb.network.saved.cache import NetworkCache
@@ -64,10 +66,13 @@ class KeptModel:
             return cls(request, None, NetworkCache())
         if not isinstance(graph, str | os.PathLike):
             return None
-        place = os.fspath(graph)
-        if not isinstance(place, str) or place.endswith(_IR_TEXT) or not os.path.isfile(place):
+        try:
+            path = as_path(graph)
+        except OptionError:  # IR text itself, or what whoever imports it refuses
             return None
-        return cls(request, Path(place), NetworkCache())
+        if path.suffix == _IR_TEXT or not os.path.isfile(path):
+            return None
+        return cls(request, path, NetworkCache())
 
     def find(self) -> Network | None:
         """Return the network if it is in the cache; what is damaged there is removed."""
@@ -75,7 +80,7 @@ class KeptModel:
             self._digest = self._model_digest()
             self._key = self._key_of(self._digest)
             folder = self._cache.find(self._key)
-        except NoKey as reason:
+        except (NoKey, RecursionError) as reason:
             LOGGER.debug("the network is not kept: %s", reason)
             return None
         except OSError:  # whoever imports the model says what is wrong with it
@@ -85,14 +90,13 @@ class KeptModel:
         from glow_nb.network.saved.reading import read_network
 
         try:
-            (network,) = read_network(
+            return read_network(
                 folder, self._cache.digests, state=self._request.state, opened=self._opened
-            )
-        except (ModelError, ValueError) as error:
+            )[0]
+        except ModelError as error:
             LOGGER.warning("%s; it is compiled again", error)
             self._cache.remove(self._key)
             return None
-        return network
 
     def keep(self, network: Network) -> None:
         """Write *network* to the cache, in the background, unless its model changed meanwhile."""
@@ -101,7 +105,8 @@ class KeptModel:
         if not self._digest or not isinstance(network, CompiledNetwork):
             return
         # No daemon: a program that ends at once must not have compiled for nothing.
-        threading.Thread(target=self._write, args=(network,), name=WRITER).start()
+        with suppress(RuntimeError):  # the system gives no thread, or the program is ending
+            threading.Thread(target=self._write, args=(network,), name=WRITER).start()
 
     def _write(self, network: Network) -> None:
         from glow_nb.network.network import CompiledNetwork
@@ -159,7 +164,7 @@ class KeptModel:
         asked = {
             name: f"{value!r:.200}"
             for name, value in self._arguments.items()
-            if value not in (None, (), {})
+            if value is not None and not (isinstance(value, tuple | dict) and not value)
         }
         return {"model": model, "sha256": self._digest, **asked}
 

@@ -112,10 +112,10 @@ def _spelled_object(value: object) -> str:
 def _spelled_function(function: FunctionType) -> str:
     """Return where *function* stands, with a digest of its source unless it is of this package."""
     name = f"{function.__module__}.{function.__qualname__}"
-    if function.__module__.startswith("glow_nb."):
-        return name
     if function.__closure__ or "<locals>" in function.__qualname__:
         raise NoKey(f"{name} is a function inside of another, or a lambda")
+    if function.__module__.startswith("glow_nb."):
+        return name
     return f"{name} {_source_of(function.__module__)}"
 
 

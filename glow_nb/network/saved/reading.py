@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from glow_nb.base.errors import GlowError, ModelError
+from glow_nb.base.errors import GlowError, MemoryLimitError, ModelError
+from glow_nb.base.memory_limit import within_memory
 from glow_nb.base.types import ElementKind, SymbolicType
 from glow_nb.codegen.linked_code import LinkedCode
 from glow_nb.codegen.loaded_program import LoadedProgram
@@ -14,7 +16,7 @@ from glow_nb.codegen.run_layout import RunLayout
 from glow_nb.network.defaults import Defaults
 from glow_nb.network.levels import Border
 from glow_nb.network.network import CompiledNetwork, Network
-from glow_nb.network.saved.files import CONSTANTS, MANIFEST, check_sums, map_constants
+from glow_nb.network.saved.files import CONSTANTS, MANIFEST, check_sums, map_regions
 from glow_nb.network.saved.manifest import Manifest, SavedFunction, layout_from_plain
 from glow_nb.network.saved.saved_executable import Reopened, SavedExecutable
 from glow_nb.system.file_digests import FileDigests
@@ -39,29 +41,43 @@ def read_network(
     Raises:
         ModelError: The folder is damaged, of another version, or for another processor.
         StateError: *state* holds one of the name of another type.
+        MemoryLimitError: A run needs more memory than the process may have.
     """
     check_sums(folder, digests)
+    with within_memory(f"saved network {folder}"):
+        functions, loaded = _loaded_functions(folder)
+    store = StateStore() if state is None else state
+    store.add({s.name: s for one in loaded for s in one.layout.state}.values())
+    return [
+        _network(folder, number, function, loaded[number], store, opened)
+        for number, function in enumerate(functions)
+    ]
+
+
+def _loaded_functions(folder: Path) -> tuple[tuple[SavedFunction, ...], list[LoadedProgram]]:
+    """Return what *folder* says of its functions, and their code with constants in memory."""
     try:
         manifest = Manifest.from_text(read_text(folder / MANIFEST))
-        constants = map_constants(folder / CONSTANTS)
-        regions = [constants[begin : begin + size] for begin, size in manifest.regions]
+        regions = map_regions(folder / CONSTANTS, manifest.regions)
         layouts = [layout_from_plain(f.layout, regions) for f in manifest.functions]
         loaded = [
             _loaded(layout, folder / function.code)
             for layout, function in zip(layouts, manifest.functions, strict=True)
         ]
-    except (GlowError, OSError, UnicodeDecodeError) as error:
+    except MemoryLimitError:
+        raise
+    except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise MemoryError(str(error)) from error
         raise ModelError(f"{folder}: {error}") from error
-    store = StateStore() if state is None else state
-    store.add({s.name: s for layout in layouts for s in layout.state}.values())
-    return [
-        _network(folder, number, function, loaded[number], store, opened)
-        for number, function in enumerate(manifest.functions)
-    ]
+    except (GlowError, UnicodeDecodeError) as error:
+        raise ModelError(f"{folder}: {error}") from error
+    return manifest.functions, loaded
 
 
 def _loaded(layout: RunLayout, path: Path) -> LoadedProgram:
     """Return the code at *path*, which must define the entry of *layout*, ready to run."""
+    layout.require_memory()
     code = LinkedCode(path)
     code.address(layout.symbol)
     return LoadedProgram(layout, code)

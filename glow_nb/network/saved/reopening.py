@@ -26,7 +26,7 @@ from glow_nb.network.saved.files import (
     MANIFEST,
     graph_file,
     levels_file,
-    map_constants,
+    map_regions,
     program_file,
 )
 from glow_nb.network.saved.manifest import Manifest
@@ -38,8 +38,7 @@ def reopen(folder: Path, number: int, loaded: LoadedProgram) -> Reopened:
     """Return what function *number* in *folder*, which runs as *loaded*, was made of."""
     register_operators()
     manifest = Manifest.from_text(read_text(folder / MANIFEST))
-    constants = map_constants(folder / CONSTANTS)
-    regions = [constants[begin : begin + size] for begin, size in manifest.regions]
+    regions = map_regions(folder / CONSTANTS, manifest.regions)
     levels = json.loads(read_text(folder / levels_file(number)))
     placed = tuple(PlacedWeight(n, _type(*t), *place) for n, *t, place in levels["weights"])
     memory = replace(loaded.layout.memory, weights=placed)

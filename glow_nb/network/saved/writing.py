@@ -10,7 +10,6 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 
 from glow_nb.backends.backend import Executable
-from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.text import format_name
 from glow_nb.base.types import Array, SymbolicType, TensorType
@@ -171,12 +170,12 @@ def _write_function(
 ) -> SavedFunction:
     """Write the files of one function; its constants join the *regions*."""
     executable = network.executable
-    if not isinstance(executable, CpuExecutable):
+    native = getattr(executable, "native", None)
+    if not isinstance(native, NativeProgram):
         raise UnsupportedError(
             f"network {format_name(network.name)}: {type(executable).__name__} is no machine code "
             'that can be saved; compile for backend="cpu"'
         )
-    native = executable.native
     blocks = [regions.add(block) for block in native.memory.blocks]
     code = link_shared_object(native.objects.values())
     files.write(code_file(number, code), code)

@@ -38,6 +38,13 @@ define double @callee(double %x) {
   ret double %y
 }
 """
+DATA = """
+@elsewhere = external hidden global i64
+define i64 @reader() {
+  %x = load i64, ptr @elsewhere
+  ret i64 %x
+}
+"""
 
 
 def compiled(text: str) -> bytes:
@@ -104,6 +111,7 @@ def test_what_is_no_shared_object_of_ours_is_refused(tmp_path: Path) -> None:
     ("objects", "problem"),
     [
         ([CALLEE, CALLEE], "symbol callee: two objects define it"),
+        ([DATA], "symbol elsewhere: data from outside"),
         (["@x = global i64 1\ndefine ptr @f() {\n  ret ptr @x\n}"], "which is written"),
     ],
 )

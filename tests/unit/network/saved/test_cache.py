@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import itertools
 import os
@@ -22,6 +23,7 @@ from glow_nb.network.saved import kept
 from glow_nb.network.saved.cache import NetworkCache
 from glow_nb.network.saved.files import CONSTANTS, SUMS
 from glow_nb.network.saved.saved_executable import SavedExecutable
+from glow_nb.system.file_digests import MOST_NOTES
 from tests.unit.network.saved.models import X, dense_model, expected, in_a_new_process, needs_loader
 
 pytestmark = needs_loader
@@ -296,3 +298,49 @@ def test_a_network_that_cannot_be_linked_is_not_kept(
         net = glow_nb.compile(path, threads=1)
         assert not found(net) and close(net, 1)
     assert not cache.kept()
+
+
+def test_a_network_that_was_found_is_saved(cache: NetworkCache, tmp_path: Path) -> None:
+    path = saved_model(tmp_path / "a", 4)
+    found(glow_nb.compile(path, threads=1))
+    net = glow_nb.compile(path, threads=1)
+    assert found(net)
+    net.save(tmp_path / "saved")
+    assert close(glow_nb.load_compiled(tmp_path / "saved"), 4)
+
+
+def test_memory_that_the_process_may_not_have_is_no_damage(
+    cache: NetworkCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved_model(tmp_path / "a", 4)
+    found(glow_nb.compile(path, threads=1))
+
+    def refuse(*arguments: object, **more: object) -> object:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("glow_nb.network.saved.files.mmap.mmap", refuse)
+        with pytest.raises(glow_nb.MemoryLimitError):
+            glow_nb.compile(path, threads=1)
+    assert found(glow_nb.compile(path, threads=1))
+
+
+def test_text_and_what_is_no_file_are_left_to_the_importer(cache: NetworkCache) -> None:
+    text = "func @main(%x : float32<2>) -> (%y : float32<2>) {\n  %y_save = save(%x, %y)\n}\n"
+    assert glow_nb.compile(text + "// " + "long " * 1000, threads=1).inputs
+    with pytest.raises(glow_nb.ModelError, match=r"absent\.onnx"):
+        glow_nb.compile("absent.onnx", threads=1)
+    with pytest.raises(glow_nb.OptionError, match="is no path"):
+        glow_nb.compile("model\0.onnx", threads=1)
+    assert not cache.kept()
+
+
+def test_notes_do_not_grow_without_end(cache: NetworkCache, tmp_path: Path) -> None:
+    assert cache.digests.folder is not None and cache.folder is not None
+    for folder, suffix in ((cache.digests.folder, ".digests"), (cache.folder, ".parts")):
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in range(MOST_NOTES + 5):
+            (folder / f"{number}{suffix}").touch()
+    cache.trim()
+    assert len(list(cache.digests.folder.iterdir())) == MOST_NOTES
+    assert len(list(cache.folder.iterdir())) == MOST_NOTES

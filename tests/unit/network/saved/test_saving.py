@@ -187,6 +187,8 @@ def rewritten(folder: Path, **changes: object) -> Path:
         ({"functions": 3}, "no manifest of a network"),
         ({"functions": [{"name": "x"}]}, "no manifest of a network"),
         ({"regions": [[0]]}, "no manifest of a network"),
+        ({"regions": [[0, 1 << 40]]}, "are no part of a file of"),
+        ({"regions": [[64, 64]]}, "are no part of a file of"),
         ({"unknown": 1}, "no manifest of a network"),
     ],
 )
