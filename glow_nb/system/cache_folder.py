@@ -81,8 +81,8 @@ def say_that_nothing_is_kept(folder: Path, reason: str) -> None:
     """Warn, once in a process, that *folder* takes nothing for this *reason*."""
     if next(_TIMES_REFUSED) == 0:
         warnings.warn(
-            f"cache folder {folder}: cannot be written: {reason}, so each process compiles its "
-            f"kernels again; make room or give access, or set {CACHE_VARIABLE} to another folder",
+            f"cache folder {folder}: cannot be written: {reason}, so each process compiles "
+            f"again; make room or give access, or set {CACHE_VARIABLE} to another folder",
             GlowWarning,
             stacklevel=2,
         )

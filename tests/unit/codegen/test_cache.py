@@ -192,8 +192,8 @@ def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
     ObjectCache(place).store("kernel", OTHER_KEY, PAYLOAD)  # a second warning would be an error
     (only,) = told
     assert str(only.message) == (
-        f"cache folder {place}: cannot be written: File exists, so each process compiles its "
-        "kernels again; make room or give access, or set GLOW_NB_CACHE_DIR to another folder"
+        f"cache folder {place}: cannot be written: File exists, so each process compiles "
+        "again; make room or give access, or set GLOW_NB_CACHE_DIR to another folder"
     )
 
 
