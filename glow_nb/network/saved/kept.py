@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import mmap
 import os
 import threading
@@ -23,8 +22,6 @@ from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from glow_nb.network.network import Network
-
-LOGGER = logging.getLogger("glow_nb")
 
 NETWORKS_VARIABLE = "GLOW_NB_CACHE_NETWORKS"
 """The environment variable that turns the cache of networks off: ``0``."""
@@ -81,7 +78,7 @@ class KeptModel:
             self._key = self._key_of(self._digest)
             folder = self._cache.find(self._key)
         except (NoKey, RecursionError) as reason:
-            LOGGER.debug("the network is not kept: %s", reason)
+            _tell(f"the network is not kept: {reason}")
             return None
         except OSError:  # whoever imports the model says what is wrong with it
             return None
@@ -94,7 +91,7 @@ class KeptModel:
                 folder, self._cache.digests, state=self._request.state, opened=self._opened
             )[0]
         except ModelError as error:
-            LOGGER.warning("%s; it is compiled again", error)
+            _tell(f"{error}; it is compiled again", is_fault=True)
             self._cache.remove(self._key)
             return None
 
@@ -125,7 +122,7 @@ class KeptModel:
                 ),
             )
         except (NoKey, GlowError, OSError, MemoryError) as reason:
-            LOGGER.debug("the network is not kept: %s", reason)
+            _tell(f"the network is not kept: {reason}")
 
     def _model_digest(self) -> str:
         """Return the digest of the model itself."""
@@ -180,3 +177,11 @@ def _names_files(path: Path) -> bool:
         content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
     with content:
         return content.find(_LOCATION) >= 0
+
+
+def _tell(message: str, *, is_fault: bool = False) -> None:
+    """Write *message* to the log of the package."""
+    import logging  # which finding a network does without
+
+    level = logging.WARNING if is_fault else logging.DEBUG
+    logging.getLogger("glow_nb").log(level, "%s", message)
