@@ -34,8 +34,9 @@ from glow_nb.compiler.program_passes import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.llir.program import Program
-from glow_nb.network.files import SUFFIX, save_text
+from glow_nb.network.files import save_text
 from glow_nb.network.ir_text import ir_text
+from glow_nb.network.text_files import SUFFIX
 from glow_nb.system.replaced_files import replace_file
 from glow_nb.tools.difference import CONTEXT, difference
 

@@ -29,7 +29,7 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.network.compilation import order_for
-from glow_nb.network.files import SUFFIX
+from glow_nb.network.text_files import SUFFIX
 from glow_nb.system.cores import available_cores
 from glow_nb.tools.duel.contest import Measurement, duel, ratios_of
 from glow_nb.tools.duel.engines import ENGINES, OURS, PEERS, Arrays, is_installed, require_installed

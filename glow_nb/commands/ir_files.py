@@ -12,8 +12,9 @@ from glow_nb.commands.bindings import Bindings
 from glow_nb.commands.models import load_model
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.network.files import SUFFIX, load_text, parse_text, save_text
+from glow_nb.network.files import load_text, parse_text, save_text
 from glow_nb.network.ir_text import ir_text
+from glow_nb.network.text_files import SUFFIX
 from glow_nb.system.replaced_files import replace_file
 
 

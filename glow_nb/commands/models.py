@@ -16,9 +16,9 @@ from glow_nb.base.types import Array, Dimensions
 from glow_nb.commands.bindings import Bindings
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.network.files import SUFFIX
 from glow_nb.network.loading import load_open
 from glow_nb.network.network import CompiledNetwork, Network
+from glow_nb.network.text_files import SUFFIX
 
 if TYPE_CHECKING:
     from glow_nb.formats.onnx.importer import SymbolicModel

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from glow_nb.base.errors import OptionError
-from glow_nb.network.files import SUFFIX
+from glow_nb.network.text_files import SUFFIX
 from glow_nb.system.replaced_files import check_writable
 
 

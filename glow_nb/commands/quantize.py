@@ -26,7 +26,8 @@ from glow_nb.commands.samples import (
     samples_option,
 )
 from glow_nb.commands.wording import make_console, make_table, print_table
-from glow_nb.network.files import SUFFIX, save_text
+from glow_nb.network.files import save_text
+from glow_nb.network.text_files import SUFFIX
 from glow_nb.quant import Drift, Ranges, convert, convert_weights, correct_biases, drift
 from glow_nb.quant.methods import METHODS, MethodName
 from glow_nb.quant.schemas import (

@@ -18,7 +18,8 @@ from glow_nb.commands.models import open_model
 from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import ExampleCommand, seed_option_for, threads_option, without_option
 from glow_nb.commands.outputs import OutputPath
-from glow_nb.network.files import SUFFIX, save_text
+from glow_nb.network.files import save_text
+from glow_nb.network.text_files import SUFFIX
 from glow_nb.system.replaced_files import replace_file
 from glow_nb.train import (
     SGD,

@@ -36,35 +36,65 @@ from glow_nb.hlir.module import Module
 from glow_nb.llir.program import Program
 from glow_nb.network import compilation as compiler
 from glow_nb.network.defaults import Defaults
-from glow_nb.network.dynamic import DynamicNetwork, describe_sizes
-from glow_nb.network.files import is_ir_text
+from glow_nb.network.dynamic import (
+    CompileFor,
+    DynamicNetwork,
+    KeptSizes,
+    SizedModel,
+    describe_sizes,
+)
 from glow_nb.network.levels import Border, Levels
 from glow_nb.network.loading import Graph, imported, source_of
 from glow_nb.network.module_network import ModuleNetwork
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.request import CompileRequest
+from glow_nb.network.text_files import is_ir_text
 from glow_nb.system.freed_memory import return_freed_memory
 from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
+    from glow_nb.compiler.pipelines import Pipeline
     from glow_nb.formats.onnx.importer import Model, SymbolicModel
 
 
-def compile_request(request: CompileRequest) -> Network:
-    """Return the network of *request*, compiled now; :func:`glow_nb.compile` says what it is."""
-    return _compile(request, _build_for(request), f"compiling {_called(request.graph)}")
+def compile_request(request: CompileRequest, kept: KeptSizes | None = None) -> Network:
+    """Return the network of *request*, compiled now; :func:`glow_nb.compile` says what it is.
+
+    If it leaves sizes open, those that were compiled before are looked for among the *kept* ones.
+    """
+    return _compile(request, _build_for(request), _work(request), kept)
 
 
-def open_defaults(request: CompileRequest) -> Network:
+def open_defaults(request: CompileRequest, kept: KeptSizes | None = None) -> Network:
     """Return a network that takes feeds for inputs which that of *request* leaves at defaults."""
     build = _build_for(request)
     with within_memory("import"):
         source = source_of(request.graph)
-    limit, work = request.max_variants, f"compiling {_called(request.graph)}"
-    opened = partial(_open_network, build=build, limit=limit, work=work)
+    limit, work = request.max_variants, _work(request)
+    opened = partial(_open_network, build=build, limit=limit, work=work, kept=kept)
     defaults = _defaults(source, request.shapes, request.constants, opened)
     assert defaults is not None
     return defaults.network()
+
+
+def open_model(request: CompileRequest) -> tuple[SizedModel, CompileFor]:
+    """Return the model of *request*, which leaves sizes open, and what compiles it for some."""
+    build = _build_for(request)
+    with within_memory("import"):
+        model = imported(source_of(request.graph), request.shapes, request.constants)
+    assert not isinstance(model, Function | Module | Program)
+    return model, _for_sizes(model, build.for_variants(), _work(request))
+
+
+def pipeline_of(request: CompileRequest) -> Pipeline:
+    """Return all that a graph of *request* is compiled by."""
+    build = _build_for(request)
+    return build.order(build.backend).whole
+
+
+def _work(request: CompileRequest) -> str:
+    """Return what progress calls the work on *request*."""
+    return f"compiling {_called(request.graph)}"
 
 
 def _build_for(request: CompileRequest) -> _Build:
@@ -92,7 +122,7 @@ def _build_for(request: CompileRequest) -> _Build:
     return _Build(backend, request.threads, order, request.observer, state, seconds)
 
 
-def _compile(request: CompileRequest, build: _Build, work: str) -> Network:
+def _compile(request: CompileRequest, build: _Build, work: str, kept: KeptSizes | None) -> Network:
     observer = request.observer
     limit = request.max_variants
     with shown(work):
@@ -102,14 +132,14 @@ def _compile(request: CompileRequest, build: _Build, work: str) -> Network:
             loaded = imported(source, request.shapes, request.constants)
         seconds = time.perf_counter() - began
         if not isinstance(loaded, Function | Module | Program):
-            return _open_network(loaded, build, limit, work)
+            return _open_network(loaded, build, limit, work, kept)
         tell(observer, PassRun("import", loaded, loaded, seconds))
         tell(observer, PassRun("backend", loaded, loaded, build.seconds))
         if isinstance(loaded, Module):
             return _compile_module(loaded, build)
         if isinstance(loaded, Program):  # no passes run on it
             build.order(build.backend).of(loaded).whole.checked(request.without)
-        opened = partial(_open_network, build=build, limit=limit, work=work)
+        opened = partial(_open_network, build=build, limit=limit, work=work, kept=kept)
         defaults = _defaults(source, request.shapes, request.constants, opened)
         return build(loaded, defaults=defaults)
 
@@ -181,22 +211,36 @@ class _Build:
         )
 
 
-def _open_network(model: SymbolicModel, build: _Build, limit: int, work: str) -> DynamicNetwork:
+def _open_network(
+    model: SymbolicModel, build: _Build, limit: int, work: str, kept: KeptSizes | None
+) -> DynamicNetwork:
     """Return *model* as a network that is compiled for the sizes that come; *work* is its name."""
-    build, observer = build.for_variants(), build.observer
+    build = build.for_variants()
+    whole = build.order(build.backend).whole
+    return DynamicNetwork(
+        model,
+        _for_sizes(model, build, work),
+        max_variants=limit,
+        # An observer sees the steps of one compilation after those of another.
+        in_turn=build.observer is not None,
+        pipeline=lambda: whole,
+        kept=kept,
+    )
+
+
+def _for_sizes(model: SymbolicModel, build: _Build, work: str) -> CompileFor:
+    """Return what compiles *model* for the sizes that come."""
 
     def build_for(known: Shapes, constants: Constants) -> CompiledNetwork:
         sizes = describe_sizes(model, known)
         with shown(f"{work} for {sizes}"):
             began = time.perf_counter()
             function = model.function(known, constants)
-            tell(observer, PassRun("import", function, function, time.perf_counter() - began))
+            seconds = time.perf_counter() - began
+            tell(build.observer, PassRun("import", function, function, seconds))
             return build(function, sizes)
 
-    # An observer sees the steps of one compilation after those of another.
-    in_turn = observer is not None
-    pipeline = build.order(build.backend).whole
-    return DynamicNetwork(model, build_for, max_variants=limit, in_turn=in_turn, pipeline=pipeline)
+    return build_for
 
 
 def _defaults(

@@ -89,11 +89,11 @@ def compile(
         observer: Called after every step, in order; see :mod:`glow_nb.observers`.
         state: What to keep states in: give that of another network, ``net.state``, and both work on
             the same ones. States that it does not hold yet are added. By default it is a new one.
-        cache: Keep the network on the disk, and look for it there first: for a model that is a path
-            or bytes, and has fixed sizes. What is found was compiled from the same content with the
-            same arguments, passes and versions for this processor. ``glow-nb cache`` shows what is
-            kept. With an *observer*, and for functions that have no file of their own, the network
-            is compiled each time.
+        cache: Keep the network on the disk, and look for it there first: for a model that is a
+            path, bytes or IR text; if it leaves sizes open, for each set of sizes. What is found
+            was compiled from the same content with the same arguments, passes and versions for this
+            processor. ``glow-nb cache`` shows what is kept. With an *observer*, and for graphs in
+            memory, the network is compiled each time.
         options: Options of the backend, short for an object of them: ``tune=True`` for
             ``backend=glow_nb.Cpu(tune=True)``. Backends that do not have an option ignore it. The
             error about an argument of another runtime says what is meant here.
@@ -132,7 +132,7 @@ def compile(
         return found
     from glow_nb.network.api import compile_request
 
-    network = compile_request(request)
+    network = compile_request(request, kept)
     if kept is not None:
         kept.keep(network)
     return network

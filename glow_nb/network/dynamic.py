@@ -15,10 +15,6 @@ from glow_nb.base.arguments import Shapes, as_array, as_shapes
 from glow_nb.base.errors import GlowError, OptionError, UnboundInput, UnsupportedError
 from glow_nb.base.feeds import Feeds, check_open_feeds, gathered, name_feeds
 from glow_nb.base.types import Array, SymbolicType
-from glow_nb.compiler.pipelines import Pipeline
-from glow_nb.hlir.graph import Function
-from glow_nb.llir.program import Program
-from glow_nb.network.memory_report import MemoryReport
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.request import MAX_VARIANTS
 from glow_nb.network.size_advice import SizeAdvice
@@ -28,7 +24,17 @@ from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from glow_nb.base.kernel_report import KernelList
+    from glow_nb.compiler.pipelines import Pipeline
+    from glow_nb.hlir.graph import Function
+    from glow_nb.llir.program import Program
+    from glow_nb.network.memory_report import MemoryReport
     from glow_nb.network.profile import Profile
+
+Sizes = Mapping[str, tuple[int, ...]]
+"""The shape of each input that is fed, by its name."""
+
+CompileFor = Callable[[Sizes, Mapping[str, Array]], CompiledNetwork]
+"""Compiles a model for inputs of some shapes, with arrays that take the place of others."""
 
 InputShapes = tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -64,6 +70,29 @@ class SizedModel(Protocol):
         ...
 
 
+class KeptSizes(Protocol):
+    """Where networks of sets of sizes are kept, for this process and others."""
+
+    def find_sizes(
+        self,
+        shapes: Sizes,
+        constants: Mapping[str, Array],
+        again: Callable[[], CompiledNetwork],
+    ) -> CompiledNetwork | None:
+        """Return what was kept; *again* compiles it, for views of it if it is removed then."""
+        ...
+
+    def keep_sizes(
+        self,
+        shapes: Sizes,
+        constants: Mapping[str, Array],
+        network: CompiledNetwork,
+        model: SizedModel,
+    ) -> None:
+        """Keep *network*, that of *model* for these sizes."""
+        ...
+
+
 class DynamicNetwork(Network):
     """A network with open sizes, as :func:`glow_nb.compile` returns it.
 
@@ -80,26 +109,27 @@ class DynamicNetwork(Network):
     def __init__(
         self,
         model: SizedModel,
-        compile_for: Callable[[Shapes, Mapping[str, Array]], CompiledNetwork],
+        compile_for: CompileFor,
         *,
+        pipeline: Callable[[], Pipeline],
         max_variants: int = MAX_VARIANTS,
         in_turn: bool = False,
-        pipeline: Pipeline | None = None,
+        kept: KeptSizes | None = None,
     ) -> None:
         """Take the model, and the function that compiles it for the shapes of all inputs.
 
         That takes arrays, too, which are constants in the place of defaults, and compiles by
-        *pipeline*.
+        *pipeline*. What is *kept* need not be compiled.
 
         If *in_turn*, one set of sizes is compiled after the other, unless a pass or an observer
         asks for another one meanwhile.
         """
-        self._model, self._compile_for = model, compile_for
+        self._model, self._compile_for, self._kept = model, compile_for, kept
         self._fixed: set[str] = set()  # inputs with a default whose numbers shapes depend on
         self._variants: VariantCache[Hashable, CompiledNetwork] = VariantCache(
             max_variants, in_turn=in_turn
         )
-        self._pipeline = Pipeline() if pipeline is None else pipeline
+        self._pipeline = pipeline
         self._background = Background()
         self._advice = SizeAdvice(max_variants)
 
@@ -229,7 +259,13 @@ class DynamicNetwork(Network):
         self, key: Hashable, shapes: InputShapes, fixed: Mapping[str, Array]
     ) -> CompiledNetwork:
         fed = {name: shape for name, shape in shapes if name not in fixed}
-        network = self._compile_for(fed, {name: array.copy() for name, array in fixed.items()})
+        constants = {name: array.copy() for name, array in fixed.items()}
+        compiled = partial(self._compile_for, fed, constants)
+        network = self._kept.find_sizes(fed, constants, compiled) if self._kept else None
+        if network is None:
+            network = compiled()
+            if self._kept:
+                self._kept.keep_sizes(fed, constants, network, self._model)
         self._advice.compiled(key)
         return network
 
@@ -273,7 +309,7 @@ class DynamicNetwork(Network):
     @property
     @override
     def pipeline(self) -> Pipeline:
-        return self._pipeline
+        return self._pipeline()
 
     @property
     @override

@@ -35,15 +35,11 @@ from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import external_weights
 from glow_nb.llir.program import Program
 from glow_nb.network.ir_text import ir_text
+from glow_nb.network.text_files import archive_of
 from glow_nb.system.regular_files import open_regular, read_text
 from glow_nb.system.replaced_files import new_file
 
-SUFFIX = ".glow"
-
 T = TypeVar("T")
-
-_BEGINNING = re.compile(r"(\s|//[^\n]*\n)*(func\s*@|(constant|state)\s*%|declare\s*@)")
-"""How IR text begins, behind comments."""
 
 _PAIR = re.compile(r"// constants ([0-9a-f]{16}),")
 
@@ -64,11 +60,6 @@ def load_all_text(path: str | os.PathLike[str]) -> Module | Program:
     return parse_all_text(*_read(Path(path)))
 
 
-def is_ir_text(graph: object) -> bool:
-    """Return whether *graph* is IR text itself, and no path of it."""
-    return isinstance(graph, str) and _BEGINNING.match(graph) is not None
-
-
 def _read(path: Path) -> tuple[str, str, dict[str, Array]]:
     """Return the IR text at *path*, the path as errors show it, and the constants beside it."""
     try:
@@ -79,7 +70,7 @@ def _read(path: Path) -> tuple[str, str, dict[str, Array]]:
         ) from error
     except UnicodeDecodeError as error:
         raise ModelError(f"{path}: cannot be read as IR text: {error}") from error
-    archive = _archive_of(path)
+    archive = archive_of(path)
     written_with = _PAIR.match(text)
     # what lies beside a text without such constants is somebody's own file
     is_needed = "external" in text and archive.exists()
@@ -130,7 +121,7 @@ def save_text(ir: Function | Module | Program, path: str | os.PathLike[str]) -> 
         GlowError: A file cannot be written, or the constants would replace another archive.
     """
     path = as_path(path)
-    archive = _archive_of(path)
+    archive = archive_of(path)
     _require_ir(ir)
     if isinstance(ir, Module):
         verify_module(ir)  # functions that have constants of equal names could not be read back
@@ -165,11 +156,6 @@ def _fingerprint(archive: Path) -> str:
     with zipfile.ZipFile(archive) as found:
         members = sorted((member.filename, member.CRC) for member in found.infolist())
     return hashlib.sha256(repr(members).encode()).hexdigest()[:16]
-
-
-def _archive_of(path: Path) -> Path:
-    """Return where the constants of the text at *path* are, beside what a link leads to."""
-    return Path(os.path.realpath(path)).with_suffix(".npz")
 
 
 def _refuse_foreign(archive: Path) -> None:

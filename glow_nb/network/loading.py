@@ -21,7 +21,8 @@ from glow_nb.base.progress import report
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
 from glow_nb.llir.program import Program
-from glow_nb.network.files import SUFFIX, is_ir_text, load_all_text, parse_all_text
+from glow_nb.network.files import load_all_text, parse_all_text
+from glow_nb.network.text_files import SUFFIX, is_ir_text
 
 if TYPE_CHECKING:
     import onnx

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Never, NoReturn
 
 from typing_extensions import override
@@ -11,18 +10,18 @@ from typing_extensions import override
 from glow_nb.base.arguments import Shapes
 from glow_nb.base.errors import OptionError
 from glow_nb.base.feeds import Feeds
-from glow_nb.base.table import html_text
-from glow_nb.base.text import format_name
 from glow_nb.base.types import Array, TensorType
-from glow_nb.compiler.pipelines import Pipeline
-from glow_nb.network.memory_report import MemoryReport
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from glow_nb.base.kernel_report import KernelList
+    from glow_nb.compiler.pipelines import Pipeline
     from glow_nb.hlir.graph import Function
     from glow_nb.llir.program import Program
+    from glow_nb.network.memory_report import MemoryReport
     from glow_nb.network.profile import Profile
 
 
@@ -122,10 +121,14 @@ class ModuleNetwork(Network):
 
     @override
     def _title(self) -> str:
+        from glow_nb.base.text import format_name
+
         return f"ModuleNetwork: {', '.join(map(format_name, self._functions))}; {self.state!r}"
 
     @override
     def _repr_html_(self) -> str:
+        from glow_nb.base.table import html_text
+
         return html_text(self._title())
 
     @override

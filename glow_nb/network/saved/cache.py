@@ -7,14 +7,16 @@ is damaged is made again.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from glow_nb.base.errors import GlowError, ModelError
 from glow_nb.network.saved.files import MANIFEST, SUMS, check_sums
@@ -35,7 +37,7 @@ LIMIT_BYTES = 4 << 30
 SECONDS_OF_A_WRITER = 3600
 """No network takes so long to write: what is older was left by a process that was killed."""
 
-_FOLDER, _PARTS = "networks", ".parts"
+_FOLDER, _NOTE = "networks", ".note"
 _BEING_WRITTEN = "."
 """How the names of folders begin that are being written or removed."""
 
@@ -86,20 +88,22 @@ class NetworkCache:
             return path if (path / SUMS).is_file() else None
         return path
 
-    def parts_of(self, key: str) -> list[str]:
-        """Return the files that the model of *key* has beside itself, as it names them."""
+    def note(self, name: str) -> Any:
+        """Return what is noted as *name*; None if nothing is, or the note is damaged."""
         with suppress(OSError, ValueError):
-            found = json.loads(read_text(self._parts_file(key)))
-            return [str(name) for name in found]
-        return []
+            sum, _, text = read_text(self._note_file(name)).partition("\n")
+            if sum == _sum_of(text):
+                return json.loads(text)
+        return None
 
-    def note_parts(self, key: str, names: Sequence[str]) -> None:
-        """Note the files that the model of *key* has beside itself."""
-        if names and self.folder is not None:
-            write_whole(self._parts_file(key), json.dumps(list(names)).encode())
+    def write_note(self, name: str, content: object) -> None:
+        """Note *content*, plain data, as *name*."""
+        if self.folder is not None:
+            text = json.dumps(content)
+            write_whole(self._note_file(name), f"{_sum_of(text)}\n{text}".encode())
 
-    def _parts_file(self, key: str) -> Path:
-        return (self.folder or Path()) / f"{key}{_PARTS}"
+    def _note_file(self, name: str) -> Path:
+        return (self.folder or Path()) / f"{name}{_NOTE}"
 
     def store(self, key: str, write: Callable[[Path], None]) -> None:
         """Let *write* fill an empty folder, and keep it as *key*.
@@ -141,8 +145,6 @@ class NetworkCache:
         with suppress(OSError):
             (self.folder / key).rename(gone)  # so that nobody finds half of it
         _remove_tree(gone)
-        with suppress(OSError):
-            self._parts_file(key).unlink()
 
     def kept(self) -> list[KeptNetwork]:
         """Return what is in the cache, the one that was used last first."""
@@ -191,7 +193,7 @@ class NetworkCache:
     def _remove_left(self) -> None:
         if self.folder is None:
             return
-        remove_oldest(self.folder, _PARTS, MOST_NOTES)
+        remove_oldest(self.folder, _NOTE, MOST_NOTES)
         with suppress(OSError):
             for path in self.folder.iterdir():
                 age = time.time() - path.stat().st_mtime
@@ -199,11 +201,17 @@ class NetworkCache:
                     _remove_tree(path)
 
     def clear(self) -> None:
-        """Remove all networks, and the notes of sums."""
+        """Remove all networks and notes."""
         for network in self.kept():
             self.remove(network.key)
+        if self.folder is not None:
+            remove_oldest(self.folder, _NOTE, 0)
         if self.digests.folder is not None:
             _remove_tree(self.digests.folder)
+
+
+def _sum_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _size_of(folder: Path) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -51,13 +51,13 @@ def levels_file(number: int) -> str:
     return f"levels-{number}.json"
 
 
-def check_sums(folder: Path, digests: FileDigests) -> None:
-    """Raise ModelError unless all files of *folder* are there and have their sums."""
+def check_sums(folder: Path, digests: FileDigests) -> Mapping[str, str]:
+    """Return the sum of each file; raise ModelError unless all are there and have their sums."""
     wanted = _sums(folder)
     paths = [folder / name for name in wanted]
     try:
         if digests.of(paths) == list(wanted.values()):
-            return
+            return wanted
         found = digests.of(paths, again=True)  # a note may be damaged, too
     except OSError as error:
         raise ModelError(
@@ -70,6 +70,7 @@ def check_sums(folder: Path, digests: FileDigests) -> None:
             f"{folder}: damaged: {', '.join(changed)} differ from their sums in {SUMS}; save the "
             "network again"
         )
+    return wanted
 
 
 def _sums(folder: Path) -> dict[str, str]:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from glow_nb.base.arguments import as_path
-from glow_nb.base.errors import GlowError, ModelError, OptionError
+from glow_nb.base.errors import GlowError, ModelError
 from glow_nb.codegen.linked_code import IS_SUPPORTED
 from glow_nb.network.request import CompileRequest
 from glow_nb.network.saved.cache import NetworkCache
-from glow_nb.network.saved.key import NoKey, network_key, versions
-from glow_nb.system.regular_files import open_regular
+from glow_nb.network.saved.key import NoKey, network_key, spelled, versions
+from glow_nb.network.saved.model_content import ModelContent
 from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
-    from glow_nb.network.network import Network
+    from glow_nb.base.types import Array
+    from glow_nb.network.dynamic import CompileFor, SizedModel, Sizes
+    from glow_nb.network.network import CompiledNetwork, Network
 
 NETWORKS_VARIABLE = "GLOW_NB_CACHE_NETWORKS"
 """The environment variable that turns the cache of networks off: ``0``."""
@@ -29,26 +29,26 @@ NETWORKS_VARIABLE = "GLOW_NB_CACHE_NETWORKS"
 WRITER = "glow_nb cache"
 """The name of the thread that writes a network."""
 
-_IR_TEXT = ".glow"
 _NO_CONTENT = ("graph", "observer", "state", "cache")
 """Arguments that do not change what is compiled, and the model itself."""
 
-_LOCATION = b"\n\x08location"
-"""The key of an entry that tells where a tensor lies, as it stands in the bytes of a model."""
+_PARTS, _SIGNATURE = ".parts", ".sizes"
+"""What is noted of a model: the files beside it, and the border of one that leaves sizes open."""
 
 
 class KeptModel:
-    """A model that is a file or bytes, and the arguments that it is compiled with."""
+    """A model that has a content, and the arguments that it is compiled with."""
 
-    def __init__(self, request: CompileRequest, path: Path | None, cache: NetworkCache) -> None:
-        """Find or keep the network of *request*, whose model is the file *path* or bytes."""
-        self._request, self._path, self._cache = request, path, cache
+    def __init__(self, request: CompileRequest, content: ModelContent, cache: NetworkCache) -> None:
+        """Find or keep the network of *request*, whose model has this *content*."""
+        self._request, self._content, self._cache = request, content, cache
         self._arguments = {
             field.name: getattr(request, field.name)
             for field in fields(request)
             if field.name not in _NO_CONTENT
         }
         self._digest = self._key = ""
+        self._has_noted_parts = False
 
     @classmethod
     def of(cls, request: CompileRequest) -> KeptModel | None:
@@ -58,125 +58,206 @@ class KeptModel:
             return None
         if not isinstance(request.state, StateStore | None):
             return None  # whoever compiles says what is wrong with it
-        graph = request.graph
-        if isinstance(graph, bytes):
-            return cls(request, None, NetworkCache())
-        if not isinstance(graph, str | os.PathLike):
-            return None
-        try:
-            path = as_path(graph)
-        except OptionError:  # IR text itself, or what whoever imports it refuses
-            return None
-        if path.suffix == _IR_TEXT or not os.path.isfile(path):
-            return None
-        return cls(request, path, NetworkCache())
+        content = ModelContent.of(request.graph)
+        return None if content is None else cls(request, content, NetworkCache())
 
     def find(self) -> Network | None:
         """Return the network if it is in the cache; what is damaged there is removed."""
         try:
-            self._digest = self._model_digest()
-            self._key = self._key_of(self._digest)
-            folder = self._cache.find(self._key)
+            self._digest = self._content.digest(self._cache.digests)
+            self._key = self._key_now()
         except (NoKey, RecursionError) as reason:
+            self._digest = ""
             _tell(f"the network is not kept: {reason}")
             return None
-        except OSError:  # whoever imports the model says what is wrong with it
+        except (OSError, ModelError):  # whoever imports the model says what is wrong with it
+            self._digest = ""
             return None
-        if folder is None:
-            return None
-        from glow_nb.network.saved.reading import read_network
+        signature = self._cache.note(self._key + _SIGNATURE)
+        if signature is not None:
+            from glow_nb.network.saved.open_sizes import open_network
 
+            return open_network(self._request, signature, self, self._opened)
+        networks = self._read(self._key, self._compiled_again)
+        if not networks:
+            return None
+        from glow_nb.network.saved.reading import as_network
+
+        return as_network(networks)
+
+    def find_sizes(
+        self,
+        shapes: Sizes,
+        constants: Mapping[str, Array],
+        again: Callable[[], CompiledNetwork],
+    ) -> CompiledNetwork | None:
+        """Return the network for inputs of *shapes*, with *constants*, if it is in the cache.
+
+        *again* compiles it once more.
+        """
+        if not self._digest:
+            return None
+        key = _key_of_sizes(self._key, shapes, constants)
+        return next(iter(self._read(key, lambda: [again()])), None)
+
+    def _read(
+        self, key: str, again: Callable[[], Sequence[CompiledNetwork]]
+    ) -> list[CompiledNetwork]:
+        """Return the functions of the network *key*; none if it is not there."""
+        folder = self._cache.find(key)
+        if folder is None:
+            return []
+        from glow_nb.network.saved.reading import Model, read_network
+
+        model = Model(self._with_feeds, again if self._content.path else None)
         try:
-            return read_network(
-                folder, self._cache.digests, state=self._request.state, opened=self._opened
-            )[0]
+            return read_network(folder, self._cache.digests, state=self._request.state, model=model)
         except ModelError as error:
             _tell(f"{error}; it is compiled again", is_fault=True)
-            self._cache.remove(self._key)
-            return None
+            self._cache.remove(key)
+            return []
 
     def keep(self, network: Network) -> None:
-        """Write *network* to the cache, in the background, unless its model changed meanwhile."""
+        """Write *network* to the cache, in the background, unless its model changed meanwhile.
+
+        Of one that leaves sizes open, each set of sizes is kept by itself.
+        """
+        from glow_nb.network.dynamic import DynamicNetwork
         from glow_nb.network.network import CompiledNetwork
 
-        if not self._digest or not isinstance(network, CompiledNetwork):
+        if isinstance(network, DynamicNetwork):
+            return
+        functions = network.functions.values()
+        compiled = [function for function in functions if isinstance(function, CompiledNetwork)]
+        self._write_later(compiled, lambda key: key)
+
+    def keep_sizes(
+        self,
+        shapes: Sizes,
+        constants: Mapping[str, Array],
+        network: CompiledNetwork,
+        model: SizedModel,
+    ) -> None:
+        """Write *network*, that of *model* for inputs of *shapes* with *constants*, likewise."""
+        from glow_nb.network.saved.open_sizes import has_open_sizes, signature_of
+
+        def key_of_sizes(key: str) -> str:
+            if has_open_sizes(model):  # the other ones take feeds in place of defaults
+                self._cache.write_note(key + _SIGNATURE, signature_of(model))
+            return _key_of_sizes(key, shapes, constants)
+
+        self._write_later([network], key_of_sizes)
+
+    def _write_later(
+        self, networks: Sequence[CompiledNetwork], key_of: Callable[[str], str]
+    ) -> None:
+        """Write *networks* as *key_of* the key of the model, in the background."""
+        if not self._digest:
             return
         # No daemon: a program that ends at once must not have compiled for nothing.
         with suppress(RuntimeError):  # the system gives no thread, or the program is ending
-            threading.Thread(target=self._write, args=(network,), name=WRITER).start()
+            writer = threading.Thread(target=self._write, args=(networks, key_of), name=WRITER)
+            writer.start()
 
-    def _write(self, network: Network) -> None:
-        from glow_nb.network.network import CompiledNetwork
+    def _write(self, networks: Sequence[CompiledNetwork], key_of: Callable[[str], str]) -> None:
         from glow_nb.network.saved.writing import write_network
 
-        assert isinstance(network, CompiledNetwork)
         try:
-            if self._model_digest() != self._digest:
+            if not self._is_unchanged():
                 return
-            key = self._noted_key()
-            initial = {state.name: state.array for state in network.program.state}
+            self._note_parts()
+            initial = {s.name: s.array for one in networks for s in one.program.state}
             self._cache.store(
-                key,
+                key_of(self._key),
                 lambda folder: write_network(
-                    folder, [network], initial, made_from=self._origin(), versions=versions()
+                    folder, networks, initial, made_from=self._origin(), versions=versions()
                 ),
             )
-        except (NoKey, GlowError, OSError, MemoryError) as reason:
+        except (NoKey, GlowError, OSError, MemoryError, RecursionError) as reason:
             _tell(f"the network is not kept: {reason}")
 
-    def _model_digest(self) -> str:
-        """Return the digest of the model itself."""
-        if self._path is None:
-            graph = self._request.graph
-            assert isinstance(graph, bytes)
-            return hashlib.sha256(graph).hexdigest()
-        (digest,) = self._cache.digests.of([self._path])
-        return digest
+    def _is_unchanged(self) -> bool:
+        """Return whether model and arguments are what they were when the network was looked for."""
+        return (
+            self._content.digest(self._cache.digests) == self._digest
+            and self._key_now() == self._key
+        )
 
-    def _key_of(self, digest: str) -> str:
+    def _note_parts(self) -> None:
+        """Note the files beside the model, which is done when it was compiled, and so is right."""
+        if self._has_noted_parts:
+            return
+        locations = self._content.locations()
+        if locations:
+            self._cache.write_note(self._base_key() + _PARTS, locations)
+            self._key = self._key_now()
+        self._has_noted_parts = True
+
+    def _base_key(self) -> str:
+        return network_key(self._digest, self._arguments)
+
+    def _key_now(self) -> str:
         """Return the key of the network, with what the model has in files beside itself."""
-        key = network_key(digest, self._arguments)
-        names = self._cache.parts_of(key)
-        if not names or self._path is None:
+        key = self._base_key()
+        names = self._cache.note(key + _PARTS)
+        if not names:
             return key
-        folder = Path(os.path.realpath(self._path)).parent
-        parts = self._cache.digests.of([folder / name for name in names])
-        return hashlib.sha256(" ".join([key, *parts]).encode()).hexdigest()[: len(key)]
-
-    def _noted_key(self) -> str:
-        """Return the key, now that the model was read, and it is known what lies beside it."""
-        if self._path is not None and _names_files(self._path):
-            import onnx
-
-            from glow_nb.formats.onnx.importer.locations import external_locations
-
-            proto = onnx.load(os.fspath(self._path), load_external_data=False)
-            key = network_key(self._digest, self._arguments)
-            self._cache.note_parts(key, external_locations(proto))
-        return self._key_of(self._digest)
+        parts = self._cache.digests.of(self._content.data_paths(map(str, names)))
+        return _extended(key, parts)
 
     def _origin(self) -> dict[str, str]:
         """Return what the network was made from, for people."""
-        model = "bytes" if self._path is None else os.path.abspath(self._path)
         asked = {
             name: f"{value!r:.200}"
             for name, value in self._arguments.items()
             if value is not None and not (isinstance(value, tuple | dict) and not value)
         }
-        return {"model": model, "sha256": self._digest, **asked}
+        return {"model": str(self._content), "sha256": self._digest.partition(" ")[2], **asked}
 
-    def _opened(self) -> Network:
+    def _with_feeds(self) -> Network:
         from glow_nb.network.api import open_defaults
 
-        return open_defaults(self._request)
+        return open_defaults(self._request, self)
+
+    def _compiled_again(self) -> Sequence[CompiledNetwork]:
+        """Return the functions of the network, compiled once more."""
+        from glow_nb.network.api import compile_request
+        from glow_nb.network.network import CompiledNetwork
+
+        self._require_unchanged()
+        functions = compile_request(self._request).functions.values()
+        return [function for function in functions if isinstance(function, CompiledNetwork)]
+
+    def _opened(self) -> tuple[SizedModel, CompileFor]:
+        """Return the model, which leaves sizes open, and what compiles it for some."""
+        from glow_nb.network.api import open_model
+
+        opened = open_model(self._request)
+        self._require_unchanged()  # afterwards: it was read into memory
+        return opened
+
+    def _require_unchanged(self) -> None:
+        """Raise ModelError unless the model is what it was when the network was found."""
+        try:
+            if self._is_unchanged():
+                return
+        except OSError as error:
+            raise ModelError(
+                f"{self._content}: cannot be read any more: {error.strerror}; what was compiled "
+                "runs on"
+            ) from error
+        raise ModelError(
+            f"{self._content}: was changed since the network was found, which runs on; compile the "
+            "model once more"
+        )
 
 
-def _names_files(path: Path) -> bool:
-    """Return whether the model *path* may name files; a large one is not parsed to find out."""
-    with open_regular(path) as stream:
-        content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-    with content:
-        return content.find(_LOCATION) >= 0
+def _key_of_sizes(key: str, shapes: Sizes, constants: Mapping[str, Array]) -> str:
+    return _extended(key, [spelled(shapes), spelled(constants)])
+
+
+def _extended(key: str, parts: Iterable[str]) -> str:
+    return hashlib.sha256(" ".join([key, *parts]).encode()).hexdigest()[: len(key)]
 
 
 def _tell(message: str, *, is_fault: bool = False) -> None:

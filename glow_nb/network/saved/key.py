@@ -50,7 +50,7 @@ def network_key(model: str, arguments: Mapping[str, object]) -> str:
         *(f"{name} {version}" for name, version in versions().items()),
         *(f"{name}={os.environ.get(name)!r}" for name in _ENVIRONMENT),
         *(f"{name} {_source_of(name)}" for name in EXTENDING_MODULES),
-        *(f"{name}={_spelled(value)}" for name, value in sorted(arguments.items())),
+        *(f"{name}={spelled(value)}" for name, value in sorted(arguments.items())),
     ]
     digest = hashlib.sha256()
     for part in parts:
@@ -69,8 +69,8 @@ def versions() -> dict[str, str]:
     }
 
 
-def _spelled(value: object) -> str:
-    """Return *value* as a text that other values do not have."""
+def spelled(value: object) -> str:
+    """Return *value* as a text that other values do not have; raise NoKey if there is none."""
     if value is None or isinstance(value, bool | int | float | str | bytes):
         return repr(value)
     if isinstance(value, Enum | np.generic):
@@ -81,12 +81,12 @@ def _spelled(value: object) -> str:
         content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         return f"array {value.dtype.str} {value.shape} {content}"
     if isinstance(value, Mapping):
-        items = sorted((_spelled(k), _spelled(v)) for k, v in value.items())
+        items = sorted((spelled(k), spelled(v)) for k, v in value.items())
         return f"{{{_listed(f'{k}: {v}' for k, v in items)}}}"
     if isinstance(value, set | frozenset):
-        return f"{{{_listed(sorted(map(_spelled, value)))}}}"
+        return f"{{{_listed(sorted(map(spelled, value)))}}}"
     if isinstance(value, tuple | list):
-        return f"({_listed(map(_spelled, value))})"
+        return f"({_listed(map(spelled, value))})"
     return _spelled_object(value)
 
 
@@ -97,26 +97,39 @@ def _listed(texts: Iterable[str]) -> str:
 def _spelled_object(value: object) -> str:
     """Return a function, or an object of this package, as a text."""
     if isinstance(value, partial):
-        return (
-            f"partial({_spelled(value.func)}, {_spelled(value.args)}, {_spelled(value.keywords)})"
-        )
+        return f"partial({spelled(value.func)}, {spelled(value.args)}, {spelled(value.keywords)})"
     if isinstance(value, FunctionType):
         return _spelled_function(value)
     name = f"{type(value).__module__}.{type(value).__qualname__}"
     if is_dataclass(value) and name.startswith("glow_nb."):
         inside = {field.name: getattr(value, field.name) for field in fields(value)}
-        return f"{name}{_spelled(inside)}"
+        return f"{name}{spelled(inside)}"
     raise NoKey(f"{name} is no value that could be compared")
 
 
 def _spelled_function(function: FunctionType) -> str:
-    """Return where *function* stands, with a digest of its source unless it is of this package."""
-    name = f"{function.__module__}.{function.__qualname__}"
-    if function.__closure__ or "<locals>" in function.__qualname__:
-        raise NoKey(f"{name} is a function inside of another, or a lambda")
-    if function.__module__.startswith("glow_nb."):
-        return name
-    return f"{name} {_source_of(function.__module__)}"
+    """Return where *function* stands and what it holds, with a digest of its source.
+
+    Of functions of this package, the source counts anyway.
+    """
+    code, name = function.__code__, f"{function.__module__}.{function.__qualname__}"
+    if code.co_name == "<lambda>":
+        raise NoKey(f"{name} has no name of its own")
+    where = f"{name} {code.co_firstlineno}{spelled(_held_by(function))}"
+    owners = dict.fromkeys(map(str, (function.__module__, function.__globals__.get("__name__"))))
+    sources = [_source_of(owner) for owner in owners if not owner.startswith("glow_nb.")]
+    if sources and not os.path.isfile(code.co_filename):
+        raise NoKey(f"{name} has no source file")
+    return f"{where} {_listed(sources)}"
+
+
+def _held_by(function: FunctionType) -> tuple[object, ...]:
+    """Return the values that *function* has from where it was made."""
+    try:
+        cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
+    except ValueError:
+        raise NoKey(f"{function.__qualname__} holds a variable without a value") from None
+    return function.__defaults__, function.__kwdefaults__, cells
 
 
 def _source_of(name: str) -> str:

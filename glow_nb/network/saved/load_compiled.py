@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from glow_nb.base.arguments import as_path
 from glow_nb.base.errors import UnsupportedError
-from glow_nb.network.saved.reading import read_network
+from glow_nb.network.saved.reading import Model, as_network, read_network
 from glow_nb.network.saved.saving import require_support
 from glow_nb.system.cache_folder import notes_folder
 from glow_nb.system.file_digests import FileDigests
@@ -35,14 +35,8 @@ def load_compiled(folder: str | os.PathLike[str], *, state: StateStore | None = 
     """
     require_support()
     place = Path(os.path.abspath(as_path(folder)))
-    store = StateStore() if state is None else state
-    networks = read_network(place, FileDigests(notes_folder()), state=store, opened=_no_defaults)
-    if len(networks) == 1:
-        return networks[0]
-    from glow_nb.network.module_network import ModuleNetwork
-
-    by_name = {network.name: network for network in networks}
-    return ModuleNetwork(by_name, store, max(network.threads for network in networks))
+    digests = FileDigests(notes_folder())
+    return as_network(read_network(place, digests, state=state, model=Model(_no_defaults)))
 
 
 def _no_defaults() -> NoReturn:

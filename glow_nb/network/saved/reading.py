@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 from glow_nb.base.errors import GlowError, MemoryLimitError, ModelError
 from glow_nb.base.memory_limit import within_memory
@@ -14,7 +16,7 @@ from glow_nb.codegen.linked_code import LinkedCode
 from glow_nb.codegen.loaded_program import LoadedProgram
 from glow_nb.codegen.run_layout import RunLayout
 from glow_nb.network.defaults import Defaults
-from glow_nb.network.levels import Border
+from glow_nb.network.levels import Border, Levels
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.saved.files import CONSTANTS, MANIFEST, check_sums, map_regions
 from glow_nb.network.saved.manifest import Manifest, SavedFunction, layout_from_plain
@@ -23,12 +25,34 @@ from glow_nb.system.file_digests import FileDigests
 from glow_nb.system.regular_files import read_text
 from glow_nb.system.state_store import StateStore
 
-MakeDefaults = Callable[[], Network]
-"""Compiles the network that takes feeds in place of the model's own numbers."""
+
+@dataclass(frozen=True)
+class Model:
+    """The model that a saved network was made of, where it is at hand.
+
+    Attributes:
+        with_feeds: Compiles the network that takes feeds in place of the model's own numbers.
+        again: Compiles it once more, and returns its functions in order; None if the model is not
+            at hand.
+    """
+
+    with_feeds: Callable[[], Network]
+    again: Callable[[], Sequence[CompiledNetwork]] | None = None
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """Where a function was read from: folder, its sums then, number; and what makes it again."""
+
+    folder: Path
+    digests: FileDigests
+    sums: Mapping[str, str]
+    number: int
+    again: Callable[[], Sequence[CompiledNetwork]] | None
 
 
 def read_network(
-    folder: Path, digests: FileDigests, *, state: StateStore | None, opened: MakeDefaults
+    folder: Path, digests: FileDigests, *, state: StateStore | None, model: Model
 ) -> list[CompiledNetwork]:
     """Return the functions of the network in *folder*, in order.
 
@@ -36,22 +60,39 @@ def read_network(
         folder: What :func:`~glow_nb.network.saved.writing.write_network` wrote.
         digests: Tells the sums of its files.
         state: What to keep states in; by default a new one.
-        opened: Makes the network for feeds of inputs that are left at their defaults.
+        model: What compiles its model for other feeds, or once more if the folder is removed.
 
     Raises:
         ModelError: The folder is damaged, of another version, or for another processor.
         StateError: *state* holds one of the name of another type.
         MemoryLimitError: A run needs more memory than the process may have.
     """
-    check_sums(folder, digests)
+    sums = check_sums(folder, digests)
     with within_memory(f"saved network {folder}"):
         functions, loaded = _loaded_functions(folder)
     store = StateStore() if state is None else state
     store.add({s.name: s for one in loaded for s in one.layout.state}.values())
     return [
-        _network(folder, number, function, loaded[number], store, opened)
+        _network(
+            _Origin(folder, digests, sums, number, model.again),
+            function,
+            loaded[number],
+            store,
+            model.with_feeds,
+        )
         for number, function in enumerate(functions)
     ]
+
+
+def as_network(functions: Sequence[CompiledNetwork]) -> Network:
+    """Return *functions*, which have the same state, as one network."""
+    if len(functions) == 1:
+        return functions[0]
+    from glow_nb.network.module_network import ModuleNetwork
+
+    by_name = {function.name: function for function in functions}
+    threads = max(function.threads for function in functions)
+    return ModuleNetwork(by_name, functions[0].state, threads)
 
 
 def _loaded_functions(folder: Path) -> tuple[tuple[SavedFunction, ...], list[LoadedProgram]]:
@@ -84,15 +125,14 @@ def _loaded(layout: RunLayout, path: Path) -> LoadedProgram:
 
 
 def _network(
-    folder: Path,
-    number: int,
+    origin: _Origin,
     function: SavedFunction,
     loaded: LoadedProgram,
     state: StateStore,
-    opened: MakeDefaults,
+    with_feeds: Callable[[], Network],
 ) -> CompiledNetwork:
-    """Return function *number* as a network."""
-    reopen = partial(_reopen, folder, number, loaded)
+    """Return one function as a network."""
+    reopen = partial(_reopen, origin, loaded)
     executable = SavedExecutable(loaded, function.constant_bytes, reopen)
     types = {
         name: SymbolicType(ElementKind(kind) if kind else None, tuple(shape) if shape else None)
@@ -105,7 +145,7 @@ def _network(
         function.threads,
         state=state,
         sizes=function.sizes,
-        defaults=Defaults(types, opened) if types else None,
+        defaults=Defaults(types, with_feeds) if types else None,
     )
 
 
@@ -119,14 +159,28 @@ def _border(name: str, layout: RunLayout) -> Border:
     )
 
 
-def _reopen(folder: Path, number: int, loaded: LoadedProgram) -> Reopened:
-    """Return the levels of function *number*, and an executable that knows its kernels."""
+def _reopen(origin: _Origin, loaded: LoadedProgram) -> Reopened:
+    """Return the levels of a function, and an executable that knows its kernels.
+
+    What was removed or changed since it was loaded is compiled once more if the model is at hand.
+    """
     from glow_nb.network.saved.reopening import reopen
 
     try:
-        return reopen(folder, number, loaded)
-    except FileNotFoundError as error:
-        raise ModelError(
-            f"{error.filename}: was removed since the network was loaded, which runs on; compile "
-            "the model again to look at what it is made of"
-        ) from error
+        _require_same(origin)
+        return reopen(origin.folder, origin.number, loaded)
+    except (ModelError, OSError) as error:
+        if origin.again is None:
+            raise ModelError(
+                f"{origin.folder}: was removed or changed since the network was loaded, which runs "
+                f"on; compile the model again to look at what it is made of ({error})"
+            ) from error
+    network = origin.again()[origin.number]
+    levels = Levels(network.function, network.program, network.pipeline)
+    return Reopened(levels, cast(Any, network.executable))
+
+
+def _require_same(origin: _Origin) -> None:
+    """Raise ModelError unless the folder holds what was read from it."""
+    if check_sums(origin.folder, origin.digests) != origin.sums:
+        raise ModelError(f"{origin.folder}: holds another network now")

@@ -12,7 +12,7 @@ import glow_nb
 from glow_nb.base.arguments import Shapes
 from glow_nb.base.errors import ModelError, OptionError, UnboundDimension
 from glow_nb.base.types import Array, SymbolicType
-from glow_nb.network.files import SUFFIX
+from glow_nb.network.text_files import SUFFIX
 from glow_nb.runtime.hosting.network_source import Servable, open_batch
 from glow_nb.runtime.serve.repository import ModelFile
 from glow_nb.runtime.serve.rows import dependence_of_rows

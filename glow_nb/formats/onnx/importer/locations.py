@@ -11,7 +11,7 @@ def external_locations(proto: onnx.ModelProto) -> list[str]:
     """Return the locations of external data in *proto*, as the model has them, each once.
 
     They are text of a stranger: whoever opens such a file asks
-    :class:`~glow_nb.formats.onnx.importer.data_folder.DataFolder` first.
+    :class:`~glow_nb.system.data_folder.DataFolder` first.
     """
     found: dict[str, None] = {}
     for tensor in tensors_of(proto):

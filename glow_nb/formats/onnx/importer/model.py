@@ -12,12 +12,12 @@ from google.protobuf.message import DecodeError
 
 from glow_nb.base.errors import ModelError, UnsupportedError
 from glow_nb.base.memory_limit import out_of_memory
-from glow_nb.formats.onnx.importer.data_folder import DataFolder
 from glow_nb.formats.onnx.importer.other_files import other_kind
 from glow_nb.formats.onnx.importer.tensors import Numbers, Storage
 from glow_nb.formats.onnx.importer.weight_files import WeightBytes, WeightFile
 from glow_nb.formats.onnx.importer.wire import LARGE_BYTES, WireError, read_skeleton
 from glow_nb.formats.onnx.schema.schemas import NEWEST_OPSET
+from glow_nb.system.data_folder import DataFolder
 
 ModelSource = Union[str, "os.PathLike[str]", bytes, onnx.ModelProto, "Model"]
 

@@ -12,7 +12,6 @@ from onnx import numpy_helper
 
 from glow_nb.base.errors import ModelError
 from glow_nb.base.types import MAX_RANK, MAX_TENSOR_BYTES, Array, ElementKind, TensorType
-from glow_nb.formats.onnx.importer.data_folder import DataFolder
 from glow_nb.formats.onnx.importer.weight_files import (
     LEAST_BYTES,
     StoredBytes,
@@ -24,6 +23,7 @@ from glow_nb.formats.onnx.importer.weight_files import (
 )
 from glow_nb.formats.onnx.importer.wire import THIS_FILE
 from glow_nb.formats.onnx.schema.element_kinds import kind_of
+from glow_nb.system.data_folder import DataFolder
 
 Numbers = Array | StoredNumbers
 

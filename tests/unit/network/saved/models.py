@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +13,19 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import glow_nb
 from glow_nb.base.types import Array
 from glow_nb.codegen.linked_code import IS_SUPPORTED
+from glow_nb.network.network import CompiledNetwork
+from glow_nb.network.saved import kept
+from glow_nb.network.saved.saved_executable import SavedExecutable
 
 needs_loader = pytest.mark.skipif(not IS_SUPPORTED, reason="Linux on x86-64 maps such code alone")
 
 X: Array = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
 
 
-def dense_model(seed: int = 0, *, external: str = "") -> onnx.ModelProto:
+def dense_model(seed: int = 0, *, external: str = "", rows: int | str = 2) -> onnx.ModelProto:
     """Return ``y = relu(x @ w + b)``; *external* names a file that w is to lie in."""
     rng = np.random.default_rng(seed)
     weights = {
@@ -38,8 +43,8 @@ def dense_model(seed: int = 0, *, external: str = "") -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes,
         "dense",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 24])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, 24])],
         tensors,
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
@@ -69,3 +74,33 @@ def in_a_new_process(script: str, cache: Path) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def wait_for_writers() -> None:
+    for thread in threading.enumerate():
+        if thread.name == kept.WRITER:
+            thread.join()
+
+
+def saved_model(folder: Path, seed: int = 0, *, external: str = "", rows: int | str = 2) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / "model.onnx"
+    if external:
+        (folder / external).unlink(missing_ok=True)  # or it would grow
+    onnx.save_model(dense_model(seed, external=external, rows=rows), path)
+    return path
+
+
+def found(net: object) -> bool:
+    """Return whether *net* comes from the cache; wait until it is there if not."""
+    assert isinstance(net, CompiledNetwork)
+    wait_for_writers()
+    return isinstance(net.executable, SavedExecutable)
+
+
+def y_of(net: glow_nb.Network) -> Array:
+    return net.run({"x": X})["y"]
+
+
+def close(net: glow_nb.Network, seed: int) -> bool:
+    return bool(np.allclose(y_of(net), expected(seed), rtol=1e-5, atol=1e-6))

@@ -8,8 +8,6 @@ import itertools
 import os
 import shutil
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,56 +15,22 @@ import onnx
 import pytest
 
 import glow_nb
-from glow_nb.base.types import Array
-from glow_nb.network.network import CompiledNetwork
 from glow_nb.network.saved import kept
 from glow_nb.network.saved.cache import NetworkCache
 from glow_nb.network.saved.files import CONSTANTS, SUMS
-from glow_nb.network.saved.saved_executable import SavedExecutable
 from glow_nb.system.file_digests import MOST_NOTES
-from tests.unit.network.saved.models import X, dense_model, expected, in_a_new_process, needs_loader
+from tests.unit.network.saved.models import (
+    X,
+    close,
+    dense_model,
+    found,
+    in_a_new_process,
+    needs_loader,
+    saved_model,
+    y_of,
+)
 
 pytestmark = needs_loader
-
-
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NetworkCache]:
-    """Yield a cache that is empty; kernels come from that of all tests."""
-    cache = NetworkCache(tmp_path / "cache")
-    monkeypatch.delenv(kept.NETWORKS_VARIABLE)
-    monkeypatch.setattr(kept, "NetworkCache", lambda: cache)
-    yield cache
-    wait_for_writers()
-
-
-def wait_for_writers() -> None:
-    for thread in threading.enumerate():
-        if thread.name == kept.WRITER:
-            thread.join()
-
-
-def saved_model(folder: Path, seed: int = 0, *, external: str = "") -> Path:
-    folder.mkdir(exist_ok=True)
-    path = folder / "model.onnx"
-    if external:
-        (folder / external).unlink(missing_ok=True)  # or it would grow
-    onnx.save_model(dense_model(seed, external=external), path)
-    return path
-
-
-def found(net: object) -> bool:
-    """Return whether *net* comes from the cache; wait until it is there if not."""
-    assert isinstance(net, CompiledNetwork)
-    wait_for_writers()
-    return isinstance(net.executable, SavedExecutable)
-
-
-def y_of(net: glow_nb.Network) -> Array:
-    return net.run({"x": X})["y"]
-
-
-def close(net: glow_nb.Network, seed: int) -> bool:
-    return bool(np.allclose(y_of(net), expected(seed), rtol=1e-5, atol=1e-6))
 
 
 def test_the_same_model_is_found_by_its_content(cache: NetworkCache, tmp_path: Path) -> None:
@@ -140,21 +104,25 @@ def test_a_pass_is_known_by_its_source(
     assert hits == [False, True, False]
 
 
-def test_functions_without_a_source_of_their_own_are_not_kept(
+def test_functions_that_change_or_have_no_name_are_not_kept(
     cache: NetworkCache, tmp_path: Path
 ) -> None:
-    path, runs = saved_model(tmp_path / "a"), []
+    path, runs, graphs = saved_model(tmp_path / "a"), [], []
 
     def observer(run: object) -> None:
         runs.append(run)
 
     def local_pass(function: glow_nb.Function) -> glow_nb.Function:
+        graphs.append(function)
         return function
 
-    for options in ({"pipeline": (local_pass,)}, {"observer": observer}, {"cache": False}):
+    passes = (local_pass, lambda function: function)
+    options_of: list[dict[str, object]] = [{"pipeline": (one,)} for one in passes]
+    for options in (*options_of, {"observer": observer}, {"cache": False}):
         for _ in range(2):
-            assert not found(glow_nb.compile(path, threads=1, **options))
-    assert runs and not cache.kept()
+            net = glow_nb.compile(path, threads=1, **options)  # type: ignore[arg-type]
+            assert not found(net)
+    assert runs and len(graphs) == 4 and not cache.kept()
 
 
 def test_the_variable_turns_it_off(
@@ -230,15 +198,46 @@ def test_a_full_disk_leaves_nothing_behind(
     assert cache.folder is not None and not list(cache.folder.iterdir())
 
 
-def test_views_of_a_network_that_was_removed_say_so(cache: NetworkCache, tmp_path: Path) -> None:
+def test_views_of_a_network_that_was_removed_are_made_again(
+    cache: NetworkCache, tmp_path: Path
+) -> None:
     path = saved_model(tmp_path / "a", 2)
-    found(glow_nb.compile(path, threads=1))
+    first = glow_nb.compile(path, threads=1)
+    assert not found(first)
     net = glow_nb.compile(path, threads=1)
     assert found(net)
     cache.clear()
     assert close(net, 2)
-    with pytest.raises(glow_nb.ModelError, match="was removed"):
+    assert str(net.program) == str(first.program)
+    assert net.kernels == first.kernels
+    net.save(tmp_path / "saved")
+    assert close(glow_nb.load_compiled(tmp_path / "saved"), 2)
+
+
+@pytest.mark.parametrize("damage", ["removed", "changed", "bytes", "other"])
+def test_views_say_so_where_the_model_is_gone(
+    cache: NetworkCache, tmp_path: Path, damage: str
+) -> None:
+    path = saved_model(tmp_path / "a", 2)
+    model = path.read_bytes() if damage == "bytes" else path
+    found(glow_nb.compile(path, threads=1))
+    net = glow_nb.compile(model, threads=1)
+    assert found(net)
+    (network,) = cache.kept()
+    (network.path / "levels-0.json").write_text("{")
+    problem = "was removed or changed since the network was loaded"
+    if damage == "removed":
+        path.unlink()
+        problem = r"model\.onnx: cannot be read any more: No such file"
+    elif damage == "changed":
+        saved_model(tmp_path / "a", 3)
+        problem = r"model\.onnx: was changed since the network was found"
+    if damage == "other":
+        assert str(net.program)
+        return
+    with pytest.raises(glow_nb.ModelError, match=problem):
         _ = net.program
+    assert close(net, 2)
 
 
 def test_defaults_may_be_replaced_in_a_network_that_is_found(
@@ -259,12 +258,12 @@ def test_defaults_may_be_replaced_in_a_network_that_is_found(
 
 
 def test_a_process_that_finds_a_network_imports_no_compiler(tmp_path: Path) -> None:
-    path = saved_model(tmp_path / "a", 5)
+    paths = [str(saved_model(tmp_path / name, 5, rows=n)) for name, n in (("a", 2), ("b", "n"))]
     script = f"""
 import os, sys, numpy as np, glow_nb
-net = glow_nb.compile({str(path)!r}, threads=2)
 x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
-print(net.run({{"x": x}})["y"].tobytes().hex())
+nets = [glow_nb.compile(path, threads=2) for path in {paths!r}]
+print([net.run({{"x": x}})["y"].tobytes().hex() for net in nets])
 print(sorted({{"numba", "llvmlite", "onnx", "glow_nb.hlir", "glow_nb.llir"}} & set(sys.modules)))
 """
     compiled = in_a_new_process(script, tmp_path / "cache").splitlines()
@@ -337,7 +336,7 @@ def test_text_and_what_is_no_file_are_left_to_the_importer(cache: NetworkCache) 
 
 def test_notes_do_not_grow_without_end(cache: NetworkCache, tmp_path: Path) -> None:
     assert cache.digests.folder is not None and cache.folder is not None
-    for folder, suffix in ((cache.digests.folder, ".digests"), (cache.folder, ".parts")):
+    for folder, suffix in ((cache.digests.folder, ".digests"), (cache.folder, ".note")):
         folder.mkdir(parents=True, exist_ok=True)
         for number in range(MOST_NOTES + 5):
             (folder / f"{number}{suffix}").touch()

@@ -1,0 +1,104 @@
+"""A network that leaves sizes open, found by what was noted of it: the model is read when needed.
+
+Sets of sizes that were compiled before are found one by one. The first new one reads the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from glow_nb.base.arguments import Shapes
+from glow_nb.base.types import Array, ElementKind, SymbolicType
+from glow_nb.network.dynamic import CompileFor, DynamicNetwork, KeptSizes, SizedModel, Sizes
+from glow_nb.network.network import CompiledNetwork
+from glow_nb.network.request import CompileRequest
+
+if TYPE_CHECKING:
+    from glow_nb.compiler.pipelines import Pipeline
+    from glow_nb.hlir.graph import Function
+
+Opened = Callable[[], tuple[SizedModel, CompileFor]]
+"""Reads a model, and returns it with what compiles it for some sizes."""
+
+_BORDERS = ("inputs", "defaults", "outputs")
+
+
+def signature_of(model: SizedModel) -> dict[str, Any]:
+    """Return what *model* takes and gives, as plain data."""
+    return {
+        border: [
+            [name, type.kind.value if type.kind else None, type.shape]
+            for name, type in getattr(model, border).items()
+        ]
+        for border in _BORDERS
+    }
+
+
+def has_open_sizes(model: SizedModel) -> bool:
+    """Return whether a size of an input that must be fed is open."""
+    shapes = [type.shape for type in model.inputs.values()]
+    return any(shape is None or not all(isinstance(n, int) for n in shape) for shape in shapes)
+
+
+def open_network(
+    request: CompileRequest, signature: Mapping[str, Any], kept: KeptSizes, opened: Opened
+) -> DynamicNetwork:
+    """Return the network of *request*, whose model has this *signature* and is *opened* later."""
+    model = _KnownModel(signature, opened)
+
+    def pipeline() -> Pipeline:
+        from glow_nb.network.api import pipeline_of
+
+        return pipeline_of(request)
+
+    return DynamicNetwork(
+        model,
+        model.compile_for,
+        max_variants=request.max_variants,
+        pipeline=pipeline,
+        kept=kept,
+    )
+
+
+class _KnownModel:
+    """A model of which is known what it takes and gives.
+
+    Attributes:
+        inputs: Name and type of each input that must be fed, in order.
+        defaults: The same of each input that need not be fed.
+        outputs: The same of each output.
+    """
+
+    def __init__(self, signature: Mapping[str, Any], opened: Opened) -> None:
+        """Take what :func:`signature_of` returned, and what reads the model."""
+        self.inputs, self.defaults, self.outputs = (_types(signature[b]) for b in _BORDERS)
+        self._open = opened
+
+    @cached_property
+    def _opened(self) -> tuple[SizedModel, CompileFor]:
+        return self._open()
+
+    def bind(self, shapes: Shapes) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each input."""
+        return self._opened[0].bind(shapes)
+
+    def function(self, shapes: Shapes, constants: Mapping[str, Array] | None = None) -> Function:
+        """Return the model for inputs of these *shapes*."""
+        return self._opened[0].function(shapes, constants)
+
+    def compile_for(self, shapes: Sizes, constants: Mapping[str, Array]) -> CompiledNetwork:
+        """Compile the model for inputs of these *shapes*."""
+        return self._opened[1](shapes, constants)
+
+
+def _types(signature: Iterable[Any]) -> dict[str, SymbolicType]:
+    return {
+        name: SymbolicType(ElementKind(kind) if kind else None, _shape(shape))
+        for name, kind, shape in signature
+    }
+
+
+def _shape(plain: Iterable[int | str] | None) -> tuple[int | str, ...] | None:
+    return None if plain is None else tuple(plain)

@@ -1,0 +1,97 @@
+"""The key of a network: functions count by where they stand, their source, and what they hold."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from glow_nb.compiler.driver import run_to
+from glow_nb.network.saved.key import NoKey, network_key, spelled
+
+SOURCE = """
+def make(number, other=3):
+    def own_pass(function, option=other):
+        return function if number else None
+    return own_pass
+
+def decorated(function):
+    @functools.wraps(function)
+    def wrapper(graph):
+        return function(graph)
+    return wrapper
+
+def empty():
+    def own_pass(function):
+        return later
+    spelled(own_pass)
+    later = 1
+
+def recursive():
+    def own_pass(function):
+        return own_pass(function)
+    return own_pass
+
+two = (lambda function: function, lambda function: None)
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    (tmp_path / "own_functions.py").write_text(
+        f"import functools\nfrom glow_nb.network.saved.key import spelled\n{SOURCE}"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return importlib.import_module("own_functions")
+
+
+def of_the_package(option: object) -> Callable[..., object]:
+    """Return a function that is made inside another one of the package."""
+    text = "def outer(held):\n    def inner(function):\n        return held\n    return inner\n"
+    names: dict[str, Callable[[object], Callable[..., object]]] = {}
+    exec(compile(text, run_to.__code__.co_filename, "exec"), {"__name__": run_to.__module__}, names)
+    inner = names["outer"](option)
+    inner.__module__ = run_to.__module__
+    return inner
+
+
+def test_a_function_of_the_package_counts_by_what_it_holds() -> None:
+    assert spelled(of_the_package(1)) == spelled(of_the_package(1))
+    assert spelled(of_the_package(1)) != spelled(of_the_package(2))
+    assert spelled(of_the_package(run_to)) != spelled(of_the_package(np.ones(2)))
+    with pytest.raises(NoKey, match="object is no value that could be compared"):
+        spelled(of_the_package(object()))
+
+
+def test_a_function_of_the_caller_counts_by_its_source_and_what_it_holds(own: ModuleType) -> None:
+    assert spelled(own.make(1)) == spelled(own.make(1))
+    assert len({spelled(own.make(*held)) for held in [(1,), (2,), (1, 4), ([1, 2],)]}) == 4
+    assert spelled(own.make) != spelled(own.make(1))
+    assert spelled(own.decorated(own.make)) != spelled(own.make)
+    assert spelled(own.decorated(own.make)) != spelled(own.decorated(own.empty))
+    assert spelled(functools.partial(own.make(1), option=1)) != spelled(own.make(1))
+
+
+def test_functions_that_cannot_be_told_apart_have_no_key(own: ModuleType) -> None:
+    with pytest.raises(NoKey, match="has no name of its own"):
+        spelled(own.two[0])
+    with pytest.raises(NoKey, match="holds a variable without a value"):
+        own.empty()
+    with pytest.raises(RecursionError):
+        spelled(own.recursive())
+    with pytest.raises(NoKey, match="is no value that could be compared"):
+        spelled(own.make(object()))
+    names: dict[str, object] = {"__name__": own.__name__}
+    exec("def typed(function): return function", names)
+    with pytest.raises(NoKey, match="has no source file"):
+        spelled(names["typed"])
+
+
+def test_what_a_pass_holds_is_part_of_the_key(own: ModuleType) -> None:
+    keys = {network_key("model", {"pipeline": (own.make(held),)}) for held in (1, 2, 1)}
+    assert len(keys) == 2
