@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 
 Run = Callable[[], object]
+Clock = Callable[[], float]
 
 
-def seconds_of(run: Run) -> float:
-    """Return how long *run* takes."""
-    began = time.perf_counter()
+def seconds_of(run: Run, clock: Clock = time.perf_counter) -> float:
+    """Return how long *run* takes by the *clock*."""
+    began = clock()
     run()
-    return time.perf_counter() - began
+    return clock() - began
 
 
 def times_in_turn(runs: Sequence[Run], rounds: int, *, unmeasured: int = 0) -> list[list[float]]:
@@ -27,10 +28,10 @@ def times_in_turn(runs: Sequence[Run], rounds: int, *, unmeasured: int = 0) -> l
     return [list(times) for times in zip(*found[unmeasured:], strict=True)]
 
 
-def times_for(run: Run, seconds: float) -> list[float]:
+def times_for(run: Run, seconds: float, clock: Clock = time.perf_counter) -> list[float]:
     """Return the seconds of runs that take some *seconds* together; there is at least one."""
-    end = time.perf_counter() + seconds
-    times = [seconds_of(run)]
-    while time.perf_counter() < end:
-        times.append(seconds_of(run))
+    end = clock() + seconds
+    times = [seconds_of(run, clock)]
+    while clock() < end:
+        times.append(seconds_of(run, clock))
     return times
