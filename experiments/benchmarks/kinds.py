@@ -38,7 +38,7 @@ import onnx
 
 from experiments.benchmarks.printing import peers, processor
 from experiments.benchmarks.results import record
-from experiments.benchmarks.timing import times_for
+from experiments.benchmarks.timing import Run, times_for
 from experiments.networks.drawn import KINDS, Drawn, draw
 from glow_nb.base.distance import distance
 from glow_nb.base.errors import GlowError, UnsupportedError
@@ -53,6 +53,10 @@ from glow_nb.tools.duel.engines import ENGINES, OURS, Runner, is_installed, open
 ORACLE = "onnxruntime"
 TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 5e-3, "int8": 1 / 60, "uint8": 1 / 60}
 """How far results may be apart, as a part of the largest number; other kinds are to be equal."""
+
+STEPS_SECONDS = 0.001
+"""The clock of a process may be off by some microseconds, even from core to core: times are of
+runs that take longer."""
 
 SLOW = 0.9
 """Models with a lower ratio are named one by one."""
@@ -91,11 +95,23 @@ def measure(
 ) -> dict[str, Measurement]:
     """Return what *engines* show on a model, in *rounds* in which each has *seconds*."""
     results, runners = open_all(drawn, engines)
+    runs = {name: partial(run, drawn.feeds) for name, run in runners.items()}
+    counts = {name: _runs_of_a_time(run) for name, run in runs.items()}
     for _ in range(rounds):
-        for name, run in runners.items():
-            found = times_for(partial(run, drawn.feeds), seconds, time.process_time)
-            results[name].times += found
+        for name, run in runs.items():
+            found = times_for(partial(_repeat, run, counts[name]), seconds, time.process_time)
+            results[name].times += [each / counts[name] for each in found]
     return results
+
+
+def _runs_of_a_time(run: Run) -> int:
+    """Return how many times to run at a time, such that the steps of the clock are small."""
+    return 1 + int(STEPS_SECONDS / min(times_for(run, STEPS_SECONDS)))
+
+
+def _repeat(run: Run, count: int) -> None:
+    for _ in range(count):
+        run()
 
 
 def differs(expected: Sequence[Array], found: Sequence[Array]) -> float:
