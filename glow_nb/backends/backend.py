@@ -118,6 +118,21 @@ class DirectExecutable(Protocol):
 
 
 @runtime_checkable
+class BindingExecutable(Protocol):
+    """An executable that can write its results to given arrays."""
+
+    def bind(
+        self, inputs: Sequence[Array], outputs: Sequence[Array], state: StateStore
+    ) -> Callable[[], None]:
+        """Return what runs on these very arrays, and on *state*, each time that it is called.
+
+        All are contiguous, of the types of the program's inputs and outputs, and in its order; the
+        outputs can be written, and overlap nothing.
+        """
+        ...
+
+
+@runtime_checkable
 class WeightHolder(Protocol):
     """An executable that has copied the weights to where it wants them."""
 

@@ -166,7 +166,9 @@ def array_of_numbers(kind: type[GlowError], subject: str, value: object) -> Arra
     if _is_too_deep(value):
         raise kind(f"{subject}: lists of more than {MAX_RANK} dimensions, the most of an array")
     with foreign(kind, f"{subject}: a {type(value).__name__} that is no array"):
-        array: Array = np.asarray(value)
+        array = as_it_lies(kind, subject, value)
+        if array is None:
+            array = np.asarray(value)
     if _has_mask(value):
         raise kind(
             f"{subject}: an array with a mask, which nothing here looks at; give numbers for what "
@@ -176,6 +178,40 @@ def array_of_numbers(kind: type[GlowError], subject: str, value: object) -> Arra
         given = "None" if value is None else f"a {type(value).__name__} of Python objects"
         raise kind(f"{subject}: {given} is no array of numbers; give a NumPy array")
     return array
+
+
+def as_it_lies(kind: type[GlowError], subject: str, value: Any) -> Array | None:
+    """Return an array of another library as one of NumPy on the same memory, by DLPack.
+
+    None if it is an array of NumPy or does not lend its memory, which others may convert.
+
+    Raises:
+        GlowError: It lies on another device; as *kind* about the *subject*.
+    """
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
+        return None
+    device, number = value.__dlpack_device__()
+    if int(device) not in _HOST_DEVICES:
+        name = _DEVICES.get(int(device), f"device of kind {int(device)}")
+        raise kind(
+            f"{subject}: a {type(value).__name__} on {name} {number}, and networks read the "
+            "processor's memory alone; move it there first, as tensor.cpu() does"
+        )
+    try:
+        array: Array = np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError):  # what it lends, NumPy does not know
+        if not hasattr(value, "__array__"):
+            raise
+        return None
+    return array
+
+
+_HOST_DEVICES = (1, 3, 11, 13)
+"""Kinds of devices of DLPack whose memory the processor reads: its own, what is pinned for a GPU of
+CUDA or ROCm, and what CUDA manages."""
+
+_DEVICES = {2: "CUDA device", 8: "Metal device", 7: "Vulkan device", 10: "ROCm device"}
+"""Names of some other kinds."""
 
 
 def _is_too_deep(value: object) -> bool:

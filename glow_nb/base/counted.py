@@ -78,15 +78,21 @@ def problem_of(outputs: Mapping[str, tuple[TensorType, Counted | None]]) -> str:
     return ""
 
 
-def cut(arrays: Mapping[str, Array], counted: Mapping[str, Counted]) -> dict[str, Array]:
-    """Return *arrays* by output name without their padding, and without the counts."""
+def cut(
+    arrays: Mapping[str, Array], counted: Mapping[str, Counted], *, copies: bool = True
+) -> dict[str, Array]:
+    """Return *arrays* by output name without their padding, and without the counts.
+
+    What is cut is copied, so that the padding is freed, or with *copies* off a view.
+    """
     if not counted:
         return Outputs(arrays)
     hidden = {each.count for each in counted.values()}
     kept = Outputs((name, array) for name, array in arrays.items() if name not in hidden)
     for name, each in counted.items():
         whole = (slice(None),) * each.axis
-        kept[name] = kept[name][(*whole, slice(int(arrays[each.count])))].copy()
+        part = kept[name][(*whole, slice(int(arrays[each.count])))]
+        kept[name] = part.copy() if copies else part
     return kept
 
 

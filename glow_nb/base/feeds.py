@@ -107,8 +107,8 @@ def gathered(
     """
     if more:
         raise FeedError(
-            f"run was called with {1 + len(more)} arguments; it takes the feeds alone, and returns "
-            f"all outputs by name: {_example(names)}"
+            f"run was called with {1 + len(more)} arguments; it takes the feeds alone, "
+            f"{_example(names)}, and outputs=['name'] to choose outputs"
         )
     if inputs is None and not by_name:
         raise FeedError(f"nothing is fed: {_example(names)}")

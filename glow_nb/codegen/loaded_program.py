@@ -6,6 +6,7 @@ import ctypes
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -123,12 +124,54 @@ class LoadedProgram:
                 output that cannot be written.
             StateError: *state* is in use, or is without a state of the program.
         """
+        self._check_bound(inputs, outputs)
+        self._run_on([*inputs, *outputs], state)
+
+    def _check_bound(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         _check("input", inputs, self._inputs)
         _check("output", outputs, self._outputs)
         for index, array in enumerate(outputs):
             if not array.flags.writeable:
                 raise FeedError(f"output {index}: the array is read-only; give one to write to")
-        self._run_on([*inputs, *outputs], state)
+
+    def bind(
+        self,
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+        state: StateStore | None = None,
+    ) -> Callable[[], None]:
+        """Return what runs on these very arrays each time that it is called, and checks nothing.
+
+        It keeps the arrays, and takes a context for each run as all runs do. An output that is an
+        input as well begins as a copy of what is fed.
+
+        Raises:
+            FeedError: As :meth:`run_into`.
+        """
+        self._check_bound(inputs, outputs)
+        arrays = [*inputs, *outputs]
+        if self.layout.state or self._fed:
+            return partial(self._run_bound, arrays, inputs, outputs, state)
+        addresses: list[ctypes.c_void_p | int | None] = [address_of(array) for array in arrays]
+        idle, first_bound, take = self._idle, self._first_bound, self._take_context
+
+        def run(_: object = arrays) -> None:
+            context = take()
+            context.pointers[first_bound:] = addresses
+            context.team.run()
+            idle.append(context)
+
+        return run
+
+    def _run_bound(
+        self,
+        arrays: Sequence[Array],
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+        state: StateStore | None,
+    ) -> None:
+        self.copy_fed(inputs, outputs)
+        self._run_on(arrays, state)
 
     def new_outputs(self, inputs: Sequence[Array]) -> list[Array]:
         """Return new arrays; one that is an input as well begins as a copy of what is fed."""

@@ -221,6 +221,7 @@ def _open_network(
         model,
         _for_sizes(model, build, work),
         max_variants=limit,
+        threads=build.threads,
         # An observer sees the steps of one compilation after those of another.
         in_turn=build.observer is not None,
         pipeline=lambda: whole,

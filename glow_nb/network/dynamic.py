@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from glow_nb.base.feeds import Feeds, check_open_feeds, gathered, name_feeds
 from glow_nb.base.types import Array, SymbolicType
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.request import MAX_VARIANTS
+from glow_nb.network.runner import BoundRun
 from glow_nb.network.size_advice import SizeAdvice
 from glow_nb.network.variants import VariantCache
 from glow_nb.system.background import Background, done_now
@@ -113,13 +114,14 @@ class DynamicNetwork(Network):
         *,
         pipeline: Callable[[], Pipeline],
         max_variants: int = MAX_VARIANTS,
+        threads: int = 1,
         in_turn: bool = False,
         kept: KeptSizes | None = None,
     ) -> None:
         """Take the model, and the function that compiles it for the shapes of all inputs.
 
         That takes arrays, too, which are constants in the place of defaults, and compiles by
-        *pipeline*. What is *kept* need not be compiled.
+        *pipeline* for so many *threads*. What is *kept* need not be compiled.
 
         If *in_turn*, one set of sizes is compiled after the other, unless a pass or an observer
         asks for another one meanwhile.
@@ -129,6 +131,7 @@ class DynamicNetwork(Network):
         self._variants: VariantCache[Hashable, CompiledNetwork] = VariantCache(
             max_variants, in_turn=in_turn
         )
+        self._threads = threads
         self._pipeline = pipeline
         self._background = Background()
         self._advice = SizeAdvice(max_variants)
@@ -174,12 +177,25 @@ class DynamicNetwork(Network):
         return tuple(self._variants.ready().values())
 
     @override
-    def run(self, inputs: Feeds | None = None, *more: Never, **by_name: Array) -> dict[str, Array]:
+    def run(
+        self,
+        inputs: Feeds | None = None,
+        *more: Never,
+        outputs: Collection[str] | None = None,
+        into: Mapping[str, Array] | None = None,
+        **by_name: Array,
+    ) -> dict[str, Array]:
         """Run the network, compiling it first if these sizes are new."""
         if inputs is None or more or by_name:
             inputs = gathered(self._model.inputs, inputs, more, by_name)
         network, feeds = self._network_for(inputs)
-        return network.run(feeds)
+        return network.run(feeds, outputs=outputs, into=into)
+
+    @override
+    def bind(self, inputs: Feeds, outputs: Mapping[str, Array] | None = None) -> BoundRun:
+        """Return a run on these very arrays, compiling the network first if their sizes are new."""
+        network, feeds = self._network_for(inputs)
+        return network.bind(feeds, outputs)
 
     @override
     def profile(self, inputs: Feeds, *, runs: int = 20, limits: bool = True) -> Profile:
@@ -289,7 +305,7 @@ class DynamicNetwork(Network):
     @property
     @override
     def threads(self) -> int:
-        return self._last("threads").threads
+        return self._threads
 
     @property
     @override

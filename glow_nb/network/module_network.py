@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Never, NoReturn
+from typing import TYPE_CHECKING, Any, Never, NoReturn
 
 from typing_extensions import override
 
@@ -12,6 +12,7 @@ from glow_nb.base.errors import OptionError
 from glow_nb.base.feeds import Feeds
 from glow_nb.base.types import Array, TensorType
 from glow_nb.network.network import CompiledNetwork, Network
+from glow_nb.network.runner import BoundRun
 from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from glow_nb.llir.program import Program
     from glow_nb.network.memory_report import MemoryReport
     from glow_nb.network.profile import Profile
+    from glow_nb.system.background import AwaitableFuture
 
 
 class ModuleNetwork(Network):
@@ -78,8 +80,18 @@ class ModuleNetwork(Network):
         self._choose("outputs")
 
     @override
-    def run(self, inputs: Feeds | None = None, *more: Never, **by_name: Array) -> dict[str, Array]:
+    def run(self, inputs: Feeds | None = None, *more: Never, **options: Any) -> dict[str, Array]:
         self._choose("run")
+
+    @override
+    def bind(self, inputs: Feeds, outputs: Mapping[str, Array] | None = None) -> BoundRun:
+        self._choose("bind")
+
+    @override
+    def run_async(
+        self, inputs: Feeds | None = None, *more: Never, **options: Any
+    ) -> AwaitableFuture[dict[str, Array]]:
+        self._choose("run_async")
 
     @override
     def profile(self, inputs: Feeds, *, runs: int = 20, limits: bool = True) -> Profile:

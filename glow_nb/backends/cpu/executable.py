@@ -129,6 +129,12 @@ class CpuExecutable:
         """Do what :meth:`run` does, on *state*, which the next run finds as this one leaves it."""
         return self._loaded.run_checked(inputs, state)
 
+    def bind(
+        self, inputs: Sequence[Array], outputs: Sequence[Array], state: StateStore
+    ) -> Callable[[], None]:
+        """Return what runs on these very arrays, and on *state*, each time that it is called."""
+        return self._loaded.bind(inputs, outputs, state)
+
     def direct_run(self, inputs: Sequence[str], outputs: Sequence[str]) -> DirectRun | None:
         """Return the fast path of a run from a dict of arrays, if there is one."""
         return self._loaded.direct_run(inputs, outputs)

@@ -57,6 +57,7 @@ def open_network(
         model,
         model.compile_for,
         max_variants=request.max_variants,
+        threads=request.threads,
         pipeline=pipeline,
         kept=kept,
     )

@@ -50,7 +50,8 @@ class TestRun:
     @pytest.mark.parametrize("name", ["self_", "inputs", "more", "by_name", "x.1"])
     def test_inputs_may_be_called_like_anything(self, name: str) -> None:
         net = added("a", name)
-        np.testing.assert_array_equal(net.run(**{"a": A, name: B})["sum"], A + B)
+        feeds: dict[str, Any] = {"a": A, name: B}
+        np.testing.assert_array_equal(net.run(**feeds)["sum"], A + B)
 
     def test_names_of_outputs_are_not_given(self) -> None:
         net: Any = added("a", "b")

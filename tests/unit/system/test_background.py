@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
@@ -33,10 +34,24 @@ def test_the_thread_ends_when_nothing_is_left_and_comes_again() -> None:
     background = Background()
     for _ in range(2):
         background.submit(lambda: None).result(30)
-        thread = background._thread
-        if thread is not None:
+        for thread in background.stop():
             thread.join(30)
-        assert background._thread is None
+        assert not background.stop()
+
+
+def test_several_threads_do_several_tasks_at_the_same_time() -> None:
+    background, meeting = Background(threads=2), threading.Barrier(2)
+    for future in [background.submit(partial(meeting.wait, 30)) for _ in range(2)]:
+        future.result(30)
+
+
+def test_a_future_is_awaited() -> None:
+    background = Background()
+
+    async def results() -> list[int]:
+        return await asyncio.gather(*(background.submit(partial(pow, 2, n)) for n in range(3)))
+
+    assert asyncio.run(results()) == [1, 2, 4]
 
 
 def test_without_a_thread_the_task_is_refused_and_the_next_one_runs(
@@ -62,8 +77,8 @@ def test_stopping_cancels_what_waits() -> None:
 
     running, waiting = background.submit(task), background.submit(task)
     assert began.wait(30)
-    thread = background.stop()
-    assert waiting.cancelled() and thread is not None
+    threads = background.stop()
+    assert waiting.cancelled() and len(threads) == 1
     opened.set()
     assert running.result(30)
 

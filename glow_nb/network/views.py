@@ -1,0 +1,126 @@
+"""What can be seen of every network that is compiled: its values, its levels, its state."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from glow_nb.base.arguments import as_path
+from glow_nb.base.types import SymbolicType, TensorType
+from glow_nb.system.state_store import StateStore
+
+if TYPE_CHECKING:
+    from glow_nb.base.kernel_report import KernelList
+    from glow_nb.compiler.pipelines import Pipeline
+    from glow_nb.hlir.graph import Function
+    from glow_nb.llir.program import Program
+    from glow_nb.network.memory_report import MemoryReport
+
+
+class NetworkViews(ABC):
+    """A network as far as one looks at it; :class:`~glow_nb.Network` is what one runs."""
+
+    @property
+    @abstractmethod
+    def state(self) -> StateStore:
+        """The states by name; what is read is a copy, what is assigned is checked and copied."""
+
+    def save_state(self, path: str | os.PathLike[str]) -> None:
+        """Write the state to the safetensors file *path*, whole or not at all.
+
+        Raises:
+            StateError: A run is in progress.
+            GlowError: The file cannot be written.
+        """
+        from glow_nb.network.state_files import save_state
+
+        save_state(self.state, as_path(path))
+
+    def load_state(self, path: str | os.PathLike[str]) -> None:
+        """Read the state from the safetensors file *path*, all of it or nothing.
+
+        Raises:
+            StateError: The file has other names, kinds or shapes (all of them are listed), is
+                damaged or cannot be read, or a run is in progress.
+        """
+        from glow_nb.network.state_files import load_state
+
+        load_state(self.state, as_path(path))
+
+    @property
+    @abstractmethod
+    def inputs(self) -> Mapping[str, TensorType | SymbolicType]:
+        """Name and type of each input, in order; sizes that are open show as their names."""
+
+    @property
+    def defaults(self) -> Mapping[str, SymbolicType]:
+        """Name and type of each further input, which need not be fed: the model has its numbers.
+
+        These are the initializers that an ONNX model lists as inputs, too. For feeds that replace
+        some, the network is compiled once more, with them as inputs.
+        """
+        return {}
+
+    @property
+    @abstractmethod
+    def outputs(self) -> Mapping[str, TensorType | SymbolicType]:
+        """Name and type of each output, in order; sizes that are open show as their names."""
+
+    @property
+    @abstractmethod
+    def threads(self) -> int:
+        """Cores that share the work of one run."""
+
+    @property
+    @abstractmethod
+    def program(self) -> Program:
+        """The instructions, allocated."""
+
+    @property
+    @abstractmethod
+    def function(self) -> Function | None:
+        """The graph after lowering and optimization; None if a program was given."""
+
+    @property
+    @abstractmethod
+    def memory(self) -> MemoryReport:
+        """What the network needs in memory."""
+
+    @property
+    @abstractmethod
+    def pipeline(self) -> Pipeline:
+        """Each step and pass that the network was compiled by, in order, those of the backend, too.
+
+        Printed as a table of their names and of what they do.
+        """
+
+    @property
+    @abstractmethod
+    def kernels(self) -> KernelList:
+        """What was generated for each instruction, and of which nodes, in execution order."""
+
+    @property
+    @abstractmethod
+    def source(self) -> str:
+        """The generated source: the entry and every kernel once."""
+
+    def _repr_html_(self) -> str:
+        """Return for a notebook what the network is, with its inputs and outputs."""
+        from glow_nb.base.table import Table, html_text
+        from glow_nb.base.text import format_name
+
+        values = [("input", n, t) for n, t in self.inputs.items()]
+        values += [("output", n, t) for n, t in self.outputs.items()]
+        rows = tuple((what, format_name(name), str(type)) for what, name, type in values)
+        return html_text(self._title()) + Table(("", "name", "type"), rows)._repr_html_()
+
+    @abstractmethod
+    def _title(self) -> str:
+        """Return what the network is in a line, without its inputs and outputs."""
+
+    def _show_types(self) -> str:
+        inputs = ", ".join(f"{name}: {type}" for name, type in self.inputs.items())
+        outputs = ", ".join(f"{name}: {type}" for name, type in self.outputs.items())
+        return f"({inputs}) -> ({outputs})"
