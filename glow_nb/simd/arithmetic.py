@@ -1,8 +1,7 @@
 """Arithmetic, comparisons, bit operations and rounding on vectors, with NumPy's meaning.
 
 ``maximum`` and ``minimum`` give NaN when either operand is NaN, and take -0.0 as less than 0.0; for
-a bound that is known, ``at_least``, ``at_most`` and ``positive_part`` are shorter. Integers wrap; a
-division by zero gives 0 and does not trap.
+a bound that is known, ``at_least``, ``at_most`` and ``positive_part`` are shorter. Integers wrap.
 """
 
 from __future__ import annotations
@@ -33,63 +32,6 @@ def mul(lhs: Lanes, rhs: Lanes) -> Lanes:
 def fma(lhs: Lanes, rhs: Lanes, addend: Lanes) -> Lanes:
     """``lhs * rhs + addend``."""
     return lhs.fma(rhs, addend)
-
-
-def div(lhs: Lanes, rhs: Lanes) -> Lanes:
-    """``lhs / rhs``; integers round towards zero, and x / 0 is 0."""
-    return lhs.divide(rhs) if lhs.kind.is_float else _integer_quotient(lhs, rhs)[0]
-
-
-def fmod(lhs: Lanes, rhs: Lanes) -> Lanes:
-    """Remainder with the sign of *lhs*, as in C; x mod 0 is 0 for integers, NaN for floats."""
-    if lhs.kind.is_float:
-        return lhs.call_library("fmod", rhs)
-    return _integer_quotient(lhs, rhs)[1]
-
-
-def floor_div(lhs: Lanes, rhs: Lanes) -> Lanes:
-    """``floor(lhs / rhs)``, Python's ``//``."""
-    if lhs.kind.is_float:
-        return _float_floor_div(lhs, rhs)
-    quotient, rest = _integer_quotient(lhs, rhs)
-    return _opposite_signs(rest, rhs).select(quotient - 1, quotient)
-
-
-def _float_floor_div(lhs: Lanes, rhs: Lanes) -> Lanes:
-    """Floored quotient through the exact remainder, as Python and NumPy define it."""
-    rest = fmod(lhs, rhs)
-    ratio = lhs.divide(rhs)
-    quotient = (lhs - rest).divide(rhs)
-    quotient = _opposite_signs(rest, rhs).select(quotient - 1.0, quotient)
-    floored = floor(quotient)
-    nearest = (quotient - floored > 0.5).select(floored + 1.0, floored)
-    result = quotient.compare("==", 0.0).select(copysign(lhs.full(0.0), ratio), nearest)
-    return rhs.compare("==", 0.0).select(ratio, result)
-
-
-def mod(lhs: Lanes, rhs: Lanes) -> Lanes:
-    """Remainder with the sign of *rhs*, Python's ``%``."""
-    rest = fmod(lhs, rhs)
-    return _opposite_signs(rest, rhs).select(rest + rhs, rest)
-
-
-def _opposite_signs(rest: Lanes, divisor: Lanes) -> Lanes:
-    """True where a non-zero remainder has not the sign of the divisor."""
-    different = (rest < 0) ^ (divisor < 0)
-    return different & rest.compare("!=", 0) & divisor.compare("!=", 0)
-
-
-def _integer_quotient(lhs: Lanes, rhs: Lanes) -> tuple[Lanes, Lanes]:
-    """Quotient towards zero and remainder, safe for zero and for the least integer over -1."""
-    is_zero = rhs.compare("==", 0)
-    is_minus_one = rhs.compare("==", -1) if lhs.kind.is_signed else is_zero
-    divisor = (is_zero | is_minus_one).select(1, rhs)
-    divide = lhs.builder.sdiv if lhs.kind.is_signed else lhs.builder.udiv
-    quotient = lhs.like(divide(lhs.value, divisor.value))
-    rest = is_zero.select(0, lhs - quotient * divisor)
-    if lhs.kind.is_signed:
-        quotient = is_minus_one.select(lhs.full(0) - lhs, quotient)
-    return is_zero.select(0, quotient), rest
 
 
 def maximum(lhs: Lanes, rhs: Lanes) -> Lanes:
@@ -156,11 +98,6 @@ def sqrt(x: Lanes) -> Lanes:
 def rsqrt(x: Lanes) -> Lanes:
     """``1 / sqrt(x)``, at most 1.5 ulp."""
     return x.full(1.0).divide(sqrt(x))
-
-
-def reciprocal(x: Lanes) -> Lanes:
-    """``1 / x``."""
-    return div(x.full(1), x)
 
 
 def floor(x: Lanes) -> Lanes:

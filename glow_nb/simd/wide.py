@@ -15,6 +15,7 @@ from glow_nb.simd.arithmetic import absolute, copysign, require_float, sqrt, tru
 from glow_nb.simd.convert import convert
 from glow_nb.simd.elementary import between, polynomial
 from glow_nb.simd.lanes import FLOAT32, FLOAT64, INT32, Lanes
+from glow_nb.simd.rare import unless
 
 Function = Callable[[Lanes], Lanes]
 
@@ -112,24 +113,10 @@ def periodic(name: str, compute: Function) -> Function:
     def function(x: Lanes) -> Lanes:
         if x.kind is not FLOAT32:
             return near(x)
-        builder = x.builder
-        result = near(x)
-        is_far = _any(absolute(x) >= _FAR)
-        before = builder.block
-        with builder.if_then(is_far, likely=False):
-            called = x.call_library(name)
-            inside = builder.block
-        merged = builder.phi(result.value.type)
-        merged.add_incoming(result.value, before)
-        merged.add_incoming(called.value, inside)
-        return x.like(merged)
+        (result,) = unless(absolute(x) >= _FAR, [near(x)], lambda: [x.call_library(name)])
+        return result
 
     return function
-
-
-def _any(condition: Lanes) -> object:
-    """Return an LLVM bool: whether any lane is true."""
-    return condition.reduce(lambda left, right: left | right)
 
 
 def _arctangent(x: Lanes) -> Lanes:
