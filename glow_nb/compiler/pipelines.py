@@ -153,6 +153,7 @@ INFERENCE = Pipeline(
                 "raise_leaky_relu",  # a leaky ReLU that is written out becomes one node
                 "raise_swish",  # a swish that is written out becomes one node
                 "raise_layer_normalization",  # one that is written out becomes one node
+                "expand_powers",  # a few products and roots for a logarithm and an exponential
                 "fold_pads",  # a convolution adds zeros around its input by itself, without a copy
                 "trim_windows",  # taps of a window that see nothing but padding are dropped
                 "hoist_means",  # means of pixels are fewer than pixels, and are convolved

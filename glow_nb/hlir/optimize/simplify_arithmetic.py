@@ -34,6 +34,7 @@ from glow_nb.hlir.ops import (
     Sub,
 )
 from glow_nb.hlir.ops.families import bounds_of, splat
+from glow_nb.hlir.optimize.expand_powers import whole_power
 from glow_nb.hlir.optimize.ranges import range_of
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
@@ -48,10 +49,10 @@ def simplify_arithmetic(function: Function) -> Function:
 
     ``x + 0``, ``x - 0``, ``x * 1``, ``x / 1`` and ``x ** 1`` are ``x`` (a negative zero may keep
     its sign); ``x * 0`` is 0 for integers only, since a float may be NaN. A bound that no number
-    exceeds, a double negation and a choice between equals go. Powers become products, square
-    roots (where no operand can be negative) or reciprocals, and a division by powers of two a
-    product. Matrices of floats whose sums have one term are multiplied element by element (a zero
-    may have the other sign).
+    exceeds, a double negation and a choice between equals go. Powers with a whole exponent become
+    products, those with 1/2 square roots where no operand can be negative, and a division by
+    powers of two a product. Matrices of floats whose sums have one term are multiplied element by
+    element (a zero may have the other sign).
 
     ::
 
@@ -136,20 +137,9 @@ def _are_powers_of_two(numbers: Array) -> bool:
 
 
 def _pow(node: Pow, rewriter: Rewriter) -> Replacement:
-    exponent, base = uniform(node.rhs), node.lhs
-    if exponent is None or base.type != node.type:
-        return None
-    if exponent == 1:
-        return base
-    if exponent == 2:
-        return rewriter.emit(Mul(base, base))
-    if not node.type.kind.is_float:
-        return None
-    if exponent == -1:
-        return rewriter.emit(Reciprocal(base))
-    if exponent == 0.5 and range_of(base)[0] >= 0:
-        return rewriter.emit(Sqrt(base))
-    return None
+    if is_uniform(node.rhs, 0.5) and node.lhs.type == node.type and node.type.kind.is_float:
+        return rewriter.emit(Sqrt(node.lhs)) if range_of(node.lhs)[0] >= 0 else None
+    return whole_power(node, rewriter)
 
 
 def _maximum(node: Maximum, rewriter: Rewriter) -> Replacement:

@@ -31,8 +31,9 @@ def results(kind: ElementKind, x: Array, y: Array, lanes: int) -> dict[str, Arra
 
 
 def every_pair(first: Array, second: Array) -> tuple[Array, Array]:
-    x, y = (each.ravel() for each in np.meshgrid(first, second))
-    return tuple(np.pad(each, (0, -each.size % 64), mode="edge") for each in (x, y))  # type: ignore[return-value]
+    pairs = np.meshgrid(first, second)
+    x, y = (np.pad(each.ravel(), (0, -each.size % 64), mode="edge") for each in pairs)
+    return x, y
 
 
 def trying_integers(kind: ElementKind) -> tuple[Array, Array]:
@@ -107,10 +108,11 @@ def trying_floats(kind: ElementKind) -> tuple[Array, Array]:
     whole = np.rint(np.exp(rng.uniform(0, 30, 6000)))
     with np.errstate(over="ignore"):
         products = (y * whole.astype(kind.dtype)).astype(kind.dtype)
-    x = [products, np.nextafter(products, -products), rng.permutation(y), near.repeat(2)]
+    others = [products, np.nextafter(products, -products), rng.permutation(y), near.repeat(2)]
     first, second = every_pair(np.array(special, kind.dtype), np.array(special, kind.dtype))
-    x, y = np.concatenate([first, *x]), np.concatenate([second, *[y] * 4])
-    return tuple(np.pad(e.astype(kind.dtype), (0, -e.size % 64)) for e in (x, y))  # type: ignore[return-value]
+    pairs = np.concatenate([first, *others]), np.concatenate([second, *[y] * 4])
+    x, y = (np.pad(each.astype(kind.dtype), (0, -each.size % 64)) for each in pairs)
+    return x, y
 
 
 @pytest.mark.jit
