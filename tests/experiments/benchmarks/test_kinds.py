@@ -84,6 +84,18 @@ def test_how_far_results_may_be_apart_depends_on_their_kind(
     assert (differs([expected], [expected + np.array(error).astype(kind)]) > 1) is is_far
 
 
+def test_results_are_right_that_are_those_of_a_peer() -> None:
+    drawn, zeros, ones = draw("clip", 1, 0), [np.zeros(2, np.float32)], [np.ones(2, np.float32)]
+    results = {
+        "glow_nb": Measurement(1.0, [1.0], zeros),
+        "onnxruntime": Measurement(1.0, [1.0], ones),
+        "openvino": Measurement(1.0, [1.0], zeros),
+    }
+    assert not is_wrong(row_of("clip", 0, drawn, results))
+    del results["openvino"]
+    assert is_wrong(row_of("clip", 0, drawn, results))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_onnx_runtime_takes_what_is_drawn(kind: str) -> None:
