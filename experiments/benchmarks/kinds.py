@@ -16,7 +16,8 @@ All engines are in this process, other than in a duel: to start three processes 
 of small models would take most of the time. With one thread an engine that does not run takes no
 processor time, so that the clock of the process is that of the engine whose turn it is. Processor
 time is what other work on the machine changes least. Results are to be those of a peer, within a
-tolerance: ONNX Runtime rounds operands to integers where weights are integers. Kernels are compiled in this process, into an empty cache, so that the clock counts that.
+tolerance: ONNX Runtime rounds operands to integers where weights are integers. Kernels are compiled
+in this process, into an empty cache, so that the clock counts that.
 """
 
 from __future__ import annotations
