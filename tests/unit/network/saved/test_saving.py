@@ -128,7 +128,7 @@ def test_a_save_that_fails_leaves_the_old_network(
     def full(folder: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("glow_nb.network.saved.saving._sync", full)
+    monkeypatch.setattr("glow_nb.system.replaced_folders._sync", full)
     with pytest.raises(GlowError, match="net: cannot be written: No space left on device"):
         glow_nb.compile(dense_model(2), threads=1).save(tmp_path / "net")
     y = glow_nb.load_compiled(tmp_path / "net").run({"x": X})["y"]

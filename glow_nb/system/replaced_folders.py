@@ -1,0 +1,84 @@
+"""Folders that are written as a whole: the old one stays until the new one is on the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from glow_nb.base.errors import GlowError, OptionError
+
+_EXCHANGE, _WORKING_FOLDER = 2, -100
+"""What Linux calls the exchange of two names, and the folder that relative paths begin at."""
+
+
+@contextlib.contextmanager
+def new_folder(place: Path, is_old: Callable[[Path], bool], what: str) -> Iterator[Path]:
+    """Yield an empty folder that becomes *place* after the block, if that was left well.
+
+    If the process is killed meanwhile, what was there stays. The folder holds files alone.
+
+    Args:
+        place: Where it is to be.
+        is_old: Tells of a folder that is there and not empty whether it may be replaced.
+        what: What such a folder is, for the error: "a saved network".
+
+    Raises:
+        OptionError: There is something else.
+        GlowError: A file cannot be written.
+    """
+    place = Path(os.path.realpath(place))
+    require_free(place, is_old, what)
+    new = place.with_name(f".{place.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        new.mkdir()
+        try:
+            yield new
+            _sync(new)
+            _move(new, place)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+    except OSError as error:
+        raise GlowError(f"{place}: cannot be written: {error.strerror}") from error
+
+
+def require_free(place: Path, is_old: Callable[[Path], bool], what: str) -> None:
+    """Raise OptionError if *place* holds something other than what may be replaced."""
+    if not place.exists():
+        return
+    if not place.is_dir() or (any(place.iterdir()) and not is_old(place)):
+        raise OptionError(
+            f"{place}: is no folder with {what}, which would be replaced; give the path of a new "
+            "folder"
+        )
+
+
+def _sync(folder: Path) -> None:
+    """Let all files of *folder* reach the disk."""
+    for path in folder.iterdir():
+        number = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
+def _move(new: Path, place: Path) -> None:
+    """Give the folder *new* the name of *place*; what was there has that of *new* then."""
+    if not place.exists():
+        new.rename(place)
+        return
+    names = (os.fsencode(new), os.fsencode(place))
+    with suppress(AttributeError):  # a C library without it
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+        if rename(_WORKING_FOLDER, names[0], _WORKING_FOLDER, names[1], _EXCHANGE) == 0:
+            return
+    old = new.with_name(f"{new.name}.old")
+    place.rename(old)
+    new.rename(place)
+    old.rename(new)
