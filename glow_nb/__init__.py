@@ -62,6 +62,7 @@ __all__ = [
     "UnsupportedError",
     "Value",
     "VerifyError",
+    "build",
     "compile",
     "differentiate",
     "evaluate",

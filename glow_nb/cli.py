@@ -10,6 +10,7 @@ try:  # these take most of a second, in which Ctrl-C may come
     from glow_nb.base.version import __version__
     from glow_nb.commands.bench import bench
     from glow_nb.commands.bisect import bisect
+    from glow_nb.commands.build import build
     from glow_nb.commands.cache import cache
     from glow_nb.commands.calibrate import calibrate
     from glow_nb.commands.check import check
@@ -48,7 +49,7 @@ def main() -> None:
 
 COMMANDS = (
     *(run, train, calibrate, quantize, dump, opt, export, diff, bisect),
-    *(check, info, plans, profile, bench, machine, partition, serve, cache),
+    *(check, info, plans, profile, bench, machine, partition, serve, cache, build),
 )
 for command in COMMANDS:
     main.add_command(command)

@@ -28,6 +28,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager
 
 from glow_nb.base.errors import CompileError
+from glow_nb.codegen.c_library import C_LIBRARY
 from glow_nb.codegen.numba_contexts import TargetContext, TypingContext
 from glow_nb.codegen.separate_names import SeparateNames
 from glow_nb.codegen.symbols import read_symbols
@@ -56,16 +57,9 @@ It has no closures, arrays or calls to inline, and no values with reference coun
 values, numba would search for the last use of each.
 """
 
-_RUNTIME = frozenset({"memcpy", "memmove", "memset"})
 _WINDOWS = frozenset({"_fltused", "__chkstk"})
 """What any object with floats, and any with a large frame, needs of Windows' C library."""
-_LIBM_NAMES = """
-    acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1
-    fabs floor fma fmax fmin fmod hypot ldexp lgamma log log10 log1p log2 logb modf nearbyint pow
-    remainder rint round roundeven sin sincos sinh sqrt tan tanh tgamma trunc
-"""
-_LIBM = frozenset(name + suffix for name in _LIBM_NAMES.split() for suffix in ("", "f"))
-ALLOWED_SYMBOLS = _RUNTIME | _WINDOWS | _LIBM
+ALLOWED_SYMBOLS = C_LIBRARY | _WINDOWS
 """What a kernel may leave for the loader to find: the C library's memory and math functions."""
 
 COMPILER_FAILURES = (

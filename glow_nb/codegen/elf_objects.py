@@ -111,11 +111,11 @@ def _read(payload: bytes) -> ElfObject:
     (machine,) = struct.unpack_from("<H", payload, 18)
     if payload[:6] != ELF_64_LITTLE or machine != MACHINE_X86_64:
         raise CompileError("an object is no ELF object for x86-64")
-    headers = _section_headers(payload)
+    headers = section_headers(payload)
     (names_number,) = struct.unpack_from("<H", payload, 62)
     sections: dict[int, Section] = {}
     for number, (name, kind, flags, _, offset, size, _, _, alignment, _) in enumerate(headers):
-        called = _text(payload, headers[names_number][4] + name)
+        called = text_at(payload, headers[names_number][4] + name)
         if not flags & _ALLOCATE or called == ".eh_frame":
             continue
         if flags & _WRITE or kind == _NO_BITS:
@@ -136,7 +136,12 @@ def _read(payload: bytes) -> ElfObject:
     )
 
 
-def _section_headers(payload: bytes) -> Headers:
+def section_headers(payload: bytes) -> Headers:
+    """Return the headers of all sections of a 64-bit object, of any processor, by number.
+
+    Raises:
+        struct.error: The object is cut off.
+    """
     (table,) = struct.unpack_from("<Q", payload, 40)
     entry_bytes, count = struct.unpack_from("<HH", payload, 58)
     return [
@@ -155,7 +160,7 @@ def elf_symbols(payload: bytes) -> list[Symbol]:
     Raises:
         struct.error, ValueError, IndexError: The object is cut off.
     """
-    headers, found = _section_headers(payload), []
+    headers, found = section_headers(payload), []
     for _, kind, _, _, offset, size, link, _, _, _ in headers:
         if kind != _SYMBOL_TABLE:
             continue
@@ -164,7 +169,7 @@ def elf_symbols(payload: bytes) -> list[Symbol]:
             "<IBBHQQ", payload[offset : offset + size]
         ):
             place = None if section == _UNDEFINED else Definition(section, value, length)
-            found.append((_text(payload, names + name), info >> 4 != _LOCAL, place))
+            found.append((text_at(payload, names + name), info >> 4 != _LOCAL, place))
     return found
 
 
@@ -183,5 +188,6 @@ def _relocations(payload: bytes, header: Header, symbols: list[Symbol]) -> Itera
         yield Relocation(section, place, definition or name, addend, kind == _CALL)
 
 
-def _text(payload: bytes, start: int) -> str:
+def text_at(payload: bytes, start: int) -> str:
+    """Return the text that begins at *start* and ends in front of a zero."""
     return payload[start : payload.index(b"\0", start)].decode()

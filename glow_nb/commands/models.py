@@ -30,7 +30,7 @@ def load_model(model: Path, bindings: Bindings) -> Function | Program:
     """Return the graph or program in the file *model*; raise OptionError for unbound dimensions."""
     _check_bindings_apply(model, bindings)
     constants = bindings.constants(model)
-    with _hints(model):
+    with hints(model):
         return glow_nb.load(str(model), shapes=bindings.shapes, constants=constants)
 
 
@@ -47,7 +47,7 @@ def open_model(
 ) -> Function | Program | SymbolicModel:
     """Return the file *model* with what *bindings* bind; sizes and defaults are left open."""
     _check_bindings_apply(model, bindings)
-    with _hints(model):
+    with hints(model):
         return load_open(
             str(model),
             shapes=bindings.shapes,
@@ -91,7 +91,7 @@ def compile_fixed_model(
     constants: Constants | None = None,
 ) -> CompiledNetwork:
     """Compile the file *model*; raise OptionError if dimensions are left unbound."""
-    with _hints(model):
+    with hints(model):
         network = compile_model(
             model, bindings, backend, threads, without=without, constants=constants
         )
@@ -132,7 +132,7 @@ def _check_bindings_apply(model: Path, bindings: Bindings) -> None:
 
 
 @contextmanager
-def _hints(model: Path) -> Iterator[None]:
+def hints(model: Path) -> Iterator[None]:
     """Say by which options of the command that is bound which has to be."""
     try:
         yield

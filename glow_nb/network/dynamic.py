@@ -156,6 +156,14 @@ class DynamicNetwork(Network):
             "net.prepare(shapes).result().save(folder) saves that of one"
         )
 
+    @override
+    def build(self, folder: str | os.PathLike[str], **_: object) -> NoReturn:
+        """Refuse: each set of sizes is a network of its own."""
+        raise UnsupportedError(
+            f"the network leaves sizes open ({self._open_sizes()}), and a bundle has fixed ones; "
+            "compile it for some, shapes={'batch': 1}, or build that of net.prepare(shapes)"
+        )
+
     @property
     @override
     def inputs(self) -> dict[str, SymbolicType]:

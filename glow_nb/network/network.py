@@ -80,6 +80,29 @@ class Network(NetworkViews):
         compiled = [f for f in self.functions.values() if isinstance(f, CompiledNetwork)]
         save_networks(folder, compiled, self.state)
 
+    def build(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        shared: bool = False,
+        embed_constants: bool = False,
+    ) -> None:
+        """Write the network as object code for C and C++ to *folder*, for processors like this one.
+
+        ``glow_nb.build`` explains the arguments, and compiles for other processors, too. States
+        begin with the values that they have now.
+
+        Raises:
+            OptionError: *name* is no identifier of C, or the folder holds something else.
+            UnsupportedError: The network leaves sizes open, or is not machine code.
+            GlowError: A file cannot be written.
+            StateError: A run is in progress.
+        """
+        from glow_nb.network.building import build_network
+
+        build_network(self, folder, name=name, shared=shared, embed_constants=embed_constants)
+
     @abstractmethod
     def run(
         self,

@@ -49,6 +49,7 @@ from glow_nb.hlir.module import Module as Module
 from glow_nb.hlir.passes import register_pass as register_pass
 from glow_nb.hlir.rewrite import Rewriter as Rewriter
 from glow_nb.hlir.rewrite import rewrite as rewrite
+from glow_nb.network.build import build as build
 from glow_nb.network.compilation import lower_for as lower_for
 from glow_nb.network.compilation import optimize as optimize
 from glow_nb.network.compiling import compile as compile

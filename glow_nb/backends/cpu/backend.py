@@ -26,6 +26,7 @@ from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
 from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.backends.cpu.unsigned_activations import unsigned_activations
 from glow_nb.base.alignment import aligned_bytes
+from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.steps import Entries, Step
 from glow_nb.codegen.program_memory import PlacedWeight
 from glow_nb.codegen.workers import keep_workers
@@ -44,6 +45,7 @@ class CpuBackend(Backend):
 
     _shared: SharedWeights | None = None
     _layers: SeenLayers | None = None
+    _loads = True
 
     def __init__(
         self, target: Target | None = None, options: CpuOptions | None = None, *, threads: int = 1
@@ -54,6 +56,20 @@ class CpuBackend(Backend):
         check_cost_model((options or CpuOptions()).cost_model)
         self.options = options or CpuOptions()
         self._planned = Kernels(self.target)  # a planner asks for many programs of one network
+
+    def for_target(self, target: Target) -> CpuBackend:
+        """Return a backend with the same options whose code is for *target*, to be run there.
+
+        Raises:
+            UnsupportedError: An option measures on this machine.
+        """
+        if self.options.tune:
+            raise UnsupportedError(
+                f"tune: it measures on this machine, and the code is for {target.cpu}; leave it out"
+            )
+        backend = copy.copy(self)
+        backend.target, backend._planned, backend._loads = target, Kernels(target), False
+        return backend
 
     def for_variants(self) -> CpuBackend:
         """Return a backend whose programs share weights, and that lets compile workers wait."""
@@ -165,4 +181,6 @@ class CpuBackend(Backend):
     @override
     def compile(self, program: Program, *, threads: int) -> CpuExecutable:
         """Return *program* as machine code."""
-        return CpuExecutable(program, self.target, threads=threads, shared=self._shared)
+        return CpuExecutable(
+            program, self.target, threads=threads, shared=self._shared, loads=self._loads
+        )

@@ -24,7 +24,7 @@ from glow_nb.base.stopwatch import Stopwatch
 from glow_nb.base.types import Array
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.load_native import load
-from glow_nb.codegen.loaded_program import DirectRun
+from glow_nb.codegen.loaded_program import DirectRun, LoadedProgram
 from glow_nb.codegen.make_native_program import make_native_program
 from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding
@@ -52,11 +52,13 @@ class CpuExecutable:
         threads: int,
         shared: SharedWeights | None = None,
         placed: ProgramMemory | None = None,
+        loads: bool = True,
     ) -> None:
         """Generate, compile (or fetch from the cache) and load the kernels of *program*.
 
         Weights that are among the *shared* ones are read there; others join them. If all are
-        *placed* already, they stay where they are.
+        *placed* already, they stay where they are. What does not load now, as it may be for another
+        processor, does when it is run.
         """
         stopwatch, self._threads = Stopwatch(), threads
         weights = used_weights(program)
@@ -86,10 +88,16 @@ class CpuExecutable:
             cache=self._cache,
             stopwatch=stopwatch,
         )
-        self._loaded = load(self.native)
+        self._loads = loads
+        if loads:
+            _ = self._loaded
         stopwatch.lap("load_code")
         self.compile_seconds = stopwatch.seconds
         self.scratch_bytes = self.native.scratch_bytes
+
+    @cached_property
+    def _loaded(self) -> LoadedProgram:
+        return load(self.native)
 
     @property
     def held_weights(self) -> Mapping[str, Array]:
@@ -137,7 +145,7 @@ class CpuExecutable:
 
     def direct_run(self, inputs: Sequence[str], outputs: Sequence[str]) -> DirectRun | None:
         """Return the fast path of a run from a dict of arrays, if there is one."""
-        return self._loaded.direct_run(inputs, outputs)
+        return self._loaded.direct_run(inputs, outputs) if self._loads else None
 
     def limits(self, *, were_beaten: bool = False) -> MachineLimits:
         """Return what this machine can do at best with as many threads as were asked for."""

@@ -1,0 +1,274 @@
+"""What a bundle consists of: its functions in each variant, and where everything lies.
+
+Three blocks of memory are given to each call. *Constants* are read-only: a head that tells whose
+they are, the packed weights of each variant, and the first values of states. *Tensors* hold a head
+that says which variant works on them, the states, and the inputs and outputs of each function. The
+*arena* is working memory, whose content nobody needs between two calls.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from glow_nb.base.alignment import ALIGNMENT, Bytes, aligned_bytes
+from glow_nb.base.errors import CompileError
+from glow_nb.base.types import Array, TensorType
+from glow_nb.bundle.identifiers import function_identifiers
+from glow_nb.codegen.native_program import NativeProgram
+from glow_nb.codegen.run_layout import Binding
+from glow_nb.kernels.target import Target
+
+HEAD_BYTES = ALIGNMENT
+"""What lies in front of everything else in constants and tensors."""
+
+IDENTITY_OFFSET = 56
+"""Where the identity of a bundle stands in the head of its constants."""
+
+VARIANT_BITS = 8
+"""The bits of an identity that are left to say the number of a variant."""
+
+_PAGE_BYTES = 4096
+_HEAD_TEXT = b"constants of a glow_nb bundle\n"
+
+
+@dataclass(frozen=True)
+class PlacedTensor:
+    """An input, an output or a state.
+
+    Attributes:
+        name: Its name in the model.
+        type: Its type.
+        offset: Of its first element in the block of tensors.
+        count: Of an output whose size a run tells: the number of the output that holds it; or -1.
+        axis: And the axis that it counts along.
+    """
+
+    name: str
+    type: TensorType
+    offset: int
+    count: int = -1
+    axis: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """The functions for one processor.
+
+    Attributes:
+        natives: Their programs, in order.
+    """
+
+    natives: tuple[NativeProgram, ...]
+
+    @property
+    def cpu(self) -> str:
+        """LLVM's name of the processor."""
+        return self.target.cpu
+
+    @property
+    def target(self) -> Target:
+        """The processor."""
+        return self.natives[0].target
+
+
+@dataclass(frozen=True, eq=False)
+class BundledFunction:
+    """One function, as C sees it.
+
+    Attributes:
+        name: Its name in the model.
+        identifier: What its names in C have behind that of the bundle.
+        inputs: What a run reads, in order.
+        outputs: What it writes, in order.
+        fed: Pairs of an input and of an output that begins as a copy of it, by their numbers.
+        phases: Phases of a run in that variant which has the most.
+    """
+
+    name: str
+    identifier: str
+    inputs: tuple[PlacedTensor, ...]
+    outputs: tuple[PlacedTensor, ...]
+    fed: tuple[tuple[int, int], ...]
+    phases: int
+
+
+class ConstantsFile:
+    """The blocks of constants one after the other, each once, behind a head."""
+
+    def __init__(self) -> None:
+        """Hold nothing but the head."""
+        self._offsets: dict[tuple[int, int], int] = {}
+        self.blocks: list[tuple[int, Bytes]] = []
+        self.size_bytes = _PAGE_BYTES
+
+    def add(self, block: Bytes) -> None:
+        """Give *block* a place, on a page, unless it has one."""
+        key = (block.ctypes.data, block.nbytes)
+        if key not in self._offsets:
+            self._offsets[key] = self.size_bytes
+            self.blocks.append((self.size_bytes, block))
+            self.size_bytes += -(-block.nbytes // _PAGE_BYTES) * _PAGE_BYTES
+
+    def offset_of(self, block: Bytes) -> int:
+        """Return where *block* lies."""
+        return self._offsets[block.ctypes.data, block.nbytes]
+
+    def pieces(self, identity: int) -> Iterable[bytes | memoryview]:
+        """Yield the content of the file, whose bundle has this *identity*."""
+        head = _HEAD_TEXT.ljust(IDENTITY_OFFSET, b"\0") + identity.to_bytes(8, "little")
+        place = len(head)
+        yield head
+        for offset, block in self.blocks:
+            yield bytes(offset - place)
+            yield block.data
+            place = offset + block.nbytes
+        yield bytes(self.size_bytes - place)
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """All of a bundle, before any of it is written.
+
+    Attributes:
+        name: What all its names in C begin with.
+        variants: The processors that it is for, with their code.
+        functions: What can be run, in order.
+        states: What runs leave for the next one.
+        first_values: Values of the states, as blocks of the constants, in order.
+        constants: The constants of all variants.
+        tensors_bytes: Size of the block of tensors.
+    """
+
+    name: str
+    variants: tuple[Variant, ...]
+    functions: tuple[BundledFunction, ...]
+    states: tuple[PlacedTensor, ...]
+    first_values: tuple[Bytes, ...]
+    constants: ConstantsFile
+    tensors_bytes: int
+
+    @property
+    def triple(self) -> str:
+        """LLVM's name of the kind of machine."""
+        return self.variants[0].target.triple
+
+    @property
+    def natives(self) -> Iterable[NativeProgram]:
+        """The programs of all variants."""
+        return (native for variant in self.variants for native in variant.natives)
+
+    @property
+    def threads(self) -> int:
+        """Threads that can share a run of that function which has the most."""
+        return max(native.threads for native in self.natives)
+
+    @property
+    def arena_bytes(self) -> int:
+        """Working memory, scratch of all threads included, of the function that needs most."""
+        needs = (scratch_offset(native) + native.scratch_bytes for native in self.natives)
+        return max(ALIGNMENT, aligned_bytes(max(needs)))
+
+    @property
+    def identity(self) -> int:
+        """A number that tells this bundle from others; the bits for the variant are zero."""
+        digest = hashlib.sha256(self.name.encode())
+        for native in self.natives:
+            digest.update(repr(native.layout).encode())
+            for symbol, payload in sorted(native.objects.items()):
+                digest.update(symbol.encode() + payload)
+        for offset, block in self.constants.blocks:
+            digest.update(offset.to_bytes(8, "little"))
+            digest.update(block.data)
+        number = int.from_bytes(digest.digest()[:8], "little")
+        return number >> VARIANT_BITS << VARIANT_BITS
+
+
+def scratch_offset(native: NativeProgram) -> int:
+    """Return where the scratch of *native* begins in the arena."""
+    return aligned_bytes(native.memory.arena_bytes)
+
+
+def plan_bundle(
+    name: str,
+    functions: Sequence[str],
+    variants: Sequence[Variant],
+    values: Mapping[str, Array],
+) -> Bundle:
+    """Return the bundle *name* of *functions*, by their names in the model.
+
+    Args:
+        name: What its names in C begin with.
+        functions: Names in the order of the programs of each variant.
+        variants: The processors, those that are taken first first.
+        values: Of the states by name, before the first run.
+
+    Raises:
+        CompileError: The programs of two variants take or give different tensors.
+    """
+    _check_alike(functions, variants)
+    constants = ConstantsFile()
+    for native in (native for variant in variants for native in variant.natives):
+        for block in native.memory.blocks:
+            constants.add(block)
+    layout = _TensorLayout()
+    held = {s.name: s for variant in variants for native in variant.natives for s in native.state}
+    states = tuple(layout.place(binding) for binding in held.values())
+    first = tuple(_block_of(values.get(s.name, s.array)) for s in held.values())
+    for block in first:
+        constants.add(block)
+    identifiers = function_identifiers(functions)
+    bundled = tuple(
+        _function(functions[i], identifiers[i], [v.natives[i] for v in variants], layout)
+        for i in range(len(functions))
+    )
+    return Bundle(name, tuple(variants), bundled, states, first, constants, layout.size_bytes)
+
+
+class _TensorLayout:
+    """Places in the block of tensors, given one after the other."""
+
+    def __init__(self) -> None:
+        self.size_bytes = HEAD_BYTES
+
+    def place(self, binding: Binding, count: int = -1, axis: int = 0) -> PlacedTensor:
+        placed = PlacedTensor(binding.name, binding.type, self.size_bytes, count, axis)
+        self.size_bytes += aligned_bytes(binding.type.size_bytes)
+        return placed
+
+
+def _function(
+    name: str, identifier: str, natives: Sequence[NativeProgram], layout: _TensorLayout
+) -> BundledFunction:
+    first = natives[0]
+    numbers = {output.name: number for number, output in enumerate(first.outputs)}
+    inputs = tuple(map(layout.place, first.inputs))
+    outputs = tuple(
+        layout.place(o, numbers[o.counted.count], o.counted.axis) if o.counted else layout.place(o)
+        for o in first.outputs
+    )
+    fed = tuple((o.fed_by, n) for n, o in enumerate(first.outputs) if o.fed_by is not None)
+    phases = max(native.layout.phases for native in natives) + bool(fed)
+    return BundledFunction(name, identifier, inputs, outputs, fed, phases)
+
+
+def _check_alike(functions: Sequence[str], variants: Sequence[Variant]) -> None:
+    """Raise CompileError unless each function takes and gives the same in all variants."""
+    for number, name in enumerate(functions):
+        found = {
+            str([(b.name, b.type) for b in (*n.inputs, *n.outputs)])
+            for n in (variant.natives[number] for variant in variants)
+        }
+        if len(found) > 1:
+            raise CompileError(
+                f"function {name!r:.60}: for different processors it takes or gives different "
+                "tensors; make one bundle for each"
+            )
+
+
+def _block_of(array: Array) -> Bytes:
+    block: Bytes = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return block

@@ -1,0 +1,60 @@
+"""A shared library of the objects of a bundle, made by the system's C compiler."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from glow_nb.base.errors import CompileError, UnsupportedError
+from glow_nb.bundle.processors import platform_like
+from glow_nb.kernels.target import Target
+
+COMPILER_VARIABLE = "CC"
+"""The environment variable that names the C compiler."""
+
+_SECONDS = 600
+
+
+def c_compiler(target: Target) -> list[str]:
+    """Return the command of a C compiler for *target*.
+
+    Raises:
+        UnsupportedError: There is none.
+    """
+    chosen = shlex.split(os.environ.get(COMPILER_VARIABLE, ""))
+    is_host = target.triple == Target.host().triple
+    command = chosen or ["cc" if is_host else platform_like(target).compiler]
+    if shutil.which(command[0]) is None:
+        raise UnsupportedError(
+            f"a shared library takes a C compiler, and there is no {command[0]!r:.60}; install one "
+            f"or name another in the environment variable {COMPILER_VARIABLE}, or build an archive"
+        )
+    return command
+
+
+def link_shared(command: Sequence[str], library: Path, objects: Sequence[Path]) -> None:
+    """Let the C compiler *command* link *objects* to the shared *library*.
+
+    Raises:
+        CompileError: It fails, or takes too long.
+    """
+    arguments = [*command, "-shared", "-o", os.fspath(library), *map(os.fspath, objects), "-lm"]
+    try:
+        done = subprocess.run(
+            arguments,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CompileError(f"{command[0]}: it does not link the library: {error}") from error
+    if done.returncode:
+        said = " ".join(done.stderr.split())
+        raise CompileError(f"{command[0]}: it does not link the library: {said:.400}")

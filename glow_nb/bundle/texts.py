@@ -1,0 +1,243 @@
+"""The texts of a bundle that are filled from templates: example, pool, make files, README."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from glow_nb.base.alignment import ALIGNMENT
+from glow_nb.base.version import __version__
+from glow_nb.bundle.identifiers import c_string
+from glow_nb.bundle.plan import Bundle, PlacedTensor
+
+_TEMPLATES = Path(__file__).with_name("templates")
+
+_MAPPED_INCLUDES = """
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+"""
+
+_MAP = """
+/* Return the content of the file of constants, mapped; null if it is not such a file. */
+static const unsigned char *mapped(const char *path)
+{
+    struct stat status;
+    void *found = MAP_FAILED;
+    int file = open(path, O_RDONLY);
+    if (file < 0)
+        return NULL;
+    if (fstat(file, &status) == 0 && status.st_size == (off_t)${NAME}_CONSTANTS_BYTES)
+        found = mmap(NULL, ${NAME}_CONSTANTS_BYTES, PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    return found == MAP_FAILED ? NULL : (const unsigned char *)found;
+}
+"""
+
+_IN_POOL = """
+static int run_in_pool(${name}_pool *pool, const ${name}_function *function, const void *constants,
+                       void *tensors, void *arena)
+{
+${cases}    return function->run(constants, tensors, arena);
+}
+"""
+
+_STATES = """
+States are what a run leaves for the next one: `${name}_initialize` gives them the values that they
+had when the bundle was built. To keep them, copy their bytes out of the tensors; to go on with kept
+ones, initialize and copy them back.
+"""
+
+_THREADS = """
+The code is cut into shares for ${threads} threads. `${name}_pool.c` has threads that do them (C11
+atomics and POSIX threads, as some C libraries lack `threads.h`); without it, the calling thread
+does all shares, with the same results.
+"""
+
+MANIFEST = "manifest.json"
+EXAMPLE_SUFFIX = "_example"
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a bundle is to be given.
+
+    Attributes:
+        is_shared: A shared library in place of an archive.
+        embedded: Constants are an object of the library in place of a file.
+    """
+
+    is_shared: bool = False
+    embedded: bool = False
+
+    def library(self, name: str) -> str:
+        """Return the name of the file with the code of the bundle *name*."""
+        return f"lib{name}.so" if self.is_shared else f"lib{name}.a"
+
+
+def constants_file(name: str) -> str:
+    """Return the name of the file with the constants."""
+    return f"{name}.constants"
+
+
+def texts_of(bundle: Bundle, form: Form, needed: Sequence[str]) -> dict[str, str]:
+    """Return the texts by the names of their files; *needed* are symbols of other libraries."""
+    values = {"name": bundle.name, "NAME": bundle.name.upper(), "threads": str(bundle.threads)}
+    texts = {
+        "main.c": _main(bundle, form, values),
+        "Makefile": _makefile(bundle, form, values),
+        "CMakeLists.txt": _cmake(bundle, form, values),
+        "README.md": _readme(bundle, form, needed, values),
+    }
+    if bundle.threads > 1:
+        texts |= _pool(bundle, values)
+    return texts
+
+
+def _filled(template: str, *values: Mapping[str, object], **more: object) -> str:
+    return Template(template).substitute(
+        {k: v for each in (*values, more) for k, v in each.items()}
+    )
+
+
+def _template(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _main(bundle: Bundle, form: Form, values: Mapping[str, str]) -> str:
+    name, has_pool = bundle.name, bundle.threads > 1
+    arguments = "constants, tensors, arena"
+    cases = "".join(
+        f"    if (function->run == {name}_{function.identifier})\n"
+        f"        return {name}_pool_{function.identifier}(pool, {arguments});\n"
+        for function in bundle.functions
+    )
+    helpers = "" if form.embedded else _filled(_MAP, values)
+    helpers += _filled(_IN_POOL, values, cases=cases) if has_pool else ""
+    start = f"    {name}_pool *pool = {name}_pool_start();\n    if (pool == NULL)\n"
+    start += f'        return fail("{name}", "there are no threads");\n'
+    return _filled(
+        _template("main.c"),
+        values,
+        usage="" if form.embedded else "CONSTANTS ",
+        first=1 if form.embedded else 2,
+        constants=f"{name}_constants" if form.embedded else "argc > 1 ? mapped(argv[1]) : NULL",
+        includes=("" if form.embedded else _MAPPED_INCLUDES)
+        + (f'#include "{name}_pool.h"\n' if has_pool else ""),
+        helpers=helpers,
+        call=f"run_in_pool(pool, function, {arguments})"
+        if has_pool
+        else f"function->run({arguments})",
+        start_pool=start if has_pool else "",
+        stop_pool=f"    {name}_pool_stop(pool);\n" if has_pool else "",
+    )
+
+
+def _pool(bundle: Bundle, values: Mapping[str, str]) -> dict[str, str]:
+    name = bundle.name
+    heads, bodies = [], []
+    for function in bundle.functions:
+        own = f"{name}_{function.identifier}"
+        head = (
+            f"int {name}_pool_{function.identifier}({name}_pool *pool, const void *constants,\n"
+            f"{' ' * (len(name) + len(function.identifier) + 11)}void *tensors, void *arena)"
+        )
+        heads.append(f"{head};\n")
+        call = f"run(pool, {own}_share, {own.upper()}_PHASES, constants, tensors, arena)"
+        bodies.append(f"\n{head}\n{{\n    return {call};\n}}\n")
+    return {
+        f"{name}_pool.h": _filled(_template("pool.h"), values, prototypes="".join(heads)),
+        f"{name}_pool.c": _filled(_template("pool.c"), values, functions="".join(bodies)),
+    }
+
+
+def _makefile(bundle: Bundle, form: Form, values: Mapping[str, str]) -> str:
+    library, pthread = form.library(bundle.name), " -pthread" if bundle.threads > 1 else ""
+    rpath = " -Wl,-rpath,'$$ORIGIN'" if form.is_shared else ""
+    return _filled(
+        _template("Makefile"),
+        values,
+        sources=f"{bundle.name}_pool.c " if bundle.threads > 1 else "",
+        library=library,
+        link=f"{library}{rpath} -lm{pthread}",
+    )
+
+
+def _cmake(bundle: Bundle, form: Form, values: Mapping[str, str]) -> str:
+    has_pool = bundle.threads > 1
+    return _filled(
+        _template("CMakeLists.txt"),
+        values,
+        {"threads": " pthread" if has_pool else ""},
+        form="SHARED" if form.is_shared else "STATIC",
+        library=form.library(bundle.name),
+        pool_source=f" {bundle.name}_pool.c" if has_pool else "",
+    )
+
+
+def _readme(bundle: Bundle, form: Form, needed: Sequence[str], values: Mapping[str, str]) -> str:
+    function = bundle.functions[0]
+    own = f"{bundle.name}_{function.identifier}"
+    held = "; they are an object of the library, see the header" if form.embedded else ""
+    return _filled(
+        _template("README.md"),
+        values,
+        triple=bundle.triple,
+        cpus=", ".join(f"`{variant.cpu}`" for variant in bundle.variants),
+        version=__version__,
+        files="\n".join(f"| `{file}` | {what} |" for file, what in _files(bundle, form)),
+        usage="" if form.embedded else f"{constants_file(bundle.name)} ",
+        inputs=" ".join(f"input_{number}.npy" for number in range(len(function.inputs))),
+        function=own,
+        input_macro=f"{own.upper()}_INPUT_0",
+        output_macro=f"{own.upper()}_OUTPUT_0",
+        alignment=ALIGNMENT,
+        constants_bytes=bundle.constants.size_bytes,
+        constants_note=held,
+        tensors_bytes=bundle.tensors_bytes,
+        arena_bytes=bundle.arena_bytes,
+        threads=_filled(_THREADS, values) if bundle.threads > 1 else "",
+        states=_filled(_STATES, values) if bundle.states else "",
+        tensors="\n".join(_tensor_table(bundle)),
+        needs=_needs(needed),
+    )
+
+
+def _files(bundle: Bundle, form: Form) -> Iterator[tuple[str, str]]:
+    name = bundle.name
+    yield form.library(name), "the code"
+    yield f"{name}.h", "sizes, tensors and functions for C99 and C++"
+    if not form.embedded:
+        yield constants_file(name), "the constants, to be mapped or read into aligned memory"
+    if bundle.threads > 1:
+        yield f"{name}_pool.c", "threads that share runs; optional"
+        yield f"{name}_pool.h", "its header"
+    yield "main.c", "an example, which runs the network on arrays from `.npy` files"
+    yield "Makefile", "builds the example"
+    yield "CMakeLists.txt", "so does this"
+    yield MANIFEST, "what the bundle was made from, and all of its numbers"
+
+
+def _tensor_table(bundle: Bundle) -> Iterator[str]:
+    yield "| function | tensor | name in the model | type | offset | bytes |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    groups: list[tuple[str, str, Sequence[PlacedTensor]]] = [("all", "state", bundle.states)]
+    for function in bundle.functions:
+        own = f"`{bundle.name}_{function.identifier}`"
+        groups += [(own, "input", function.inputs), (own, "output", function.outputs)]
+    for function_name, kind, tensors in groups:
+        for number, tensor in enumerate(tensors):
+            cells = (function_name, f"{kind} {number}", f"`{c_string(tensor.name)}`", tensor.type)
+            yield f"| {' | '.join(map(str, cells))} | {tensor.offset} | {tensor.type.size_bytes} |"
+
+
+def _needs(needed: Sequence[str]) -> str:
+    if not needed:
+        return "Nothing: the code calls no function of another library."
+    return (
+        f"The code calls these functions of the C library, and no others: "
+        f"{', '.join(f'`{name}`' for name in needed)}."
+    )

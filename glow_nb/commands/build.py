@@ -1,0 +1,118 @@
+"""``glow-nb build``: a model as object code for C and C++."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+import glow_nb
+from glow_nb.backends import Backend, BackendOptions
+from glow_nb.base.quantities import byte_count, count_of
+from glow_nb.bundle.processors import PLATFORMS
+from glow_nb.bundle.texts import MANIFEST
+from glow_nb.commands.bindings import Bindings, binding_options
+from glow_nb.commands.models import hints
+from glow_nb.commands.options import (
+    ExampleCommand,
+    backend_options,
+    model_argument,
+    without_option,
+)
+from glow_nb.network.files import SUFFIX
+
+EXAMPLES = """\
+glow-nb build resnet50.onnx --output resnet50
+glow-nb build model.onnx --output bundle --name net --shared --threads 4
+glow-nb build model.onnx --output bundle --cpu x86-64-v3 --cpu x86-64-v4
+glow-nb build model.onnx --output bundle --target aarch64-unknown-linux-gnu"""
+
+
+@click.command(cls=ExampleCommand, epilog=EXAMPLES)
+@model_argument
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    metavar="FOLDER",
+    help="Where the bundle is written; one that is there is replaced.",
+)
+@click.option("--name", metavar="NAME", help="What all names in C begin with.  [default: as MODEL]")
+@click.option(
+    "--target",
+    metavar="TRIPLE",
+    help=f"The machines that run it: {', '.join(PLATFORMS)}.  [default: this one]",
+)
+@click.option(
+    "--cpu",
+    "cpus",
+    multiple=True,
+    metavar="NAME",
+    help="LLVM's name of the processor, as znver4, or a level, as x86-64-v3; repeat it for a "
+    "bundle that takes at run time what the processor can do.",
+)
+@click.option(
+    "--static/--shared",
+    "is_static",
+    default=True,
+    help="An archive, or a shared library, which takes a C compiler.  [default: static]",
+)
+@click.option(
+    "--embed-constants", is_flag=True, help="Constants are part of the library, not a file to map."
+)
+@backend_options
+@without_option
+@binding_options
+def build(
+    model: Path,
+    output: Path,
+    name: str | None,
+    target: str | None,
+    cpus: tuple[str, ...],
+    is_static: bool,
+    embed_constants: bool,
+    backend: Backend | BackendOptions,
+    threads: int | None,
+    without: tuple[str, ...],
+    bindings: Bindings,
+) -> None:
+    """Compile MODEL to object code for C and C++.
+
+    The folder gets the code, a C header, the constants, a manifest, and an example in C with
+    files to build it; its README.md says how they are used. Without --threads, runs are for one.
+    """
+    if model.suffix == SUFFIX:
+        bindings.require_none(model)
+    with hints(model):
+        glow_nb.build(
+            str(model),
+            output,
+            name=name,
+            target=target,
+            cpu=cpus,
+            threads=threads or 1,
+            shared=not is_static,
+            embed_constants=embed_constants,
+            backend=backend,
+            without=without,
+            shapes=bindings.shapes,
+            constants=bindings.constants(model),
+        )
+    _tell(output)
+
+
+def _tell(folder: Path) -> None:
+    """Say what is in the bundle."""
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    cpus = ", ".join(cpu["name"] for cpu in manifest["cpus"])
+    click.echo(f"bundle {folder}: {manifest['target']}, {cpus}")
+    for function in manifest["functions"]:
+        given = f"{len(function['inputs'])} to {len(function['outputs'])} tensors"
+        click.echo(f"function {function['symbol']}: {given}")
+    sizes = {
+        part: byte_count(manifest[f"{part}_bytes"])
+        for part in ("code", "constants", "tensors", "arena")
+    }
+    click.echo(", ".join(f"{part} {size}" for part, size in sizes.items()))
+    click.echo(f"for {count_of(manifest['threads'], 'thread')}")

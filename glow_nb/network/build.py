@@ -1,0 +1,131 @@
+"""``glow_nb.build``: a model as object code for C and C++, for this or other machines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from glow_nb.backends import BackendLike, backend_named, option_names
+from glow_nb.base.arguments import MOST_THREADS, as_path, described, whole_number
+from glow_nb.base.errors import OptionError, UnboundDimension, UnsupportedError
+from glow_nb.bundle.identifiers import checked_name
+from glow_nb.bundle.processors import targets_of
+from glow_nb.bundle.writing import check_place
+from glow_nb.kernels.target import Target
+from glow_nb.network.building import build_variants, form_of, name_like
+from glow_nb.network.compiling import compile
+from glow_nb.network.dynamic import DynamicNetwork
+from glow_nb.system.file_digests import digest_of_file
+
+if TYPE_CHECKING:
+    from glow_nb.network.loading import Graph
+
+
+def build(
+    graph: Graph,
+    folder: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    target: str | None = None,
+    cpu: str | Sequence[str] = (),
+    threads: int = 1,
+    shared: bool = False,
+    embed_constants: bool = False,
+    backend: BackendLike = "cpu",
+    **arguments: Any,
+) -> None:
+    """Compile a network to object code for C and C++, here or for another machine.
+
+    The bundle in *folder* has the code, a C header, the constants, and an example in C; its
+    README.md says how it is used. A bundle that is there is replaced as a whole.
+
+    Args:
+        graph: What :func:`glow_nb.compile` takes, with fixed sizes.
+        folder: Where to write.
+        name: What all names in C begin with, by default like the name of the file.
+        target: LLVM's triple of the machines that run it, as ``"aarch64-unknown-linux-gnu"``; this
+            one by default.
+        cpu: LLVM's name of the processor, as ``"znver4"``, or a level, as ``"x86-64-v3"``. Of
+            several, the bundle has code for each, and takes what the processor can run. By default
+            the processor that compiles or, for another *target*, the one that can do the least.
+        threads: Threads that can share a run.
+        shared: A shared library in place of an archive; takes a C compiler.
+        embed_constants: Constants are part of the library in place of a file to map.
+        backend: ``"cpu"`` or its options.
+        arguments: Further arguments of :func:`glow_nb.compile`, such as ``shapes``.
+
+    Raises:
+        OptionError: A name is no identifier of C, a target or processor is unknown, or the folder
+            holds something else.
+        UnboundDimension: The network leaves sizes open.
+        UnsupportedError: The backend makes no machine code, or there is no C compiler.
+        CompileError, ModelError, PassError: As :func:`glow_nb.compile`.
+        GlowError: A file cannot be written.
+    """
+    form = form_of(shared=shared, embed_constants=embed_constants)
+    place, chosen = as_path(folder), _name_of(graph) if name is None else checked_name(name)
+    whole_number("threads", threads, 1, MOST_THREADS)
+    cpus = _cpus(cpu)
+    targets = targets_of(target, cpus) if target is not None or cpus else []
+    check_place(place, form, targets[0] if targets else Target.host())
+    networks = [
+        compile(graph, backend=one, threads=threads, **arguments)
+        for one in _backends(backend, threads, targets, arguments)
+    ]
+    for network in networks:
+        if isinstance(network, DynamicNetwork):
+            raise _unbound(network)
+    build_variants(place, chosen, networks, form, _origin(graph))
+
+
+def _unbound(network: DynamicNetwork) -> UnboundDimension:
+    """Return the error that says which sizes of *network* are open: a bundle has fixed ones."""
+    signature = {name: type.shape for name, type in network.inputs.items()}
+    names = dict.fromkeys(
+        size for shape in signature.values() for size in shape or () if isinstance(size, str)
+    )
+    return UnboundDimension("build", list(names), signature)
+
+
+def _backends(
+    backend: BackendLike, threads: int, targets: Sequence[Target], arguments: dict[str, Any]
+) -> list[BackendLike]:
+    """Return a backend for each of *targets*, by default the given one for this machine.
+
+    The options of backends are taken out of *arguments* if they are used here.
+    """
+    if not targets:
+        return [backend]
+    options = {key: arguments.pop(key) for key in option_names() if key in arguments}
+    own = backend_named(backend, threads=threads, options=options)
+    if not hasattr(own, "for_target"):
+        raise UnsupportedError(
+            f"backend={described(backend)}: it makes no machine code for other processors; use "
+            'backend="cpu"'
+        )
+    return [own.for_target(target) for target in targets]
+
+
+def _cpus(cpu: str | Sequence[str]) -> list[str]:
+    cpus = [cpu] if isinstance(cpu, str) else list(cpu)
+    for one in cpus:
+        if not isinstance(one, str):
+            raise OptionError(f"cpu={described(cpu)}: give names of processors, as 'x86-64-v3'")
+    return cpus
+
+
+def _name_of(graph: Graph) -> str:
+    """Return a name like that of the file of *graph*, or of its function."""
+    if isinstance(graph, str | os.PathLike) and "\n" not in os.fspath(graph):
+        return name_like(Path(os.fspath(graph)).stem)
+    return name_like(getattr(graph, "name", ""))
+
+
+def _origin(graph: Graph) -> dict[str, str]:
+    """Return what is known of the file of *graph*."""
+    if not isinstance(graph, str | os.PathLike) or not os.path.isfile(graph):
+        return {}
+    path = Path(os.fspath(graph))
+    return {"model": path.name, "sha256": digest_of_file(path)}

@@ -1,0 +1,57 @@
+"""``glow-nb build``: what it writes, and what it says of bad arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.unit.bundle.bundles import needs_elf
+from tests.unit.commands.samples import call
+from tests.unit.network.saved.models import dense_model
+
+pytestmark = [needs_elf, pytest.mark.jit]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "dense-1.onnx"
+    onnx.save(dense_model(), path)
+    return path
+
+
+def test_it_writes_a_bundle_that_is_called_like_the_file(model: Path, tmp_path: Path) -> None:
+    done = call("build", model, "--output", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert "function dense_1_run: 1 to 1 tensors" in done.output
+    assert (tmp_path / "out" / "dense_1.h").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--name", "a-b"), "no identifier of C"),
+        (("--target", "x86_64-linux"), "bundles are made for ['x86_64-unknown-linux-gnu', 'aarch"),
+        (("--cpu", "haswel"), "did you mean 'haswell'?"),
+        (("--target", "aarch64-unknown-linux-gnu", "--cpu", "haswell"), "no processor of aarch64"),
+        (("--backend", "interpreter"), "no machine code"),
+        (("--cpu", "x86-64-v2", "--tune"), "tune: it measures on this machine"),
+    ],
+)
+def test_bad_arguments_are_told(
+    model: Path, tmp_path: Path, arguments: tuple[str, ...], problem: str
+) -> None:
+    done = call("build", model, "--output", tmp_path / "out", *arguments)
+    assert done.exit_code != 0
+    assert problem in " ".join(done.output.split()), done.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_open_sizes_are_asked_for_by_options(tmp_path: Path) -> None:
+    model = dense_model()
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    del model.graph.output[0].type.tensor_type.shape.dim[:]
+    onnx.save(model, tmp_path / "open.onnx")
+    done = call("build", tmp_path / "open.onnx", "--output", tmp_path / "out")
+    assert "give sizes: --shape batch=1" in done.output

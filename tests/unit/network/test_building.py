@@ -1,0 +1,245 @@
+"""``net.build`` and ``glow_nb.build``: what is written, computed by C programs, and refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import glow_nb
+from glow_nb.base.errors import (
+    CompileError,
+    GlowError,
+    OptionError,
+    UnboundDimension,
+    UnsupportedError,
+)
+from glow_nb.base.types import Array
+from glow_nb.codegen.c_library import C_LIBRARY
+from glow_nb.codegen.symbols import read_symbols
+from tests.unit.bundle.bundles import (
+    build_example,
+    counting_module,
+    needs_c,
+    needs_elf,
+    run_command,
+    run_example,
+)
+from tests.unit.network.saved.models import X, dense_model, expected
+
+pytestmark = [needs_elf, pytest.mark.jit]
+
+
+@pytest.fixture(scope="module")
+def net() -> glow_nb.Network:
+    return glow_nb.compile(dense_model(), threads=1)
+
+
+def members(folder: Path) -> list[bytes]:
+    """Return the objects in the archive of *folder*."""
+    content = next(folder.glob("lib*.a")).read_bytes()
+    place, found = 8, []
+    while place < len(content):
+        size = int(content[place + 48 : place + 58])
+        found.append(content[place + 60 : place + 60 + size])
+        place += 60 + size + size % 2
+    return found[1:]  # the first one is the table of symbols
+
+
+def test_a_bundle_has_code_constants_header_example_and_manifest(
+    net: glow_nb.Network, tmp_path: Path
+) -> None:
+    net.build(tmp_path / "out", name="dense")
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    texts = {"main.c", "Makefile", "CMakeLists.txt", "README.md", "manifest.json"}
+    assert names == {"libdense.a", "dense.h", "dense.constants", *texts}
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["files"] == sorted(names)
+    assert (tmp_path / "out" / "dense.constants").stat().st_size == manifest["constants_bytes"]
+    ((function,), (x,)) = manifest["functions"], manifest["functions"][0]["inputs"]
+    assert (function["symbol"], x["name"], x["shape"]) == ("dense_run", "x", [2, 4])
+    assert manifest["made_from"]["glow_nb"]
+
+
+def test_code_has_no_symbol_of_python_and_shows_only_its_functions(
+    net: glow_nb.Network, tmp_path: Path
+) -> None:
+    net.build(tmp_path / "out", name="dense")
+    (code,) = map(read_symbols, members(tmp_path / "out"))
+    assert code is not None
+    assert code.defined == {f"dense_{n}" for n in ("initialize", "variant", "run", "run_share")}
+    assert code.undefined <= C_LIBRARY
+
+
+def test_equal_networks_give_equal_bundles(net: glow_nb.Network, tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        net.build(tmp_path / folder, name="dense")
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
+
+
+def test_names_of_the_model_stand_in_texts_as_literals_alone(tmp_path: Path) -> None:
+    glow_nb.compile(counting_module(), threads=1).build(tmp_path / "out", name="net")
+    for path in (tmp_path / "out").iterdir():
+        if path.suffix in {".h", ".c", ".md", ".txt"} or path.name == "Makefile":
+            text = path.read_text()
+            assert "x */ y" not in text and "\n#define z" not in text, path.name
+    header = (tmp_path / "out" / "net.h").read_text()
+    assert '"y\\012#define z"' in header
+    assert "int net_step_1(const void *constants" in header
+
+
+@needs_c
+@pytest.mark.parametrize("dialect", ["-std=c99", "c++"])
+@pytest.mark.parametrize("form", [{}, {"shared": True}, {"embed_constants": True}])
+def test_the_example_computes_the_same_bits(
+    net: glow_nb.Network, tmp_path: Path, dialect: str, form: dict[str, bool]
+) -> None:
+    if dialect == "c++" and shutil.which("g++") is None:
+        pytest.skip("there is no C++ compiler g++")
+    folder = tmp_path / "out"
+    net.build(folder, name="dense", **form)  # type: ignore[arg-type]
+    program = (
+        build_example(folder, "dense", dialect)
+        if dialect != "c++"
+        else build_example(folder, "dense", "-x", "c++", compiler="g++")
+    )
+    found = run_example(program, folder, [X])
+    assert list(found) == ["output_0"]
+    assert found["output_0"].tobytes() == net.run({"x": X})["y"].tobytes()
+    np.testing.assert_allclose(found["output_0"], expected(), rtol=1e-5, atol=1e-6)
+
+
+@needs_c
+def test_steps_on_state_are_taken_from_c(tmp_path: Path) -> None:
+    net, one = glow_nb.compile(counting_module(), threads=1), np.ones(3, np.float32)
+    folder = tmp_path / "out"
+    net.build(folder, name="net")
+    program = build_example(folder, "net", "-std=c99", "-fsanitize=address,undefined")
+    found = run_example(program, folder, [one], "-f", "step/1", "-n", 5)
+    np.testing.assert_array_equal(found["state_0"], 6 * one)
+    np.testing.assert_array_equal(found["output_0"], 6 * one)
+
+
+@needs_c
+@pytest.mark.usefixtures("sharing_is_free")
+def test_a_pool_of_threads_computes_the_same_bits(tmp_path: Path) -> None:
+    net = glow_nb.compile(dense_model(), threads=3)
+    folder = tmp_path / "out"
+    net.build(folder, name="dense")
+    assert (folder / "dense_pool.c").exists()
+    program = build_example(folder, "dense", "-std=c11")
+    found = run_example(program, folder, [X], "-n", 50)
+    assert found["output_0"].tobytes() == net.run({"x": X})["y"].tobytes()
+
+
+@needs_c
+def test_make_and_cmake_build_the_example(net: glow_nb.Network, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    net.build(folder, name="dense")
+    for tool, command in {
+        "make": [["make"]],
+        "cmake": [["cmake", "-B", "build"], ["cmake", "--build", "build"]],
+    }.items():
+        if shutil.which(tool) is None:
+            pytest.skip(f"there is no {tool}")
+        for words in command:
+            run_command(words, folder)
+    found = run_example(folder / "dense_example", folder, [X])
+    again = run_example(folder / "build" / "dense_example", folder, [X])
+    assert found["output_0"].tobytes() == again["output_0"].tobytes()
+    net.build(folder, name="dense")  # what was built there is no reason to refuse
+
+
+@needs_c
+def test_the_example_refuses_other_arrays(net: glow_nb.Network, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    net.build(folder, name="dense")
+    program = build_example(folder, "dense", "-std=c99", "-fsanitize=address,undefined")
+    path = tmp_path / "input_0.npy"
+    others: list[Array] = [X[:1], X.astype(np.float64), np.asfortranarray(X), X.reshape(8)]
+    for array in others:
+        with pytest.raises(AssertionError, match="its array is"):
+            run_example(program, folder, [array])
+    np.save(path, X)
+    for content in (b"", path.read_bytes()[:-1], b"x" * 200, path.read_bytes() + b"1"):
+        path.write_bytes(content)
+        with pytest.raises(AssertionError, match=r"\.npy"):
+            run_command([program, folder / "dense.constants", path], folder)
+
+
+@pytest.mark.parametrize("name", ["resnet-50", "", "string", "1a"])
+def test_a_bad_name_is_refused(net: glow_nb.Network, tmp_path: Path, name: str) -> None:
+    with pytest.raises(OptionError, match="name="):
+        net.build(tmp_path / "out", name=name)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_something_else_is_refused(net: glow_nb.Network, tmp_path: Path) -> None:
+    net.build(tmp_path / "out", name="dense")
+    (tmp_path / "out" / "mine.txt").write_text("keep me")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "manifest.json").write_text('{"format": "something"}')
+    (tmp_path / "file").write_text("")
+    for place in ("out", "other", "file"):
+        with pytest.raises(OptionError, match="is no folder with a bundle"):
+            net.build(tmp_path / place, name="dense")
+    assert (tmp_path / "out" / "mine.txt").exists()
+
+
+def test_a_bundle_is_replaced_as_a_whole_or_stays(
+    net: glow_nb.Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+    net.build(folder, name="first")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def fail(*_: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("glow_nb.bundle.writing.header_of", lambda *_, **__: fail())
+        with pytest.raises(GlowError, match="No space left"):
+            net.build(folder, name="second")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    net.build(folder, name="second")
+    assert not (folder / "first.h").exists() and (folder / "second.h").exists()
+
+
+def test_a_network_with_open_sizes_is_refused(tmp_path: Path) -> None:
+    model = dense_model()
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    del model.graph.output[0].type.tensor_type.shape.dim[:]
+    path = tmp_path / "open.onnx"
+    onnx.save(model, path)
+    with pytest.raises(UnboundDimension, match="batch"):
+        glow_nb.build(path, tmp_path / "out")
+    with pytest.raises(UnsupportedError, match=r"leaves sizes open .*batch"):
+        glow_nb.compile(path).build(tmp_path / "out")
+    glow_nb.build(path, tmp_path / "out", shapes={"batch": 2})
+    assert (tmp_path / "out" / "open.h").exists()
+
+
+def test_a_backend_without_machine_code_is_refused(tmp_path: Path) -> None:
+    net = glow_nb.compile(dense_model(), backend="interpreter")
+    with pytest.raises(UnsupportedError, match="no machine code"):
+        net.build(tmp_path / "out")
+    with pytest.raises(UnsupportedError, match="no machine code"):
+        glow_nb.build(dense_model(), tmp_path / "out", backend="interpreter", cpu="x86-64-v2")
+
+
+def test_a_shared_library_without_a_c_compiler_is_refused(
+    net: glow_nb.Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(UnsupportedError, match="takes a C compiler, and there is no 'no-such"):
+        net.build(tmp_path / "out", shared=True)
+    monkeypatch.setenv("CC", "false")
+    with pytest.raises(CompileError, match="does not link"):
+        net.build(tmp_path / "out", shared=True)
+    assert not (tmp_path / "out").exists()
