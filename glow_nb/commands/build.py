@@ -13,14 +13,13 @@ from glow_nb.base.quantities import byte_count, count_of
 from glow_nb.bundle.processors import PLATFORMS
 from glow_nb.bundle.texts import MANIFEST
 from glow_nb.commands.bindings import Bindings, binding_options
-from glow_nb.commands.models import hints
+from glow_nb.commands.models import check_bindings_apply, hints
 from glow_nb.commands.options import (
     ExampleCommand,
     backend_options,
     model_argument,
     without_option,
 )
-from glow_nb.network.files import SUFFIX
 
 EXAMPLES = """\
 glow-nb build resnet50.onnx --output resnet50
@@ -82,8 +81,7 @@ def build(
     The folder gets the code, a C header, the constants, a manifest, and an example in C with
     files to build it; its README.md says how they are used. Without --threads, runs are for one.
     """
-    if model.suffix == SUFFIX:
-        bindings.require_none(model)
+    check_bindings_apply(model, bindings)
     with hints(model):
         glow_nb.build(
             str(model),

@@ -28,7 +28,7 @@ Signature = Mapping[str, Dimensions | None]
 
 def load_model(model: Path, bindings: Bindings) -> Function | Program:
     """Return the graph or program in the file *model*; raise OptionError for unbound dimensions."""
-    _check_bindings_apply(model, bindings)
+    check_bindings_apply(model, bindings)
     constants = bindings.constants(model)
     with hints(model):
         return glow_nb.load(str(model), shapes=bindings.shapes, constants=constants)
@@ -46,7 +46,7 @@ def open_model(
     model: Path, bindings: Bindings, *, for_training: bool = False
 ) -> Function | Program | SymbolicModel:
     """Return the file *model* with what *bindings* bind; sizes and defaults are left open."""
-    _check_bindings_apply(model, bindings)
+    check_bindings_apply(model, bindings)
     with hints(model):
         return load_open(
             str(model),
@@ -70,7 +70,7 @@ def compile_model(
     Of IR text, which has one set of sizes, there must be one function. Inputs are fixed by
     *bindings* and by *constants*.
     """
-    _check_bindings_apply(model, bindings)
+    check_bindings_apply(model, bindings)
     return glow_nb.compile(
         glow_nb.load(str(model)) if model.suffix == SUFFIX else str(model),
         backend=backend,
@@ -126,7 +126,8 @@ def _quoted(text: str) -> str:
     return text if text.replace("=", "").replace("_", "").isalnum() else f"'{text}'"
 
 
-def _check_bindings_apply(model: Path, bindings: Bindings) -> None:
+def check_bindings_apply(model: Path, bindings: Bindings) -> None:
+    """Raise OptionError if *bindings* bind something in IR text, whose sizes are fixed."""
     if model.suffix == SUFFIX:
         bindings.require_none(model)
 

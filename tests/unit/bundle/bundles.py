@@ -97,7 +97,7 @@ class LoadedBundle:
         """Return the processor whose code this one runs."""
         address = self._code.address(f"{self.bundle.name}_variant")
         found: bytes | None = ctypes.CFUNCTYPE(ctypes.c_char_p)(address)()
-        return found and found.decode()
+        return None if found is None else found.decode()
 
     def initialize(self) -> int:
         """Initialize the tensors."""

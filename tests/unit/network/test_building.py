@@ -102,7 +102,7 @@ def test_the_example_computes_the_same_bits(
     if dialect == "c++" and shutil.which("g++") is None:
         pytest.skip("there is no C++ compiler g++")
     folder = tmp_path / "out"
-    net.build(folder, name="dense", **form)  # type: ignore[arg-type]
+    net.build(folder, name="dense", **form)
     program = (
         build_example(folder, "dense", dialect)
         if dialect != "c++"
