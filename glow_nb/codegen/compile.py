@@ -29,6 +29,7 @@ from numba.core.compiler_machinery import PassManager
 
 from glow_nb.base.errors import CompileError
 from glow_nb.codegen.c_library import C_LIBRARY
+from glow_nb.codegen.debugging.kernel_lines import LoweringWithLines, with_debug_info
 from glow_nb.codegen.numba_contexts import TargetContext, TypingContext
 from glow_nb.codegen.separate_names import SeparateNames
 from glow_nb.codegen.symbols import read_symbols
@@ -85,12 +86,19 @@ _WITHOUT_SOURCE = re.compile(r'\nFile "<[^>]*>", line \d+:\n<source missing[^\n]
 
 
 class _KernelCompiler(compiler.CompilerBase):
+    lowering: Any = typed_passes.NativeLowering
+
     def define_pipelines(self) -> list[Any]:
         manager = PassManager("kernel")
         for kernel_pass, reason in PASSES:
-            manager.add_pass(kernel_pass, reason)
+            is_lowering = kernel_pass is typed_passes.NativeLowering
+            manager.add_pass(self.lowering if is_lowering else kernel_pass, reason)
         manager.finalize()
         return [manager]
+
+
+class _DebugCompiler(_KernelCompiler):
+    lowering = LoweringWithLines
 
 
 class _Library(AOTCodeLibrary):
@@ -142,6 +150,8 @@ def _compile_module(source: KernelSource, target: Target) -> Any:
         with global_compiler_lock, _garbage_collection_put_off():
             module = _lower(source, target)
             _optimize(module, source, target)
+            if source.has_lines:
+                module = llvm.parse_assembly(with_debug_info(str(module), source.symbol))
     except COMPILER_FAILURES as error:
         raise CompileError(_described(source, error)) from error
     return module
@@ -166,7 +176,8 @@ def _garbage_collection_put_off() -> Iterator[None]:
 def _lower(source: KernelSource, target: Target) -> Any:
     """Return the unoptimised LLVM module of *source*, with the C symbol added."""
     names = NAMESPACE | functions_from_outside()
-    exec(compile(source.text, f"<{source.family}>", "exec"), names)
+    file_name = source.file_name if source.has_lines else f"<{source.family}>"
+    exec(compile(source.text, file_name, "exec"), names)
     flags = compiler.Flags()
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
     flags.error_model = "numpy"
@@ -180,7 +191,7 @@ def _lower(source: KernelSource, target: Target) -> Any:
         types.void,
         flags,
         {},
-        pipeline_class=_KernelCompiler,
+        pipeline_class=_DebugCompiler if source.has_lines else _KernelCompiler,
     )
     module = result.library._final_module
     module.link_in(llvm.parse_assembly(_wrapper(source, result.fndesc.llvm_func_name)))

@@ -17,6 +17,10 @@ MACHINE_X86_64 = 62
 ELF_64_LITTLE = b"\x7fELF\x02\x01"
 _PROGRAM_BITS, _SYMBOL_TABLE, _RELOCATIONS, _NO_BITS = 1, 2, 4, 8
 _WRITE, _ALLOCATE, _EXECUTE = 1, 2, 4
+_UNWIND = 0x70000001
+_DEBUG = ".debug_"
+FRAMES = ".eh_frame"
+"""How to get from the frame of a function to that of its caller."""
 _LOCAL = 0
 _UNDEFINED = 0
 _CALL = 4
@@ -94,20 +98,20 @@ class ElfObject:
     relocations: tuple[Relocation, ...]
 
     @classmethod
-    def read(cls, payload: bytes) -> ElfObject:
-        """Return the object *payload*.
+    def read(cls, payload: bytes, *, with_frames: bool = False) -> ElfObject:
+        """Return the object *payload*; only a debugger needs the section of its *frames*.
 
         Raises:
             CompileError: It is cut off, for another processor, or has what kernels do not have:
                 data that is written, or another relocation.
         """
         try:
-            return _read(payload)
+            return _read(payload, with_frames)
         except (struct.error, ValueError, IndexError, KeyError) as error:
             raise CompileError(f"object of {len(payload)} bytes: not a whole ELF object") from error
 
 
-def _read(payload: bytes) -> ElfObject:
+def _read(payload: bytes, with_frames: bool) -> ElfObject:
     (machine,) = struct.unpack_from("<H", payload, 18)
     if payload[:6] != ELF_64_LITTLE or machine != MACHINE_X86_64:
         raise CompileError("an object is no ELF object for x86-64")
@@ -116,11 +120,11 @@ def _read(payload: bytes) -> ElfObject:
     sections: dict[int, Section] = {}
     for number, (name, kind, flags, _, offset, size, _, _, alignment, _) in enumerate(headers):
         called = text_at(payload, headers[names_number][4] + name)
-        if not flags & _ALLOCATE or called == ".eh_frame":
+        if not flags & _ALLOCATE or (called == FRAMES and not with_frames):
             continue
         if flags & _WRITE or kind == _NO_BITS:
             raise CompileError(f"an object has the section {called!r:.40}, which is written")
-        if kind == _PROGRAM_BITS:
+        if kind in (_PROGRAM_BITS, _UNWIND):
             content = payload[offset : offset + size]
             sections[number] = Section(called, content, max(alignment, 1), bool(flags & _EXECUTE))
     symbols = elf_symbols(payload)
@@ -171,6 +175,68 @@ def elf_symbols(payload: bytes) -> list[Symbol]:
             place = None if section == _UNDEFINED else Definition(section, value, length)
             found.append((text_at(payload, names + name), info >> 4 != _LOCAL, place))
     return found
+
+
+@dataclass(frozen=True)
+class DebugRelocation:
+    """Bytes that hold an address, or an offset in another debug section.
+
+    Attributes:
+        offset: From the beginning of the section that they lie in.
+        target: What they refer to.
+        addend: What is added to that.
+        kind: The number that the ABI gives to what is written.
+    """
+
+    offset: int
+    target: Definition
+    addend: int
+    kind: int
+
+
+@dataclass(frozen=True)
+class DebugSection:
+    """What a debugger reads, and what is not mapped into memory."""
+
+    name: str
+    payload: bytes
+    relocations: tuple[DebugRelocation, ...]
+
+
+def debug_sections(payload: bytes) -> dict[int, DebugSection]:
+    """Return the debug sections of a whole object by their number.
+
+    Raises:
+        CompileError: They refer to what the object does not define.
+    """
+    headers, symbols = section_headers(payload), elf_symbols(payload)
+    (names_number,) = struct.unpack_from("<H", payload, 62)
+    names = [text_at(payload, headers[names_number][4] + header[0]) for header in headers]
+    found = {
+        number: (name, payload[header[4] : header[4] + header[5]])
+        for number, (name, header) in enumerate(zip(names, headers, strict=True))
+        if header[1] == _PROGRAM_BITS and name.startswith(_DEBUG)
+    }
+    relocations = {
+        header[7]: tuple(_debug_relocations(payload, header, symbols))
+        for header in headers
+        if header[1] == _RELOCATIONS and header[7] in found
+    }
+    return {
+        number: DebugSection(*section, relocations.get(number, ()))
+        for number, section in found.items()
+    }
+
+
+def _debug_relocations(
+    payload: bytes, header: Header, symbols: list[Symbol]
+) -> Iterator[DebugRelocation]:
+    _, _, _, _, offset, size, _, _, _, _ = header
+    for place, info, addend in struct.iter_unpack("<QQq", payload[offset : offset + size]):
+        name, _, definition = symbols[info >> 32]
+        if definition is None:
+            raise CompileError(f"debug info refers to {name!r:.40}, which its object does not have")
+        yield DebugRelocation(place, definition, addend, info & 0xFFFFFFFF)
 
 
 def _is_in(place: Definition | None, sections: Collection[int]) -> TypeGuard[Definition]:

@@ -5,15 +5,21 @@ Linking needs llvmlite; numba stays out of the process.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from glow_nb.base.errors import CompileError
+from glow_nb.codegen.linked_code import LinkedCode
 from glow_nb.codegen.loaded_code import LoadedCode
 from glow_nb.codegen.loaded_program import LoadedProgram
 from glow_nb.codegen.native_program import NativeProgram
+from glow_nb.codegen.threads import Code
 from glow_nb.kernels.target import Target
 
 
-def load(native: NativeProgram) -> LoadedProgram:
+def load(native: NativeProgram, linked: Path | None = None) -> LoadedProgram:
     """Link the code of *native* into this process, ready to run.
+
+    A debugger is told of the code if it is mapped from a file that it was *linked* to.
 
     Raises:
         CompileError: The code is for another processor than this one, or its objects do not fit
@@ -22,7 +28,11 @@ def load(native: NativeProgram) -> LoadedProgram:
     """
     _require_this_processor(native.target)
     native.layout.require_memory()
-    code = LoadedCode(native.objects.values(), native.target)
+    code: Code
+    if linked is None:
+        code = LoadedCode(native.objects.values(), native.target)
+    else:
+        code = LinkedCode(linked)
     code.address(native.entry.symbol)  # raises if no object defines it
     return LoadedProgram(native.layout, code)
 

@@ -12,6 +12,7 @@ from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.codegen.cache import ObjectCache, object_key
 from glow_nb.codegen.clock import STAMP_SYMBOL, compile_clock
 from glow_nb.codegen.compile_runtime import compile_runtime
+from glow_nb.codegen.debugging.entry_lines import EntryLines
 from glow_nb.codegen.entry import Call, generate_entry
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.codegen.pool import compile_objects
@@ -33,6 +34,7 @@ def make_native_program(
     kernels: Sequence[KernelReport] = (),
     state: Sequence[InitialState] = (),
     stamped: bool = False,
+    lines: EntryLines | None = None,
     cache: ObjectCache | None = None,
     workers: int | None = None,
     stopwatch: Stopwatch | None = None,
@@ -51,6 +53,7 @@ def make_native_program(
         state: What a run reads as the last one has left it.
         stamped: Whether a run takes the time of each call: one more output, ``int64[threads, calls,
             2]``, with begin and end of each thread's share in nanoseconds.
+        lines: Where the calls come from, for a debugger.
         cache: Where objects are kept, by default the user's.
         workers: Compile processes; None chooses.
         stopwatch: Told the end of each step.
@@ -77,8 +80,8 @@ def make_native_program(
         (RUNTIME, object_key("", "runtime", target), partial(compile_runtime, target)),
         (
             entry.symbol,
-            object_key(entry.text, "entry", target),
-            partial(compile_entry, entry, target),
+            object_key(entry.text, "entry" if lines is None else f"entry of {lines}", target),
+            partial(compile_entry, entry, target, lines),
         ),
     ):
         objects[symbol] = cache.load_or_make(symbol, key, make)

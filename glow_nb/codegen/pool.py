@@ -138,7 +138,8 @@ def _kept(source: KernelSource, key: str, cache: ObjectCache) -> bytes | None:
 
 
 def _key(source: KernelSource, target: Target) -> str:
-    return object_key(source.text, ",".join(kind.value for kind in source.arguments), target)
+    kinds = ",".join(kind.value for kind in source.arguments)
+    return object_key(source.text, f"{kinds} with lines" if source.has_lines else kinds, target)
 
 
 def most_workers() -> int:

@@ -15,7 +15,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from glow_nb.base.errors import CompileError
-from glow_nb.codegen.elf_objects import MACHINE_X86_64, Definition, ElfObject
+from glow_nb.codegen.debugging.debug_sections import merge_debug_sections
+from glow_nb.codegen.elf_objects import (
+    FRAMES,
+    MACHINE_X86_64,
+    Definition,
+    ElfObject,
+    debug_sections,
+)
+from glow_nb.codegen.section_headers import (
+    DYNAMIC,
+    EXECUTED,
+    HASHES,
+    MAPPED,
+    PROGRAM_BITS,
+    STRINGS,
+    SYMBOLS,
+    WRITTEN,
+    MappedSection,
+    with_sections,
+)
 from glow_nb.codegen.shared_object_names import IMPORT_NAMES, IMPORTS
 
 PAGE_BYTES = 4096
@@ -25,9 +44,10 @@ _LOAD, _DYNAMIC, _STACK = 1, 2, 0x6474E551
 _READ, _WRITE, _EXECUTE = 4, 2, 1
 _HASH, _STRINGS, _SYMBOLS, _STRINGS_BYTES, _SYMBOL_SIZE = 4, 5, 6, 10, 11
 _GLOBAL_FUNCTION, _GLOBAL_DATA = 0x12, 0x11
-_ANY_SECTION = 1
-"""Where an exported symbol lies: some section; there are no headers that would say which."""
+_CODE_SECTION, _SYMBOL_SECTION, _STRING_SECTION, _DATA_SECTION = 1, 2, 3, 6
+"""The numbers of sections in the table of them."""
 _PROGRAM_HEADERS = 4
+_HASHES_PLACE = _HEADER_BYTES + _PROGRAM_HEADERS * _PROGRAM_HEADER_BYTES
 
 
 @dataclass(frozen=True)
@@ -61,14 +81,17 @@ class _Segment:
         self.content[start : start + len(payload)] = payload
 
 
-def link_shared_object(payloads: Iterable[bytes]) -> bytes:
+def link_shared_object(payloads: Iterable[bytes], sources: str | None = None) -> bytes:
     """Return a shared object of all *payloads*, which exports all that they define.
+
+    It has their debug information if it is said in which folder the *sources* are.
 
     Raises:
         CompileError: An object is broken or of another kind, two define the same symbol, or code
             is too far apart.
     """
-    objects = [ElfObject.read(payload) for payload in payloads]
+    payloads, is_debugged = list(payloads), sources is not None
+    objects = [ElfObject.read(payload, with_frames=is_debugged) for payload in payloads]
     owners = _owners(objects)
     imports = _imports(objects, owners)
     names = b"".join(name.encode() + b"\0" for name in imports) + b"\0"
@@ -77,6 +100,8 @@ def link_shared_object(payloads: Iterable[bytes]) -> bytes:
     places = _place_sections(objects, code)
     jumps = {name: code.append(bytes(_JUMP_BYTES)) for name in imports}
     names_place = code.append(names)
+    frames_place = code.append(b"")
+    places |= _place_sections(objects, code, frames=True)
     data = _Segment(-(-code.end // PAGE_BYTES) * PAGE_BYTES)
     slots = {name: data.append(bytes(_POINTER_BYTES)) for name in imports}
     table_place = data.address
@@ -89,7 +114,11 @@ def link_shared_object(payloads: Iterable[bytes]) -> bytes:
     _relocate(objects, code, places, {n: e.address for n, e in exported.items()} | jumps)
     exported[IMPORTS] = _Exported(table_place, len(slots) * _POINTER_BYTES, _GLOBAL_DATA)
     exported[IMPORT_NAMES] = _Exported(names_place, len(names), _GLOBAL_DATA)
-    return _file(code, data, exported)
+    debug: dict[str, bytes] = {}
+    if sources is not None:
+        described = [debug_sections(payload) for payload in payloads]
+        debug = merge_debug_sections(described, places, sources)
+    return _file(code, frames_place, data, exported, debug)
 
 
 def _imports(
@@ -118,9 +147,19 @@ def _owners(objects: Sequence[ElfObject]) -> dict[str, tuple[int, Definition]]:
     return owners
 
 
-def _place_sections(objects: Sequence[ElfObject], segment: _Segment) -> dict[tuple[int, int], int]:
-    """Append all sections to *segment*, code first; return the address of each."""
-    numbered = [(n, s, section) for n, o in enumerate(objects) for s, section in o.sections.items()]
+def _place_sections(
+    objects: Sequence[ElfObject], segment: _Segment, *, frames: bool = False
+) -> dict[tuple[int, int], int]:
+    """Append all sections to *segment*, code first; return the address of each.
+
+    Those of *frames*, which must follow each other, are either left out or all.
+    """
+    numbered = [
+        (number, index, section)
+        for number, one in enumerate(objects)
+        for index, section in one.sections.items()
+        if (section.name == FRAMES) == frames
+    ]
     numbered.sort(key=lambda entry: not entry[2].is_code)
     return {
         (number, index): segment.append(
@@ -167,48 +206,107 @@ def _table_bytes(exported_names: Sequence[str]) -> int:
 
 def _symbols_place(count: int) -> int:
     """Return where the table of *count* symbols begins, behind that of hashes."""
-    hashes = 4 * (2 + count + count)  # as many buckets as symbols
-    end = _HEADER_BYTES + _PROGRAM_HEADERS * _PROGRAM_HEADER_BYTES + hashes
+    end = _HASHES_PLACE + 4 * (2 + count + count)  # as many buckets as symbols
     return -(-end // _POINTER_BYTES) * _POINTER_BYTES
 
 
-def _file(code: _Segment, data: _Segment, exported: Mapping[str, _Exported]) -> bytes:
+@dataclass(frozen=True)
+class _Tables:
+    """What lies in front of the code, and what leads the system to it.
+
+    Attributes:
+        count: Exported symbols, and the first one, which is none.
+        symbols: The table of them.
+        strings: Their names.
+    """
+
+    count: int
+    symbols: bytes
+    strings: bytes
+
+    @classmethod
+    def of(cls, exported: Mapping[str, _Exported], data_place: int) -> _Tables:
+        """Return the tables of what is *exported*; data begin at *data_place*."""
+        strings, symbols = bytearray(b"\0"), bytearray(_SYMBOL_BYTES)
+        for name, symbol in exported.items():
+            section = _CODE_SECTION if symbol.address < data_place else _DATA_SECTION
+            place = (0, section, symbol.address, symbol.size_bytes)
+            symbols += struct.pack("<IBBHQQ", len(strings), symbol.info, *place)
+            strings += name.encode() + b"\0"
+        return cls(len(exported) + 1, bytes(symbols), bytes(strings))
+
+    @property
+    def symbols_place(self) -> int:
+        return _symbols_place(self.count)
+
+    @property
+    def strings_place(self) -> int:
+        return self.symbols_place + len(self.symbols)
+
+    def dynamic(self) -> bytes:
+        """Return the entries that the system reads."""
+        entries = {
+            _HASH: _HASHES_PLACE,
+            _STRINGS: self.strings_place,
+            _SYMBOLS: self.symbols_place,
+            _STRINGS_BYTES: len(self.strings),
+            _SYMBOL_SIZE: _SYMBOL_BYTES,
+            0: 0,
+        }
+        return b"".join(struct.pack("<qQ", *entry) for entry in entries.items())
+
+
+def _file(
+    code: _Segment,
+    frames_place: int,
+    data: _Segment,
+    exported: Mapping[str, _Exported],
+    debug: Mapping[str, bytes],
+) -> bytes:
     """Return the whole shared object: headers and tables, *code*, and *data* on pages behind it."""
-    count = len(exported) + 1
-    symbols_place = _symbols_place(count)
-    strings_place = symbols_place + count * _SYMBOL_BYTES
-    strings, symbols = bytearray(b"\0"), bytearray(_SYMBOL_BYTES)
-    for name, symbol in exported.items():
-        symbols += struct.pack(
-            "<IBBHQQ", len(strings), symbol.info, 0, _ANY_SECTION, symbol.address, symbol.size_bytes
-        )
-        strings += name.encode() + b"\0"
-    hashes_place = _HEADER_BYTES + _PROGRAM_HEADERS * _PROGRAM_HEADER_BYTES
-    dynamic = {
-        _HASH: hashes_place,
-        _STRINGS: strings_place,
-        _SYMBOLS: symbols_place,
-        _STRINGS_BYTES: len(strings),
-        _SYMBOL_SIZE: _SYMBOL_BYTES,
-        0: 0,
-    }
-    dynamic_place = data.append(b"".join(struct.pack("<qQ", *entry) for entry in dynamic.items()))
-    dynamic_bytes = len(dynamic) * _DYNAMIC_BYTES
-    file_bytes = data.address + len(data.content)
-    result = bytearray(file_bytes)
+    tables = _Tables.of(exported, data.address)
+    dynamic = tables.dynamic()
+    dynamic_place = data.append(dynamic)
+    result = bytearray(data.address + len(data.content))
     result[code.address : code.end] = code.content
     result[data.address :] = data.content
     headers = [
         _segment_header(_LOAD, _READ | _EXECUTE, 0, code.end, PAGE_BYTES),
         _segment_header(_LOAD, _READ | _WRITE, data.address, len(data.content), PAGE_BYTES),
-        _segment_header(_DYNAMIC, _READ | _WRITE, dynamic_place, dynamic_bytes, _POINTER_BYTES),
+        _segment_header(_DYNAMIC, _READ | _WRITE, dynamic_place, len(dynamic), _POINTER_BYTES),
         _segment_header(_STACK, _READ | _WRITE, 0, 0, 16),
     ]
     front = b"".join([_elf_header(), *headers, _hash_table(list(exported))])
     result[: len(front)] = front
-    result[symbols_place:strings_place] = symbols
-    result[strings_place : strings_place + len(strings)] = strings
-    return bytes(result)
+    result[tables.symbols_place : tables.strings_place] = tables.symbols
+    result[tables.strings_place : tables.strings_place + len(tables.strings)] = tables.strings
+    sections = _sections(tables, code, frames_place, data.address, dynamic_place)
+    return with_sections(bytes(result), sections, debug)
+
+
+def _sections(
+    tables: _Tables, code: _Segment, frames_place: int, data_place: int, dynamic_place: int
+) -> list[MappedSection]:
+    """Return what debuggers and profilers find the parts of the file by."""
+    text_bytes, frames_bytes = frames_place - code.address, code.end - frames_place
+    symbols, strings = (tables.symbols_place, len(tables.symbols)), len(tables.strings)
+    hashes, dynamic_bytes = 4 * (2 + 2 * tables.count), len(tables.dynamic())
+    names, written = _STRING_SECTION, MAPPED | WRITTEN
+    return [  # _CODE_SECTION and the like are their numbers, from 1
+        MappedSection(".text", PROGRAM_BITS, MAPPED | EXECUTED, code.address, text_bytes),
+        MappedSection(".dynsym", SYMBOLS, MAPPED, *symbols, names, 1, _SYMBOL_BYTES),
+        MappedSection(".dynstr", STRINGS, MAPPED, tables.strings_place, strings),
+        MappedSection(".hash", HASHES, MAPPED, _HASHES_PLACE, hashes, _SYMBOL_SECTION, 0, 4),
+        MappedSection(
+            *(".dynamic", DYNAMIC, written, dynamic_place, dynamic_bytes, names, 0, _DYNAMIC_BYTES)
+        ),
+        MappedSection(".data", PROGRAM_BITS, written, data_place, dynamic_place - data_place),
+        *(
+            [MappedSection(FRAMES, PROGRAM_BITS, MAPPED, frames_place, frames_bytes)]
+            if frames_bytes
+            else []
+        ),
+    ]
 
 
 def _elf_header() -> bytes:

@@ -23,6 +23,7 @@ import llvmlite.binding as llvm
 
 from glow_nb.base.errors import CompileError
 from glow_nb.base.types import ElementKind
+from glow_nb.codegen.debugging.entry_lines import EntryLines, with_lines
 from glow_nb.codegen.entry import PARAMETERS, EntrySource
 from glow_nb.codegen.target_machine import target_machine
 from glow_nb.kernels.target import Target
@@ -36,10 +37,16 @@ _PARAMETERS: Mapping[str, _Operand] = {
 }
 
 
-def compile_entry(entry: EntrySource, target: Target) -> bytes:
-    """Return the object of *entry*, with the one global symbol ``entry.symbol``."""
+def compile_entry(entry: EntrySource, target: Target, lines: EntryLines | None = None) -> bytes:
+    """Return the object of *entry*, with the one global symbol ``entry.symbol``.
+
+    The object says from which of *lines* each call of a kernel comes, if there are any.
+    """
     machine = target_machine(target, speed=0)
-    module = llvm.parse_assembly(translate_entry(entry))
+    text = translate_entry(entry)
+    if lines is not None:
+        text = with_lines(text, entry.symbol, lines)
+    module = llvm.parse_assembly(text)
     module.triple, module.data_layout = target.triple, str(machine.target_data)
     module.verify()
     payload: bytes = machine.emit_object(module)

@@ -100,6 +100,8 @@ def run(
     feeds = feeds or {name: random_array(type, rng) for name, type in network.inputs.items()}
     used = count_of(network.threads, "thread")
     click.echo(f"model {model}: {backend.name}, {used}, ready in {compiled_seconds:.2f} s")
+    if network.debug_folder is not None:
+        click.echo(f"debug folder {network.debug_folder}")
     for name, type in network.inputs.items():
         click.echo(f"input {format_name(name)}: {type}, {origin}")
     outputs, seconds = _run_repeatedly(network, feeds, repeat)

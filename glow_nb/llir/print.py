@@ -51,16 +51,36 @@ from glow_nb.llir.stack import StackInst
 @text_of.register
 def print_program(program: Program) -> str:
     """Return *program* as text, with its placement once it is allocated."""
+    body = [print_instruction(i, program.arena) for i in program.instructions]
+    return f"{_print_head(program)}{_indented(body)}}}\n"
+
+
+def instruction_lines(program: Program) -> tuple[int, list[int]]:
+    """Return where :func:`print_program` has the instructions: lines that are counted from 1.
+
+    The first number is the line in front of them. That of a stack is the line of its first member.
+    """
+    begin = line = len(_print_head(program).splitlines())
+    lines: list[int] = []
+    for instruction in program.instructions:
+        lines.append(line + 1)
+        if isinstance(instruction, StackInst):
+            lines[-1] += 1 + len(_registers(instruction.body[0]))
+        line += len(print_instruction(instruction, program.arena).splitlines())
+    return begin, lines
+
+
+def _print_head(program: Program) -> str:
+    """Return the text up to the first instruction."""
     known: tuple[Weight | StateBuffer, ...] = (*program.weights, *program.state)
     weights = [print_weight(region) for region in known]
     inputs = [f"{b!r} = input {b.type}" for b in program.inputs]
     outputs = [f"{b!r} = output {b.type}{b.counted or ''}" for b in program.outputs]
-    body = [print_instruction(i, program.arena) for i in program.instructions]
     arena = program.arena
     header = f" arena {arena.size_bytes} of at least {arena.lower_bound_bytes}" if arena else ""
     return (
         f"declare @{format_name(program.name)} {{\n{_indented(weights + inputs + outputs)}}}\n"
-        f"program{header} {{\n{_indented(body)}}}\n"
+        f"program{header} {{\n"
     )
 
 
@@ -104,10 +124,15 @@ def _print_body(stack: StackInst) -> list[str]:
     """Return the lines of a stack's body: each register is declared where it is written."""
     lines: list[str] = []
     for instruction in stack.body:
-        registers = (b for b in mutated(instruction) if isinstance(b, Register))
+        registers = _registers(instruction)
         lines += [f"{register!r} = register {register.type}" for register in registers]
         lines.append(print_instruction(instruction))
     return lines
+
+
+def _registers(instruction: Instruction) -> list[Register]:
+    """Return the registers that a member of a stack writes, which are declared in front of it."""
+    return [buffer for buffer in mutated(instruction) if isinstance(buffer, Register)]
 
 
 def _print_operand(spec: FieldSpec, value: Buffer | tuple[Buffer, ...] | None) -> str:

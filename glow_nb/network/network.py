@@ -25,6 +25,7 @@ from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+    from pathlib import Path
 
     from glow_nb.backends.backend import Executable
     from glow_nb.base.kernel_report import KernelList
@@ -274,6 +275,12 @@ class CompiledNetwork(Network):
         from glow_nb.base.kernel_report import KernelList
 
         return KernelList(self.executable.kernels, self.sizes)
+
+    @property
+    def debug_folder(self) -> Path | None:
+        """Sources, code with debug information, and commands of gdb, if ``debug=True`` was said."""
+        folder: Path | None = getattr(self.executable, "debug_folder", None)
+        return folder
 
     @property
     @override

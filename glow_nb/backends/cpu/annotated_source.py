@@ -57,13 +57,18 @@ def annotated_kernel(source: KernelSource, uses: Sequence[Use]) -> str:
         #   relu, applied to each result before it is stored
         #   dest float32<1 x 56 x 56 x 64> written, input float32<1 x 56 x 56 x 256> read, ...
     """
+    return kernel_comment(source, uses) + source.text
+
+
+def kernel_comment(source: KernelSource, uses: Sequence[Use]) -> str:
+    """Return what :func:`annotated_kernel` says of a kernel."""
     groups: dict[tuple[str, ...], list[Use]] = {}
     for use in uses:
         groups.setdefault(tuple(_computation(use.instruction, source)), []).append(use)
     lines = [source.symbol]
     for computation, members in groups.items():
         lines += [_calls(members), *(f"  {line}" for line in computation)]
-    return "".join(map(_comment, lines)) + source.text
+    return "".join(map(_comment, lines))
 
 
 def _calls(uses: Sequence[Use]) -> str:

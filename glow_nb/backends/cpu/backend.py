@@ -28,6 +28,8 @@ from glow_nb.backends.cpu.unsigned_activations import unsigned_activations
 from glow_nb.base.alignment import aligned_bytes
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.steps import Entries, Step
+from glow_nb.codegen.debugging.debug_folder import require_debug_support
+from glow_nb.codegen.debugging.perf import chosen
 from glow_nb.codegen.program_memory import PlacedWeight
 from glow_nb.codegen.workers import keep_workers
 from glow_nb.hlir.ops import ConvolutionFilterGradient, DequantizingMatMul
@@ -55,6 +57,9 @@ class CpuBackend(Backend):
         check_choice((options or CpuOptions()).plan)
         check_cost_model((options or CpuOptions()).cost_model)
         self.options = options or CpuOptions()
+        if self.options.debug:
+            require_debug_support()
+        chosen()
         self._planned = Kernels(self.target)  # a planner asks for many programs of one network
 
     def for_target(self, target: Target) -> CpuBackend:
@@ -182,5 +187,10 @@ class CpuBackend(Backend):
     def compile(self, program: Program, *, threads: int) -> CpuExecutable:
         """Return *program* as machine code."""
         return CpuExecutable(
-            program, self.target, threads=threads, shared=self._shared, loads=self._loads
+            program,
+            self.target,
+            threads=threads,
+            shared=self._shared,
+            debug=self.options.debug,
+            loads=self._loads,
         )

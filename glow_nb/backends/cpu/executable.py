@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from glow_nb.backends.backend import Timings
 from glow_nb.backends.cpu.annotated_source import Use, annotated_entry, annotated_kernel
 from glow_nb.backends.cpu.constant_block import ConstantBlock, Placed
+from glow_nb.backends.cpu.debug_files import debug_files, kernel_nodes, with_debug_info
 from glow_nb.backends.cpu.kernel_estimate import estimated_ns
 from glow_nb.backends.cpu.placed_calls import Places
 from glow_nb.backends.cpu.planned_calls import Kernels, plan_calls, used_weights
@@ -23,6 +25,8 @@ from glow_nb.base.progress import report
 from glow_nb.base.stopwatch import Stopwatch
 from glow_nb.base.types import Array
 from glow_nb.codegen.cache import ObjectCache
+from glow_nb.codegen.debugging.debug_folder import CODE, write_debug_folder
+from glow_nb.codegen.debugging.perf import tell_perf
 from glow_nb.codegen.load_native import load
 from glow_nb.codegen.loaded_program import DirectRun, LoadedProgram
 from glow_nb.codegen.make_native_program import make_native_program
@@ -41,6 +45,7 @@ class CpuExecutable:
         native: The program as data.
         constant_bytes: Memory of the weights, of those that other programs hold, too.
         scratch_bytes: Working memory of one run, for all threads, beside the arena.
+        debug_files: What a debugger is told of the program, if that was asked for.
         compile_seconds: Wall time of the steps of its making, in order and without a gap.
     """
 
@@ -53,12 +58,13 @@ class CpuExecutable:
         shared: SharedWeights | None = None,
         placed: ProgramMemory | None = None,
         loads: bool = True,
+        debug: bool = False,
     ) -> None:
         """Generate, compile (or fetch from the cache) and load the kernels of *program*.
 
         Weights that are among the *shared* ones are read there; others join them. If all are
         *placed* already, they stay where they are. What does not load now, as it may be for another
-        processor, does when it is run.
+        processor, does when it is run. With *debug*, what a debugger reads is written then.
         """
         stopwatch, self._threads = Stopwatch(), threads
         weights = used_weights(program)
@@ -72,6 +78,10 @@ class CpuExecutable:
             report("writing the kernels")
             planned = plan_calls(program, places, Kernels(target), threads)
             self._uses, self._calls = planned.uses(), planned.calls
+            files = None
+            if debug:
+                self._calls = with_debug_info(planned.calls)
+                files = debug_files(program, planned.work, self._calls, self._uses)
             reports = planned.reports(self._uses)
             stopwatch.lap("generate_source")
         stopwatch.lap("fill_constants")
@@ -85,9 +95,11 @@ class CpuExecutable:
             target=target,
             kernels=reports,
             state=[InitialState(s.type, s.name, array=s.array) for s in program.state],
+            lines=files.lines if files else None,
             cache=self._cache,
             stopwatch=stopwatch,
         )
+        self.debug_files = files
         self._loads = loads
         if loads:
             _ = self._loaded
@@ -97,7 +109,18 @@ class CpuExecutable:
 
     @cached_property
     def _loaded(self) -> LoadedProgram:
-        return load(self.native)
+        folder = self.debug_folder
+        if folder is not None:
+            return load(self.native, folder / CODE)  # a file, from which perf reads the names, too
+        loaded = load(self.native)
+        tell_perf(loaded.code, self.native.objects, kernel_nodes(self._calls, self._uses))
+        return loaded
+
+    @cached_property
+    def debug_folder(self) -> Path | None:
+        """What a debugger reads, if that was asked for."""
+        files = self.debug_files
+        return None if files is None else write_debug_folder(self.native, files)
 
     @property
     def held_weights(self) -> Mapping[str, Array]:

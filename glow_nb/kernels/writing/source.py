@@ -28,12 +28,14 @@ class KernelSource:
         arguments: Element kind of each pointer argument, in order, without ``scratch``.
         scratch_bytes: Size of the private region that each thread passes as ``scratch``, which
             is a ``uint8`` pointer aligned to 64 bytes.
+        has_lines: Whether the object says which lines of the text its code comes from.
     """
 
     family: str
     text: str
     arguments: tuple[ElementKind, ...]
     scratch_bytes: int = 0
+    has_lines: bool = False
 
     def __post_init__(self) -> None:
         if not (self.family.isascii() and self.family[:1].isalpha() and self.family.isidentifier()):
@@ -47,6 +49,11 @@ class KernelSource:
         kinds = ",".join(kind.value for kind in self.arguments)
         digest = hashlib.sha256(f"{kinds}\n{self.text}".encode()).hexdigest()
         return f"glow_{self.family}_{digest[:20]}"
+
+    @property
+    def file_name(self) -> str:
+        """What a file of the text is called."""
+        return f"{self.symbol}.py"
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:

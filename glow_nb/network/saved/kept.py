@@ -11,6 +11,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from glow_nb.base.errors import GlowError, ModelError
+from glow_nb.codegen.debugging import PERF_VARIABLE
 from glow_nb.codegen.linked_code import IS_SUPPORTED
 from glow_nb.network.request import CompileRequest
 from glow_nb.network.saved.cache import NetworkCache
@@ -54,6 +55,8 @@ class KeptModel:
     def of(cls, request: CompileRequest) -> KeptModel | None:
         """Return the model of *request*; None where nothing is kept of it."""
         wanted = request.cache and os.environ.get(NETWORKS_VARIABLE) != "0"
+        if _is_looked_into(request):
+            return None
         if not (wanted and IS_SUPPORTED) or request.observer is not None:
             return None
         if not isinstance(request.state, StateStore | None):
@@ -250,6 +253,12 @@ class KeptModel:
             f"{self._content}: was changed since the network was found, which runs on; compile the "
             "model once more"
         )
+
+
+def _is_looked_into(request: CompileRequest) -> bool:
+    """Return whether a debugger or perf is told of the code, in the process that makes it."""
+    debug = request.options.get("debug") or getattr(request.backend, "debug", False)
+    return bool(debug or os.environ.get(PERF_VARIABLE))
 
 
 def _key_of_sizes(key: str, shapes: Sizes, constants: Mapping[str, Array]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import struct
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -125,3 +126,36 @@ def test_broken_objects_are_refused() -> None:
     for length in range(0, len(payload), 16):
         with pytest.raises(CompileError, match="ELF object"):
             link_shared_object([payload[:length]])
+
+
+def test_profilers_find_the_functions_by_sections() -> None:
+    linked = link_shared_object([compiled(CALLER), compiled(CALLEE)])
+    (table,) = struct.unpack_from("<Q", linked, 40)
+    entry_bytes, count, names = struct.unpack_from("<HHH", linked, 58)
+    rows = [
+        struct.unpack_from("<IIQQQQIIQQ", linked, table + number * entry_bytes)
+        for number in range(count)
+    ]
+    strings = rows[names][4]
+    found = {
+        linked[strings + row[0] : linked.index(b"\0", strings + row[0])].decode(): row
+        for row in rows[1:]
+    }
+    _, kind, flags, address, place, size, *_ = found[".text"]
+    assert (kind, flags, address) == (1, 6, place)
+    (caller,) = [v for n, v, _ in dynamic_symbols(linked, found) if n == "caller"]
+    assert place <= caller < place + size
+    assert all(row[4] + row[5] <= len(linked) for row in rows)
+
+
+def dynamic_symbols(
+    linked: bytes, sections: dict[str, tuple[int, ...]]
+) -> list[tuple[str, int, int]]:
+    """Return name, address and size of each exported symbol."""
+    begin, size = sections[".dynsym"][4:6]
+    strings = sections[".dynstr"][4]
+    rows = struct.iter_unpack("<IBBHQQ", linked[begin : begin + size])
+    return [
+        (linked[strings + n : linked.index(b"\0", strings + n)].decode(), value, length)
+        for n, _, _, _, value, length in rows
+    ]

@@ -1,0 +1,130 @@
+"""The folder that a debugger reads: a network's code with debug info, and the sources of it.
+
+Each program has a folder of its own, named by its content, below ``debug`` in the cache folder. It
+stays when the process ends, for memory dumps and profiles that are read later; those that were used
+longest ago are removed when there are more than MOST_FOLDERS.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glow_nb.base.errors import GlowError, UnsupportedError
+from glow_nb.codegen.debugging.entry_lines import EntryLines
+from glow_nb.codegen.linked_code import IS_SUPPORTED
+from glow_nb.codegen.native_program import NativeProgram
+from glow_nb.codegen.shared_object import link_shared_object
+from glow_nb.system.cache_folder import CACHE_VARIABLE, PART, default_folder
+
+CODE, CALLS, COMMANDS = "network.so", "calls.json", "gdb_commands.py"
+MOST_FOLDERS = 64
+SECONDS_OF_A_PART = 3600
+"""It takes a few to write a folder; one this old is of a process that was killed."""
+
+
+@dataclass(frozen=True)
+class DebugFiles:
+    """What a debugger is told of a program.
+
+    Attributes:
+        lines: Which line of the program's text each call of the entry comes from.
+        sources: The program's text and those of the kernels, by the names of their files.
+        calls: Of each call, in plain data: its line, the nodes that it computes, its operands.
+    """
+
+    lines: EntryLines
+    sources: Mapping[str, str]
+    calls: tuple[Mapping[str, Any], ...]
+
+
+def require_debug_support() -> None:
+    """Raise UnsupportedError where debug information cannot be loaded."""
+    if not IS_SUPPORTED:
+        raise UnsupportedError(
+            "debug=True: debug information is written on Linux for x86-64 alone; compile without"
+        )
+
+
+def write_debug_folder(native: NativeProgram, files: DebugFiles) -> Path:
+    """Write *native*, whose objects have debug information, and *files*; return their folder.
+
+    Raises:
+        GlowError: The folder cannot be written.
+    """
+    cache = default_folder()
+    if cache is None:
+        raise GlowError(f"debug=True: there is no cache folder; set {CACHE_VARIABLE} to one")
+    base = cache / "debug"
+    texts = {
+        **files.sources,
+        CALLS: json.dumps({"entry": native.entry.symbol, "calls": files.calls}),
+        COMMANDS: Path(__file__).with_name(COMMANDS).read_text(encoding="utf-8"),
+    }
+    contents = {name: text.encode() for name, text in texts.items()}
+    digest = hashlib.sha256()
+    for part in (*contents.values(), *native.objects.values()):
+        digest.update(hashlib.sha256(part).digest())
+    folder = base / digest.hexdigest()[:20]
+    contents[CODE] = link_shared_object(native.objects.values(), os.fspath(folder))
+    try:
+        if not _holds(folder, contents):
+            _write(folder, contents)
+        os.utime(folder)
+    except OSError as error:
+        raise GlowError(
+            f"debug folder {folder}: cannot be written: {error.strerror}; make room or give "
+            f"access, or set {CACHE_VARIABLE} to another folder"
+        ) from error
+    _remove_oldest(base)
+    return folder
+
+
+def _holds(folder: Path, contents: Mapping[str, bytes]) -> bool:
+    """Return whether *folder* has these files and no others."""
+    try:
+        found = {path.name: path.read_bytes() for path in folder.iterdir()}
+    except OSError:
+        return False
+    return found == contents
+
+
+def _write(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write *folder*, whole or not at all; what is damaged there gives way."""
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".", suffix=PART))
+    try:
+        for name, content in contents.items():
+            (new / name).write_bytes(content)
+        with suppress(OSError):
+            folder.rename(new.with_name(f"{new.name}.old{PART}"))
+        try:
+            new.rename(folder)
+        except OSError:
+            if not _holds(folder, contents):  # another process was faster
+                raise
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(new.with_name(f"{new.name}.old{PART}"), ignore_errors=True)
+
+
+def _remove_oldest(base: Path) -> None:
+    """Remove all folders but those used last, and what killed writers left."""
+    with suppress(OSError):
+        found = [(path.stat().st_mtime, path) for path in base.iterdir()]
+        parts = [(when, path) for when, path in found if path.name.endswith(PART)]
+        kept = sorted((when, path) for when, path in found if not path.name.endswith(PART))
+        for when, path in parts:
+            if time.time() - when > SECONDS_OF_A_PART:
+                shutil.rmtree(path, ignore_errors=True)
+        for _, path in kept[:-MOST_FOLDERS]:
+            shutil.rmtree(path, ignore_errors=True)
