@@ -18,6 +18,8 @@ from glow_nb.bundle.processors import platform_like
 from glow_nb.bundle.shared_library import c_compiler, link_shared
 from glow_nb.bundle.texts import EXAMPLE_SUFFIX, MANIFEST, Form, constants_file, texts_of
 from glow_nb.codegen.c_library import C_LIBRARY
+from glow_nb.codegen.debugging.debug_files import SOURCE_FOLDER
+from glow_nb.codegen.debugging.debug_folder import debug_texts
 from glow_nb.codegen.runtime import RUNTIME
 from glow_nb.kernels.target import Target
 from glow_nb.system.replaced_folders import new_folder, require_free
@@ -72,6 +74,9 @@ def write_bundle(folder: Path, bundle: Bundle, form: Form, *, made_from: Mapping
             f"{bundle.name}.h": header_of(bundle, embedded=form.embedded),
             **texts_of(bundle, form, merged.needed),
         }
+        if sources := debug_texts(bundle.natives):
+            (new / SOURCE_FOLDER).mkdir()
+            texts |= {f"{SOURCE_FOLDER}/{name}": text for name, text in sources.items()}
         for name, text in texts.items():
             (new / name).write_text(text, encoding="utf-8")
         files = sorted([*(path.name for path in new.iterdir()), MANIFEST])

@@ -12,7 +12,7 @@ from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.codegen.cache import ObjectCache, object_key
 from glow_nb.codegen.clock import STAMP_SYMBOL, compile_clock
 from glow_nb.codegen.compile_runtime import compile_runtime
-from glow_nb.codegen.debugging.entry_lines import EntryLines
+from glow_nb.codegen.debugging.debug_files import DebugFiles
 from glow_nb.codegen.entry import Call, generate_entry
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.codegen.pool import compile_objects
@@ -34,7 +34,7 @@ def make_native_program(
     kernels: Sequence[KernelReport] = (),
     state: Sequence[InitialState] = (),
     stamped: bool = False,
-    lines: EntryLines | None = None,
+    debug: DebugFiles | None = None,
     cache: ObjectCache | None = None,
     workers: int | None = None,
     stopwatch: Stopwatch | None = None,
@@ -53,7 +53,7 @@ def make_native_program(
         state: What a run reads as the last one has left it.
         stamped: Whether a run takes the time of each call: one more output, ``int64[threads, calls,
             2]``, with begin and end of each thread's share in nanoseconds.
-        lines: Where the calls come from, for a debugger.
+        debug: What a debugger is told of the calls.
         cache: Where objects are kept, by default the user's.
         workers: Compile processes; None chooses.
         stopwatch: Told the end of each step.
@@ -76,6 +76,7 @@ def make_native_program(
     stopwatch.lap("compile_kernels")
     entry = generate_entry(calls, threads, len(bound) if stamped else None)
     stopwatch.lap("generate_source")
+    lines = debug.lines if debug else None
     for symbol, key, make in (
         (RUNTIME, object_key("", "runtime", target), partial(compile_runtime, target)),
         (
@@ -99,6 +100,7 @@ def make_native_program(
         target=target,
         kernels=tuple(kernels),
         state=tuple(state),
+        debug=debug,
     )
 
 

@@ -20,6 +20,7 @@ from glow_nb.base.kernel_report import KernelReport
 from glow_nb.base.types import Array
 from glow_nb.base.version import __version__
 from glow_nb.codegen.container import read_container, write_container
+from glow_nb.codegen.debugging.debug_files import DebugFiles
 from glow_nb.codegen.entry import EntrySource
 from glow_nb.codegen.plain_data import from_plain, to_plain
 from glow_nb.codegen.program_memory import PlacedWeight, ProgramMemory
@@ -48,6 +49,8 @@ class NativeProgram:
         target: The processor that the code is for.
         kernels: What each call of the entry computes, in order; without the source of the kernel.
         state: What a run reads as the last one has left it.
+        debug: What a debugger is told, if the objects have debug information; it is not written
+            with the program.
     """
 
     entry: EntrySource
@@ -58,6 +61,7 @@ class NativeProgram:
     target: Target
     kernels: tuple[KernelReport, ...] = ()
     state: tuple[InitialState, ...] = ()
+    debug: DebugFiles | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         lines = len(self.entry.text.splitlines())  # a phase takes one or more

@@ -23,7 +23,8 @@ import llvmlite.binding as llvm
 
 from glow_nb.base.errors import CompileError
 from glow_nb.base.types import ElementKind
-from glow_nb.codegen.debugging.entry_lines import EntryLines, with_lines
+from glow_nb.codegen.debugging.debug_files import EntryLines
+from glow_nb.codegen.debugging.entry_lines import with_lines
 from glow_nb.codegen.entry import PARAMETERS, EntrySource
 from glow_nb.codegen.target_machine import target_machine
 from glow_nb.kernels.target import Target

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from glow_nb.backends.cpu.annotated_source import Use, kernel_comment
-from glow_nb.codegen.debugging.debug_folder import DebugFiles
-from glow_nb.codegen.debugging.entry_lines import EntryLines
+from glow_nb.codegen.debugging.debug_files import DebugFiles, EntryLines
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.print import instruction_lines, print_program
 from glow_nb.llir.program import Buffer, Instruction, Program, kernel_operands
 from glow_nb.llir.stack import StackInst
-
-PROGRAM_FILE = "program.glow"
 
 
 def kernel_nodes(calls: Sequence[Call], uses: Sequence[Use]) -> dict[str, str]:
@@ -46,9 +44,11 @@ def debug_files(
         source.file_name: f"{source.text}\n{kernel_comment(source, of)}"
         for source, of in kernels.items()
     }
+    text = print_program(program)
+    file_name = f"program_{hashlib.sha256(text.encode()).hexdigest()[:8]}.glow"
     return DebugFiles(
-        lines=EntryLines(PROGRAM_FILE, first, lines),
-        sources={PROGRAM_FILE: print_program(program), **sources},
+        lines=EntryLines(file_name, first, lines),
+        sources={file_name: text, **sources},
         calls=tuple(map(_described, lines, work, calls)),
     )
 

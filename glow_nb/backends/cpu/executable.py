@@ -45,7 +45,6 @@ class CpuExecutable:
         native: The program as data.
         constant_bytes: Memory of the weights, of those that other programs hold, too.
         scratch_bytes: Working memory of one run, for all threads, beside the arena.
-        debug_files: What a debugger is told of the program, if that was asked for.
         compile_seconds: Wall time of the steps of its making, in order and without a gap.
     """
 
@@ -95,11 +94,10 @@ class CpuExecutable:
             target=target,
             kernels=reports,
             state=[InitialState(s.type, s.name, array=s.array) for s in program.state],
-            lines=files.lines if files else None,
+            debug=files,
             cache=self._cache,
             stopwatch=stopwatch,
         )
-        self.debug_files = files
         self._loads = loads
         if loads:
             _ = self._loaded
@@ -119,8 +117,7 @@ class CpuExecutable:
     @cached_property
     def debug_folder(self) -> Path | None:
         """What a debugger reads, if that was asked for."""
-        files = self.debug_files
-        return None if files is None else write_debug_folder(self.native, files)
+        return None if self.native.debug is None else write_debug_folder(self.native)
 
     @property
     def held_weights(self) -> Mapping[str, Array]:

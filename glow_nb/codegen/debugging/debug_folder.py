@@ -13,14 +13,11 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from glow_nb.base.errors import GlowError, UnsupportedError
-from glow_nb.codegen.debugging.entry_lines import EntryLines
 from glow_nb.codegen.linked_code import IS_SUPPORTED
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.codegen.shared_object import link_shared_object
@@ -32,21 +29,6 @@ SECONDS_OF_A_PART = 3600
 """It takes a few to write a folder; one this old is of a process that was killed."""
 
 
-@dataclass(frozen=True)
-class DebugFiles:
-    """What a debugger is told of a program.
-
-    Attributes:
-        lines: Which line of the program's text each call of the entry comes from.
-        sources: The program's text and those of the kernels, by the names of their files.
-        calls: Of each call, in plain data: its line, the nodes that it computes, its operands.
-    """
-
-    lines: EntryLines
-    sources: Mapping[str, str]
-    calls: tuple[Mapping[str, Any], ...]
-
-
 def require_debug_support() -> None:
     """Raise UnsupportedError where debug information cannot be loaded."""
     if not IS_SUPPORTED:
@@ -55,8 +37,26 @@ def require_debug_support() -> None:
         )
 
 
-def write_debug_folder(native: NativeProgram, files: DebugFiles) -> Path:
-    """Write *native*, whose objects have debug information, and *files*; return their folder.
+def debug_texts(natives: Iterable[NativeProgram]) -> dict[str, str]:
+    """Return the texts that a debugger reads, by the names of their files: those of *natives*.
+
+    There are none unless one has been compiled with debug information.
+    """
+    told = [(native.entry.symbol, native.debug) for native in natives if native.debug is not None]
+    if not told:
+        return {}
+    texts = {name: text for _, debug in told for name, text in debug.sources.items()}
+    networks = [
+        {"entry": symbol, "file": debug.lines.file_name, "calls": debug.calls}
+        for symbol, debug in told
+    ]
+    texts[CALLS] = json.dumps(networks)
+    texts[COMMANDS] = Path(__file__).with_name(COMMANDS).read_text(encoding="utf-8")
+    return texts
+
+
+def write_debug_folder(native: NativeProgram) -> Path:
+    """Write the code of *native*, and what belongs to its debug information; return the folder.
 
     Raises:
         GlowError: The folder cannot be written.
@@ -65,12 +65,7 @@ def write_debug_folder(native: NativeProgram, files: DebugFiles) -> Path:
     if cache is None:
         raise GlowError(f"debug=True: there is no cache folder; set {CACHE_VARIABLE} to one")
     base = cache / "debug"
-    texts = {
-        **files.sources,
-        CALLS: json.dumps({"entry": native.entry.symbol, "calls": files.calls}),
-        COMMANDS: Path(__file__).with_name(COMMANDS).read_text(encoding="utf-8"),
-    }
-    contents = {name: text.encode() for name, text in texts.items()}
+    contents = {name: text.encode() for name, text in debug_texts([native]).items()}
     digest = hashlib.sha256()
     for part in (*contents.values(), *native.objects.values()):
         digest.update(hashlib.sha256(part).digest())

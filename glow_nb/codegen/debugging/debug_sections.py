@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from glow_nb.base.errors import CompileError
-from glow_nb.codegen.debugging.dwarf import SOURCE_FOLDER
+from glow_nb.codegen.debugging.debug_files import SOURCE_FOLDER
 from glow_nb.codegen.elf_objects import DebugSection
 
 STRINGS = ".debug_str"

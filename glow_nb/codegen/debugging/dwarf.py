@@ -13,9 +13,7 @@ from typing import Any, Literal
 from llvmlite import ir
 
 from glow_nb.base.types import ElementKind
-
-SOURCE_FOLDER = "glow_nb_sources"
-"""The folder of sources in objects that were not linked yet."""
+from glow_nb.codegen.debugging.debug_files import SOURCE_FOLDER
 
 PRODUCER = "clang (glow_nb)"
 """Who wrote the code. A debugger skips the code that sets up a frame by lines only where it takes

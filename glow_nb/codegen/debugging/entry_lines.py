@@ -6,11 +6,10 @@ are kept in memory; with offsets that are known, they lead to every operand of e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from llvmlite import ir
 
 from glow_nb.base.errors import CompileError
+from glow_nb.codegen.debugging.debug_files import EntryLines
 from glow_nb.codegen.debugging.dwarf import DebugInfo, Parameter
 from glow_nb.codegen.entry import PARAMETERS
 
@@ -20,21 +19,6 @@ _PARAMETERS: list[Parameter] = [
 ]
 _CALL = "call void @glow_"
 _DECLARE = "llvm.dbg.declare"
-
-
-@dataclass(frozen=True)
-class EntryLines:
-    """Where the calls of an entry come from.
-
-    Attributes:
-        file_name: The file of the program's text, without a folder.
-        first: The line at which the instructions begin.
-        calls: The line of each call, in order; all are counted from 1.
-    """
-
-    file_name: str
-    first: int
-    calls: tuple[int, ...]
 
 
 def with_lines(text: str, symbol: str, lines: EntryLines) -> str:

@@ -31,37 +31,47 @@ _FORMATS = {
 }
 """How elements lie in memory; those of all other kinds of one byte are shown as that byte."""
 _SHOWN = 8
+_SOURCE_FOLDER = "glow_nb_sources"
+"""Where sources are by the debug information of code that another linker has linked."""
+
+_OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 class Network:
-    """A network that is loaded: the calls of its entry, and what they compute."""
+    """A network: the calls of its entry, and what they compute."""
 
-    def __init__(self, folder: str) -> None:
-        """Read what *folder* says."""
-        with open(os.path.join(folder, _CALLS), encoding="utf-8") as stream:
-            content = json.load(stream)
-        self.entry: str = content["entry"]
-        self.calls: list[dict[str, Any]] = content["calls"]
+    def __init__(self, entry: str, file: str, calls: list[dict[str, Any]]) -> None:
+        """Take the *calls* of the function *entry*, which belong to lines of *file*."""
+        self.entry, self.file, self.calls = entry, file, calls
 
     def of(self, node: str) -> Iterator[dict[str, Any]]:
         """Yield the calls that compute the *node* of the model."""
         return (call for call in self.calls if node in call["nodes"])
 
 
-_read: dict[str, Network] = {}
+_read: dict[str, list[Network]] = {}
 _wanted: dict[str, set[str]] = {}
 """Nodes to stop at, also in networks that are yet to be loaded; and the entries of those where it
 was done: breakpoints stay when the program is run again."""
 
 
-def networks() -> Iterator[Network]:
-    """Yield the networks that are loaded."""
+def networks() -> list[Network]:
+    """Return the networks that are loaded, and those of the folder that this file lies in."""
+    folders = [_OWN_FOLDER]
     for loaded in gdb.objfiles():
         folder, name = os.path.split(loaded.filename or "")
-        if name == _CODE and os.path.isfile(os.path.join(folder, _CALLS)):
-            if folder not in _read:
-                _read[folder] = Network(folder)
-            yield _read[folder]
+        if name == _CODE:
+            folders.append(folder)
+    return [network for folder in dict.fromkeys(folders) for network in _networks_of(folder)]
+
+
+def _networks_of(folder: str) -> list[Network]:
+    """Return the networks that *folder* tells of."""
+    path = os.path.join(folder, _CALLS)
+    if folder not in _read and os.path.isfile(path):
+        with open(path, encoding="utf-8") as stream:
+            _read[folder] = [Network(**content) for content in json.load(stream)]
+    return _read.get(folder, [])
 
 
 def stop_at_wanted(_: object = None) -> None:
@@ -106,8 +116,8 @@ def _break(network: Network, node: str) -> bool:
         lines.setdefault(call["kernel"], []).append(call["line"])
     for kernel, of in lines.items():
         KernelBreakpoint(kernel, network.entry, of)
-        places = ", ".join(map(str, of))
-        gdb.write(f"Node {_shown(node)}: line {places} of the program, {kernel}\n")
+        places = ", ".join(f"{network.file}:{line}" for line in of)
+        gdb.write(f"Node {_shown(node)}: {places}, {kernel}\n")
     return bool(lines)
 
 
@@ -146,7 +156,7 @@ class GlowBreak(gdb.Command):
 
 
 class GlowNodes(gdb.Command):
-    """List the nodes of the networks that are loaded: line of the program, kernel, names."""
+    """List the nodes of the networks that are loaded: line of the program, kernel, nodes."""
 
     def __init__(self) -> None:
         """Add the command."""
@@ -157,7 +167,7 @@ class GlowNodes(gdb.Command):
         for network in networks():
             for call in network.calls:
                 names = ", ".join(map(_shown, call["nodes"]))
-                gdb.write(f"{call['line']:6}  {call['kernel']}  {names}\n")
+                gdb.write(f"{network.file}:{call['line']}  {call['kernel']}  {names}\n")
 
 
 class GlowOperands(gdb.Command):
@@ -235,6 +245,8 @@ def _number(kind: str, raw: bytes) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+_quoted = _OWN_FOLDER.replace("\\", "\\\\").replace('"', '\\"')
+gdb.execute(f'set substitute-path {_SOURCE_FOLDER} "{_quoted}"')
 gdb.events.new_objfile.connect(stop_at_wanted)
 Glow()
 GlowBreak()

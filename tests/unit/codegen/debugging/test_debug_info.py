@@ -17,9 +17,9 @@ from glow_nb.base.errors import CompileError, GlowError, OptionError, Unsupporte
 from glow_nb.base.types import Array
 from glow_nb.codegen.compile import compile_kernel
 from glow_nb.codegen.debugging import debug_folder
+from glow_nb.codegen.debugging.debug_files import SOURCE_FOLDER, EntryLines
 from glow_nb.codegen.debugging.debug_folder import CALLS, CODE, COMMANDS
-from glow_nb.codegen.debugging.dwarf import SOURCE_FOLDER
-from glow_nb.codegen.debugging.entry_lines import EntryLines, with_lines
+from glow_nb.codegen.debugging.entry_lines import with_lines
 from glow_nb.codegen.debugging.kernel_lines import with_debug_info
 from glow_nb.codegen.elf_objects import debug_sections
 from glow_nb.codegen.entry import generate_entry
@@ -79,6 +79,18 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return where folders for debuggers go."""
     monkeypatch.setattr(debug_folder, "default_folder", lambda: tmp_path)
     return tmp_path / "debug"
+
+
+def program_file(folder: Path) -> Path:
+    (path,) = folder.glob("program_*.glow")
+    return path
+
+
+def calls_of(folder: Path) -> list[dict[str, Any]]:
+    (network,) = json.loads((folder / CALLS).read_text())
+    assert network["file"] == program_file(folder).name
+    calls: list[dict[str, Any]] = network["calls"]
+    return calls
 
 
 def debugged(function: Function | None = None, **options: Any) -> Any:
@@ -159,10 +171,11 @@ def test_a_debugged_network_computes_the_same_and_leaves_a_folder(folders: Path)
     np.testing.assert_array_equal(net.run(X)["y"], plain.run(X)["y"])
     kernels = {f"{kernel.symbol}.py" for kernel in net.kernels}
     names = {path.name for path in folder.iterdir()}
-    assert names == {CODE, CALLS, COMMANDS, "program.glow", *kernels}
-    text = (folder / "program.glow").read_text()
+    program = program_file(folder)
+    assert names == {CODE, CALLS, COMMANDS, program.name, *kernels}
+    text = program.read_text()
     assert text == print_program(net.program)
-    for call in json.loads((folder / CALLS).read_text())["calls"]:
+    for call in calls_of(folder):
         assert call["nodes"][0] in text.splitlines()[call["line"] - 1]
         assert call["operands"][0]["mode"] == "out"
     for kernel in net.kernels:
@@ -176,16 +189,16 @@ def test_a_folder_is_found_again_and_a_damaged_one_is_written_again(folders: Pat
     before = (folder / CODE).stat().st_ino
     assert debugged().debug_folder == folder
     assert (folder / CODE).stat().st_ino == before
-    (folder / "program.glow").write_text("")
+    program_file(folder).write_text("")
     (folder / "of somebody").write_text("")
     assert debugged().debug_folder == folder
-    assert (folder / "program.glow").read_text().startswith("declare")
+    assert program_file(folder).read_text().startswith("declare")
     assert [path.name for path in folders.iterdir()] == [folder.name]
 
 
 def test_names_of_a_model_are_text_alone(folders: Path) -> None:
     folder = debugged(small(name=ODD_NAME)).debug_folder
-    calls = json.loads((folder / CALLS).read_text())["calls"]
+    calls = calls_of(folder)
     assert any(ODD_NAME in call["nodes"] for call in calls)
     assert all(re.fullmatch(r"[\w.]+", path.name) for path in folder.iterdir())
     for path in folder.iterdir():
@@ -246,3 +259,19 @@ def test_debug_info_needs_a_system_that_maps_it(monkeypatch: pytest.MonkeyPatch)
         debugged()
     with pytest.raises(OptionError, match="debug="):
         glow_nb.compile(small(), debug="here")
+
+
+def test_a_bundle_has_the_sources_of_its_debug_info(folders: Path, tmp_path: Path) -> None:
+    place = tmp_path / "bundle"
+    net = debugged()
+    for _ in range(2):  # the second one replaces a bundle
+        net.build(place)
+    (library,) = place.glob("*.a")
+    content = library.read_bytes()
+    names = {path.name for path in (place / SOURCE_FOLDER).iterdir()}
+    assert names == {path.name for path in next(folders.iterdir()).iterdir()} - {CODE}
+    for name in names - {CALLS, COMMANDS}:
+        assert name.encode() + b"\0" in content
+    assert SOURCE_FOLDER.encode() + b"\0" in content
+    glow_nb.compile(small(), threads=1).build(place)
+    assert not (place / SOURCE_FOLDER).exists()
