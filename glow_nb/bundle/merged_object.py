@@ -248,6 +248,9 @@ class _Merger(_Writer):
         if placed is None:  # it lies in a section that is left out
             return
         one.numbers[number] = len(self.locals)
+        if symbol.binding == _LOCAL and symbol.name:
+            # Linkers take two local symbols of one name as two, LLVM's own takes them as one.
+            placed = replace(placed, name=f"{symbol.name}.{len(self.locals)}")
         if symbol.binding != _LOCAL:
             name = one.prefix + symbol.name
             if name in self._defined:

@@ -222,6 +222,14 @@ class Engine:
         _, network = self._step_for(*_part(arrays, targets, 0, self._parts))
         return network["train"].memory
 
+    def network(self, arrays: Arrays, targets: Array) -> Network:
+        """Return what a step on such a batch is made of, and ``infer``, compiled for the states."""
+        self.states.settle()
+        functions, _ = self._step_for(*_part(arrays, targets, 0, self._parts))
+        infer = self.model(shapes_of(arrays)).infer
+        made = (*(f for f in (functions.train, functions.apply) if f is not None), infer)
+        return self._networks.network(tuple(map(id, made)), made)
+
     def restore(self, values: Arrays, steps: int, seed: int) -> None:
         """Let the states have *values*, and all others what they begin with under *seed*."""
         begun = {state.name: state.array for made in self._steps.values() for state in made.state}

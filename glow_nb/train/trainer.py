@@ -18,6 +18,7 @@ from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function
 from glow_nb.network.compiling import as_threads
 from glow_nb.network.memory_report import MemoryReport
+from glow_nb.network.network import Network
 from glow_nb.network.source import Trained, as_source, shapes_of
 from glow_nb.system.replaced_files import check_writable
 from glow_nb.train.batches import Batches, Data, Stream, as_batches
@@ -332,6 +333,16 @@ class Trainer:
     def memory(self, inputs: Feeds, targets: Array) -> MemoryReport:
         """Return what a step on such a batch needs in memory, compiling it if it is new."""
         return self._engine.memory(*self._checked(inputs, targets))
+
+    def network(self, inputs: Feeds, targets: Array) -> Network:
+        """Return the step on such a batch as a network, ``train``, and ``infer`` for predictions.
+
+        Both work on the weights of this trainer; what is built or saved of them begins with the
+        values of now. Inputs of ``train`` are those of the model, the targets, and the numbers that
+        the optimizer is given, such as the rate. With ``micro_batches``, ``train`` sums up the
+        gradients of a part, and ``apply`` makes the step.
+        """
+        return self._engine.network(*self._checked(inputs, targets))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a checkpoint from which :meth:`load` goes on, bit by bit.

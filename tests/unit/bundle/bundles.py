@@ -140,7 +140,7 @@ def run_command(command: Sequence[object], folder: Path) -> str:
     return done.stdout
 
 
-def build_example(folder: Path, name: str, *flags: str, compiler: str = "cc") -> Path:
+def build_example(folder: Path, *flags: str, compiler: str = "cc") -> Path:
     """Return the example in *folder*, compiled with all warnings."""
     pool = [path.name for path in folder.glob("*_pool.c")]
     library = next(folder.glob("lib*"))

@@ -104,9 +104,9 @@ def test_the_example_computes_the_same_bits(
     folder = tmp_path / "out"
     net.build(folder, name="dense", **form)
     program = (
-        build_example(folder, "dense", dialect)
+        build_example(folder, dialect)
         if dialect != "c++"
-        else build_example(folder, "dense", "-x", "c++", compiler="g++")
+        else build_example(folder, "-x", "c++", compiler="g++")
     )
     found = run_example(program, folder, [X])
     assert list(found) == ["output_0"]
@@ -119,7 +119,7 @@ def test_steps_on_state_are_taken_from_c(tmp_path: Path) -> None:
     net, one = glow_nb.compile(counting_module(), threads=1), np.ones(3, np.float32)
     folder = tmp_path / "out"
     net.build(folder, name="net")
-    program = build_example(folder, "net", "-std=c99", "-fsanitize=address,undefined")
+    program = build_example(folder, "-std=c99", "-fsanitize=address,undefined")
     found = run_example(program, folder, [one], "-f", "step/1", "-n", 5)
     np.testing.assert_array_equal(found["state_0"], 6 * one)
     np.testing.assert_array_equal(found["output_0"], 6 * one)
@@ -132,7 +132,7 @@ def test_a_pool_of_threads_computes_the_same_bits(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     net.build(folder, name="dense")
     assert (folder / "dense_pool.c").exists()
-    program = build_example(folder, "dense", "-std=c11")
+    program = build_example(folder, "-std=c11")
     found = run_example(program, folder, [X], "-n", 50)
     assert found["output_0"].tobytes() == net.run({"x": X})["y"].tobytes()
 
@@ -159,7 +159,7 @@ def test_make_and_cmake_build_the_example(net: glow_nb.Network, tmp_path: Path) 
 def test_the_example_refuses_other_arrays(net: glow_nb.Network, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     net.build(folder, name="dense")
-    program = build_example(folder, "dense", "-std=c99", "-fsanitize=address,undefined")
+    program = build_example(folder, "-std=c99", "-fsanitize=address,undefined")
     path = tmp_path / "input_0.npy"
     others: list[Array] = [X[:1], X.astype(np.float64), np.asfortranarray(X), X.reshape(8)]
     for array in others:

@@ -1,0 +1,77 @@
+"""The machines that bundles are made for: names, features, and what kernels are planned by."""
+
+from __future__ import annotations
+
+import pytest
+
+from glow_nb.base.errors import OptionError, UnsupportedError
+from glow_nb.bundle.processor_check import chooser
+from glow_nb.bundle.processors import PLATFORMS, platform_like, targets_of
+from glow_nb.kernels.machine.rows import MEASURED
+from glow_nb.kernels.target import Target
+
+X86 = "x86_64-unknown-linux-gnu"
+ARM = "aarch64-unknown-linux-gnu"
+
+
+@pytest.mark.parametrize("triple", PLATFORMS)
+def test_every_processor_is_planned_by_a_row_and_not_by_the_caches_of_this_one(triple: str) -> None:
+    platform = PLATFORMS[triple]
+    for cpu in platform.processors:
+        target = platform.target(cpu)
+        assert (target.l1_bytes, target.l2_bytes, target.l3_bytes) == (0, 0, 0)
+        assert target.lanes == target.native_lanes, cpu
+        assert platform_like(target) is platform
+
+
+@pytest.mark.parametrize("row", MEASURED, ids=lambda row: row.name)
+def test_measured_processors_have_the_features_of_their_rows(row: object) -> None:
+    of_row = Target.of(row)  # type: ignore[arg-type]
+    target = PLATFORMS[X86].target(of_row.cpu)
+    assert target.machine == of_row.machine
+    assert of_row.enabled_features <= target.enabled_features
+
+
+@pytest.mark.parametrize(("cpu", "lanes"), [("x86-64-v2", 4), ("x86-64-v3", 8), ("x86-64-v4", 16)])
+def test_levels_have_vectors_of_their_length(cpu: str, lanes: int) -> None:
+    (target,) = targets_of(X86, [cpu, cpu])
+    assert (target.cpu, target.lanes) == (cpu, lanes)
+
+
+def test_without_a_name_it_is_the_processor_that_can_do_the_least() -> None:
+    assert [target.cpu for target in targets_of(ARM, [])] == ["generic"]
+    assert [target.cpu for target in targets_of(X86, [])] == ["x86-64"]
+
+
+@pytest.mark.parametrize(
+    ("triple", "cpus", "problem"),
+    [
+        ("arm64-apple-darwin", [], "unknown"),
+        ("x86_64-unknown-linux", [], "did you mean 'x86_64-unknown-linux-gnu'"),
+        (X86, ["zen3"], "did you mean 'znver3'"),
+        (ARM, ["haswell"], "no processor of aarch64"),
+        (ARM, ["native"], "this machine is none of"),
+    ],
+)
+def test_unknown_names_are_refused(triple: str, cpus: list[str], problem: str) -> None:
+    if cpus == ["native"] and Target.host().triple == triple:
+        pytest.skip("this machine is one of these")
+    with pytest.raises(OptionError, match=problem):
+        targets_of(triple, cpus)
+
+
+def test_several_processors_that_cannot_be_told_apart_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="cannot ask which processor"):
+        targets_of(ARM, ["generic", "neoverse-n1"])
+
+
+def test_objects_of_other_formats_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="give target="):
+        platform_like(Target("arm64-apple-darwin", "apple-m1", "+neon", 4))
+
+
+def test_vectors_that_the_system_must_save_are_asked_of_the_system() -> None:
+    wide, narrow = (chooser("choose", targets_of(X86, [cpu])) for cpu in ("znver4", "x86-64-v2"))
+    assert "and i32 %xcr0, 230" in wide  # all of the registers of AVX-512
+    assert "and i32 %xcr0" not in narrow
+    assert "cpuid" not in chooser("choose", targets_of(ARM, []))
