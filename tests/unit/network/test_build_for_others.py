@@ -24,10 +24,17 @@ def convolutional() -> Function:
     """Return a convolution with ReLU, a mean, and a softmax, whose exponential is vectors."""
     b = glow_nb.Builder("net")
     weight = np.random.default_rng(0).standard_normal((5, 3, 3, 3), np.float32)
-    window = {"kernel": (3, 3), "stride": (1, 1), "pads": (1,) * 4, "dilation": (1, 1)}
     filter, bias = b.constant("filter", weight), b.constant("bias", np.zeros(5, np.float32))
-    y = b.emit(ops.Convolution(b.input("x", "float32<1 x 6 x 6 x 3>"), filter, bias, **window))
-    y = b.emit(ops.ReduceMean(b.emit(ops.Relu(y)), axes=(1, 2)))
+    convolution = ops.Convolution(
+        b.input("x", "float32<1 x 6 x 6 x 3>"),
+        filter,
+        bias,
+        kernel=(3, 3),
+        stride=(1, 1),
+        pads=(1, 1, 1, 1),
+        dilation=(1, 1),
+    )
+    y = b.emit(ops.ReduceMean(b.emit(ops.Relu(b.emit(convolution))), axes=(1, 2)))
     b.save(b.emit(ops.Softmax(y, axis=y.type.rank - 1)), "y")
     return b.function()
 

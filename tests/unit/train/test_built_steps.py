@@ -20,15 +20,14 @@ def test_steps_that_were_built_are_those_of_the_trainer_bit_by_bit() -> None:
     trainer.step(*batches[0])
     net = trainer.network(*batches[0])
     assert list(net) == ["train", "infer"]
-    names = list(net["train"].inputs)
     bundle = bundle_of(net)
     loaded = LoadedBundle(bundle)
     assert loaded.initialize() == 0
     places = {tensor.name: loaded.place(tensor) for tensor in bundle.states}
     for points, regions in batches[1:]:
-        types = net["train"].inputs
         fed = (points, regions, np.float32(rate))
-        feeds = {n: np.asarray(a, types[n].kind.dtype) for n, a in zip(names, fed, strict=True)}
+        names = [tensor.name for tensor in bundle.functions[0].inputs]
+        feeds = {n: np.asarray(array) for n, array in zip(names, fed, strict=True)}
         found, *_ = loaded.run(feeds).values()
         assert float(found.item()) == trainer.step(points, regions)
     for name, weight in trainer.weights.items():
