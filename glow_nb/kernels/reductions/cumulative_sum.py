@@ -1,13 +1,21 @@
-"""Running sums along an axis, with one line in each lane. Floats are summed in float64."""
+"""Running sums along an axis, with one line in each lane.
+
+Floats are summed in float64, those of 16 bits in float32. Where many lines lie side by side, each
+step is taken for a stretch of them at a time, so that memory is read in its order; their sums stand
+in scratch meanwhile.
+"""
 
 from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.lines import Lines
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.vectors import native_lanes
+from glow_nb.kernels.writing.vectors import computed_kind, native_lanes
 from glow_nb.llir.instructions.reduction import CumSumInst
 
 
@@ -15,31 +23,83 @@ from glow_nb.llir.instructions.reduction import CumSumInst
 def cum_sum_source(instruction: CumSumInst, target: Target) -> KernelSource:
     """Return the kernel ``(dest, input)`` of running sums."""
     type = instruction.input.type
-    out = SourceWriter()
-    with out.block("def kernel(dest, input, scratch, thread, threads):"):
-        if type.size:
-            _write(out, instruction, target)
-        else:
-            out.line("return")
-    return KernelSource("cum_sum", out.text, (type.kind, type.kind))
-
-
-def _write(out: SourceWriter, instruction: CumSumInst, target: Target) -> None:
-    type = instruction.input.type
+    wide = computed_kind(type.kind)
+    total = ElementKind.FLOAT64 if wide is ElementKind.FLOAT32 and wide is type.kind else wide
     lines = Lines.along(type.shape, instruction.axis)
-    total = ElementKind.FLOAT64 if type.kind.is_float else type.kind
-    lanes = lines.lanes(target.machine.unroll_vectors * native_lanes(target, total))
-    store = f"store(dest, {lines.element('to', 'k')}, convert_{type.kind.value}(total))"
-    last = lines.count - 1
-    steps = f"range({last}, -1, -1)" if instruction.reverse else f"range({lines.count})"
-    with lines.walk(out, lanes, results=lines.count) as (start, _):
-        # Sums begin with the first number, also if that is -0.0; what comes before it is 0.
-        zero = "-0.0" if total.is_float and not instruction.exclusive else "0"
-        out.line(f"total = splat_{total.value}({zero}, {lanes})")
-        with out.block(f"for k in {steps}:"):
-            if instruction.exclusive:
-                out.line(store)
-            element = f"load(input, {lines.element(start, 'k')}, {lanes})"
-            out.line(f"total = add(total, convert_{total.value}({element}))")
-            if not instruction.exclusive:
-                out.line(store)
+    widest = target.machine.unroll_vectors * native_lanes(target, total)
+    sums = _Sums(instruction, lines, total, lines.lanes(widest))
+    out, scratch = SourceWriter(), 0
+    with out.block("def kernel(dest, input, scratch, thread, threads):"):
+        if not type.size:
+            out.line("return")
+        elif lines.inner > widest:
+            scratch = _write_stretches(out, sums, target)
+        else:
+            _write_lines(out, sums)
+    return KernelSource("cum_sum", out.text, (type.kind, type.kind), scratch)
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """The sums of *lanes* lines, which *total* is the kind of."""
+
+    instruction: CumSumInst
+    lines: Lines
+    total: ElementKind
+    lanes: int
+
+    @property
+    def start(self) -> str:
+        """Return what sums begin with: the first number itself, also if that is -0.0."""
+        zero = "-0.0" if self.total.is_float and not self.instruction.exclusive else "0"
+        return f"splat_{self.total.value}({zero}, {self.lanes})"
+
+    def write_steps(self, out: SourceWriter) -> AbstractContextManager[None]:
+        """Write the loop over the places ``k`` of the elements of a line, in their order."""
+        order = range(self.lines.count)
+        return out.block(f"for k in {order[::-1] if self.instruction.reverse else order}:")
+
+    def write_sum(self, out: SourceWriter, start: str) -> None:
+        """Write how ``total`` takes the elements ``k`` of the lines that begin at *start*."""
+        at, kind = self.lines.element(start, "k"), self.instruction.input.type.kind
+        store = f"store(dest, {at}, convert_{kind.value}(total))"
+        if self.instruction.exclusive:
+            out.line(store)
+        out.line(f"total = add(total, convert_{self.total.value}(load(input, {at}, {self.lanes})))")
+        if not self.instruction.exclusive:
+            out.line(store)
+
+
+def _write_lines(out: SourceWriter, sums: _Sums) -> None:
+    """Write the walk along lines that one vector has, from their first step to the last."""
+    with sums.lines.walk(out, sums.lanes, results=sums.lines.count) as (start, _):
+        out.line(f"total = {sums.start}")
+        with sums.write_steps(out):
+            sums.write_sum(out, start)
+
+
+def _write_stretches(out: SourceWriter, sums: _Sums, target: Target) -> int:
+    """Write the walk over stretches of neighbouring lines; return the bytes of their sums.
+
+    The first level of the cache holds the sums of a stretch.
+    """
+    inner, lanes, size_bytes = sums.lines.inner, sums.lanes, sums.total.size_bytes
+    groups = -(-inner // lanes)
+    most = min(groups, target.machine.l1_bytes // (lanes * size_bytes))
+    out.line(f"sums = as_{sums.total.value}(scratch)")
+    out.line(f"place = thread * {sums.lines.outer * groups} // threads")
+    out.line(f"end = (thread + 1) * {sums.lines.outer * groups} // threads")
+    with out.block("while place < end:"):
+        out.line(f"first = place % {groups}")
+        out.line(f"count = min(min({groups} - first, {most}), end - place)")
+        out.line(f"base = place // {groups} * {sums.lines.count * inner}")
+        with out.block("for group in range(count):"):
+            out.line(f"store(sums, group * {lanes}, {sums.start})")
+        with sums.write_steps(out), out.block("for group in range(count):"):
+            column, last = f"(first + group) * {lanes}", inner - lanes
+            out.line(f"src = base + {column if inner % lanes == 0 else f'min({column}, {last})'}")
+            out.line(f"total = load(sums, group * {lanes}, {lanes})")
+            sums.write_sum(out, "src")
+            out.line(f"store(sums, group * {lanes}, total)")
+        out.line("place += count")
+    return most * lanes * size_bytes

@@ -45,6 +45,13 @@ def test_directions(exclusive: bool, reverse: bool) -> None:
 
 
 @pytest.mark.jit
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_more_lines_than_the_first_level_has_sums_of(exclusive: bool) -> None:
+    columns = Target.host().machine.l1_bytes // 8 + 35
+    _check((2, 3, columns), 1, Target.host(), exclusive=exclusive, reverse=exclusive)
+
+
+@pytest.mark.jit
 @pytest.mark.parametrize("kind", one_in(4, NUMBER_KINDS, always=[ElementKind.FLOAT32]))
 def test_every_kind(kind: ElementKind) -> None:
     _check((6, 19), 0, Target.host(), kind)
