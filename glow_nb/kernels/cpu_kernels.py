@@ -32,7 +32,7 @@ from glow_nb.kernels.reductions import (
     softmax,
 )
 from glow_nb.kernels.registry import CPU_KERNELS, planned
-from glow_nb.kernels.selection import selection, top_k
+from glow_nb.kernels.selection import non_max_suppression, selection, top_k
 from glow_nb.kernels.stacks import generate_stack
 from glow_nb.kernels.strassen import matmul as strassen
 from glow_nb.kernels.target import Target
@@ -63,6 +63,7 @@ __all__ = [
     "local_response_normalization",
     "matmul",
     "max_pool_gradient",
+    "non_max_suppression",
     "pad",
     "paired_convolution",
     "planned",

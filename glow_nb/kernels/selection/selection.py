@@ -10,12 +10,11 @@ from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.heap import Order, write_heap, write_sift_down
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.llir.instructions.selection import NonMaxSuppressionInst, NonZeroInst, UniqueInst
+from glow_nb.llir.instructions.selection import NonZeroInst, UniqueInst
 from glow_nb.llir.traits import SERIAL
 
-INT64, FLOAT32 = ElementKind.INT64, ElementKind.FLOAT32
+INT64 = ElementKind.INT64
 
-_CORNERS_BYTES = 16
 _NUMBER_BYTES = 4
 
 
@@ -37,95 +36,6 @@ def non_zero_source(instruction: NonZeroInst, target: Target) -> KernelSource:
                     out.line("put(places, found, rest)\nfound = found + 1")
             out.line("put(count, 0, found)")
     return KernelSource("non_zero", out.text, (INT64, INT64, type.kind))
-
-
-@kernel_for(NonMaxSuppressionInst, traits=SERIAL)
-def non_max_suppression_source(
-    instruction: NonMaxSuppressionInst,
-    target: Target,
-) -> KernelSource:
-    """Return the kernel ``(places, count, boxes, scores, overlap, threshold)``.
-
-    Scratch holds the corners of the boxes of one batch, and a heap of those of one class. The best
-    that is left is taken from it and compared with those chosen before.
-    """
-    batches, classes, boxes = instruction.scores.type.shape
-    out = SourceWriter()
-    arguments = "places, count, boxes, scores, overlap, threshold, scratch, thread, threads"
-    with out.block(f"def kernel({arguments}):"):
-        with out.block("if thread == 0:"):
-            out.line(f"clear(places, 0, {instruction.places.type.size})\nfound = 0")
-            if instruction.places.type.size:
-                out.line("corners = as_float32(scratch)")
-                out.line(f"heap = as_int32(at(scratch, {boxes * _CORNERS_BYTES}))")
-                with out.block(f"for batch in range({batches}):"):
-                    _write_corners(out, instruction, boxes)
-                    with out.block(f"for number in range({classes}):"):
-                        _write_class(out, classes, boxes, instruction.limit)
-            out.line("put(count, 0, found)")
-    kinds = (INT64, INT64, FLOAT32, FLOAT32, FLOAT32, FLOAT32)
-    scratch = boxes * (_CORNERS_BYTES + _NUMBER_BYTES)
-    return KernelSource("non_max_suppression", out.text, kinds, scratch)
-
-
-def _write_corners(out: SourceWriter, instruction: NonMaxSuppressionInst, boxes: int) -> None:
-    """Write the least and the greatest coordinates of each box of the batch into scratch."""
-    with out.block(f"for i in range({boxes}):"):
-        for direction in range(2):
-            place = f"(batch * {boxes} + i) * 4 + {direction}"
-            out.line(f"a = get(boxes, {place})\nb = get(boxes, {place} + 2)")
-            if instruction.is_centered:
-                least, greatest = "a - b * 0.5", "a + b * 0.5"
-            else:
-                least, greatest = "a if a < b else b", "b if a < b else a"
-            out.line(f"put(corners, i * 4 + {direction}, {least})")
-            out.line(f"put(corners, i * 4 + {direction + 2}, {greatest})")
-
-
-def _write_class(out: SourceWriter, classes: int, boxes: int, limit: int) -> None:
-    out.line(f"base = (batch * {classes} + number) * {boxes}\nlength = 0")
-    with out.block(f"for i in range({boxes}):"):
-        with out.block("if get(scores, base + i) > get(threshold, 0):"):
-            out.line("put(heap, length, i)\nlength = length + 1")
-    write_heap(out, _is_better)
-    out.line("begin = found")
-    with out.block(f"while length > 0 and found - begin < {limit}:"):
-        out.line("i = get(heap, 0)\nlength = length - 1\nput(heap, 0, get(heap, length))")
-        write_sift_down(out, "0", _is_better)
-        for index, name in enumerate(("y0", "x0", "y1", "x1")):
-            out.line(f"{name} = get(corners, i * 4 + {index})")
-        out.line("area = (x1 - x0) * (y1 - y0)\nis_over = False")
-        with out.block("for k in range(begin, found):"):
-            out.line("chosen = get(places, k * 3 + 2)")
-            _write_overlap(out)
-            with out.block("if is_over:"):
-                out.line("break")
-        with out.block("if not is_over:"):
-            for column, value in enumerate(("batch", "number", "i")):
-                out.line(f"put(places, found * 3 + {column}, {value})")
-            out.line("found = found + 1")
-
-
-def _is_better(out: SourceWriter, first: str, second: str) -> None:
-    """Write whether box *first* has the better score, or the same and the lower number."""
-    out.line(f"score = get(scores, base + {first})\nother = get(scores, base + {second})")
-    out.line(f"is_first = score > other or (score == other and {first} < {second})")
-
-
-def _write_overlap(out: SourceWriter) -> None:
-    """Write whether box ``i``, with its corners, overlaps too much with box ``chosen``."""
-    for index, name in enumerate(("v0", "u0", "v1", "u1")):
-        out.line(f"{name} = get(corners, chosen * 4 + {index})")
-    for low, high, a, b in (("y0", "y1", "v0", "v1"), ("x0", "x1", "u0", "u1")):
-        side = "height" if a == "v0" else "width"
-        out.line(f"low = {low} if {low} > {a} else {a}\nhigh = {high} if {high} < {b} else {b}")
-        out.line(f"{side} = high - low")
-    out.line("common = width * height\nother_area = (u1 - u0) * (v1 - v0)")
-    out.line("union = area + other_area - common")
-    with out.block(
-        "if width > 0 and height > 0 and common > 0 and area > 0 and other_area > 0 and union > 0:"
-    ):
-        out.line("is_over = common / union > get(overlap, 0)")
 
 
 @kernel_for(UniqueInst, traits=SERIAL)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from glow_nb.base.types import Array, ElementKind, TensorType
-from glow_nb.kernels.target import Target
+from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.selection import NonMaxSuppressionInst, NonZeroInst, UniqueInst
 from tests.in_turn import in_turn, one_in
 from tests.unit.kernels.cases import COMPUTED, check, instruction_of, random_array
@@ -64,6 +64,24 @@ def test_boxes_are_suppressed(shape: tuple[int, int, int], way: tuple[int, bool]
             is_centered=is_centered,
         )
         check(instruction, Target.host(), operands=operands)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    "target", [Target.host(lanes) for lanes in LANE_COUNTS], ids=lambda t: t.lanes
+)
+def test_scores_of_any_sign_and_boxes_without_an_area(target: Target) -> None:
+    rng = np.random.default_rng(3)
+    numbers = np.array([-np.inf, -1, -1e-40, -0.0, 0.0, 1e-40, 2, np.inf, np.nan], np.float32)
+    boxes = boxes_of(rng, 1, 45)
+    boxes[0, ::7] = rng.choice(np.array([0, np.inf, -np.inf, np.nan], np.float32), (7, 4))
+    scores, overlap = rng.choice(numbers, (1, 3, 45)), np.array(0.3, np.float32)
+    for threshold in (-np.inf, -0.5, 0.0):
+        operands = [boxes, scores, overlap, np.array(threshold, np.float32)]
+        types = [TensorType.of(array) for array in operands]
+        instruction = instruction_of(NonMaxSuppressionInst, types, limit=40, is_centered=False)
+        with np.errstate(invalid="ignore"):
+            check(instruction, target, operands=operands)
 
 
 @pytest.mark.jit
