@@ -238,7 +238,7 @@ def script_of(page: Path) -> str:
     return "\n".join(content for language, content in blocks(page) if language == "python")
 
 
-LONG = ("deploying.md", "inspecting.md", "plans.md", "running.md", "training.md")
+LONG = ("debugging.md", "deploying.md", "inspecting.md", "plans.md", "running.md", "training.md")
 """Pages that train, draw and measure: their scripts and commands run in the slow run alone."""
 
 
