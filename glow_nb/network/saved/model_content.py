@@ -6,7 +6,6 @@ Nothing is parsed here, so that neither onnx nor a level of IR is needed.
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,6 +22,8 @@ from glow_nb.system.regular_files import open_regular
 
 _LOCATION = b"\n\x08location"
 """The key of an entry that tells where a tensor lies, as it stands in the bytes of a model."""
+
+_PIECE_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,10 @@ def _sum(content: bytes | str) -> str:
 
 def _may_name_files(path: Path) -> bool:
     """Return whether the model *path* may name files; a large one is not parsed to find out."""
+    end = b""
     with open_regular(path) as stream:
-        content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-    with content:
-        return content.find(_LOCATION) >= 0
+        while piece := stream.read(_PIECE_BYTES):  # not mapped, which would count as memory
+            if _LOCATION in end + piece[: len(_LOCATION)] or _LOCATION in piece:
+                return True
+            end = piece[-len(_LOCATION) :]
+    return False
