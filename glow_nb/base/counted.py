@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from typing_extensions import override
-
 from glow_nb.base.outputs import Outputs
+from glow_nb.base.override import override
 from glow_nb.base.types import Array, ElementKind, TensorType
 
 if TYPE_CHECKING:

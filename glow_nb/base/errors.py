@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from typing_extensions import override
+from glow_nb.base.override import override
 
 MOST_LETTERS = 2000
 """A message that is longer is cut."""

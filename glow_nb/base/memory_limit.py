@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ContextDecorator
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from glow_nb.base.errors import MemoryLimitError
 
@@ -20,8 +20,7 @@ CHECKED_BYTES = 1 << 20
 _SHOWN_TENSORS = 3
 
 
-@dataclass(frozen=True)
-class MemoryLimit:
+class MemoryLimit(NamedTuple):
     """One of the limits that hold for this process.
 
     Attributes:
@@ -44,9 +43,9 @@ def memory_limit() -> MemoryLimit | None:
     """Return the limit that leaves this process the least; None if the system does not tell."""
     addresses, resident = _used_memory()
     found = [
-        *(replace(limit, used_bytes=addresses) for limit in _address_space()),
+        *(limit._replace(used_bytes=addresses) for limit in _address_space()),
         *(
-            replace(limit, used_bytes=resident)
+            limit._replace(used_bytes=resident)
             for limit in (*_physical_memory(), *_control_groups())
         ),
     ]

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import override
 
 from glow_nb.base.errors import GlowError
+from glow_nb.base.override import override
 
 Array = npt.NDArray[Any]
 

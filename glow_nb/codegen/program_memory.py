@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from typing_extensions import override
-
 from glow_nb.base.alignment import ALIGNMENT, Bytes
 from glow_nb.base.errors import CompileError
+from glow_nb.base.override import override
 from glow_nb.base.types import Array, TensorType
 
 

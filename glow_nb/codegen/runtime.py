@@ -57,10 +57,10 @@ writes while others look at it has a cache line of its own. Written in Python th
 
 from __future__ import annotations
 
-import hashlib
 from enum import IntEnum
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.system.sha256 import sha256
 
 
 class TeamField(IntEnum):
@@ -311,5 +311,5 @@ declare i32 @pthread_cond_broadcast(ptr)
 RUNTIME = "glow_runtime"
 """The name of the object in the cache; it is the same for all programs."""
 
-RUNTIME_DIGEST = hashlib.sha256(f"{WORK}{TEAM}{list(TeamField)}".encode()).hexdigest()[:20]
+RUNTIME_DIGEST = sha256(f"{WORK}{TEAM}{list(TeamField)}".encode()).hexdigest()[:20]
 """What a team block and the entry look like: code that was made with another does not fit."""

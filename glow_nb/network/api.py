@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -99,7 +99,7 @@ def _work(request: CompileRequest) -> str:
 
 def _build_for(request: CompileRequest) -> _Build:
     """Return how networks of *request* are made; raise OptionError if an argument is wrong."""
-    known = (*(f.name for f in fields(request) if f.name != "options"), *option_names())
+    known = (*(name for name in request._fields if name != "options"), *option_names())
     refuse_arguments("compile", request.options.keys() - known, known)
     if request.observer is not None:
         check_observer(request.observer)

@@ -9,11 +9,10 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Never, NoReturn, Protocol, runtime_checkable
 
-from typing_extensions import override
-
 from glow_nb.base.arguments import Shapes, as_array, as_shapes
 from glow_nb.base.errors import GlowError, OptionError, UnboundInput, UnsupportedError
 from glow_nb.base.feeds import Feeds, check_open_feeds, gathered, name_feeds
+from glow_nb.base.override import override
 from glow_nb.base.types import Array, SymbolicType
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.request import MAX_VARIANTS

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from glow_nb.base.counted import Counted
 from glow_nb.base.types import TensorType
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from glow_nb.llir.program import Program
 
 
-@dataclass(frozen=True)
-class Border:
+class Border(NamedTuple):
     """What a network takes and gives; all that a run must know of a program beside its code.
 
     Attributes:
@@ -45,8 +43,7 @@ class Border:
         )
 
 
-@dataclass(frozen=True)
-class Levels:
+class Levels(NamedTuple):
     """A network level by level, and how one was made of the other.
 
     Attributes:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Never, NoReturn
 
-from typing_extensions import override
-
 from glow_nb.base.arguments import Shapes
 from glow_nb.base.errors import OptionError
 from glow_nb.base.feeds import Feeds
+from glow_nb.base.override import override
 from glow_nb.base.types import Array, TensorType
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.runner import BoundRun

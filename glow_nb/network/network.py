@@ -8,14 +8,13 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Never, NoReturn
 
-from typing_extensions import override
-
 from glow_nb.base.arguments import Shapes, as_shapes
 from glow_nb.base.counted import visible_types
 from glow_nb.base.destinations import chosen
 from glow_nb.base.errors import OptionError, UnsupportedError
 from glow_nb.base.feeds import Feeds, gathered
 from glow_nb.base.outputs import Outputs
+from glow_nb.base.override import override
 from glow_nb.base.types import Array, SymbolicType, TensorType
 from glow_nb.network.defaults import Defaults
 from glow_nb.network.levels import Border, Levels, MakeLevels

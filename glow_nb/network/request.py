@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from glow_nb.base.arguments import Constants, Shapes
 from glow_nb.system.state_store import StateStore
@@ -21,8 +20,7 @@ MAX_VARIANTS = 16
 """Sets of sizes that a network keeps compiled, if the user does not say how many."""
 
 
-@dataclass(frozen=True, eq=False)
-class CompileRequest:
+class CompileRequest(NamedTuple):
     """What :func:`glow_nb.compile`, which explains it, was called with.
 
     Attributes:

@@ -7,13 +7,12 @@ The cache of a model hub has links with the names that people know, ``snapshots/
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from glow_nb.base.errors import ModelError
 
 
-@dataclass(frozen=True)
-class DataFolder:
+class DataFolder(NamedTuple):
     """The folder that a model was found in, and the one that its file lies in.
 
     They differ if the model is a link.

@@ -8,7 +8,6 @@ again in the same tick of the clock, so no note is trusted that was written so e
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from glow_nb.system.cache_folder import put_whole, remove_oldest
 from glow_nb.system.regular_files import open_regular
+from glow_nb.system.sha256 import sha256
 
 SETTLED_NS = 2_000_000_000
 """A file that has not changed for so long before it was read is told apart from later contents;
@@ -32,6 +32,8 @@ _CHUNK_BYTES = 1 << 22
 
 def digest_of_file(path: Path) -> str:
     """Return the SHA-256 of the regular file *path*; raise OSError if it cannot be read."""
+    import hashlib  # the fast one, for what is large
+
     digest, chunk = hashlib.sha256(), memoryview(bytearray(_CHUNK_BYTES))
     with open_regular(path) as stream:
         while count := stream.readinto(chunk):  # type: ignore[attr-defined]
@@ -81,7 +83,7 @@ class FileDigests:
         if self.folder is None:
             return None
         names = "\0".join(map(os.path.abspath, paths))
-        return self.folder / f"{hashlib.sha256(os.fsencode(names)).hexdigest()[:32]}{_NOTE}"
+        return self.folder / f"{sha256(os.fsencode(names)).hexdigest()[:32]}{_NOTE}"
 
 
 Stamp = tuple[int, ...]

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 KIBIBYTE = 1024
 PROCESSORS = Path("/sys/devices/system/cpu")
@@ -22,8 +22,7 @@ CORE_LISTS = ("core_cpus_list", "thread_siblings_list")
 """Names of the list of a core's processors, the second one before Linux 5.5."""
 
 
-@dataclass(frozen=True)
-class Cache:
+class Cache(NamedTuple):
     """One cache.
 
     Attributes:

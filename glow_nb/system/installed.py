@@ -7,13 +7,14 @@ that.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+
+from glow_nb.system.sha256 import sha256
 
 _DESCRIPTION = re.compile(r"([A-Za-z0-9_.]+)-([^-]+)\.dist-info")
 
@@ -38,8 +39,8 @@ def identity_of_package(package: Path) -> str:
     """
     for record in package.parent.glob(f"{package.name}-*.dist-info/RECORD"):
         with suppress(OSError):
-            return hashlib.sha256(record.read_bytes()).hexdigest()
-    digest = hashlib.sha256()
+            return sha256(record.read_bytes()).hexdigest()
+    digest = sha256()
     for path, size, time in sorted(_sources(os.fspath(package))):
         digest.update(f"{path} {size} {time}\n".encode())
     return digest.hexdigest()

@@ -6,10 +6,11 @@ LLVM knows more, but its library takes longer to load than a small network to ru
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import re
 from pathlib import Path
+
+from glow_nb.system.sha256 import sha256
 
 _CPUINFO = Path("/proc/cpuinfo")
 _FIRST_BYTES = 8192
@@ -33,6 +34,6 @@ def processor() -> str:
     if "flags" not in found:
         return ""
     flags = " ".join(sorted(found["flags"].split()))
-    digest = hashlib.sha256(flags.encode()).hexdigest()[:16]
+    digest = sha256(flags.encode()).hexdigest()[:16]
     shown = ", ".join(f"{name} {found[name].strip()}" for name in _NAMES if name in found)
     return f"{os.uname().machine}: {shown}, flags {digest}"

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from functools import partial
 from typing import Protocol
 
-from typing_extensions import override
-
 from glow_nb.base.alignment import aligned_empty
 from glow_nb.base.arguments import array_of_numbers
 from glow_nb.base.errors import StateError
+from glow_nb.base.override import override
 from glow_nb.base.types import Array, TensorType
 from glow_nb.system.claims import Claim, Claims, do_at_once
 

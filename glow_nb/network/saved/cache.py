@@ -7,16 +7,14 @@ is damaged is made again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from glow_nb.base.errors import GlowError, ModelError
 from glow_nb.network.saved.files import MANIFEST, SUMS, check_sums
@@ -30,6 +28,7 @@ from glow_nb.system.cache_folder import (
 )
 from glow_nb.system.file_digests import MOST_NOTES, FileDigests
 from glow_nb.system.regular_files import read_text
+from glow_nb.system.sha256 import sha256
 
 LIMIT_BYTES = 4 << 30
 """What all networks together may take on the disk."""
@@ -42,8 +41,7 @@ _BEING_WRITTEN = "."
 """How the names of folders begin that are being written or removed."""
 
 
-@dataclass(frozen=True)
-class KeptNetwork:
+class KeptNetwork(NamedTuple):
     """A network in the cache.
 
     Attributes:
@@ -211,7 +209,7 @@ class NetworkCache:
 
 
 def _sum_of(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return sha256(text.encode()).hexdigest()
 
 
 def _size_of(folder: Path) -> int:

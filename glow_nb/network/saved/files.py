@@ -6,7 +6,6 @@ not have these sums, or that has none, is damaged.
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 import re
 from collections.abc import Iterable, Mapping
@@ -18,6 +17,7 @@ from glow_nb.base.alignment import Bytes
 from glow_nb.base.errors import ModelError
 from glow_nb.system.file_digests import FileDigests
 from glow_nb.system.regular_files import open_regular
+from glow_nb.system.sha256 import sha256
 
 MANIFEST = "network.json"
 CONSTANTS = "constants.bin"
@@ -33,7 +33,7 @@ def code_file(number: int, content: bytes) -> str:
 
     It tells the content: the system's loader takes a file of the same name for the same code.
     """
-    return f"code-{number}-{hashlib.sha256(content).hexdigest()[:16]}.so"
+    return f"code-{number}-{sha256(content).hexdigest()[:16]}.so"
 
 
 def program_file(number: int) -> str:

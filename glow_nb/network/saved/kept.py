@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from glow_nb.base.errors import GlowError, ModelError
@@ -17,6 +15,7 @@ from glow_nb.network.request import CompileRequest
 from glow_nb.network.saved.cache import NetworkCache
 from glow_nb.network.saved.key import NoKey, network_key, spelled, versions
 from glow_nb.network.saved.model_content import ModelContent
+from glow_nb.system.sha256 import sha256
 from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
@@ -44,9 +43,7 @@ class KeptModel:
         """Find or keep the network of *request*, whose model has this *content*."""
         self._request, self._content, self._cache = request, content, cache
         self._arguments = {
-            field.name: getattr(request, field.name)
-            for field in fields(request)
-            if field.name not in _NO_CONTENT
+            name: value for name, value in request._asdict().items() if name not in _NO_CONTENT
         }
         self._digest = self._key = ""
         self._has_noted_parts = False
@@ -266,7 +263,7 @@ def _key_of_sizes(key: str, shapes: Sizes, constants: Mapping[str, Array]) -> st
 
 
 def _extended(key: str, parts: Iterable[str]) -> str:
-    return hashlib.sha256(" ".join([key, *parts]).encode()).hexdigest()[: len(key)]
+    return sha256(" ".join([key, *parts]).encode()).hexdigest()[: len(key)]
 
 
 def _tell(message: str, *, is_fault: bool = False) -> None:

@@ -7,7 +7,6 @@ versions of the packages that it uses.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,6 +24,7 @@ from glow_nb.network.saved.manifest import FORMAT
 from glow_nb.system.file_digests import digest_of_file
 from glow_nb.system.installed import identity_of_package, installed_versions
 from glow_nb.system.processor import processor
+from glow_nb.system.sha256 import sha256
 
 PACKAGES = ("numpy", "numba", "llvmlite", "onnx", "ml_dtypes")
 """The packages whose versions count."""
@@ -52,7 +52,7 @@ def network_key(model: str, arguments: Mapping[str, object]) -> str:
         *(f"{name} {_source_of(name)}" for name in EXTENDING_MODULES),
         *(f"{name}={spelled(value)}" for name, value in sorted(arguments.items())),
     ]
-    digest = hashlib.sha256()
+    digest = sha256()
     for part in parts:
         encoded = part.encode()
         digest.update(len(encoded).to_bytes(8, "little") + encoded)
@@ -78,7 +78,7 @@ def spelled(value: object) -> str:
     if isinstance(value, os.PathLike):
         return repr(os.fspath(value))
     if isinstance(value, np.ndarray):
-        content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        content = sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         return f"array {value.dtype.str} {value.shape} {content}"
     if isinstance(value, Mapping):
         items = sorted((spelled(k), spelled(v)) for k, v in value.items())

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from glow_nb.base.alignment import Bytes
 from glow_nb.base.counted import Counted
@@ -27,8 +26,7 @@ FORMAT = "glow_nb network 1"
 Plain = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class SavedFunction:
+class SavedFunction(NamedTuple):
     """One function of a network, as the manifest has it.
 
     Attributes:
@@ -48,13 +46,10 @@ class SavedFunction:
     constant_bytes: int
     code: str
     layout: Plain
-    defaults: Mapping[str, tuple[str | None, Sequence[int | str] | None]] = field(
-        default_factory=dict
-    )
+    defaults: Mapping[str, tuple[str | None, Sequence[int | str] | None]]
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Manifest(NamedTuple):
     """What a saved network is.
 
     Attributes:
@@ -76,8 +71,8 @@ class Manifest:
 
     def to_text(self) -> str:
         """Return it as JSON."""
-        functions = [dict(vars(function)) for function in self.functions]
-        plain = {"format": FORMAT, **vars(self), "functions": functions}
+        functions = [function._asdict() for function in self.functions]
+        plain = {"format": FORMAT, **self._asdict(), "functions": functions}
         return json.dumps(plain, indent=1) + "\n"
 
     @classmethod

@@ -5,20 +5,19 @@ Nothing is parsed here, so that neither onnx nor a level of IR is needed.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-
-from typing_extensions import override
+from typing import NamedTuple
 
 from glow_nb.base.arguments import as_path
 from glow_nb.base.errors import OptionError
+from glow_nb.base.override import override
 from glow_nb.network.text_files import SUFFIX, archive_of, is_ir_text
 from glow_nb.system.data_folder import DataFolder
 from glow_nb.system.file_digests import FileDigests
 from glow_nb.system.regular_files import open_regular
+from glow_nb.system.sha256 import sha256
 
 _LOCATION = b"\n\x08location"
 """The key of an entry that tells where a tensor lies, as it stands in the bytes of a model."""
@@ -26,8 +25,7 @@ _LOCATION = b"\n\x08location"
 _PIECE_BYTES = 1 << 22
 
 
-@dataclass(frozen=True)
-class ModelContent:
+class ModelContent(NamedTuple):
     """A model that has a content: a file, the bytes of an ONNX model, or IR text.
 
     Attributes:
@@ -105,7 +103,7 @@ class ModelContent:
 
 def _sum(content: bytes | str) -> str:
     assert isinstance(content, bytes)
-    return hashlib.sha256(content).hexdigest()
+    return sha256(content).hexdigest()
 
 
 def _may_name_files(path: Path) -> bool:

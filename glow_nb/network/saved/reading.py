@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from glow_nb.base.errors import GlowError, MemoryLimitError, ModelError
 from glow_nb.base.memory_limit import within_memory
@@ -26,8 +25,7 @@ from glow_nb.system.regular_files import read_text
 from glow_nb.system.state_store import StateStore
 
 
-@dataclass(frozen=True)
-class Model:
+class Model(NamedTuple):
     """The model that a saved network was made of, where it is at hand.
 
     Attributes:
@@ -40,8 +38,7 @@ class Model:
     again: Callable[[], Sequence[CompiledNetwork]] | None = None
 
 
-@dataclass(frozen=True)
-class _Origin:
+class _Origin(NamedTuple):
     """Where a function was read from: folder, its sums then, number; and what makes it again."""
 
     folder: Path

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from glow_nb.codegen.native_program import NativeProgram
 
 
-@dataclass(frozen=True)
-class Reopened:
+class Reopened(NamedTuple):
     """What a saved function was made of.
 
     Attributes:
