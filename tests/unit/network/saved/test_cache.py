@@ -264,7 +264,8 @@ import os, sys, numpy as np, glow_nb
 x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
 nets = [glow_nb.compile(path, threads=2) for path in {paths!r}]
 print([net.run({{"x": x}})["y"].tobytes().hex() for net in nets])
-print(sorted({{"numba", "llvmlite", "onnx", "typing_extensions", "glow_nb.hlir", "glow_nb.llir"}} & set(sys.modules)))
+heavy = {{"numba", "llvmlite", "onnx", "typing_extensions", "glow_nb.hlir", "glow_nb.llir"}}
+print(sorted(heavy & set(sys.modules)))
 """
     compiled = in_a_new_process(script, tmp_path / "cache").splitlines()
     again = in_a_new_process(script, tmp_path / "cache").splitlines()
