@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -97,25 +98,32 @@ class BundledFunction:
 
 
 class ConstantsFile:
-    """The blocks of constants one after the other, each once, behind a head."""
+    """The blocks of constants one after the other, equal ones once, behind a head."""
 
     def __init__(self) -> None:
         """Hold nothing but the head."""
-        self._offsets: dict[tuple[int, int], int] = {}
+        self._digests: dict[tuple[int, int], bytes] = {}
+        self._offsets: dict[bytes, int] = {}
         self.blocks: list[tuple[int, Bytes]] = []
         self.size_bytes = _PAGE_BYTES
 
     def add(self, block: Bytes) -> None:
-        """Give *block* a place, on a page, unless it has one."""
-        key = (block.ctypes.data, block.nbytes)
-        if key not in self._offsets:
-            self._offsets[key] = self.size_bytes
+        """Give *block*, which must stay, a place on a page, unless an equal one has one."""
+        digest = hashlib.sha256(block.data).digest()
+        self._digests[block.ctypes.data, block.nbytes] = digest
+        if digest not in self._offsets:
+            self._offsets[digest] = self.size_bytes
             self.blocks.append((self.size_bytes, block))
             self.size_bytes += -(-block.nbytes // _PAGE_BYTES) * _PAGE_BYTES
 
     def offset_of(self, block: Bytes) -> int:
-        """Return where *block* lies."""
-        return self._offsets[block.ctypes.data, block.nbytes]
+        """Return where *block*, or its equal, lies."""
+        return self._offsets[self._digests[block.ctypes.data, block.nbytes]]
+
+    @property
+    def digests(self) -> Mapping[bytes, int]:
+        """Where the blocks lie, by what they hold."""
+        return self._offsets
 
     def pieces(self, identity: int) -> Iterable[bytes | memoryview]:
         """Yield the content of the file, whose bundle has this *identity*."""
@@ -172,7 +180,7 @@ class Bundle:
         needs = (scratch_offset(native) + native.scratch_bytes for native in self.natives)
         return max(ALIGNMENT, aligned_bytes(max(needs)))
 
-    @property
+    @cached_property
     def identity(self) -> int:
         """A number that tells this bundle from others; the bits for the variant are zero."""
         digest = hashlib.sha256(self.name.encode())
@@ -180,9 +188,8 @@ class Bundle:
             digest.update(repr(native.layout).encode())
             for symbol, payload in sorted(native.objects.items()):
                 digest.update(symbol.encode() + payload)
-        for offset, block in self.constants.blocks:
-            digest.update(offset.to_bytes(8, "little"))
-            digest.update(block.data)
+        for content, offset in self.constants.digests.items():
+            digest.update(content + offset.to_bytes(8, "little"))
         number = int.from_bytes(digest.digest()[:8], "little")
         return number >> VARIANT_BITS << VARIANT_BITS
 

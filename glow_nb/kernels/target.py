@@ -114,8 +114,9 @@ class Target:
     def instruction_sets(self) -> frozenset[str]:
         """What kernels may use beside plain vectors.
 
-        ``convert_float16`` is F16C on x86-64 and always there on 64-bit ARM. ``permute_bytes_64``
-        is VBMI, ``shuffle_bytes_<n>`` is ``pshufb`` on n bytes, as many as the lanes hold, and
+        ``multiply_add`` is that of floats in one instruction, rounded once. ``convert_float16`` is
+        F16C on x86-64 and always there on 64-bit ARM. ``permute_bytes_64`` is VBMI,
+        ``shuffle_bytes_<n>`` is ``pshufb`` on n bytes, as many as the lanes hold, and
         ``pair_bytes_<n>`` that and ``vpmaddubsw``, both in the form with three operands, as
         assembly, which is translated for processors of this machine's kind alone.
         ``pack_bytes_<n>`` are the instructions that narrow n numbers of ``float32`` to bytes,
@@ -128,6 +129,7 @@ class Target:
         is_of_this_kind = _architecture(self.triple) == _architecture(llvm.get_process_triple())
         is_arm = self.triple.startswith(("aarch64", "arm64"))
         found = {
+            "multiply_add": "fma" in features or _architecture(self.triple) != "x86_64",
             "convert_float16": is_arm or "f16c" in features,
             "permute_bytes_64": bytes == 64 and "avx512vbmi" in features,
             f"shuffle_bytes_{bytes}": shuffle in features,

@@ -70,7 +70,7 @@ def _add_scaled(builder: Any, total: Any, part: Any, tile: RegisterTile, scale: 
             Lanes(builder, builder.extract_value(value, number), tile.kind, tile.lanes)
             for value in (total, part)
         )
-        scaled = added.fma(scale[number % tile.vectors], sums)
+        scaled = added.multiply_add(scale[number % tile.vectors], sums)
         total = builder.insert_value(total, scaled.value, number)
     return total
 

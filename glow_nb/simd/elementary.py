@@ -69,7 +69,7 @@ def polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:
     """Horner's rule, the coefficient of the highest power first."""
     result = x.full(coefficients[0])
     for coefficient in coefficients[1:]:
-        result = result.fma(x, coefficient)
+        result = result.multiply_add(x, coefficient)
     return result
 
 

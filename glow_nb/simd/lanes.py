@@ -11,6 +11,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from glow_nb.base.types import ElementKind
+from glow_nb.simd.instruction_sets import has_instruction_set
 from glow_nb.simd.types import is_narrow, llvm_element, llvm_vector
 
 BOOL, FLOAT32, FLOAT64 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.FLOAT64
@@ -119,6 +120,15 @@ class Lanes:
         if not self.kind.is_float:
             return self * factor + addend
         return self.call("fma", self.operand(factor), self.operand(addend))
+
+    def multiply_add(self, factor: Lanes | float, addend: Lanes | float) -> Lanes:
+        """``self * factor + addend``, rounded once where the processor does it in one instruction.
+
+        Where it does not, :meth:`fma` is a call of the C library for each lane.
+        """
+        if has_instruction_set(self.builder, "multiply_add"):
+            return self.fma(factor, addend)
+        return self * factor + addend
 
     def call(self, name: str, *others: Lanes) -> Lanes:
         """Call the LLVM intrinsic ``llvm.<name>`` on vectors of this kind."""

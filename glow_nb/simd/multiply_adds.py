@@ -53,7 +53,7 @@ def emulated(dot: DotInstruction) -> MultiplyAdd:
             order = of_row if dot.rows > 1 or x.lanes == dot.group else places
             left = convert(x.shuffle(order), total.kind)
             right = convert(w.shuffle([*places] * dot.rows), total.kind)
-            total = left.fma(right, total)
+            total = left.multiply_add(right, total)
         return total
 
     return multiply_add

@@ -73,7 +73,7 @@ class SinglePairs(InPlace):
 
     def add(self, total: Lanes, x: Any, w: Any) -> Lanes:
         """Return the sums *total* with the products added."""
-        return total.like(x).fma(total.like(w), total)
+        return total.like(x).multiply_add(total.like(w), total)
 
 
 @dataclass(frozen=True)

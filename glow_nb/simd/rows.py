@@ -52,7 +52,9 @@ def tile_multiply_rows(
         for part in range(tile.rows * tile.vectors):
             total = Lanes(builder, builder.extract_value(value, part), tile.kind, tile.lanes)
             x, w = factors[part // tile.vectors], others[part % tile.vectors]
-            value = builder.insert_value(value, total.like(x).fma(total.like(w), total).value, part)
+            value = builder.insert_value(
+                value, total.like(x).multiply_add(total.like(w), total).value, part
+            )
         return value
 
     return tile(tile, source, start, stride, weights, index, row, columns), codegen

@@ -305,7 +305,7 @@ def tile_is_finite(typing: Any, tile: Any) -> Any:
         total = Lanes(builder, zeros, tile.kind, tile.lanes)
         for part in range(tile.rows * tile.vectors):
             vector = total.like(builder.extract_value(arguments[0], part))
-            total = vector.fma(0.0, total)  # NaN and infinity times 0 are NaN
+            total = vector.multiply_add(0.0, total)  # NaN and infinity times 0 are NaN
         bits = builder.bitcast(total.is_nan().value, ir.IntType(tile.lanes))
         return builder.icmp_unsigned("==", bits, ir.Constant(bits.type, 0))
 

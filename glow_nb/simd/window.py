@@ -177,7 +177,7 @@ def _shuffled(builder: Any, vector: Any, lanes: list[int]) -> Any:
 def _accumulate(builder: Any, tile: RegisterTile, value: Any, part: int, x: Any, w: Any) -> Any:
     """Return the tile *value* with ``x * w`` added to one of its vectors."""
     total = Lanes(builder, builder.extract_value(value, part), tile.kind, tile.lanes)
-    total = total.like(x).fma(total.like(w), total)
+    total = total.like(x).multiply_add(total.like(w), total)
     return builder.insert_value(value, total.value, part)
 
 

@@ -315,4 +315,4 @@ def _add(total: Lanes, vector: Lanes, factor: float) -> Lanes:
         return total + vector
     if factor == -1.0:
         return total - vector
-    return vector.fma(factor, total)
+    return vector.multiply_add(factor, total)

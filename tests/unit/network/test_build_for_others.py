@@ -73,3 +73,10 @@ def test_one_bundle_has_code_for_several_processors(tmp_path: Path) -> None:
     program = build_example(folder, "-std=c99")
     found = run_example(program, folder, [X])["output_0"]
     np.testing.assert_allclose(found, expected(), rtol=1e-5, atol=1e-6)
+
+
+def test_without_fused_arithmetic_products_call_no_library(tmp_path: Path) -> None:
+    triple = "x86_64-unknown-linux-gnu"
+    glow_nb.build(dense_model(), tmp_path / "out", name="net", target=triple, cpu="x86-64-v2")
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert not {"fma", "fmaf"} & set(manifest["needed_symbols"])

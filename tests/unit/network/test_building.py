@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import glow_nb
 from glow_nb.base.errors import (
@@ -18,9 +20,12 @@ from glow_nb.base.errors import (
     UnboundDimension,
     UnsupportedError,
 )
-from glow_nb.base.types import Array
+from glow_nb.base.types import Array, TensorType
 from glow_nb.codegen.c_library import C_LIBRARY
+from glow_nb.codegen.linked_code import IS_SUPPORTED
 from glow_nb.codegen.symbols import read_symbols
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Function
 from tests.unit.bundle.bundles import (
     build_example,
     counting_module,
@@ -243,3 +248,115 @@ def test_a_shared_library_without_a_c_compiler_is_refused(
     with pytest.raises(CompileError, match="does not link"):
         net.build(tmp_path / "out", shared=True)
     assert not (tmp_path / "out").exists()
+
+
+def kinds() -> Function:
+    """Return a function with inputs and outputs of many kinds, some of them empty or numbers."""
+    b = glow_nb.Builder("kinds")
+    for kind in ("float16", "bfloat16", "float64", "int8", "uint8", "int16", "int64", "bool"):
+        for number, shape in enumerate(("3 x 2", "", "0 x 4")):
+            x = b.input(f"{kind}_{number}", f"{kind}<{shape}>")
+            b.save(b.emit(ops.Concat((x, x), axis=0)) if shape else x, f"{kind}_{number}_out")
+    return b.function()
+
+
+@needs_c
+def test_arrays_of_all_kinds_and_shapes_are_read_and_written(tmp_path: Path) -> None:
+    net, folder = glow_nb.compile(kinds(), threads=1), tmp_path / "out"
+    net.build(folder, name="kinds")
+    program = build_example(folder, "-std=c99", "-fsanitize=address,undefined")
+    feeds = {
+        name: np.arange(type.size).reshape(type.shape).astype(type.kind.dtype)
+        for name, type in net.inputs.items()
+        if isinstance(type, TensorType)
+    }
+    found, want = run_example(program, folder, list(feeds.values())), net.run(feeds)
+    for number, (name, array) in enumerate(want.items()):
+        got = found[f"output_{number}"]
+        assert (got.shape, got.tobytes()) == (array.shape, array.tobytes()), name
+
+
+@needs_c
+@pytest.mark.parametrize("axis", [0, 1])
+def test_of_an_output_whose_size_a_run_tells_what_counts_is_written(
+    axis: int, tmp_path: Path
+) -> None:
+    node = helper.make_node("NonZero" if axis else "Unique", ["x"], ["y"])
+    graph = helper.make_graph(
+        [node],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])],
+        [
+            helper.make_tensor_value_info(
+                "y", TensorProto.INT64 if axis else TensorProto.FLOAT, None
+            )
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    net, folder = glow_nb.compile(model, threads=1), tmp_path / "out"
+    net.build(folder, name="net")
+    program = build_example(folder, "-std=c99", "-fsanitize=address,undefined")
+    x = np.array([[1, 0, 2, 0], [0, 0, 3, 1]], np.float32)
+    found, (want,) = run_example(program, folder, [x]), net.run(x).values()
+    assert found["output_0"].shape == want.shape
+    np.testing.assert_array_equal(found["output_0"], want)
+
+
+TWO = """
+#include "one.h"
+#include "two.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static unsigned char *memory(size_t bytes)
+{
+    unsigned char *found = (unsigned char *)malloc(bytes + 64);
+    return found + (64 - (size_t)found % 64);
+}
+
+int main(void)
+{
+    unsigned char *tensors = memory(ONE_TENSORS_BYTES + TWO_TENSORS_BYTES), *other;
+    unsigned char *arena = memory(ONE_ARENA_BYTES + TWO_ARENA_BYTES);
+    const float x[8] = {-1, -2, 3, 4, 5, 6, 7, -8};
+    int code;
+    other = tensors + ONE_TENSORS_BYTES;
+    code = one_initialize(one_constants, tensors) | two_initialize(two_constants, other);
+    memcpy(tensors + ONE_RUN_INPUT_0_OFFSET, x, sizeof x);
+    memcpy(other + TWO_RUN_INPUT_0_OFFSET, x, sizeof x);
+    code |= one_run(one_constants, tensors, arena) | two_run(two_constants, other, arena);
+    fwrite(tensors + ONE_RUN_OUTPUT_0_OFFSET, 1, ONE_RUN_OUTPUT_0_BYTES, stdout);
+    fwrite(other + TWO_RUN_OUTPUT_0_OFFSET, 1, TWO_RUN_OUTPUT_0_BYTES, stdout);
+    return code;
+}
+"""
+
+
+@needs_c
+def test_two_bundles_are_linked_into_one_program(tmp_path: Path) -> None:
+    x = np.array([[-1, -2, 3, 4], [5, 6, 7, -8]], np.float32)
+    nets = [glow_nb.compile(dense_model(seed), threads=1) for seed in (1, 2)]
+    for net, name in zip(nets, ("one", "two"), strict=True):
+        net.build(tmp_path / name, name=name, embed_constants=True)
+    (tmp_path / "both.c").write_text(TWO)
+    flags = ["-Wall", "-Wextra", "-Werror", "-std=c99", "-Ione", "-Itwo"]
+    libraries = ["one/libone.a", "two/libtwo.a", "-lm"]
+    run_command(["cc", *flags, "both.c", *libraries, "-o", "both"], tmp_path)
+    done = subprocess.run([tmp_path / "both"], capture_output=True, timeout=60, check=True)
+    want = b"".join(net.run({"x": x})["y"].tobytes() for net in nets)
+    assert done.stdout == want
+
+
+def test_what_was_saved_or_found_is_built_as_it_was_compiled(
+    net: glow_nb.Network, tmp_path: Path
+) -> None:
+    if not IS_SUPPORTED:
+        pytest.skip("this system maps no saved networks")
+    net.save(tmp_path / "saved")
+    loaded = glow_nb.load_compiled(tmp_path / "saved")
+    for folder, each in (("one", net), ("two", loaded)):
+        each.build(tmp_path / folder, name="dense")
+    names = {path.name for path in (tmp_path / "one").iterdir()}
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
