@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -21,7 +20,8 @@ from glow_nb.base.errors import GlowError, UnsupportedError
 from glow_nb.codegen.linked_code import IS_SUPPORTED
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.codegen.shared_object import link_shared_object
-from glow_nb.system.cache_folder import CACHE_VARIABLE, PART, default_folder
+from glow_nb.system.cache_folder import CACHE_VARIABLE, default_folder
+from glow_nb.system.replaced_folders import new_folder
 
 CODE, CALLS, COMMANDS = "network.so", "calls.json", "gdb_commands.py"
 MOST_FOLDERS = 64
@@ -73,13 +73,17 @@ def write_debug_folder(native: NativeProgram) -> Path:
     contents[CODE] = link_shared_object(native.objects.values(), os.fspath(folder))
     try:
         if not _holds(folder, contents):
-            _write(folder, contents)
-        os.utime(folder)
-    except OSError as error:
+            base.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with new_folder(folder, lambda _: True, "debug information") as new:
+                for name, content in contents.items():
+                    (new / name).write_bytes(content)
+    except (OSError, GlowError) as error:
         raise GlowError(
-            f"debug folder {folder}: cannot be written: {error.strerror}; make room or give "
-            f"access, or set {CACHE_VARIABLE} to another folder"
+            f"debug=True: {error}; make room or give access, or set {CACHE_VARIABLE} to another "
+            "folder"
         ) from error
+    with suppress(OSError):  # the time of use; a folder may be read-only
+        os.utime(folder)
     _remove_oldest(base)
     return folder
 
@@ -87,39 +91,20 @@ def write_debug_folder(native: NativeProgram) -> Path:
 def _holds(folder: Path, contents: Mapping[str, bytes]) -> bool:
     """Return whether *folder* has these files and no others."""
     try:
-        found = {path.name: path.read_bytes() for path in folder.iterdir()}
+        found = list(folder.iterdir())
+        return {path.name for path in found} == contents.keys() and all(
+            path.is_file() and path.read_bytes() == contents[path.name] for path in found
+        )
     except OSError:
         return False
-    return found == contents
-
-
-def _write(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write *folder*, whole or not at all; what is damaged there gives way."""
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".", suffix=PART))
-    try:
-        for name, content in contents.items():
-            (new / name).write_bytes(content)
-        with suppress(OSError):
-            folder.rename(new.with_name(f"{new.name}.old{PART}"))
-        try:
-            new.rename(folder)
-        except OSError:
-            if not _holds(folder, contents):  # another process was faster
-                raise
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-        shutil.rmtree(new.with_name(f"{new.name}.old{PART}"), ignore_errors=True)
 
 
 def _remove_oldest(base: Path) -> None:
     """Remove all folders but those used last, and what killed writers left."""
     with suppress(OSError):
-        found = [(path.stat().st_mtime, path) for path in base.iterdir()]
-        parts = [(when, path) for when, path in found if path.name.endswith(PART)]
-        kept = sorted((when, path) for when, path in found if not path.name.endswith(PART))
-        for when, path in parts:
-            if time.time() - when > SECONDS_OF_A_PART:
-                shutil.rmtree(path, ignore_errors=True)
-        for _, path in kept[:-MOST_FOLDERS]:
+        found = sorted((path.stat().st_mtime, path) for path in base.iterdir())
+        left = [(when, path) for when, path in found if path.name.startswith(".")]
+        whole = [path for _, path in found if not path.name.startswith(".")]
+        old = [path for when, path in left if time.time() - when > SECONDS_OF_A_PART]
+        for path in (*old, *whole[:-MOST_FOLDERS]):
             shutil.rmtree(path, ignore_errors=True)
