@@ -7,7 +7,7 @@ or view shows as a wrong number. Memory that holds nothing yet, or nothing any m
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -200,6 +200,21 @@ class InterpretedProgram:
             seconds.append(time.perf_counter() - began)
         shape = (runs, 1, len(self._program.work), 2)
         return Timings(np.array(stamps, np.int64).reshape(shape), tuple(seconds))
+
+    def results_of(
+        self, instruction: Instruction, known: Mapping[Buffer, Array], watch: Watch
+    ) -> None:
+        """Execute one *instruction* of the program on what the buffers hold that are *known*.
+
+        Those are all that it reads, but for weights, and what it writes; *watch* is told of each
+        result.
+        """
+        memory = Memory(self._program, self._arena, self._weights)
+        memory.watch = watch
+        for buffer, array in known.items():
+            memory.regions[buffer] = _bytes_of(array).copy()
+        with np.errstate(all="ignore"):
+            _step_of(instruction)(memory)
 
     def _execute(
         self,

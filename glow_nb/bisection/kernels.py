@@ -17,6 +17,7 @@ from glow_nb.backends.interpreter import POISON, Interpreter
 from glow_nb.base.distance import distance
 from glow_nb.base.types import Array
 from glow_nb.llir.instructions.shape import CopyInst
+from glow_nb.llir.probes import free_name, names_in
 from glow_nb.llir.program import (
     Activation,
     Alloc,
@@ -102,9 +103,9 @@ def cut_after(program: Program, count: int) -> Program:
             case Dealloc(dest=Activation() as buffer):
                 del live[buffer]
         kept.append(instruction)
-    taken = _names(program)
+    taken = names_in(program)
     probes = {
-        buffer: Bound(_free_name(f"{buffer.name}_probe", taken), buffer.type)
+        buffer: Bound(free_name(f"{buffer.name}_probe", taken), buffer.type)
         for buffer in (*live, *program.state)
         if buffer in written
     }
@@ -125,18 +126,6 @@ def _arena_of(program: Program, kept: Sequence[Instruction]) -> Arena | None:
     used = {i.dest for i in kept if isinstance(i, Alloc)}
     offsets = {b: offset for b, offset in program.arena.offsets.items() if b in used}
     return dataclasses.replace(program.arena, offsets=offsets)
-
-
-def _names(program: Program) -> set[str]:
-    views = (buffer for i in program.instructions for buffer in mutated(i))
-    return {buffer.name for buffer in (*program.declared, *views)}
-
-
-def _free_name(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name
 
 
 def distance_of_written(expected: Array, found: Array) -> float:

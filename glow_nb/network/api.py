@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,6 +25,7 @@ from glow_nb.base.arguments import (
     whole_number,
 )
 from glow_nb.base.errors import OptionError
+from glow_nb.base.finite import FiniteCheck
 from glow_nb.base.habits import refuse_arguments
 from glow_nb.base.memory_limit import within_memory
 from glow_nb.base.passes import Observer, PassRun, check_observer, finish, observed, tell
@@ -47,8 +48,10 @@ from glow_nb.network.levels import Border, Levels
 from glow_nb.network.loading import Graph, imported, source_of
 from glow_nb.network.module_network import ModuleNetwork
 from glow_nb.network.network import CompiledNetwork, Network
+from glow_nb.network.rebuilding import Rebuilding, WatchedNetwork
 from glow_nb.network.request import CompileRequest
 from glow_nb.network.text_files import is_ir_text
+from glow_nb.network.watched_model import WatchedModel, watched_levels, watched_model
 from glow_nb.system.freed_memory import return_freed_memory
 from glow_nb.system.state_store import StateStore
 
@@ -119,7 +122,8 @@ def _build_for(request: CompileRequest) -> _Build:
         allocator=request.allocator,
     )
     order(backend)  # which checks all of it, before sizes are known
-    return _Build(backend, request.threads, order, request.observer, state, seconds)
+    check = request.check_finite
+    return _Build(backend, request.threads, order, request.observer, state, check, seconds)
 
 
 def _compile(request: CompileRequest, build: _Build, work: str, kept: KeptSizes | None) -> Network:
@@ -135,13 +139,15 @@ def _compile(request: CompileRequest, build: _Build, work: str, kept: KeptSizes 
             return _open_network(loaded, build, limit, work, kept)
         tell(observer, PassRun("import", loaded, loaded, seconds))
         tell(observer, PassRun("backend", loaded, loaded, build.seconds))
+        read_again = partial(watched_model, request.graph, request.shapes, request.constants)
         if isinstance(loaded, Module):
-            return _compile_module(loaded, build)
+            models = [read_again(number=number) for number, _ in enumerate(loaded.functions)]
+            return _compile_module(loaded, build, models)
         if isinstance(loaded, Program):  # no passes run on it
             build.order(build.backend).of(loaded).whole.checked(request.without)
         opened = partial(_open_network, build=build, limit=limit, work=work, kept=kept)
         defaults = _defaults(source, request.shapes, request.constants, opened)
-        return build(loaded, defaults=defaults)
+        return build(loaded, read_again(), defaults=defaults)
 
 
 def _called(graph: Graph) -> str:
@@ -160,6 +166,7 @@ class _Build:
     order: Callable[[Backend], compiler.Order]
     observer: Observer | None
     state: StateStore | None
+    check: FiniteCheck | None = None
     seconds: float = 0.0
 
     def for_variants(self) -> _Build:
@@ -180,9 +187,13 @@ class _Build:
 
     @within_memory("compile")
     def __call__(
-        self, known: Function | Program, sizes: str = "", defaults: Defaults[Network] | None = None
+        self,
+        known: Function | Program,
+        model: WatchedModel,
+        sizes: str = "",
+        defaults: Defaults[Network] | None = None,
     ) -> CompiledNetwork:
-        """Compile *known*, to run on the state if there is one."""
+        """Compile *known*, to run on the state if there is one; *model* is where it is from."""
         if self.state is not None:
             self.state.add(known.state)
         state = StateStore(known.state) if self.state is None else self.state
@@ -206,9 +217,45 @@ class _Build:
             lambda: levels,
             self.threads,
             state=state,
+            rebuilding=Rebuilding(
+                partial(self._watched, model, lambda: levels),
+                partial(compiler.make_executable, backend=self.backend, threads=self.threads),
+            ),
+            check=self.check,
             sizes=sizes,
             defaults=defaults,
         )
+
+    def _watched(
+        self,
+        model: WatchedModel,
+        levels: Callable[[], Levels],
+        names: Sequence[str],
+        state: StateStore,
+    ) -> WatchedNetwork[CompiledNetwork]:
+        """Compile *model*, or its *levels* where it is gone, with the values *names* as outputs."""
+        build = replace(self, observer=None, state=state)
+        with shown("compiling the network for the values that are watched"):
+            with within_memory("import"):
+                found = model(names)
+            if found is None:
+                return build.from_levels(levels(), names)
+            return WatchedNetwork(build(found[0], lambda _: None), found[1])
+
+    def from_levels(self, levels: Levels, names: Sequence[str]) -> WatchedNetwork[CompiledNetwork]:
+        """Compile what the passes made of a model with the values *names* as outputs."""
+        ir, outputs = watched_levels(levels, names)
+        order = self.order(self.backend)
+        lowered = replace(self, order=lambda _: replace(order, graph=pipelines.Pipeline()))
+        return WatchedNetwork(lowered(ir, lambda _: None), outputs)
+
+
+def watched_in_levels(
+    levels: Levels, threads: int, names: Sequence[str], state: StateStore
+) -> WatchedNetwork[CompiledNetwork]:
+    """Return a network of the cpu backend that has the values *names* of *levels* as outputs."""
+    backend = backend_named("cpu", threads=threads, options={})
+    return _Build(backend, threads, compiler.order_for, None, state).from_levels(levels, names)
 
 
 def _open_network(
@@ -239,9 +286,17 @@ def _for_sizes(model: SymbolicModel, build: _Build, work: str) -> CompileFor:
             function = model.function(known, constants)
             seconds = time.perf_counter() - began
             tell(build.observer, PassRun("import", function, function, seconds))
-            return build(function, sizes)
+            return build(function, partial(_watched_for, model, known, constants), sizes)
 
     return build_for
+
+
+def _watched_for(
+    model: SizedModel, known: Shapes, constants: Constants, names: Sequence[str]
+) -> tuple[Function, dict[str, str]]:
+    """Return *model* for inputs of *known* shapes, with values as outputs."""
+    values = model.watched_values(names)
+    return model.function(known, constants, list(values.values())), values
 
 
 def _defaults(
@@ -267,7 +322,7 @@ def _defaults(
     return Defaults(types, opened)
 
 
-def _compile_module(module: Module, build: _Build) -> ModuleNetwork:
+def _compile_module(module: Module, build: _Build, models: Iterable[WatchedModel]) -> ModuleNetwork:
     """Compile the functions of *module* one after the other, for one state."""
     names = [function.name for function in module.functions]
     repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
@@ -277,7 +332,8 @@ def _compile_module(module: Module, build: _Build) -> ModuleNetwork:
     state = StateStore(module.state) if build.state is None else build.state
     with build.for_functions() as each:
         each = replace(each, state=state)
-        networks = {function.name: each(function) for function in module.functions}
+        made = zip(module.functions, models, strict=True)
+        networks = {function.name: each(function, model) for function, model in made}
     return ModuleNetwork(networks, state, build.threads)
 
 

@@ -26,6 +26,7 @@ from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from glow_nb.backends import BackendLike
+    from glow_nb.base.finite import FiniteCheck
     from glow_nb.base.passes import Observer
     from glow_nb.base.steps import Entries
     from glow_nb.llir.allocate import Allocator
@@ -49,6 +50,7 @@ def compile(
     allocator: Allocator | None = None,
     observer: Observer | None = None,
     state: StateStore | None = None,
+    check_finite: bool | FiniteCheck = False,
     cache: bool = True,
     **options: object,
 ) -> Network:
@@ -89,6 +91,10 @@ def compile(
         observer: Called after every step, in order; see :mod:`glow_nb.observers`.
         state: What to keep states in: give that of another network, ``net.state``, and both work on
             the same ones. States that it does not hold yet are added. By default it is a new one.
+        check_finite: Look at each run: at the inputs, and at what each kernel writes. A NaN or an
+            infinity raises a :class:`glow_nb.NonFiniteError`, which names the first kernel that has
+            one, and the nodes of the model. A run takes longer, and memory for all results. A
+            :class:`glow_nb.FiniteCheck` says what may be infinite, such as a mask.
         cache: Keep the network on the disk, and look for it there first: for a model that is a
             path, bytes or IR text; if it leaves sizes open, for each set of sizes. What is found
             was compiled from the same content with the same arguments, passes and versions for this
@@ -123,6 +129,7 @@ def compile(
         allocator=allocator,
         observer=observer,
         state=state,
+        check_finite=None if check_finite is False else _as_check(check_finite),
         cache=truth("cache", cache),
         options=options,
     )
@@ -136,6 +143,12 @@ def compile(
     if kept is not None:
         kept.keep(network)
     return network
+
+
+def _as_check(check_finite: bool | FiniteCheck) -> FiniteCheck | None:
+    from glow_nb.base.finite import as_finite_check  # which most calls do without
+
+    return as_finite_check(check_finite)
 
 
 def as_threads(threads: int | None) -> int:

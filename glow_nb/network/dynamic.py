@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from types import MappingProxyType
@@ -65,8 +65,20 @@ class SizedModel(Protocol):
         """Return the shape of each input; raise GlowError if *shapes* does not give them all."""
         ...
 
-    def function(self, shapes: Shapes, constants: Mapping[str, Array] | None = None) -> Function:
-        """Return the model for inputs of these *shapes*; *constants* take the place of defaults."""
+    def function(
+        self,
+        shapes: Shapes,
+        constants: Mapping[str, Array] | None = None,
+        watched: Sequence[str] = (),
+    ) -> Function:
+        """Return the model for inputs of these *shapes*; *constants* take the place of defaults.
+
+        The values called *watched* become outputs, too.
+        """
+        ...
+
+    def watched_values(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the value that each of *names* means, which may be a node's."""
         ...
 
 
@@ -190,13 +202,14 @@ class DynamicNetwork(Network):
         *more: Never,
         outputs: Collection[str] | None = None,
         into: Mapping[str, Array] | None = None,
+        watch: Collection[str] | None = None,
         **by_name: Array,
     ) -> dict[str, Array]:
         """Run the network, compiling it first if these sizes are new."""
         if inputs is None or more or by_name:
             inputs = gathered(self._model.inputs, inputs, more, by_name)
         network, feeds = self._network_for(inputs)
-        return network.run(feeds, outputs=outputs, into=into)
+        return network.run(feeds, outputs=outputs, into=into, watch=watch)
 
     @override
     def bind(self, inputs: Feeds, outputs: Mapping[str, Array] | None = None) -> BoundRun:

@@ -5,33 +5,28 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Never, NoReturn
 
 from glow_nb.base.arguments import Shapes, as_shapes
-from glow_nb.base.counted import visible_types
-from glow_nb.base.destinations import chosen
+from glow_nb.base.destinations import as_names, chosen
 from glow_nb.base.errors import OptionError, UnsupportedError
 from glow_nb.base.feeds import Feeds, gathered
 from glow_nb.base.outputs import Outputs
 from glow_nb.base.override import override
-from glow_nb.base.types import Array, SymbolicType, TensorType
+from glow_nb.base.types import Array
 from glow_nb.network.defaults import Defaults
-from glow_nb.network.levels import Border, Levels, MakeLevels
-from glow_nb.network.runner import BoundRun, Runner
-from glow_nb.network.views import NetworkViews
+from glow_nb.network.levels import Border, MakeLevels
+from glow_nb.network.rebuilding import Rebuilding
+from glow_nb.network.runner import BoundRun, Runner, Runs
+from glow_nb.network.views import CompiledViews, NetworkViews
 from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-    from pathlib import Path
 
     from glow_nb.backends.backend import Executable
-    from glow_nb.base.kernel_report import KernelList
-    from glow_nb.compiler.pipelines import Pipeline
-    from glow_nb.hlir.graph import Function
-    from glow_nb.llir.program import Program
-    from glow_nb.network.memory_report import MemoryReport
+    from glow_nb.base.finite import FiniteCheck
     from glow_nb.network.profile import Profile
     from glow_nb.system.background import AwaitableFuture
 
@@ -110,13 +105,14 @@ class Network(NetworkViews):
         *more: Never,
         outputs: Collection[str] | None = None,
         into: Mapping[str, Array] | None = None,
+        watch: Collection[str] | None = None,
         **by_name: Array,
     ) -> dict[str, Array]:
         """Run the network on one array for each input; return arrays by output name.
 
         ``run({"x": images})``, ``run(x=images)`` and, if there is one input, ``run(images)`` are
-        the same. ``outputs=["logits"]`` returns these alone, and ``into={"logits": array}`` writes
-        to a given array.
+        the same. ``outputs=["logits"]`` returns these alone, ``into={"logits": array}`` writes to a
+        given array, and ``watch=["conv_1"]`` returns values inside of the model as well.
         """
 
     @abstractmethod
@@ -167,7 +163,7 @@ class Network(NetworkViews):
         )
 
 
-class CompiledNetwork(Network):
+class CompiledNetwork(CompiledViews, Network):
     """A network of fixed sizes that is ready to run.
 
     Example::
@@ -186,6 +182,8 @@ class CompiledNetwork(Network):
         threads: int,
         *,
         state: StateStore,
+        rebuilding: Rebuilding[CompiledNetwork],
+        check: FiniteCheck | None = None,
         sizes: str = "",
         defaults: Defaults[Network] | None = None,
     ) -> None:
@@ -193,100 +191,29 @@ class CompiledNetwork(Network):
 
         Of a network that leaves sizes open, *sizes* says which it was compiled for. Its runs are on
         *state*. *defaults* takes feeds in place of constants. *levels* is called when somebody asks
-        what it was made of.
+        what it was made of, and *rebuilding* makes it again to look at its values, as each run does
+        if there is a *check*.
         """
         self._defaults = Defaults({}, lambda: self) if defaults is None else defaults
-        self._state, self._threads, self.sizes = state, threads, sizes
-        self._border, self._make_levels = border, levels
-        self.executable = executable
-        self._runner = Runner(border, executable, state)
+        types = self._defaults.types
+        super().__init__(
+            border, executable, levels, threads, state=state, sizes=sizes, defaults=types
+        )
+        self.rebuilding = rebuilding
+        runs: Runs = executable
+        if check is not None:
+            from glow_nb.network.checked_executable import CheckedExecutable
+
+            make = rebuilding.executable
+            runs = CheckedExecutable(check, border, lambda: self.program, make, executable)
+        self._runner = Runner(border, runs, state)
         self._direct_run = self._runner.direct
-
-    @cached_property
-    def _levels(self) -> Levels:
-        return self._make_levels()
-
-    @property
-    def name(self) -> str:
-        """The name of the program."""
-        return self._border.name
-
-    @property
-    @override
-    def state(self) -> StateStore:
-        return self._state
 
     @property
     @override
     def functions(self) -> dict[str, Network]:
         """The one function."""
         return {self.name: self}
-
-    @property
-    @override
-    def program(self) -> Program:
-        return self._levels.program
-
-    @property
-    @override
-    def function(self) -> Function | None:
-        return self._levels.function
-
-    @property
-    @override
-    def threads(self) -> int:
-        return self._threads
-
-    @property
-    @override
-    def inputs(self) -> dict[str, TensorType]:
-        """Name and type of each input, in order."""
-        return dict(self._border.inputs)
-
-    @property
-    @override
-    def defaults(self) -> dict[str, SymbolicType]:
-        return dict(self._defaults.types)
-
-    @property
-    @override
-    def outputs(self) -> dict[str, TensorType]:
-        """Name and type of each output, in order; ``int64<<=12 x 3>`` has at most 12 rows."""
-        return visible_types(self._border.outputs, self._border.counted)
-
-    @property
-    @override
-    def memory(self) -> MemoryReport:
-        """What the network needs in memory."""
-        from glow_nb.network.memory_report import report_memory
-
-        return report_memory(self.program, self.executable, self.sizes)
-
-    @property
-    @override
-    def pipeline(self) -> Pipeline:
-        return self._levels.pipeline
-
-    @property
-    @override
-    def kernels(self) -> KernelList:
-        """What was generated for each instruction, and of which nodes, in execution order."""
-        from glow_nb.base.kernel_report import KernelList
-
-        return KernelList(self.executable.kernels, self.sizes)
-
-    @property
-    def debug_folder(self) -> Path | None:
-        """Sources, code with debug information, and commands of gdb, if ``debug=True`` was said."""
-        folder: Path | None = getattr(self.executable, "debug_folder", None)
-        return folder
-
-    @property
-    @override
-    def source(self) -> str:
-        """The generated source: the entry and every kernel once."""
-        speaks_of = f"# for {self.sizes}\n" if self.sizes else ""
-        return speaks_of + self.executable.source
 
     @override
     def run(
@@ -295,6 +222,7 @@ class CompiledNetwork(Network):
         *more: Never,
         outputs: Collection[str] | None = None,
         into: Mapping[str, Array] | None = None,
+        watch: Collection[str] | None = None,
         **by_name: Array,
     ) -> dict[str, Array]:
         """Run the network.
@@ -308,6 +236,10 @@ class CompiledNetwork(Network):
             outputs: Names of the outputs to return, in this order. All are computed.
             into: Arrays that outputs are written to, by name: of their kind and shape, contiguous,
                 and apart from each other and from the inputs. They are what is returned of these.
+            watch: Names of values of the model, or of nodes with one output, that are returned as
+                well, behind the outputs. A network that has them as outputs is compiled when they
+                are first asked for, and does this run, so that other runs cost no more. It may
+                round otherwise, as less is fused.
             by_name: Arrays by keyword in place of a dict, ``run(x=images)``.
 
         Returns:
@@ -318,22 +250,40 @@ class CompiledNetwork(Network):
         Raises:
             FeedError: An input is missing, unknown, or of another shape or dtype, or an array of
                 *into* cannot be written to.
-            OptionError: *outputs* or *into* names an output that is not there.
+            OptionError: *outputs* or *into* names an output that is not there, or *watch* what is
+                no value, or several.
             StateError: The state is in use by another run.
             MemoryLimitError: The system gives no memory for the run.
         """
         if inputs is None or more or by_name:
             inputs = gathered(self._border.inputs, inputs, more, by_name)
-        if self._direct_run is not None and outputs is None and into is None:
+        is_plain = outputs is None and into is None and watch is None
+        if is_plain and self._direct_run is not None:
             found = self._direct_run(inputs)
             if found is not None:
                 return found
         if self._defaults.are_in(inputs):
-            return self._defaults.network().run(inputs, outputs=outputs, into=into)
-        wanted = None if outputs is None else chosen(outputs, self.outputs, self._border.inputs)
-        run = self._runner
-        results = run.run(inputs) if into is None else run.run_into(inputs, into)
-        return results if wanted is None else Outputs((name, results[name]) for name in wanted)
+            return self._defaults.network().run(inputs, outputs=outputs, into=into, watch=watch)
+        return self._runner.run(inputs) if is_plain else self._choose(inputs, outputs, into, watch)
+
+    def _choose(
+        self, inputs: Feeds, outputs: object, into: object, watch: object
+    ) -> dict[str, Array]:
+        """Run on *inputs* with these arguments of :meth:`run`, which are unusual."""
+        fed, known = self._border.inputs, self.outputs
+        names = list(known) if outputs is None else chosen(outputs, known, fed)
+        places = {name: name for name in names}
+        if watch is not None:
+            watched = self.rebuilding.watching(as_names("watch", watch, fed), self._state)
+            places.update(watched.outputs)
+            results = watched.network.run_into(inputs, into)
+        else:
+            results = self.run_into(inputs, into)
+        return Outputs((name, results[place]) for name, place in places.items())
+
+    def run_into(self, inputs: Feeds, into: object) -> dict[str, Array]:
+        """Run on *inputs*; return all outputs, those of *into* in its arrays."""
+        return self._runner.run(inputs) if into is None else self._runner.run_into(inputs, into)
 
     @override
     def bind(self, inputs: Feeds, outputs: Mapping[str, Array] | None = None) -> BoundRun:
@@ -410,16 +360,3 @@ class CompiledNetwork(Network):
             return self._defaults.network().profile(inputs, runs=runs, limits=limits)
         arrays = self._runner.feeds.arrays(inputs)
         return profile_network(self.name, self.executable, arrays, runs=runs, limits=limits)
-
-    @override
-    def _title(self) -> str:
-        from glow_nb.base.text import format_name
-
-        return f"CompiledNetwork {format_name(self.name)}: {self.memory}"
-
-    @override
-    def __repr__(self) -> str:
-        from glow_nb.base.text import format_name
-
-        name = format_name(self.name)
-        return f"<CompiledNetwork {name} {self._show_types()}, {self.memory}>"

@@ -29,6 +29,8 @@ from glow_nb.base.errors import StateError as StateError
 from glow_nb.base.errors import TrainingError as TrainingError
 from glow_nb.base.errors import UnsupportedError as UnsupportedError
 from glow_nb.base.errors import VerifyError as VerifyError
+from glow_nb.base.finite import FiniteCheck as FiniteCheck
+from glow_nb.base.finite import NonFiniteError as NonFiniteError
 from glow_nb.base.steps import Repeat as Repeat
 from glow_nb.base.steps import Step as Step
 from glow_nb.compiler.pipelines import INFERENCE as INFERENCE

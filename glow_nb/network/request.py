@@ -10,6 +10,7 @@ from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from glow_nb.backends import BackendLike
+    from glow_nb.base.finite import FiniteCheck
     from glow_nb.base.passes import Observer
     from glow_nb.base.steps import Entries
     from glow_nb.llir.allocate import Allocator
@@ -37,6 +38,7 @@ class CompileRequest(NamedTuple):
         allocator: Places activations; None for the compiler's own.
         observer: Called after every step.
         state: What to keep states in.
+        check_finite: What of a run is looked at, for a NaN or an infinity.
         cache: Whether the network is kept on the disk, and looked for there.
         options: Options of the backend by name.
     """
@@ -54,5 +56,6 @@ class CompileRequest(NamedTuple):
     allocator: Allocator | None
     observer: Observer | None
     state: StateStore | None
+    check_finite: FiniteCheck | None
     cache: bool
     options: Mapping[str, object]

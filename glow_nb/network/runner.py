@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -23,10 +23,17 @@ if TYPE_CHECKING:
     from glow_nb.backends.backend import (
         BindingExecutable,
         DirectExecutable,
-        Executable,
         StatefulExecutable,
     )
     from glow_nb.codegen.loaded_program import DirectRun
+
+
+class Runs(Protocol):
+    """What a runner needs of an executable; some have more."""
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run on contiguous *inputs* in the program's order; return its outputs in order."""
+        ...
 
 
 class BoundRun:
@@ -70,7 +77,7 @@ class Runner:
             :class:`~glow_nb.backends.backend.DirectExecutable`.
     """
 
-    def __init__(self, border: Border, executable: Executable, state: StateStore) -> None:
+    def __init__(self, border: Border, executable: Runs, state: StateStore) -> None:
         """Run *executable*, whose border is *border*, on *state*."""
         self._border, self._executable, self._state = border, executable, state
         self.feeds = FeedCheck(border.inputs.items())
@@ -79,7 +86,7 @@ class Runner:
         self._run = self._run_of(executable)
         self.direct = self._direct_run_of(executable)
 
-    def _direct_run_of(self, executable: Executable) -> DirectRun | None:
+    def _direct_run_of(self, executable: Runs) -> DirectRun | None:
         """Return the fast path of a run, if *executable* has one and results need no cut."""
         if self._border.counted or not hasattr(executable, "direct_run"):
             return None
@@ -87,7 +94,7 @@ class Runner:
         with self._guard:
             return direct.direct_run(tuple(self.feeds.types), tuple(self._border.outputs))
 
-    def _run_of(self, executable: Executable) -> Callable[[Sequence[Array]], list[Array]]:
+    def _run_of(self, executable: Runs) -> Callable[[Sequence[Array]], list[Array]]:
         """Return what runs *executable*, on the state if the program has any."""
         if not self._border.has_state:
             return executable.run

@@ -5,13 +5,20 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from glow_nb.base.arguments import as_path
+from glow_nb.base.counted import visible_types
+from glow_nb.base.override import override
 from glow_nb.base.types import SymbolicType, TensorType
+from glow_nb.network.levels import Border, Levels, MakeLevels
 from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from glow_nb.backends.backend import Executable
     from glow_nb.base.kernel_report import KernelList
     from glow_nb.compiler.pipelines import Pipeline
     from glow_nb.hlir.graph import Function
@@ -124,3 +131,121 @@ class NetworkViews(ABC):
         inputs = ", ".join(f"{name}: {type}" for name, type in self.inputs.items())
         outputs = ", ".join(f"{name}: {type}" for name, type in self.outputs.items())
         return f"({inputs}) -> ({outputs})"
+
+
+class CompiledViews(NetworkViews):
+    """What can be seen of a network of fixed sizes.
+
+    Attributes:
+        sizes: Of a network that leaves sizes open, which it was compiled for.
+        executable: What runs.
+    """
+
+    def __init__(
+        self,
+        border: Border,
+        executable: Executable,
+        levels: MakeLevels,
+        threads: int,
+        *,
+        state: StateStore,
+        sizes: str,
+        defaults: Mapping[str, SymbolicType],
+    ) -> None:
+        """Show *executable*, whose border is *border*; *levels* is called when somebody looks."""
+        self._border, self._make_levels, self._threads = border, levels, threads
+        self._state, self.sizes, self._default_types = state, sizes, defaults
+        self.executable = executable
+
+    @cached_property
+    def _levels(self) -> Levels:
+        return self._make_levels()
+
+    @property
+    def name(self) -> str:
+        """The name of the program."""
+        return self._border.name
+
+    @property
+    @override
+    def state(self) -> StateStore:
+        return self._state
+
+    @property
+    @override
+    def program(self) -> Program:
+        return self._levels.program
+
+    @property
+    @override
+    def function(self) -> Function | None:
+        return self._levels.function
+
+    @property
+    @override
+    def threads(self) -> int:
+        return self._threads
+
+    @property
+    @override
+    def inputs(self) -> dict[str, TensorType]:
+        """Name and type of each input, in order."""
+        return dict(self._border.inputs)
+
+    @property
+    @override
+    def defaults(self) -> dict[str, SymbolicType]:
+        return dict(self._default_types)
+
+    @property
+    @override
+    def outputs(self) -> dict[str, TensorType]:
+        """Name and type of each output, in order; ``int64<<=12 x 3>`` has at most 12 rows."""
+        return visible_types(self._border.outputs, self._border.counted)
+
+    @property
+    @override
+    def memory(self) -> MemoryReport:
+        """What the network needs in memory."""
+        from glow_nb.network.memory_report import report_memory
+
+        return report_memory(self.program, self.executable, self.sizes)
+
+    @property
+    @override
+    def pipeline(self) -> Pipeline:
+        return self._levels.pipeline
+
+    @property
+    @override
+    def kernels(self) -> KernelList:
+        """What was generated for each instruction, and of which nodes, in execution order."""
+        from glow_nb.base.kernel_report import KernelList
+
+        return KernelList(self.executable.kernels, self.sizes)
+
+    @property
+    def debug_folder(self) -> Path | None:
+        """Sources, code with debug information, and commands of gdb, if ``debug=True`` was said."""
+        folder: Path | None = getattr(self.executable, "debug_folder", None)
+        return folder
+
+    @property
+    @override
+    def source(self) -> str:
+        """The generated source: the entry and every kernel once."""
+        speaks_of = f"# for {self.sizes}\n" if self.sizes else ""
+        return speaks_of + self.executable.source
+
+    @override
+    def _title(self) -> str:
+        from glow_nb.base.text import format_name
+
+        return f"CompiledNetwork {format_name(self.name)}: {self.memory}"
+
+    @override
+    def __repr__(self) -> str:
+        from glow_nb.base.text import format_name
+
+        name = format_name(self.name)
+        return f"<CompiledNetwork {name} {self._show_types()}, {self.memory}>"

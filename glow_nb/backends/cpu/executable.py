@@ -167,6 +167,11 @@ class CpuExecutable:
         """Return the fast path of a run from a dict of arrays, if there is one."""
         return self._loaded.direct_run(inputs, outputs) if self._loads else None
 
+    def for_program(self, program: Program) -> CpuExecutable:
+        """Return another *program* with the same weights, which are read where they lie."""
+        target, memory = self.native.target, self.native.memory
+        return CpuExecutable(program, target, threads=self._threads, placed=memory)
+
     def limits(self, *, were_beaten: bool = False) -> MachineLimits:
         """Return what this machine can do at best with as many threads as were asked for."""
         from glow_nb.codegen.measure_limits import limits_that_were_beaten, machine_limits

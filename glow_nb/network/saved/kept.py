@@ -29,7 +29,7 @@ NETWORKS_VARIABLE = "GLOW_NB_CACHE_NETWORKS"
 WRITER = "glow_nb cache"
 """The name of the thread that writes a network."""
 
-_NO_CONTENT = ("graph", "observer", "state", "cache")
+_NO_CONTENT = ("graph", "observer", "state", "check_finite", "cache")
 """Arguments that do not change what is compiled, and the model itself."""
 
 _PARTS, _SIGNATURE = ".parts", ".sizes"
@@ -109,7 +109,12 @@ class KeptModel:
             return []
         from glow_nb.network.saved.reading import Model, read_network
 
-        model = Model(self._with_feeds, again if self._content.path else None)
+        model = Model(
+            self._with_feeds,
+            again if self._content.path else None,
+            again,
+            self._request.check_finite,
+        )
         try:
             return read_network(folder, self._cache.digests, state=self._request.state, model=model)
         except ModelError as error:

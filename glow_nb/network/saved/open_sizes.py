@@ -5,7 +5,7 @@ Sets of sizes that were compiled before are found one by one. The first new one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -85,9 +85,18 @@ class _KnownModel:
         """Return the shape of each input."""
         return self._opened[0].bind(shapes)
 
-    def function(self, shapes: Shapes, constants: Mapping[str, Array] | None = None) -> Function:
+    def function(
+        self,
+        shapes: Shapes,
+        constants: Mapping[str, Array] | None = None,
+        watched: Sequence[str] = (),
+    ) -> Function:
         """Return the model for inputs of these *shapes*."""
-        return self._opened[0].function(shapes, constants)
+        return self._opened[0].function(shapes, constants, watched)
+
+    def watched_values(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the value that each of *names* means."""
+        return self._opened[0].watched_values(names)
 
     def compile_for(self, shapes: Sizes, constants: Mapping[str, Array]) -> CompiledNetwork:
         """Compile the model for inputs of these *shapes*."""

@@ -6,7 +6,7 @@ import errno
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from glow_nb.base.errors import GlowError, MemoryLimitError, ModelError
 from glow_nb.base.memory_limit import within_memory
@@ -17,12 +17,16 @@ from glow_nb.codegen.run_layout import RunLayout
 from glow_nb.network.defaults import Defaults
 from glow_nb.network.levels import Border, Levels
 from glow_nb.network.network import CompiledNetwork, Network
+from glow_nb.network.rebuilding import Rebuilding, WatchedNetwork
 from glow_nb.network.saved.files import CONSTANTS, MANIFEST, check_sums, map_regions
 from glow_nb.network.saved.manifest import Manifest, SavedFunction, layout_from_plain
 from glow_nb.network.saved.saved_executable import Reopened, SavedExecutable
 from glow_nb.system.file_digests import FileDigests
 from glow_nb.system.regular_files import read_text
 from glow_nb.system.state_store import StateStore
+
+if TYPE_CHECKING:
+    from glow_nb.base.finite import FiniteCheck
 
 
 class Model(NamedTuple):
@@ -32,10 +36,14 @@ class Model(NamedTuple):
         with_feeds: Compiles the network that takes feeds in place of the model's own numbers.
         again: Compiles it once more, and returns its functions in order; None if the model is not
             at hand.
+        watched: Does the same, to watch values of the model.
+        check: What of a run is looked at.
     """
 
     with_feeds: Callable[[], Network]
     again: Callable[[], Sequence[CompiledNetwork]] | None = None
+    watched: Callable[[], Sequence[CompiledNetwork]] | None = None
+    check: FiniteCheck | None = None
 
 
 class _Origin(NamedTuple):
@@ -75,7 +83,7 @@ def read_network(
             function,
             loaded[number],
             store,
-            model.with_feeds,
+            model,
         )
         for number, function in enumerate(functions)
     ]
@@ -126,7 +134,7 @@ def _network(
     function: SavedFunction,
     loaded: LoadedProgram,
     state: StateStore,
-    with_feeds: Callable[[], Network],
+    model: Model,
 ) -> CompiledNetwork:
     """Return one function as a network."""
     reopen = partial(_reopen, origin, loaded)
@@ -141,9 +149,30 @@ def _network(
         lambda: executable.whole.levels,
         function.threads,
         state=state,
+        rebuilding=Rebuilding(
+            partial(_watched, executable, origin.number, model.watched, function.threads),
+            lambda program: executable.whole.executable.for_program(program),
+        ),
+        check=model.check,
         sizes=function.sizes,
-        defaults=Defaults(types, with_feeds) if types else None,
+        defaults=Defaults(types, model.with_feeds) if types else None,
     )
+
+
+def _watched(
+    executable: SavedExecutable,
+    number: int,
+    again: Callable[[], Sequence[CompiledNetwork]] | None,
+    threads: int,
+    names: Sequence[str],
+    state: StateStore,
+) -> WatchedNetwork[CompiledNetwork]:
+    """Return a network with the values *names*: of the model if it is at hand, or its levels."""
+    if again is not None:
+        return again()[number].rebuilding.watched(names, state)
+    from glow_nb.network.api import watched_in_levels
+
+    return watched_in_levels(executable.whole.levels, threads, names, state)
 
 
 def _border(name: str, layout: RunLayout) -> Border:

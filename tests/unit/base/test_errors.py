@@ -19,6 +19,7 @@ from glow_nb.base.errors import (
     VerifyError,
     bounded,
 )
+from glow_nb.base.finite import BadElement, NonFiniteError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.runtime.serve.refusal import Refusal
@@ -28,6 +29,7 @@ MADE: tuple[GlowError, ...] = (
     UnboundDimension("net.onnx", ["batch"], {"x": ("batch", 3), "y": None}),
     UnboundInput("its shape is computed", ["sizes"]),
     Refusal(404, "no such model"),
+    NonFiniteError("kernel 3: a NaN", BadElement((0, 1), float("inf"), 2), "y", ("log",), 3, "log"),
 )
 
 

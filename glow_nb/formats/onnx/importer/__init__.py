@@ -5,7 +5,7 @@ Rules for the operators are in :mod:`glow_nb.formats.onnx.importer.rules`, one f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from glow_nb.base.errors import UnboundDimension, UnboundInput
 from glow_nb.base.memory_limit import out_of_memory
@@ -21,6 +21,7 @@ from glow_nb.formats.onnx.importer.symbolic import (
     defaults_of,
     snapshot,
 )
+from glow_nb.formats.onnx.importer.watched import watched_values
 from glow_nb.hlir.graph import Function
 
 
@@ -29,6 +30,7 @@ def import_onnx(
     *,
     shapes: Shapes | None = None,
     constants: Mapping[str, Array] | None = None,
+    watched: Sequence[str] = (),
 ) -> Function:
     """Import an ONNX model of opset 7 or later.
 
@@ -44,6 +46,7 @@ def import_onnx(
             as well is a constant unless its whole shape is given.
         constants: Inputs that are fixed to given arrays and are no inputs any more: needed where
             a shape is computed from them. They replace initializers that are inputs as well.
+        watched: Names of values that become outputs, too.
 
     Raises:
         ModelError: The model is broken; says where and how.
@@ -56,7 +59,7 @@ def import_onnx(
     """
     loaded = load_model(model)
     try:
-        return Importer(loaded, shapes or {}, constants or {}).function()
+        return Importer(loaded, shapes or {}, constants or {}, watched).function()
     except MemoryError as error:
         raise out_of_memory(loaded.place, error) from error
 
@@ -79,4 +82,5 @@ __all__ = [
     "onnx_op",
     "rules",
     "snapshot",
+    "watched_values",
 ]

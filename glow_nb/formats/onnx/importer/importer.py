@@ -8,6 +8,7 @@ from functools import partial
 import onnx
 
 from glow_nb.base.counted import Counted
+from glow_nb.base.errors import OptionError
 from glow_nb.base.types import Array, Dimensions, TensorType
 from glow_nb.formats.onnx.importer.dimensions import (
     Shapes,
@@ -32,10 +33,21 @@ from glow_nb.hlir.save import Save
 class Importer(GraphImporter):
     """Imports one model."""
 
-    def __init__(self, model: Model, shapes: Shapes, constants: Mapping[str, Array]) -> None:
-        """Import *model* with dimensions bound by *shapes* and inputs fixed by *constants*."""
+    def __init__(
+        self,
+        model: Model,
+        shapes: Shapes,
+        constants: Mapping[str, Array],
+        watched: Sequence[str] = (),
+    ) -> None:
+        """Import *model* with dimensions bound by *shapes* and inputs fixed by *constants*.
+
+        The values called *watched* become outputs, too.
+        """
         super().__init__(model)
         self._shapes, self._constants = shapes, constants
+        declared = {info.name for info in model.proto.graph.output}
+        self._watched = [name for name in dict.fromkeys(watched) if name not in declared]
         self._count_names: dict[Value, str] = {}
 
     def function(self) -> Function:
@@ -61,18 +73,26 @@ class Importer(GraphImporter):
         defaults = {name for name in defaults if not opened_by(self._shapes, name)}
         given = [info for info in inputs if info.name not in defaults]
         fed = [info.name for info in given if info.name not in self._constants]
-        self._reserve_names(fed, names_of_outputs(graph, place))
+        self._reserve_names(fed, (*names_of_outputs(graph, place), *self._watched))
         self._import_inputs(given, scope)
         replaced = {info.name for info in given}
         self.import_weights(graph, scope, replaced)
         self.import_nodes(graph, scope)
         values = [output_value(info, scope, place) for info in graph.output]
         self.complaints.raise_if_any(place)
-        return [
+        known = [
             (info.name, value)
             for info, value in zip(graph.output, values, strict=True)
             if value is not None
         ]
+        return [*known, *((name, self._tensor(name, scope)) for name in self._watched)]
+
+    def _tensor(self, name: str, scope: Scope) -> Value:
+        """Return the value called *name*, which must be a tensor."""
+        value = scope[name]
+        if not isinstance(value, Value):
+            raise OptionError(f"watch: {name!r} is no tensor in this model; leave it out")
+        return value
 
     def _counted(self, name: str, value: Value) -> Counted | None:
         """Return what of an output called *name* counts; the number will be an output, too."""

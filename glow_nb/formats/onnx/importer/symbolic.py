@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import onnx
 from google.protobuf.message import EncodeError
@@ -28,6 +28,7 @@ from glow_nb.formats.onnx.importer.importer import Importer
 from glow_nb.formats.onnx.importer.model import Model, load_model
 from glow_nb.formats.onnx.importer.summary import Summary, summary_of
 from glow_nb.formats.onnx.importer.unsupported import UntakenBranch
+from glow_nb.formats.onnx.importer.watched import watched_values
 from glow_nb.formats.onnx.schema.element_kinds import kind_of
 from glow_nb.hlir.graph import Function
 
@@ -81,14 +82,24 @@ class SymbolicModel:
         """Return what the model consists of, whatever its sizes are."""
         return summary_of(self._model)
 
-    def function(self, shapes: Shapes, constants: Mapping[str, Array] | None = None) -> Function:
+    def function(
+        self,
+        shapes: Shapes,
+        constants: Mapping[str, Array] | None = None,
+        watched: Sequence[str] = (),
+    ) -> Function:
         """Return the model with the rest of its sizes bound by *shapes*; raise as for any model.
 
         Inputs with a default become such that are fed if *shapes* has their whole shapes; those
-        that *constants* has are fixed to these numbers.
+        that *constants* has are fixed to these numbers. The values called *watched* become outputs,
+        too.
         """
         fixed = {**self._constants, **(constants or {})}
-        return Importer(self._model, {**self._shapes, **shapes}, fixed).function()
+        return Importer(self._model, {**self._shapes, **shapes}, fixed, watched).function()
+
+    def watched_values(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the value that each of *names* means, which may be a node's; or OptionError."""
+        return watched_values(self._model.proto.graph, names)
 
     def _try_sizes(self) -> None:
         """Raise UnsupportedError if the model is refused for all sizes that are tried.

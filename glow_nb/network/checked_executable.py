@@ -1,0 +1,159 @@
+"""Runs that look at what each kernel writes: ``compile(check_finite=True)``.
+
+The program is made once more, with a copy of each result behind the instruction that writes it, and
+the copies are looked at when the run has ended. So the kernels compute what they always compute, a
+run moves states on once, and its memory holds all results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from glow_nb.base.counted import cut
+from glow_nb.base.finite import FiniteCheck, NonFiniteError
+from glow_nb.base.outputs import Outputs
+from glow_nb.base.text import format_name
+from glow_nb.base.types import Array
+from glow_nb.network.levels import Border
+from glow_nb.system.state_store import StateStore
+
+if TYPE_CHECKING:
+    from glow_nb.backends.backend import Executable, StatefulExecutable
+    from glow_nb.base.kernel_report import KernelReport
+    from glow_nb.llir.probes import Probe
+    from glow_nb.llir.program import Instruction, Program
+
+
+class CheckedExecutable:
+    """A program whose results are looked at."""
+
+    def __init__(
+        self,
+        check: FiniteCheck,
+        border: Border,
+        program: Callable[[], Program],
+        make: Callable[[Program], Executable],
+        plain: Executable,
+    ) -> None:
+        """Look at what the kernels of *program*, whose executable is *plain*, write.
+
+        *make* makes a program run that has further copies.
+        """
+        self._check, self._border = check, border
+        self._program, self._make, self._plain = program, make, plain
+
+    @cached_property
+    def _probed(self) -> tuple[Executable, list[Probe]]:
+        """What runs with copies, and what is copied; made at the first run."""
+        from glow_nb.llir.probes import probes, with_probes
+
+        program = self._program()
+        chosen = probes(program)
+        return self._make(with_probes(program, chosen)[0]), chosen
+
+    def _is_checked(self, probe: Probe) -> bool:
+        instruction = probe.instruction
+        names = {instruction.name, probe.buffer.name, *instruction.imported_names}
+        # With a predicate, some of the results are arbitrary.
+        is_whole = instruction.predicate is None
+        return probe.buffer.type.kind.is_float and is_whole and not self._check.excludes(names)
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run on *inputs*; return the outputs, or raise NonFiniteError, which has them."""
+        return self._checked(inputs, self._probed[0].run(inputs))
+
+    def run_on(self, state: StateStore, inputs: Sequence[Array]) -> list[Array]:
+        """Do what :meth:`run` does, on *state*."""
+        stateful: StatefulExecutable = cast(Any, self._probed[0])
+        return self._checked(inputs, stateful.run_on(state, inputs))
+
+    def _checked(self, inputs: Sequence[Array], results: list[Array]) -> list[Array]:
+        names = self._border.outputs
+        outputs, copies = results[: len(names)], results[len(names) :]
+        error = self._fault_of_inputs(inputs) or self._fault_of_kernels(inputs, copies)
+        if error is None:
+            return outputs
+        named = Outputs(zip(names, outputs, strict=True))
+        error.outputs = cut(named, self._border.counted)
+        raise error
+
+    def _fault_of_inputs(self, inputs: Sequence[Array]) -> NonFiniteError | None:
+        for (name, type), array in zip(self._border.inputs.items(), inputs, strict=True):
+            bad = None
+            if type.kind.is_float and not self._check.excludes([name]):
+                bad = self._check.bad_element(array)
+            if bad is not None:
+                return NonFiniteError(
+                    f"input {name!r}: {bad}; feed finite numbers, or allow it: {_allowing(name)}",
+                    bad,
+                    name,
+                    (name,),
+                )
+        return None
+
+    def _fault_of_kernels(
+        self, inputs: Sequence[Array], copies: Sequence[Array]
+    ) -> NonFiniteError | None:
+        chosen = self._probed[1]
+        for index, (probe, copy) in enumerate(zip(chosen, copies, strict=True)):
+            bad = self._check.bad_element(probe.value(copy)) if self._is_checked(probe) else None
+            if bad is None:
+                continue
+            report: KernelReport = self._plain.kernels[probe.number]
+            whole = probe.instruction.imported_names
+            before = list(zip(chosen[:index], copies, strict=False))
+            operators = self._operators(probe.instruction, inputs, before) or whole
+            within = f", in the kernel of {_shown(whole)}" if operators != whole else ""
+            return NonFiniteError(
+                f"kernel {probe.number} ({report.family}): {_shown(operators)} makes what is not "
+                f"finite{within}: {bad}, in %{format_name(probe.buffer.name)} : "
+                f"{probe.buffer.type}; no kernel before it does; if this is meant, allow it: "
+                f"{_allowing(*operators[:1])}",
+                bad,
+                probe.buffer.name,
+                operators,
+                probe.number,
+                report.family,
+            )
+        return None
+
+    def _operators(
+        self,
+        instruction: Instruction,
+        inputs: Sequence[Array],
+        before: Sequence[tuple[Probe, Array]],
+    ) -> tuple[str, ...]:
+        """Return the nodes behind the first member of a stack that makes a wrong number.
+
+        NumPy computes the members on what is known to have been written *before*. Nothing is
+        returned where that does not tell: of no stack, or of one that reads a state.
+        """
+        from glow_nb.backends.interpreter import InterpretedProgram
+        from glow_nb.llir.probes import contents
+        from glow_nb.llir.program import StateBuffer, mutated, read
+        from glow_nb.llir.stack import StackInst
+
+        program = self._program()
+        used = {buffer.root for buffer in (*read(instruction), *mutated(instruction))}
+        roots = used.difference(program.weights)
+        if not isinstance(instruction, StackInst) or any(isinstance(b, StateBuffer) for b in roots):
+            return ()
+        held = contents(roots, dict(zip(program.inputs, inputs, strict=True)), before)
+        found: list[tuple[str, ...]] = []
+
+        def watch(member: Instruction, array: Array) -> None:
+            if mutated(member)[0].type.kind.is_float and self._check.bad_element(array):
+                found.append(member.imported_names)
+
+        InterpretedProgram(program).results_of(instruction, held, watch)
+        return found[0] if found else ()
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(f"%{format_name(name)}" for name in names) or "no node of the model"
+
+
+def _allowing(*names: str) -> str:
+    return f"check_finite=glow_nb.FiniteCheck(exclude={list(names)})"
