@@ -6,7 +6,6 @@ Nothing above this level knows which backend runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -18,7 +17,7 @@ from glow_nb.base.machine_limits import MachineLimits
 from glow_nb.base.steps import Entries, Step
 from glow_nb.base.types import Array
 from glow_nb.compiler.pipelines import INSTRUCTIONS
-from glow_nb.hlir.graph import Node
+from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.lower import lower
 from glow_nb.llir.kernel_table import KernelTable
 from glow_nb.llir.program import Instruction, Program
@@ -298,11 +297,16 @@ class VariantBackend(Protocol):
 
 @runtime_checkable
 class ModuleBackend(Protocol):
-    """A backend some of whose options speak of layers, which one function of a module has."""
+    """A backend some of whose options speak of layers, which one function of a model has."""
 
-    def for_functions(self) -> AbstractContextManager[Backend]:
-        """Return a backend for the functions of one module, which are compiled in the statement.
+    def for_functions(self, functions: Sequence[Function] | None, passes: Entries = ()) -> Backend:
+        """Return a backend for the functions of one model, before any is compiled.
 
-        At its end it raises OptionError if an option speaks of a layer that none of them has.
+        Args:
+            functions: All of them; None for some that need not have the layers, as others do.
+            passes: What is done to the graph of each.
+
+        Raises:
+            OptionError: An option speaks of a layer that none of *functions* has.
         """
         ...

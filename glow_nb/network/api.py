@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -176,14 +175,13 @@ class _Build:
         with compiler.code_of(self.backend, "for_variants"):
             return replace(self, backend=self.backend.for_variants())
 
-    @contextmanager
-    def for_functions(self) -> Iterator[_Build]:
-        """Yield what makes the networks of all functions of a module, which share weights."""
+    def for_functions(self, functions: Sequence[Function]) -> _Build:
+        """Return what makes the networks of all *functions* of a module, which share weights."""
         if not isinstance(self.backend, ModuleBackend):
-            yield self.for_variants()
-            return
-        with compiler.code_of(self.backend, "for_functions"), self.backend.for_functions() as own:
-            yield replace(self, backend=own)
+            return self.for_variants()
+        passes = self.order(self.backend).graph
+        with compiler.code_of(self.backend, "for_functions"):
+            return replace(self, backend=self.backend.for_functions(functions, passes))
 
     @within_memory("compile")
     def __call__(
@@ -330,10 +328,9 @@ def _compile_module(module: Module, build: _Build, models: Iterable[WatchedModel
         problem = f"several functions are called {repeated}" if names else "it has no function"
         raise OptionError(f"{module!r}: {problem}; give each function a name of its own")
     state = StateStore(module.state) if build.state is None else build.state
-    with build.for_functions() as each:
-        each = replace(each, state=state)
-        made = zip(module.functions, models, strict=True)
-        networks = {function.name: each(function, model) for function, model in made}
+    build = replace(build.for_functions(module.functions), state=state)
+    made = zip(module.functions, models, strict=True)
+    networks = {function.name: build(function, model) for function, model in made}
     return ModuleNetwork(networks, state, build.threads)
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from glow_nb.backends import BackendLike, backend_named, option_names
 from glow_nb.base.arguments import Constants, Shapes, described
 from glow_nb.base.errors import OptionError
 from glow_nb.base.habits import refuse_arguments
-from glow_nb.base.steps import Entries, Step
+from glow_nb.base.steps import Entries
 from glow_nb.compiler import pipelines
-from glow_nb.compiler.driver import run_to
 from glow_nb.hlir.graph import Function
 from glow_nb.network import compilation as compiler
 from glow_nb.network.compiling import as_threads
@@ -21,9 +19,6 @@ from glow_nb.network.loading import Graph, load
 
 if TYPE_CHECKING:
     from glow_nb.backends.cpu.algorithms.explain import PlanTable
-
-SELECTION = "select_packed_operators"
-"""The pass that chooses among the plans."""
 
 
 def plans(
@@ -50,6 +45,7 @@ def plans(
         ModelError, UnsupportedError: As :func:`glow_nb.load`.
     """
     from glow_nb.backends.cpu.algorithms.explain import explain
+    from glow_nb.backends.cpu.algorithms.selection import before_selection
     from glow_nb.backends.cpu.backend import CpuBackend
 
     known = (*list(inspect.signature(plans).parameters)[:-1], *option_names())
@@ -65,11 +61,5 @@ def plans(
     if not isinstance(function, Function):
         raise OptionError("the graph is a program, whose plans stand in its text; give a function")
     order = compiler.graph_order(chosen, pipeline, without)
-    before = takewhile(lambda entry: not _selects(entry), order)
-    ready = run_to(Function, function, tuple(before))
+    ready = before_selection(function, order)
     return explain(ready, chosen.target, chosen.options, threads=cores)
-
-
-def _selects(entry: object) -> bool:
-    name = entry.name if isinstance(entry, Step) else entry
-    return name == SELECTION

@@ -205,7 +205,8 @@ class Engine:
         """Return the outputs of the model for inputs *arrays*, in its form for inference."""
         self.states.settle()
         shapes = shapes_of(arrays)
-        return self._networks.network(shapes, (self.model(shapes).infer,))["infer"].run(arrays)
+        infer = self.model(shapes).infer
+        return self._networks.network(shapes, (infer,), is_whole=False)["infer"].run(arrays)
 
     def judge(self, arrays: Arrays, targets: Array) -> tuple[Array, float]:
         """Return what the model predicts for inference, and the loss of that, by NumPy."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable
 
-from glow_nb.backends import BackendLike, backend_named
+from glow_nb.backends import BackendLike, ModuleBackend, backend_named
 from glow_nb.base.steps import Entries
 from glow_nb.compiler.pipelines import TRAINING, left_out
 from glow_nb.hlir.graph import Function
@@ -46,14 +46,23 @@ class Networks:
         self._without = without
         self._networks: VariantCache[Hashable, Network] = VariantCache(MAX_VARIANTS)
 
-    def network(self, key: Hashable, functions: tuple[Function, ...]) -> Network:
-        """Return the network called *key*, compiled from *functions* if it is not there."""
-        return self._networks.get(key, lambda: self._compiled(functions))
+    def network(
+        self, key: Hashable, functions: tuple[Function, ...], *, is_whole: bool = True
+    ) -> Network:
+        """Return the network called *key*, compiled from *functions* if it is not there.
 
-    def _compiled(self, functions: tuple[Function, ...]) -> Network:
+        Options may speak of layers that others have, those of gradients, unless it *is_whole*.
+        """
+        return self._networks.get(key, lambda: self._compiled(functions, is_whole=is_whole))
+
+    def _compiled(self, functions: tuple[Function, ...], *, is_whole: bool) -> Network:
+        backend = self._backend
+        if not is_whole:
+            chosen = backend_named(backend, threads=self._threads)
+            backend = chosen.for_functions(None) if isinstance(chosen, ModuleBackend) else chosen
         return compile(
             Module(functions),
-            backend=self._backend,
+            backend=backend,
             threads=self._threads,
             pipeline=self._pipeline,
             without=self._without,

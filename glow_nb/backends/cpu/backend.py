@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 
 from glow_nb.backends.backend import Backend, PlannedMemory
-from glow_nb.backends.cpu.algorithms.choice import SeenLayers, check_choice, check_cost_model
-from glow_nb.backends.cpu.algorithms.selection import Tuner
+from glow_nb.backends.cpu.algorithms.choice import (
+    check_choice,
+    check_cost_model,
+    check_layers,
+)
+from glow_nb.backends.cpu.algorithms.selection import Tuner, before_selection
 from glow_nb.backends.cpu.columns_to_rows import columns_to_rows
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.kernel_estimate import estimated_ns
@@ -32,6 +35,7 @@ from glow_nb.codegen.debugging.debug_folder import require_debug_support
 from glow_nb.codegen.debugging.perf import chosen
 from glow_nb.codegen.program_memory import PlacedWeight
 from glow_nb.codegen.workers import keep_workers
+from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import ConvolutionFilterGradient, DequantizingMatMul
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.kernels.target import Target
@@ -46,8 +50,8 @@ class CpuBackend(Backend):
     replaced = (*PRODUCTS, ConvolutionFilterGradient, DequantizingMatMul)
 
     _shared: SharedWeights | None = None
-    _layers: SeenLayers | None = None
     _loads = True
+    _is_whole = True
 
     def __init__(
         self, target: Target | None = None, options: CpuOptions | None = None, *, threads: int = 1
@@ -83,13 +87,16 @@ class CpuBackend(Backend):
         keep_workers(backend)
         return backend
 
-    @contextmanager
-    def for_functions(self) -> Iterator[CpuBackend]:
-        """Yield a backend for which a layer that *plan* names may be in any of the functions."""
+    def for_functions(
+        self, functions: Sequence[Function] | None, passes: Entries = ()
+    ) -> CpuBackend:
+        """Return a backend for which a layer that *plan* names may be in any of *functions*."""
+        plan = self.options.plan
+        if functions is not None and self._is_whole and isinstance(plan, Mapping):
+            check_layers(plan, [before_selection(each, passes) for each in functions])
         backend = self.for_variants()
-        backend._layers = layers = SeenLayers()
-        yield backend
-        layers.check(self.options.plan)
+        backend._is_whole = False
+        return backend
 
     @property
     @override
@@ -119,7 +126,7 @@ class CpuBackend(Backend):
                     "tuner": self._tuner(),
                     "threads": self.threads,
                     "plan": self.options.plan,
-                    "layers": self._layers,
+                    "is_whole": self._is_whole,
                     "cost_model": self.options.cost_model,
                 },
                 needed="convolutions and matrix products have kernels in the form that it makes",

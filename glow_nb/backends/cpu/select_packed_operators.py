@@ -10,7 +10,7 @@ from glow_nb.backends.cpu.algorithms.candidates import (
     all_valid,
     candidates_for,
 )
-from glow_nb.backends.cpu.algorithms.choice import SeenLayers, allowed_algorithms
+from glow_nb.backends.cpu.algorithms.choice import allowed_algorithms
 from glow_nb.backends.cpu.algorithms.selection import Selection, Tuner
 from glow_nb.backends.cpu.options import Choice
 from glow_nb.backends.cpu.products import PRODUCTS, Product
@@ -31,7 +31,7 @@ def select_packed_operators(
     tuner: Tuner | None = None,
     threads: int = 1,
     plan: Choice = None,
-    layers: SeenLayers | None = None,
+    is_whole: bool = True,
     cost_model: CostModel | None = None,
 ) -> Function:
     """Lay filters and right-hand sides out in panels as wide as the kernels' register tiles.
@@ -42,8 +42,8 @@ def select_packed_operators(
     a pointwise convolution with many channels, is done by Strassen's algorithm where that is
     estimated to be faster, unless *strassen* is "off". With both, constants take
     at most *constant_growth* times the bytes of the weights. *target* is the processor, by default
-    this one. *plan* forces or forbids algorithms for layers of *function*, or also of others if
-    *layers* notes those of each. *cost_model* estimates in place of the algorithms' own. With a
+    this one. *plan* forces or forbids algorithms for layers of *function*, or also of others unless
+    it *is_whole*. *cost_model* estimates in place of the algorithms' own. With a
     *tuner*, measurements decide in place of estimates. Weights of 8 and 16 bits are laid out in
     groups of neighbours that the processor multiplies at once, if it can.
     Other integers of 8 and 16 bits are converted to int32 before, but for right matrices and
@@ -77,7 +77,7 @@ def select_packed_operators(
         strassen=strassen,
         growth=constant_growth,
         choice=plan,
-        layers=layers,
+        is_whole=is_whole,
         cost_model=cost_model,
         threads=threads,
         tuner=tuner,

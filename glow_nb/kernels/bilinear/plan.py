@@ -128,8 +128,10 @@ class BilinearPlan:
         panels_first: True if threads share panels before they share tiles.
         fetches_pixels: True if pixels of the input and the output are fetched before their turn
             comes, as not all that is read and written finds room in the last-level cache.
-        fetches_factors: True if the lines that factors are written to are fetched, too, as the
-            second-level cache does not hold those of a block.
+        factors_ahead: How many bytes ahead the lines that factors are written to are fetched, if
+            the second-level cache does not hold those of a block; 0 if they are not.
+        fetch_lines: Lines of weights that come as they are which are fetched for each element of a
+            tile, at most.
     """
 
     kinds: ProductKinds
@@ -141,7 +143,8 @@ class BilinearPlan:
     block_units: int
     panels_first: bool
     fetches_pixels: bool
-    fetches_factors: bool = False
+    factors_ahead: int = 0
+    fetch_lines: int | None = None
 
     def as_plan(self, algorithm: str) -> Plan:
         """Return the plan that :meth:`from_plan` makes this of."""
@@ -153,7 +156,8 @@ class BilinearPlan:
             units=self.block_units,
             panels_first=self.panels_first or None,
             fetch_pixels=self.fetches_pixels or None,
-            fetch_factors=self.fetches_factors or None,
+            fetch_factors=self.factors_ahead or None,
+            fetch_lines=self.fetch_lines,
         )
 
     @classmethod
@@ -177,7 +181,8 @@ class BilinearPlan:
             block_units=plan.number("units"),
             panels_first=plan.is_set("panels_first"),
             fetches_pixels=plan.is_set("fetch_pixels"),
-            fetches_factors=plan.is_set("fetch_factors"),
+            factors_ahead=plan.number("fetch_factors", 0, least=0),
+            fetch_lines=plan.number("fetch_lines") if nest.takes_taps else None,
         )
 
     @property
@@ -218,11 +223,13 @@ def plan_bilinear(nest: BilinearNest, target: Target, block_tiles: int = 0) -> B
         block_units=cut.tiles,
         panels_first=filter_elements > nest.input_elements,
         fetches_pixels=_touched_bytes(nest, kinds) > machine.l3_share * machine.l3_bytes,
+        fetch_lines=machine.winograd_fetched_lines if nest.takes_taps else None,
     )
     plan = _in_blocks(plan, block_tiles) if block_tiles else _in_best_blocks(nest, plan, target)
     parts = max(1, -(-groups // _longest_dot(nest, plan, target)))
     is_far = plan.block_tiles * factor_bytes(nest, kinds) > level_2_bytes(target)
-    return replace(plan, dot=-(-groups // parts), fetches_factors=is_far)
+    ahead = machine.winograd_factors_ahead_bytes if is_far else 0
+    return replace(plan, dot=-(-groups // parts), factors_ahead=ahead)
 
 
 def _most_rows(nest: BilinearNest, columns: Columns, target: Target) -> int:

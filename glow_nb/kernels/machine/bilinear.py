@@ -83,6 +83,21 @@ class Bilinear:
         "bytes or more.",
         UNRECORDED,
     )
+    winograd_fetched_lines: int = fact(
+        32,
+        "lines",
+        "Lines of filters that are fetched for each element of a tile at most, where a kernel "
+        "transforms them; lines beyond these are fetched when they are read.",
+        UNRECORDED,
+    )
+    winograd_factors_ahead_bytes: int = fact(
+        128,
+        "bytes",
+        "From the transformed inputs of an element that are written to those that are fetched, to "
+        "be written next. They are written in as many streams as a tile has elements, more than "
+        "processors look ahead for.",
+        UNRECORDED,
+    )
     strassen_input_cycles: float = fact(
         6.6, "cycles a vector", "Sums of a vector of the left matrix.", _STRASSEN
     )

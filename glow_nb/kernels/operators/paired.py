@@ -22,8 +22,8 @@ from glow_nb.kernels.operators.pairings import (
     unpaired,
 )
 from glow_nb.kernels.operators.panels import check_block, joins_taps, panels_of, runs_of
-from glow_nb.llir.instructions.node_instruction import NodeInstruction
-from glow_nb.llir.program import Activation, Bound, In, Out, StateBuffer, Weight, define_instruction
+from glow_nb.llir.instructions.derived import derive_instruction
+from glow_nb.llir.program import Activation, Bound, StateBuffer, Weight
 
 INT8, UINT8, INT32 = ElementKind.INT8, ElementKind.UINT8, ElementKind.INT32
 
@@ -117,41 +117,22 @@ class PairedConvolution(Windowed):
         return Cost(self.type.size * prod(self.runs), self.type.size)
 
 
-@define_instruction("paired_convolution", node=PairedConvolution)
-class PairedConvolutionInst(NodeInstruction):
-    """Convolve bytes with weights in steps of two pairs.
+def _verify_order(instruction: PairedConvolutionInst) -> None:
+    """Raise VerifyError unless the order of *instruction* is a weight that tells of its pairs."""
+    order = instruction.order
+    instruction.require(
+        not isinstance(order, Activation | Bound | StateBuffer),
+        f"{order!r} must be a weight: kernels read where it tells",
+    )
+    numbers = array_or_none(order.payload) if isinstance(order, Weight) else None
+    if numbers is None:
+        return
+    node = instruction.as_node()
+    assert isinstance(node, PairedConvolution)
+    runs, run = node.runs
+    panels, steps = panels_of(node.depth, node.block), node.filter.type.shape[0]
+    fault = fault_of(numbers, panels * runs, steps, -(-run // WINDOW))
+    instruction.require(not fault, f"the order {order!r} is wrong: {fault}")
 
-    Input ``[N, *spatial, C]``, filter ``[steps, block * 4]``, bias ``[ceil(depth / block) *
-    block]``, order as :class:`glow_nb.kernels.operators.pairings.PairedWeights` has it, dest
-    ``[N, *out, depth]``.
-    """
 
-    dest: Out
-    input: In
-    filter: In
-    bias: In
-    order: In
-    depth: int
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]
-    block: int
-    pad_value: int = 0
-
-    @override
-    def verify(self) -> None:
-        super().verify()
-        self.require(
-            not isinstance(self.order, Activation | Bound | StateBuffer),
-            f"{self.order!r} must be a weight: kernels read where it tells",
-        )
-        order = array_or_none(self.order.payload) if isinstance(self.order, Weight) else None
-        if order is None:
-            return
-        node = self.as_node()
-        assert isinstance(node, PairedConvolution)
-        runs, run = node.runs
-        panels, steps = panels_of(self.depth, self.block), self.filter.type.shape[0]
-        fault = fault_of(order, panels * runs, steps, -(-run // WINDOW))
-        self.require(not fault, f"the order {self.order!r} is wrong: {fault}")
+PairedConvolutionInst = derive_instruction(PairedConvolution, verify=_verify_order)

@@ -44,6 +44,8 @@ class Loops:
         panels_first: True if threads share panels before they share units.
         is_right_far: True if the right operand is too large for the second-level cache: what the
             next inner block reads of it is prefetched.
+        fetch_lines: How many lines a tile fetches at a time of what the next inner block copies of
+            the right operand; None if it fetches none.
         tiles_ahead: By how many tiles results are prefetched; None if they are not.
     """
 
@@ -56,6 +58,7 @@ class Loops:
     block_units: int
     panels_first: bool
     is_right_far: bool
+    fetch_lines: int | None = None
     tiles_ahead: int | None = None
 
     def as_plan(self, algorithm: str, dot: DotInstruction) -> Plan:
@@ -72,6 +75,7 @@ class Loops:
             panels_inside=self.panels_inside or None,
             panels_first=self.panels_first or None,
             fetch_weights=self.is_right_far or None,
+            fetch_lines=self.fetch_lines,
             ahead=self.tiles_ahead,
         )
 
@@ -96,6 +100,7 @@ class Loops:
             block_units=plan.number("units"),
             panels_first=plan.is_set("panels_first"),
             is_right_far=plan.is_set("fetch_weights"),
+            fetch_lines=plan.number("fetch_lines") if plan.has("fetch_lines") else None,
             tiles_ahead=plan.number("ahead", least=0) if plan.has("ahead") else None,
         )
         if loops.panels_inside and not can_pack(nest, loops):

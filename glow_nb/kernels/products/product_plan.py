@@ -83,6 +83,8 @@ def plan_loops(nest: ProductNest, target: Target) -> Loops:
         panels_first=nest.right_bytes > nest.left_bytes,
         is_right_far=nest.right_bytes > level_2_bytes(target),
     )
+    if nest.right.is_copied and whole.is_right_far and whole.is_cut:
+        whole = replace(whole, fetch_lines=target.machine.fetched_lines)
     orders = [whole]
     if _is_read_in_streams(nest, whole, target):
         orders = [replace(whole, sum=_in_streams(nest, whole, target, limit))]

@@ -16,11 +16,6 @@ from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.writing.index_text import plus, times
 
-LINES_AT_ONCE = 16
-"""Cache lines that a tile fetches ahead at a time, between pieces of its dot, and more only where a
-single row has more. The processor fetches some twenty at the same time, and waits if there are
-more. With 8 or 32, products of 12 to 128 rows took 1.02 and 1.03 times as long."""
-
 
 class WrittenPanels(ProductWriter):
     """Writes a product whose tiles read ``near_panel``, which a subclass fills for each pass."""
@@ -72,7 +67,7 @@ class CopiedPanels(WrittenPanels):
     @property
     def fetches_ahead(self) -> bool:
         """Return whether tiles fetch what the next pass copies: it is far away, in many places."""
-        return self.loops.is_right_far and self.loops.is_cut
+        return self.loops.fetch_lines is not None
 
     def _write_ahead(self) -> None:
         """Find where the part of the matrix begins that the next pass copies."""
@@ -86,13 +81,16 @@ class CopiedPanels(WrittenPanels):
 
     @override
     def _write_dot(self, name: str, x: str, w: str, columns: int) -> None:
-        """Let each tile fetch its share of what the next pass copies, some lines for each piece."""
-        if not self.fetches_ahead:
+        """Let each tile fetch its share of what the next pass copies, some lines for each piece.
+
+        A single row may have more lines.
+        """
+        if self.loops.fetch_lines is None:
             super()._write_dot(name, x, w, columns)
             return
         out, steps = self.out, self.loops.sum.dot
         share = -(-self._places // self.loops.block_units)
-        pieces = -(-share // max(1, LINES_AT_ONCE // len(self._lines)))
+        pieces = -(-share // max(1, self.loops.fetch_lines // len(self._lines)))
         if pieces == 1:
             self._write_fetch(f"(tile_{name} - first)", share)
             super()._write_dot(name, x, w, columns)

@@ -21,10 +21,6 @@ from glow_nb.kernels.writing.index_text import plus
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.numerics.cook_toom import row_pairs
 
-MOST_LINES = 32
-"""Cache lines to fetch for an element: more requests than a core can have in flight at a time would
-hold it up. Lines beyond these are fetched when they are read."""
-
 
 class MadeWeights(ReadWeights):
     """Weights that the kernel transforms to scratch, for a pair of rows of elements at a time.
@@ -83,7 +79,7 @@ class MadeWeights(ReadWeights):
         """Bring this element's share of as many taps nearer, those behind the inner block."""
         line = CACHE_LINE_BYTES // self.nest.taps_kind.size_bytes
         lines = -(-self.plan.dot * self.group_taps // (self.nest.sums * line))
-        lines = min(lines, MOST_LINES)
+        lines = min(lines, self.plan.fetch_lines or lines)
         group = plus(f"panel * {self.plan.groups}", part, self.plan.dot)
         place = f"({group}) * {self.group_taps} + element * {lines * line}"
         out.line(f"tile_prefetch(filter, {place}, {line}, {lines})")

@@ -16,11 +16,6 @@ from glow_nb.kernels.winograd.weights import MadeWeights
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.numerics.cook_toom import WholeDivision, scale_of
 
-AHEAD_BYTES = 128
-"""From the factors of one element that are written to those that are fetched, to be written next.
-
-They are written in as many streams as a tile has elements, more than processors look ahead for."""
-
 
 class WinogradWriter(BilinearWriter):
     """Writes one kernel; every method appends one part of the nest."""
@@ -170,8 +165,8 @@ class WinogradWriter(BilinearWriter):
             column = f"tile_load(line, j * {lanes}, {wide * lanes}, {high}, 1, {lanes})"
             column = f"tile_winograd_input({column}, {tile_high}, {kernel_high}, {stride_high})"
             place, plane = plus("to", f"j * {self.scratch.plane}", channel), self.scratch.plane
-            if self.plan.fetches_factors and not masked:
-                ahead = plus(place, AHEAD_BYTES // kind.size_bytes)
+            if self.plan.factors_ahead and not masked:
+                ahead = plus(place, self.plan.factors_ahead // kind.size_bytes)
                 out.line(f"tile_prefetch(factors, {ahead}, {wide * plane}, {high})")
             out.line(f"tile_store(factors, {place}, {wide * plane}, {column})")
 

@@ -2,13 +2,13 @@
 
 An operator with a formula (``scalar`` of its definition) has such an instruction by itself, made
 when it is asked for: when the operator was defined does not matter. :func:`derive_instruction`
-defines one for an operator without a formula. A class is written out only for an instruction that
-is more than its operator, such as one that verifies more.
+defines one for an operator without a formula.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from glow_nb.base.errors import DefinitionError, UnsupportedError
@@ -36,6 +36,7 @@ def derive_instruction(
     *,
     results: tuple[str, ...] = _ONE,
     inplace: tuple[tuple[str, str], ...] = (),
+    verify: Callable[[Any], None] | None = None,
 ) -> type[Any]:
     """Define the instruction with the fields of *node_class*, and return it.
 
@@ -47,13 +48,27 @@ def derive_instruction(
         node_class: The operator.
         results: A name for each of its results.
         inplace: Pairs of a result and an operand that may share memory exactly.
+        verify: A function of an instruction that raises VerifyError for what the operator allows
+            and a kernel cannot run.
 
     Raises:
         DefinitionError: The operator has several results, and they are not named.
     """
     fields = _fields_like(node_class, results)
+    if verify is not None:
+        fields["verify"] = _after_types(verify)
     made: type[NodeInstruction] = type(f"{node_class.__name__}Inst", (NodeInstruction,), fields)
     return define_instruction(node_class.opcode, inplace=inplace, node=node_class)(made)
+
+
+def _after_types(verify: Callable[[Any], None]) -> Callable[[NodeInstruction], None]:
+    """Return a method that verifies types, as all instructions do, and calls *verify* then."""
+
+    def verify_all(instruction: NodeInstruction) -> None:
+        NodeInstruction.verify(instruction)
+        verify(instruction)
+
+    return verify_all
 
 
 def instruction_for(node_class: type[Node]) -> type[Any]:

@@ -174,10 +174,20 @@ def two_functions() -> Module:
 def test_a_layer_that_is_named_is_in_one_function_of_a_module() -> None:
     net = glow_nb.compile(two_functions(), threads=1, plan={"conv1": "direct"})
     assert "plan direct" in str(net["network"].program)
-    with pytest.raises(OptionError, match=r"'conv2' is no convolution .*; did you mean 'conv1'\?"):
-        glow_nb.compile(two_functions(), threads=1, plan={"conv2": "direct"})
     interpreted = glow_nb.compile(two_functions(), backend="interpreter", plan={"conv1": "direct"})
     assert list(interpreted.functions) == ["network", "copy"]
+
+
+def test_a_wrong_name_is_told_before_any_function_of_a_module_is_compiled() -> None:
+    steps: list[str] = []
+    with pytest.raises(OptionError, match=r"'conv2' is no convolution .*; did you mean 'conv1'\?"):
+        glow_nb.compile(
+            two_functions(),
+            threads=1,
+            plan={"conv2": "direct"},
+            observer=lambda run: steps.append(run.name),
+        )
+    assert steps == ["import", "backend"]
 
 
 def test_a_table_says_which_layers_would_be_measured() -> None:

@@ -11,6 +11,6 @@ POINTS, REGIONS = corners()
 
 
 def make(**options: Any) -> Trainer:
-    """Return a trainer of the perceptron that compiles nothing."""
+    """Return a trainer of the perceptron; by default it compiles nothing."""
     given = {"loss": SoftmaxCrossEntropy(), "optimizer": SGD(0.1, momentum=0.9)} | options
-    return Trainer(given.pop("function", perceptron), backend="interpreter", **given)
+    return Trainer(given.pop("function", perceptron), **{"backend": "interpreter", **given})

@@ -58,50 +58,44 @@ def allowed_algorithms(node: Product, winograd: str, strassen: str) -> tuple[str
     return tuple(name for name in ALGORITHMS if name not in forbidden)
 
 
-class SeenLayers:
-    """The names of the layers for which plans were chosen, in one function or several ones."""
+def names_of(node: Product, function: Function) -> tuple[str, ...]:
+    """Return the names by which a user may speak of *node* of *function*, the model's last."""
+    return (node.name, *function.origins_of(node))
 
-    def __init__(self) -> None:
-        """Have seen none."""
-        self._names: set[str] = set()
 
-    def add(self, names: Iterable[str]) -> None:
-        """Note the *names* of layers."""
-        self._names.update(names)
+def check_layers(choice: Choice, functions: Iterable[Function]) -> None:
+    """Raise OptionError if *choice* names what is no product of any of *functions*.
 
-    def check(self, choice: Choice) -> None:
-        """Raise OptionError if *choice* names a layer that was not seen."""
-        for layer in choice if isinstance(choice, Mapping) else ():
-            if layer not in self._names:
-                raise OptionError(
-                    f"plan: {layer!r:.80} is no convolution or matrix product of the network"
-                    f"{closest(layer, self._names)}; glow_nb.plans(model) lists all"
-                )
+    These are as the selection of plans gets them.
+    """
+    if not isinstance(choice, Mapping):
+        return
+    products = ((n, each) for each in functions for n in each if isinstance(n, PRODUCTS))
+    known = {name for node, function in products for name in names_of(node, function)}
+    for layer in choice:
+        if layer not in known:
+            raise OptionError(
+                f"plan: {layer!r:.80} is no convolution or matrix product of the network"
+                f"{closest(layer, known)}; glow_nb.plans(model) lists all"
+            )
 
 
 class Chooser:
     """Applies what a user says to the candidates of layers."""
 
-    def __init__(
-        self, choice: Choice, function: Function, layers: SeenLayers | None = None
-    ) -> None:
-        """Apply *choice* to layers of *function*.
-
-        Where other functions may have layers that *choice* names, *layers* notes those of this one.
+    def __init__(self, choice: Choice, function: Function, *, is_whole: bool = True) -> None:
+        """Apply *choice* to layers of *function*, which is all of the network if it *is_whole*.
 
         Raises:
-            OptionError: A layer that is named is no convolution or matrix product.
+            OptionError: A layer that is named is no convolution or matrix product of the network.
         """
         check_choice(choice)
         self._choice, self._function = choice, function
-        seen = layers or SeenLayers()
-        nodes = (node for node in function if isinstance(node, PRODUCTS))
-        seen.add(name for node in nodes for name in self._names(node))
-        if layers is None:
-            seen.check(choice)
+        if is_whole:
+            check_layers(choice, [function])
 
     def _names(self, node: Product) -> tuple[str, ...]:
-        return (node.name, *self._function.origins_of(node))
+        return names_of(node, self._function)
 
     def speaks_of(self, node: Product) -> bool:
         """Return whether the user says anything about *node*."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import takewhile
 from typing import Protocol
 
 from glow_nb.backends.cpu.algorithms import Candidate, Problem, algorithm_of
@@ -13,15 +14,26 @@ from glow_nb.backends.cpu.algorithms.candidates import (
     candidates_for,
     first_valid,
 )
-from glow_nb.backends.cpu.algorithms.choice import Chooser, SeenLayers, allowed_algorithms
+from glow_nb.backends.cpu.algorithms.choice import Chooser, allowed_algorithms
 from glow_nb.backends.cpu.constant_budget import Spending, spend
 from glow_nb.backends.cpu.options import Choice
 from glow_nb.backends.cpu.products import PRODUCTS, Product, product_key
 from glow_nb.base.plan import Plan
+from glow_nb.base.steps import Entries, Step
 from glow_nb.base.types import ElementKind
+from glow_nb.compiler.driver import run_to
 from glow_nb.hlir.graph import Function
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.convolution import WINOGRAD
+
+SELECTION = "select_packed_operators"
+"""The pass that chooses among the plans."""
+
+
+def before_selection(function: Function, passes: Entries) -> Function:
+    """Return *function* after those of *passes* that come before plans are chosen."""
+    before = takewhile(lambda e: (e.name if isinstance(e, Step) else e) != SELECTION, passes)
+    return run_to(Function, function, tuple(before))
 
 
 class Tuner(Protocol):
@@ -46,7 +58,7 @@ class Selection:
         strassen: str,
         growth: float,
         choice: Choice = None,
-        layers: SeenLayers | None = None,
+        is_whole: bool = True,
         cost_model: CostModel | None = None,
         threads: int = 1,
         tuner: Tuner | None = None,
@@ -60,7 +72,7 @@ class Selection:
             strassen: "auto" or "off".
             growth: How many times the bytes of the weights constants may take.
             choice: What the user says about single layers.
-            layers: Notes the layers, if those that *choice* names may be in another function.
+            is_whole: Whether no other function has layers that *choice* names.
             cost_model: Estimates in place of the algorithms' own.
             threads: Cores that share the work.
             tuner: Measures in place of estimates.
@@ -68,7 +80,8 @@ class Selection:
         self.function, self.target, self.threads = function, target, threads
         self.products = [node for node in function if isinstance(node, PRODUCTS)]
         self._winograd, self._strassen, self._growth = winograd, strassen, growth
-        self._chooser, self._cost_model = Chooser(choice, function, layers), cost_model
+        self._chooser = Chooser(choice, function, is_whole=is_whole)
+        self._cost_model = cost_model
         self._known: dict[str, Sequence[Candidate]] = {}  # a function of the user's is asked once
         self._picks: Mapping[str, Candidate] = {}
         if tuner is not None:

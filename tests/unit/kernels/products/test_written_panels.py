@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from glow_nb.base.types import ElementKind, TensorType
-from glow_nb.kernels.cpu_kernels import generate_kernel
+from glow_nb.kernels.cpu_kernels import generate_kernel, planned
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products import product_plan, unpacked_matmul
 from tests.in_turn import one_in
@@ -87,3 +87,12 @@ def test_tiles_fetch_what_the_next_pass_copies(
     # some tiles fetch what lies behind the next panel, where a panel has less columns than tiles
     most = 1.7 if is_turned and rows == 150 else 1.1
     assert sorted(len(f) / len(c) for f, c in pairs)[len(pairs) // 2] < most
+
+
+def test_a_plan_says_how_many_lines_are_fetched_at_a_time() -> None:
+    instruction = product(50, 1024, 512, is_turned=False)
+    made = planned(instruction, TARGET.with_machine(fetched_lines=3))
+    assert made.plan is not None
+    assert made.plan.number("fetch_lines") == 3
+    text = generate_kernel(made, TARGET).text
+    assert generate_kernel(instruction, TARGET).text != text

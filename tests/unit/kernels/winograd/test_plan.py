@@ -47,7 +47,7 @@ def test_what_no_near_cache_holds_is_fetched_ahead(
     shape = conv(1, channels, depth, (size, size), (3, 3), pads=(1, 1, 1, 1))
     nest = WinogradNest(shape, (4, 4), FLOAT32, 16)
     plan = plan_winograd(nest, target)
-    assert (plan.fetches_pixels, plan.fetches_factors) == (pixels, factors)
+    assert (plan.fetches_pixels, plan.factors_ahead > 0) == (pixels, factors)
     text = generate_winograd(nest, plan, Fusion.of(convolution_of(nest))).text
     fetched = [f"tile_prefetch({name}" in text for name in ("source", "dest", "factors")]
     assert fetched == [pixels, pixels, factors]
