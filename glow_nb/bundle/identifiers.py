@@ -92,5 +92,5 @@ def c_string(text: str) -> str:
 
 def _escaped(byte: int) -> str:
     letter = chr(byte)
-    is_plain = letter.isascii() and (letter.isalnum() or letter in " _.,:;+-=()[]<>@#")
+    is_plain = letter.isascii() and (letter.isalnum() or letter in " _.,:;+-=()[]<>@#/")
     return letter if is_plain else f"\\{byte:03o}"

@@ -57,6 +57,9 @@ atomics and POSIX threads, as some C libraries lack `threads.h`); without it, th
 does all shares, with the same results.
 """
 
+_FEED = "memcpy((char *)tensors + ${macro}_OFFSET, input, ${macro}_BYTES);\n"
+_FETCH = "memcpy(output, (char *)tensors + ${macro}_OFFSET, ${macro}_BYTES);\n"
+
 MANIFEST = "manifest.json"
 EXAMPLE_SUFFIX = "_example"
 
@@ -146,7 +149,7 @@ def _pool(bundle: Bundle, values: Mapping[str, str]) -> dict[str, str]:
             f"{' ' * (len(name) + len(function.identifier) + 11)}void *tensors, void *arena)"
         )
         heads.append(f"{head};\n")
-        call = f"run(pool, {own}_share, {own.upper()}_PHASES, constants, tensors, arena)"
+        call = f"run_on(pool, {own}_share, {own.upper()}_PHASES, constants, tensors, arena)"
         bodies.append(f"\n{head}\n{{\n    return {call};\n}}\n")
     return {
         f"{name}_pool.h": _filled(_template("pool.h"), values, prototypes="".join(heads)),
@@ -192,8 +195,8 @@ def _readme(bundle: Bundle, form: Form, needed: Sequence[str], values: Mapping[s
         usage="" if form.embedded else f"{constants_file(bundle.name)} ",
         inputs=" ".join(f"input_{number}.npy" for number in range(len(function.inputs))),
         function=own,
-        input_macro=f"{own.upper()}_INPUT_0",
-        output_macro=f"{own.upper()}_OUTPUT_0",
+        feed=_filled(_FEED, macro=f"{own.upper()}_INPUT_0") if function.inputs else "",
+        fetch=_filled(_FETCH, macro=f"{own.upper()}_OUTPUT_0") if function.outputs else "",
         alignment=ALIGNMENT,
         constants_bytes=bundle.constants.size_bytes,
         constants_note=held,

@@ -7,16 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glow_nb.backends import BackendLike, backend_named, option_names
-from glow_nb.base.arguments import MOST_THREADS, as_path, described, whole_number
-from glow_nb.base.errors import OptionError, UnboundDimension, UnsupportedError
+from glow_nb.backends import BackendLike, option_names
+from glow_nb.base.arguments import MOST_THREADS, as_path, whole_number
+from glow_nb.base.errors import UnboundDimension
 from glow_nb.bundle.identifiers import checked_name
-from glow_nb.bundle.processors import targets_of
 from glow_nb.bundle.writing import check_place
 from glow_nb.kernels.target import Target
-from glow_nb.network.building import build_variants, form_of, name_like
+from glow_nb.network.building import (
+    backends_for,
+    build_variants,
+    form_of,
+    name_like,
+    targets_named,
+)
 from glow_nb.network.compiling import compile
 from glow_nb.network.dynamic import DynamicNetwork
+from glow_nb.network.network import Network
 from glow_nb.system.file_digests import digest_of_file
 
 if TYPE_CHECKING:
@@ -67,17 +73,17 @@ def build(
     form = form_of(shared=shared, embed_constants=embed_constants)
     place, chosen = as_path(folder), _name_of(graph) if name is None else checked_name(name)
     whole_number("threads", threads, 1, MOST_THREADS)
-    cpus = _cpus(cpu)
-    targets = targets_of(target, cpus) if target is not None or cpus else []
+    targets = targets_named(target, cpu)
     check_place(place, form, targets[0] if targets else Target.host())
-    networks = [
-        compile(graph, backend=one, threads=threads, **arguments)
-        for one in _backends(backend, threads, targets, arguments)
+    options = {key: arguments.pop(key) for key in option_names() if key in arguments}
+    networks: list[Network] = [
+        compile(graph, backend=one, threads=threads, **own, **arguments)
+        for one, own in backends_for(backend, threads, options, targets)
     ]
     for network in networks:
         if isinstance(network, DynamicNetwork):
             raise _unbound(network)
-    build_variants(place, chosen, networks, form, _origin(graph))
+    build_variants(place, chosen, networks, form, networks[0].state, _origin(graph))
 
 
 def _unbound(network: DynamicNetwork) -> UnboundDimension:
@@ -87,33 +93,6 @@ def _unbound(network: DynamicNetwork) -> UnboundDimension:
         size for shape in signature.values() for size in shape or () if isinstance(size, str)
     )
     return UnboundDimension("build", list(names), signature)
-
-
-def _backends(
-    backend: BackendLike, threads: int, targets: Sequence[Target], arguments: dict[str, Any]
-) -> list[BackendLike]:
-    """Return a backend for each of *targets*, by default the given one for this machine.
-
-    The options of backends are taken out of *arguments* if they are used here.
-    """
-    if not targets:
-        return [backend]
-    options = {key: arguments.pop(key) for key in option_names() if key in arguments}
-    own = backend_named(backend, threads=threads, options=options)
-    if not hasattr(own, "for_target"):
-        raise UnsupportedError(
-            f"backend={described(backend)}: it makes no machine code for other processors; use "
-            'backend="cpu"'
-        )
-    return [own.for_target(target) for target in targets]
-
-
-def _cpus(cpu: str | Sequence[str]) -> list[str]:
-    cpus = [cpu] if isinstance(cpu, str) else list(cpu)
-    for one in cpus:
-        if not isinstance(one, str):
-            raise OptionError(f"cpu={described(cpu)}: give names of processors, as 'x86-64-v3'")
-    return cpus
 
 
 def _name_of(graph: Graph) -> str:

@@ -5,8 +5,10 @@ Nothing that is imported here knows a level of IR: for a network that is found n
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from glow_nb.base.arguments import (
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from glow_nb.base.finite import FiniteCheck
     from glow_nb.base.passes import Observer
     from glow_nb.base.steps import Entries
+    from glow_nb.kernels.target import Target
     from glow_nb.llir.allocate import Allocator
     from glow_nb.network.loading import Graph
     from glow_nb.network.network import Network
@@ -133,6 +136,14 @@ def compile(
         cache=truth("cache", cache),
         options=options,
     )
+    network = compile_requested(request)
+    if isinstance(graph, str | os.PathLike):  # what is in memory may go when it is compiled
+        network.compile_again = partial(_compiled_again, request._replace(state=None))
+    return network
+
+
+def compile_requested(request: CompileRequest) -> Network:
+    """Return the network of *request*: found, or compiled and kept."""
     kept = KeptModel.of(request)
     found = kept.find() if kept else None
     if found is not None:
@@ -149,6 +160,18 @@ def _as_check(check_finite: bool | FiniteCheck) -> FiniteCheck | None:
     from glow_nb.base.finite import as_finite_check  # which most calls do without
 
     return as_finite_check(check_finite)
+
+
+def _compiled_again(
+    request: CompileRequest, *, threads: int, targets: Sequence[Target]
+) -> list[Network]:
+    """Return the network of *request* for each of *targets*, by default for this processor."""
+    from glow_nb.network.building import backends_for
+
+    return [
+        compile_requested(request._replace(backend=backend, threads=threads, options=options))
+        for backend, options in backends_for(request.backend, threads, request.options, targets)
+    ]
 
 
 def as_threads(threads: int | None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Never, NoReturn
 
@@ -75,28 +75,45 @@ class Network(NetworkViews):
         compiled = [f for f in self.functions.values() if isinstance(f, CompiledNetwork)]
         save_networks(folder, compiled, self.state)
 
+    compile_again: Callable[..., Sequence[Network]] | None = None
+    """Compiles the model anew with other arguments, if it is a file."""
+
     def build(
         self,
         folder: str | os.PathLike[str],
         *,
         name: str | None = None,
+        target: str | None = None,
+        cpu: str | Sequence[str] = (),
+        threads: int | None = None,
         shared: bool = False,
         embed_constants: bool = False,
     ) -> None:
-        """Write the network as object code for C and C++ to *folder*, for processors like this one.
+        """Write the network as object code for C and C++ to *folder*.
 
-        ``glow_nb.build`` explains the arguments, and compiles for other processors, too. States
-        begin with the values that they have now.
+        :func:`glow_nb.build` explains the arguments. By default, the code is that of this network:
+        for this processor, and for as many threads. States begin with the values that they have
+        now. For other processors or threads, a model that is a file is compiled again.
 
         Raises:
-            OptionError: *name* is no identifier of C, or the folder holds something else.
-            UnsupportedError: The network leaves sizes open, or is not machine code.
+            OptionError: An argument has no meaning, or the folder holds something else.
+            UnsupportedError: The network leaves sizes open, is not machine code, or is of no file
+                that could be compiled for another processor.
             GlowError: A file cannot be written.
             StateError: A run is in progress.
         """
         from glow_nb.network.building import build_network
 
-        build_network(self, folder, name=name, shared=shared, embed_constants=embed_constants)
+        build_network(
+            self,
+            folder,
+            name=name,
+            target=target,
+            cpu=cpu,
+            threads=threads,
+            shared=shared,
+            embed_constants=embed_constants,
+        )
 
     @abstractmethod
     def run(

@@ -1,7 +1,10 @@
 /* Threads that share runs of ${name}: C11 atomics, and threads of POSIX.
 
-   Each thread does its own share of each phase and waits until all are done: for a while it looks
-   again and again, which is fastest, then it lets others run. Between runs, threads sleep. */
+   A thread claims a share before it does it: first its own, so that data stay in its caches, then,
+   after a while, those that nobody has begun. So nobody waits for a thread that is asleep, or that
+   the system has put aside between two shares; only a share that was begun is waited for. Phases
+   are counted over the life of the pool: a thread that comes late to a run finds all claims ahead
+   of its own count, and does nothing. Between runs, threads look for a while, then sleep. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "${name}_pool.h"
@@ -11,54 +14,98 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define LOOKS 2000
-#define LOOKS_BETWEEN_RUNS 20000
+#if defined(__x86_64__)
+#define PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define PAUSE() __asm__ volatile("isb")
+#else
+#define PAUSE() atomic_signal_fence(memory_order_seq_cst)
+#endif
+
+/* Pauses: before a thread takes a share that is not its own, before one that has nothing to do lets
+   others run, and before one that has no run sleeps. */
+#define GRACE 50
+#define SPINS 500
+#define PATIENCE 4000
+
+#define LINE 64
 
 typedef int (*share_function)(const void *, void *, void *, size_t, size_t, size_t);
 
-struct ${name}_pool {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    atomic_ulong job; /* counts runs; written with the mutex, like what follows */
-    int stopped;
-    int started;
-    int next_thread;
+typedef struct {
     share_function share;
     size_t phases;
+    unsigned long number; /* of runs before this one, and it */
+    unsigned long first;  /* phases of all runs before it */
     const void *constants;
     void *tensors, *arena;
-    atomic_ulong arrived; /* threads that have ended a phase, over the life of the pool */
-    atomic_ulong passed;  /* phases that are done */
+} run_of;
+
+typedef struct {
+    atomic_ulong count;
+    char rest[LINE - sizeof(atomic_ulong)]; /* what one thread writes has a line of its own */
+} counter;
+
+struct ${name}_pool {
+    counter claims[${NAME}_THREADS]; /* the last phase in which each share was claimed */
+    counter done;                    /* shares of all phases */
+    counter opened;                  /* phases that are done */
+    counter posted;                  /* runs that were begun */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    run_of run; /* the last one; with the mutex, like what follows */
+    int stopped, started, next_thread;
     atomic_int code;
     pthread_t threads[${NAME}_THREADS];
 };
 
-static void wait_for_all(${name}_pool *pool)
+static int take(${name}_pool *pool, const run_of *run, size_t thread, size_t step, size_t share)
 {
-    unsigned long phase = atomic_load_explicit(&pool->passed, memory_order_relaxed);
-    unsigned long looks = 0;
-    unsigned long before = atomic_fetch_add_explicit(&pool->arrived, 1, memory_order_acq_rel);
-    if ((before + 1) % ${NAME}_THREADS == 0) {
-        atomic_store_explicit(&pool->passed, phase + 1, memory_order_release);
-        return;
-    }
-    while (atomic_load_explicit(&pool->passed, memory_order_acquire) == phase)
-        if (++looks > LOOKS)
-            sched_yield();
+    unsigned long phase = run->first + step + 1, before = phase - 1;
+    atomic_ulong *claim = &pool->claims[share].count;
+    int code;
+    if (atomic_load_explicit(claim, memory_order_relaxed) != before ||
+        !atomic_compare_exchange_strong_explicit(claim, &before, phase, memory_order_acq_rel,
+                                                 memory_order_relaxed))
+        return 0;
+    code = run->share(run->constants, run->tensors, run->arena, thread, step, share);
+    if (code != 0)
+        atomic_store(&pool->code, code);
+    if (atomic_fetch_add_explicit(&pool->done.count, 1, memory_order_acq_rel) + 1 ==
+        phase * ${NAME}_THREADS)
+        atomic_store_explicit(&pool->opened.count, phase, memory_order_release);
+    return 1;
 }
 
-static void work(${name}_pool *pool, size_t thread)
+static int take_any(${name}_pool *pool, const run_of *run, size_t thread, size_t step)
 {
-    const share_function share = pool->share; /* as the next run may be given soon */
-    const size_t phases = pool->phases;
-    const void *constants = pool->constants;
-    void *tensors = pool->tensors, *arena = pool->arena;
-    size_t phase;
-    for (phase = 0; phase < phases; phase++) {
-        int code = share(constants, tensors, arena, thread, phase, thread);
-        if (code != 0)
-            atomic_store(&pool->code, code);
-        wait_for_all(pool);
+    size_t share;
+    int any = 0;
+    for (share = 0; share < ${NAME}_THREADS; share++)
+        any |= take(pool, run, thread, step, share);
+    return any;
+}
+
+static void work(${name}_pool *pool, const run_of *run, size_t thread)
+{
+    size_t step;
+    int grace = GRACE;
+    for (step = 0; step < run->phases; step++) {
+        unsigned long phase = run->first + step + 1;
+        int pauses = 0, next_grace = GRACE;
+        take(pool, run, thread, step, thread);
+        while (atomic_load_explicit(&pool->opened.count, memory_order_acquire) < phase) {
+            if (pauses >= grace && take_any(pool, run, thread, step)) {
+                pauses = 0;
+                next_grace = 0; /* who was late once is not waited for again */
+            } else if (pauses < SPINS) {
+                pauses++;
+                PAUSE();
+            } else {
+                sched_yield();
+            }
+        }
+        grace = next_grace;
     }
 }
 
@@ -70,15 +117,20 @@ static void *serve(void *argument)
     pthread_mutex_lock(&pool->mutex);
     thread = (size_t)++pool->next_thread;
     for (;;) {
-        unsigned long looks;
-        while (atomic_load(&pool->job) == seen && !pool->stopped)
+        run_of run;
+        int left;
+        while (pool->run.number == seen && !pool->stopped)
             pthread_cond_wait(&pool->changed, &pool->mutex);
         if (pool->stopped)
             break;
-        seen = atomic_load(&pool->job);
+        run = pool->run;
+        seen = run.number;
         pthread_mutex_unlock(&pool->mutex);
-        work(pool, thread);
-        for (looks = 0; looks < LOOKS_BETWEEN_RUNS && atomic_load(&pool->job) == seen; looks++) {
+        work(pool, &run, thread);
+        for (left = PATIENCE; left > 0; left--) {
+            if (atomic_load_explicit(&pool->posted.count, memory_order_relaxed) != seen)
+                break;
+            PAUSE();
         }
         pthread_mutex_lock(&pool->mutex);
     }
@@ -89,14 +141,17 @@ static void *serve(void *argument)
 ${name}_pool *${name}_pool_start(void)
 {
     ${name}_pool *pool = (${name}_pool *)calloc(1, sizeof *pool);
+    size_t share;
     if (pool == NULL)
         return NULL;
+    for (share = 0; share < ${NAME}_THREADS; share++)
+        atomic_init(&pool->claims[share].count, 0);
+    atomic_init(&pool->done.count, 0);
+    atomic_init(&pool->opened.count, 0);
+    atomic_init(&pool->posted.count, 0);
+    atomic_init(&pool->code, 0);
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->changed, NULL);
-    atomic_init(&pool->job, 0);
-    atomic_init(&pool->arrived, 0);
-    atomic_init(&pool->passed, 0);
-    atomic_init(&pool->code, 0);
     for (; pool->started < (int)${NAME}_THREADS - 1; pool->started++)
         if (pthread_create(&pool->threads[pool->started], NULL, serve, pool) != 0) {
             ${name}_pool_stop(pool);
@@ -110,6 +165,7 @@ void ${name}_pool_stop(${name}_pool *pool)
     int thread;
     pthread_mutex_lock(&pool->mutex);
     pool->stopped = 1;
+    atomic_fetch_add(&pool->posted.count, 1);
     pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->mutex);
     for (thread = 0; thread < pool->started; thread++)
@@ -119,20 +175,24 @@ void ${name}_pool_stop(${name}_pool *pool)
     free(pool);
 }
 
-static int run(${name}_pool *pool, share_function share, size_t phases, const void *constants,
-               void *tensors, void *arena)
+static int run_on(${name}_pool *pool, share_function share, size_t phases, const void *constants,
+                  void *tensors, void *arena)
 {
+    run_of run;
     pthread_mutex_lock(&pool->mutex);
-    pool->share = share;
-    pool->phases = phases;
-    pool->constants = constants;
-    pool->tensors = tensors;
-    pool->arena = arena;
+    pool->run.first += pool->run.phases;
+    pool->run.number++;
+    pool->run.share = share;
+    pool->run.phases = phases;
+    pool->run.constants = constants;
+    pool->run.tensors = tensors;
+    pool->run.arena = arena;
+    run = pool->run;
     atomic_store(&pool->code, 0);
-    atomic_fetch_add(&pool->job, 1);
+    atomic_fetch_add(&pool->posted.count, 1);
     pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->mutex);
-    work(pool, 0);
+    work(pool, &run, 0);
     return atomic_load(&pool->code);
 }
 ${functions}

@@ -7,9 +7,11 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import glow_nb
+from glow_nb.base.errors import UnsupportedError
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
 from tests.unit.bundle.bundles import build_example, needs_c, needs_x86, run_example
@@ -73,6 +75,22 @@ def test_one_bundle_has_code_for_several_processors(tmp_path: Path) -> None:
     program = build_example(folder, "-std=c99")
     found = run_example(program, folder, [X])["output_0"]
     np.testing.assert_allclose(found, expected(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_network_of_a_file_is_built_for_others(tmp_path: Path) -> None:
+    path = tmp_path / "dense.onnx"
+    onnx.save(dense_model(), path)
+    net, triple = glow_nb.compile(path, threads=1), "aarch64-unknown-linux-gnu"
+    net.build(tmp_path / "arm", target=triple, threads=2)
+    net.build(tmp_path / "level", cpu="x86-64-v2", target="x86_64-unknown-linux-gnu")
+    found = [json.loads((tmp_path / n / "manifest.json").read_text()) for n in ("arm", "level")]
+    assert [(one["target"], one["cpus"][0]["name"]) for one in found] == [
+        (triple, "generic"),
+        ("x86_64-unknown-linux-gnu", "x86-64-v2"),
+    ]
+    in_memory = glow_nb.compile(dense_model(), threads=1)
+    with pytest.raises(UnsupportedError, match=r"it is no file; give it to glow_nb\.build"):
+        in_memory.build(tmp_path / "out", target=triple)
 
 
 def test_without_fused_arithmetic_products_call_no_library(tmp_path: Path) -> None:
