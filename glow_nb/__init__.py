@@ -79,12 +79,14 @@ __all__ = [
     "register_pass",
     "rewrite",
     "save_text",
+    "show_versions",
 ]
 
 
 _ALONE = {
     "compile": "glow_nb.network.compiling",
     "load_compiled": "glow_nb.network.saved.load_compiled",
+    "show_versions": "glow_nb.network.versions",
 }
 """Public names that come without the others, and the modules that have them."""
 
@@ -95,7 +97,8 @@ _MODULES = ("bisection", "observers", "quant", "runtime", "train")
 def __getattr__(name: str) -> object:
     """Import what is not there yet: all public names come at once, any module by itself.
 
-    ``compile`` and ``load_compiled`` come alone: a network that is found needs nothing else.
+    ``compile`` and ``load_compiled`` come alone: a network that is found needs nothing else. And
+    ``show_versions`` works where something else does not.
     """
     if name in _ALONE:
         globals()[name] = getattr(importlib.import_module(_ALONE[name]), name)

@@ -32,6 +32,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from glow_nb.base.arguments import described
 from glow_nb.base.errors import DefinitionError, GlowError, GlowWarning, OptionError, PassError
 from glow_nb.base.foreign import foreign, name_of
+from glow_nb.base.log import DEBUG, log
 from glow_nb.base.progress import report
 from glow_nb.base.schema import Registry, closest
 from glow_nb.base.steps import (
@@ -122,7 +123,8 @@ def _takes_one(function: Callable[..., object]) -> bool:
 
 
 def tell(observer: Observer | None, run: PassRun) -> None:
-    """Tell *observer* of *run*; what it raises becomes a GlowError that names both."""
+    """Tell *observer* of *run*, and the log; what it raises becomes a GlowError that names both."""
+    log(DEBUG, "step %s: %.1f ms%s", run.name, 1e3 * run.seconds, ", changed" * run.changed)
     if observer is not None:
         with foreign(GlowError, f"observer {name_of(observer)!r}, told of step {run.name!r}"):
             observer(run)

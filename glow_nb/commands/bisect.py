@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ import numpy as np
 from glow_nb import bisection
 from glow_nb.backends import Backend, BackendOptions
 from glow_nb.base.errors import OptionError
+from glow_nb.base.finite import FiniteCheck
 from glow_nb.base.progress import report, shown
 from glow_nb.base.text import format_name
 from glow_nb.base.types import Array
@@ -35,10 +37,14 @@ EXAMPLES = """\
 glow-nb bisect model.onnx
 glow-nb bisect model.onnx --input data=image.npy --tolerance 1e-5
 glow-nb bisect model.onnx --backend interpreter --keep-going
-glow-nb bisect model.int8.onnx --reference model.onnx --least-decibels 25"""
+glow-nb bisect model.int8.onnx --reference model.onnx --least-decibels 25
+glow-nb bisect model.onnx --finite --exclude mask"""
 
-OF_STEPS = ("tolerance", "keep_going", "backend", "threads")
+OF_STEPS = ("tolerance", "keep_going")
 """Options that say something of the compiler's steps."""
+
+OF_CODE = ("backend", "threads")
+"""Options that say something of the kernels."""
 
 
 @click.command(cls=ExampleCommand, epilog=EXAMPLES)
@@ -66,6 +72,18 @@ OF_STEPS = ("tolerance", "keep_going", "backend", "threads")
     metavar="DB",
     help="Signal to noise of a value that is near enough to the reference.",
 )
+@click.option(
+    "--finite",
+    is_flag=True,
+    help="Find the first kernel, and the first operator of the model, with a NaN or an infinity.",
+)
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="NAME",
+    help="With --finite: an input, node or value of the model that may be anything, as a mask may. "
+    "Repeat it for each.",
+)
 @click.option("--keep-going", is_flag=True, help="Try the steps after the first bad one, too.")
 @inputs_option
 @seed_option
@@ -79,6 +97,8 @@ def bisect(
     tolerance: float,
     reference: Path | None,
     least_decibels: float,
+    finite: bool,
+    exclude: tuple[str, ...],
     keep_going: bool,
     inputs: tuple[str, ...],
     seed: int,
@@ -87,7 +107,7 @@ def bisect(
     without: tuple[str, ...],
     bindings: Bindings,
 ) -> None:
-    """Find the step, or quantized value, that makes MODEL wrong.
+    """Find the step, quantized value or kernel that makes MODEL wrong.
 
     MODEL is an ONNX file or IR text. It is run after each step that changed it: graphs with NumPy,
     programs in the interpreter, in the end the code of the backend. All must give what the imported
@@ -96,13 +116,19 @@ def bisect(
 
     With --reference, MODEL is a quantized network. Both are evaluated with NumPy, and values are
     compared that both have under the same name. Ends with 3 if one is too far from the floats.
+
+    With --finite, each kernel's results are looked at in a run. Ends with 3 if there is a NaN or an
+    infinity.
     """
+    _check_goes_together(context, reference, finite)
     if reference is not None:
-        _check_has_steps(context)
         _bisect_noise(context, model, reference, inputs, seed, least_decibels, bindings)
         return
     ir = load_model(model, bindings)
     feeds = _feeds(ir, inputs, seed)
+    if finite:
+        _bisect_finite(context, ir, feeds, exclude, backend, threads, without)
+        return
     with shown("bisecting"):
         found = bisection.bisect(
             ir,
@@ -128,16 +154,47 @@ def bisect(
         context.exit(FOUND)
 
 
-def _check_has_steps(context: click.Context) -> None:
-    """Raise OptionError if options are given that say nothing with ``--reference``."""
+def _check_goes_together(context: click.Context, reference: Path | None, finite: bool) -> None:
+    """Raise OptionError if options are given that say nothing with the others."""
+    if reference is not None:
+        why = "with --reference two graphs are evaluated"
+        _refuse(context, (*OF_STEPS, *OF_CODE, "finite", "exclude"), why)
+    elif finite:
+        _refuse(context, OF_STEPS, "with --finite one run is looked at")
+    else:
+        _refuse(context, ("exclude",), "it says what --finite does not look at")
+
+
+def _refuse(context: click.Context, names: Iterable[str], why: str) -> None:
+    """Raise OptionError if one of the options *names* is given."""
     given = click.core.ParameterSource.COMMANDLINE
-    for name in OF_STEPS:
+    for name in names:
         if context.get_parameter_source(name) is given:
-            option = f"--{name.replace('_', '-')}"
-            raise OptionError(
-                f"{option}: it is about the steps of the compiler, but with --reference two graphs "
-                "are evaluated; leave it out"
-            )
+            raise OptionError(f"--{name.replace('_', '-')}: {why}; leave it out")
+
+
+def _bisect_finite(
+    context: click.Context,
+    ir: Function | Program,
+    feeds: dict[str, Array],
+    exclude: tuple[str, ...],
+    backend: Backend | BackendOptions,
+    threads: int | None,
+    without: tuple[str, ...],
+) -> None:
+    """Print which kernel, and which value of the model, is the first that is not finite."""
+    with shown("looking for NaN and infinity"):
+        found = bisection.bisect_finite(
+            ir,
+            feeds,
+            backend=backend,
+            threads=threads,
+            check=FiniteCheck(exclude=exclude),
+            without=without,
+        )
+    click.echo(str(found))
+    if found.error is not None or found.value is not None:
+        context.exit(FOUND)
 
 
 def _bisect_noise(

@@ -71,8 +71,10 @@ def compile_model(
     *bindings* and by *constants*.
     """
     check_bindings_apply(model, bindings)
+    if model.suffix == SUFFIX:
+        glow_nb.load(str(model))  # which says what to do where it has several functions
     return glow_nb.compile(
-        glow_nb.load(str(model)) if model.suffix == SUFFIX else str(model),
+        str(model),
         backend=backend,
         threads=threads,
         without=without,

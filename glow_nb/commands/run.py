@@ -65,6 +65,12 @@ glow-nb run model.onnx --shape batch=8 --threads 1 --repeat 20"""
     help="Write all outputs to this archive, each under its name.",
 )
 @click.option(
+    "--save-all",
+    type=OutputPath(),
+    metavar="FILE.npz",
+    help="Write all values that nodes of the model compute to this archive, in a run of their own.",
+)
+@click.option(
     "--repeat",
     type=click.IntRange(min=1),
     default=1,
@@ -80,6 +86,7 @@ def run(
     inputs: tuple[str, ...],
     seed: int,
     save: Path | None,
+    save_all: Path | None,
     repeat: int,
     backend: Backend | BackendOptions,
     threads: int | None,
@@ -91,7 +98,8 @@ def run(
     MODEL is an ONNX file or IR text. Without --input, the inputs are seeded random numbers: normal
     floats, bytes of their full range, other integers and booleans 0 or 1.
     """
-    _check_save_path(save)
+    _check_save_path("--save", save)
+    _check_save_path("--save-all", save_all)
     started = time.perf_counter()
     network, feeds = _prepare(model, inputs, bindings, backend, threads, without)
     compiled_seconds = time.perf_counter() - started
@@ -111,11 +119,15 @@ def run(
     if save is not None:
         save_npz(save, outputs)
         click.echo(f"saved {save}{_renamed(outputs)}")
+    if save_all is not None:
+        values = network.run(feeds, watch=network.value_names)
+        save_npz(save_all, values)
+        click.echo(f"saved {count_of(len(values), 'value')} to {save_all}{_renamed(values)}")
 
 
-def _check_save_path(save: Path | None) -> None:
+def _check_save_path(option: str, save: Path | None) -> None:
     if save is not None and save.suffix != ".npz":
-        raise click.BadParameter(f"{save} is not named FILE.npz", param_hint="'--save'")
+        raise click.BadParameter(f"{save} is not named FILE.npz", param_hint=f"'{option}'")
 
 
 def _prepare(

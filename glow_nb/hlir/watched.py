@@ -37,6 +37,11 @@ def with_values(function: Function, names: Iterable[str]) -> tuple[Function, dic
     return _with_saves(function, added), found
 
 
+def value_names(function: Function) -> list[str]:
+    """Return the names that :func:`with_values` takes for all values that nodes make."""
+    return [result.name for node in function.nodes for result in node.results]
+
+
 def _with_saves(function: Function, added: list[tuple[Placeholder, Save]]) -> Function:
     if not added:
         return function

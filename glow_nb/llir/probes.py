@@ -118,6 +118,11 @@ def with_values(program: Program, names: Iterable[str]) -> tuple[Program, dict[s
     return probed, {name: found.get(name, name) for name in names}
 
 
+def value_names(program: Program) -> list[str]:
+    """Return the names that :func:`with_values` takes for all that instructions write."""
+    return list(dict.fromkeys(probe.buffer.name for probe in probes(program)))
+
+
 def _probe(name: str, known: Sequence[Probe]) -> Probe:
     """Return the probe of what is called *name*, or raise OptionError."""
     written = [probe for probe in known if probe.buffer.name == name]

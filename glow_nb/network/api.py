@@ -26,6 +26,7 @@ from glow_nb.base.arguments import (
 from glow_nb.base.errors import OptionError
 from glow_nb.base.finite import FiniteCheck
 from glow_nb.base.habits import refuse_arguments
+from glow_nb.base.log import INFO, log
 from glow_nb.base.memory_limit import within_memory
 from glow_nb.base.passes import Observer, PassRun, check_observer, finish, observed, tell
 from glow_nb.base.progress import shown
@@ -50,7 +51,14 @@ from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.rebuilding import Rebuilding, WatchedNetwork
 from glow_nb.network.request import CompileRequest
 from glow_nb.network.text_files import is_ir_text
-from glow_nb.network.watched_model import WatchedModel, watched_levels, watched_model
+from glow_nb.network.watched_model import (
+    GivenModel,
+    Gone,
+    SizedModelFor,
+    WatchedModel,
+    value_names,
+    with_values,
+)
 from glow_nb.system.freed_memory import return_freed_memory
 from glow_nb.system.state_store import StateStore
 
@@ -138,15 +146,15 @@ def _compile(request: CompileRequest, build: _Build, work: str, kept: KeptSizes 
             return _open_network(loaded, build, limit, work, kept)
         tell(observer, PassRun("import", loaded, loaded, seconds))
         tell(observer, PassRun("backend", loaded, loaded, build.seconds))
-        read_again = partial(watched_model, request.graph, request.shapes, request.constants)
+        given = partial(GivenModel, request.graph, request.shapes, request.constants)
         if isinstance(loaded, Module):
-            models = [read_again(number=number) for number, _ in enumerate(loaded.functions)]
+            models = [given(number=number) for number, _ in enumerate(loaded.functions)]
             return _compile_module(loaded, build, models)
         if isinstance(loaded, Program):  # no passes run on it
             build.order(build.backend).of(loaded).whole.checked(request.without)
         opened = partial(_open_network, build=build, limit=limit, work=work, kept=kept)
         defaults = _defaults(source, request.shapes, request.constants, opened)
-        return build(loaded, read_again(), defaults=defaults)
+        return build(loaded, given(), defaults=defaults)
 
 
 def _called(graph: Graph) -> str:
@@ -192,6 +200,7 @@ class _Build:
         defaults: Defaults[Network] | None = None,
     ) -> CompiledNetwork:
         """Compile *known*, to run on the state if there is one; *model* is where it is from."""
+        began = time.perf_counter()
         if self.state is not None:
             self.state.add(known.state)
         state = StateStore(known.state) if self.state is None else self.state
@@ -208,6 +217,9 @@ class _Build:
         state.add(made.program.state)  # a pass may have brought some
         observed("free_memory", _return_freed_memory, made.program, self.observer)
         finish(self.observer)
+        seconds, kernels, name = time.perf_counter() - began, len(made.program.work), known.name
+        where = f" for {sizes}" if sizes else ""
+        log(INFO, "network %r%s: compiled %d kernels in %.2f s", name, where, kernels, seconds)
         levels = Levels(made.function, made.program, order.whole)
         return CompiledNetwork(
             Border.of(made.program),
@@ -217,6 +229,7 @@ class _Build:
             state=state,
             rebuilding=Rebuilding(
                 partial(self._watched, model, lambda: levels),
+                partial(_value_names, model, levels),
                 partial(compiler.make_executable, backend=self.backend, threads=self.threads),
             ),
             check=self.check,
@@ -235,17 +248,22 @@ class _Build:
         build = replace(self, observer=None, state=state)
         with shown("compiling the network for the values that are watched"):
             with within_memory("import"):
-                found = model(names)
+                found = model.with_values(names)
             if found is None:
                 return build.from_levels(levels(), names)
-            return WatchedNetwork(build(found[0], lambda _: None), found[1])
+            return WatchedNetwork(build(found[0], Gone()), found[1])
 
     def from_levels(self, levels: Levels, names: Sequence[str]) -> WatchedNetwork[CompiledNetwork]:
         """Compile what the passes made of a model with the values *names* as outputs."""
-        ir, outputs = watched_levels(levels, names)
+        ir, outputs = with_values(levels.function or levels.program, names)
         order = self.order(self.backend)
         lowered = replace(self, order=lambda _: replace(order, graph=pipelines.Pipeline()))
-        return WatchedNetwork(lowered(ir, lambda _: None), outputs)
+        return WatchedNetwork(lowered(ir, Gone()), outputs)
+
+
+def _value_names(model: WatchedModel, levels: Levels) -> list[str]:
+    names = model.value_names()
+    return value_names(levels.function or levels.program) if names is None else names
 
 
 def watched_in_levels(
@@ -284,17 +302,9 @@ def _for_sizes(model: SymbolicModel, build: _Build, work: str) -> CompileFor:
             function = model.function(known, constants)
             seconds = time.perf_counter() - began
             tell(build.observer, PassRun("import", function, function, seconds))
-            return build(function, partial(_watched_for, model, known, constants), sizes)
+            return build(function, SizedModelFor(model, known, constants), sizes)
 
     return build_for
-
-
-def _watched_for(
-    model: SizedModel, known: Shapes, constants: Constants, names: Sequence[str]
-) -> tuple[Function, dict[str, str]]:
-    """Return *model* for inputs of *known* shapes, with values as outputs."""
-    values = model.watched_values(names)
-    return model.function(known, constants, list(values.values())), values
 
 
 def _defaults(

@@ -81,6 +81,10 @@ class SizedModel(Protocol):
         """Return the value that each of *names* means, which may be a node's."""
         ...
 
+    def value_names(self) -> list[str]:
+        """Return names for all values that nodes of the model make."""
+        ...
+
 
 class KeptSizes(Protocol):
     """Where networks of sets of sizes are kept, for this process and others."""
@@ -321,6 +325,11 @@ class DynamicNetwork(Network):
             for name, type in self._model.inputs.items()
             if type.shape is None or any(isinstance(size, str) for size in type.shape)
         )
+
+    @property
+    @override
+    def value_names(self) -> list[str]:
+        return self._model.value_names()
 
     @property
     @override

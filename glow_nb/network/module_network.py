@@ -102,6 +102,11 @@ class ModuleNetwork(Network):
 
     @property
     @override
+    def value_names(self) -> list[str]:
+        self._choose("value_names")
+
+    @property
+    @override
     def program(self) -> Program:
         self._choose("program")
 

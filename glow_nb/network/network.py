@@ -232,6 +232,11 @@ class CompiledNetwork(CompiledViews, Network):
         """The one function."""
         return {self.name: self}
 
+    @property
+    @override
+    def value_names(self) -> list[str]:
+        return self.rebuilding.names()
+
     @override
     def run(
         self,

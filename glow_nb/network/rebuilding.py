@@ -40,13 +40,14 @@ class Rebuilding(Generic[N]):
     def __init__(
         self,
         watched: Callable[[Sequence[str], StateStore], WatchedNetwork[N]],
+        names: Callable[[], list[str]],
         executable: Callable[[Program], Executable],
     ) -> None:
-        """Make networks that give more values, on a state, by *watched*.
+        """Make networks that give more values, on a state, by *watched*; *names* lists all.
 
         *executable* makes a program run that differs from the network's by some copies.
         """
-        self.watched, self.executable = watched, executable
+        self.watched, self.names, self.executable = watched, names, executable
 
     @cached_property
     def _kept(self) -> VariantCache[tuple[str, ...], WatchedNetwork[N]]:

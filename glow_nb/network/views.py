@@ -77,6 +77,11 @@ class NetworkViews(ABC):
 
     @property
     @abstractmethod
+    def value_names(self) -> list[str]:
+        """The names of all values that nodes of the model compute, as ``run(watch=...)`` takes."""
+
+    @property
+    @abstractmethod
     def threads(self) -> int:
         """Cores that share the work of one run."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from glow_nb.base.arguments import Constants, Shapes, as_path
 from glow_nb.base.errors import ModelError
@@ -14,44 +14,95 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
 from glow_nb.llir import probes as llir
 from glow_nb.llir.program import Program
-from glow_nb.network.levels import Levels
+from glow_nb.network.dynamic import SizedModel
 from glow_nb.network.loading import Graph, source_of
 from glow_nb.network.text_files import is_ir_text
 
 Watched = tuple[Function | Program, dict[str, str]]
 """A model with further outputs, and the output of each name that was asked for."""
 
-WatchedModel = Callable[[Sequence[str]], Watched | None]
-"""Returns the model with some values as outputs; None if its graph is gone."""
+
+class WatchedModel(Protocol):
+    """A model that can be had with further values as outputs."""
+
+    def with_values(self, names: Sequence[str]) -> Watched | None:
+        """Return it with the values called *names* as outputs; None if its graph is gone."""
+        ...
+
+    def value_names(self) -> list[str] | None:
+        """Return the names of all values that nodes make; None if its graph is gone."""
+        ...
 
 
-def watched_model(
-    graph: Graph, shapes: Shapes, constants: Constants, *, number: int = 0
-) -> WatchedModel:
-    """Return what reads *graph* again; of a module, its function *number*.
+class GivenModel:
+    """What :func:`glow_nb.compile` was given, read again when somebody watches.
 
     A graph is not kept for this, since it holds all weights, but found as long as its owner has it;
     a model that is bytes or a message of onnx is kept. A file must not have changed.
     """
-    read = _reader(graph, number)
 
-    def watched(names: Sequence[str]) -> Watched | None:
-        source = read()
+    def __init__(
+        self, graph: Graph, shapes: Shapes, constants: Constants, *, number: int = 0
+    ) -> None:
+        """Read *graph* with sizes and inputs bound; of a module, its function *number*."""
+        self._shapes, self._constants, self._number = shapes, constants, number
+        self._read = _reader(graph, number)
+
+    def _source(self) -> Any:
+        source = self._read()
+        return source.functions[self._number] if isinstance(source, Module) else source
+
+    def with_values(self, names: Sequence[str]) -> Watched | None:
+        """Return the model with the values called *names* as outputs; None if it is gone."""
+        source = self._source()
         if source is None:
             return None
-        if isinstance(source, Module):
-            source = source.functions[number]
         if isinstance(source, Function | Program):
             return with_values(source, names)
         from glow_nb.formats.onnx.importer import import_onnx, watched_values
 
         values = watched_values(source.proto.graph, names)
-        function = import_onnx(
-            source, shapes=shapes, constants=constants, watched=list(values.values())
+        made = import_onnx(
+            source, shapes=self._shapes, constants=self._constants, watched=list(values.values())
         )
-        return function, values
+        return made, values
 
-    return watched
+    def value_names(self) -> list[str] | None:
+        """Return the names of all values that nodes of the model make; None if it is gone."""
+        source = self._source()
+        if source is None or isinstance(source, Function | Program):
+            return None if source is None else value_names(source)
+        from glow_nb.formats.onnx import importer
+
+        return importer.value_names(source.proto.graph)
+
+
+class SizedModelFor:
+    """A model that leaves sizes open, for some sizes."""
+
+    def __init__(self, model: SizedModel, shapes: Shapes, constants: Constants) -> None:
+        """Bind the sizes of *model* by *shapes*, and some inputs by *constants*."""
+        self._model, self._shapes, self._constants = model, shapes, constants
+
+    def with_values(self, names: Sequence[str]) -> Watched:
+        """Return the model with the values called *names* as outputs."""
+        values = self._model.watched_values(names)
+        watched = list(values.values())
+        return self._model.function(self._shapes, self._constants, watched), values
+
+    def value_names(self) -> list[str]:
+        """Return the names of all values that nodes of the model make."""
+        return self._model.value_names()
+
+
+class Gone:
+    """A model that nobody has any more."""
+
+    def with_values(self, names: Sequence[str]) -> None:
+        """Return nothing."""
+
+    def value_names(self) -> None:
+        """Return nothing."""
 
 
 def with_values(ir: Function | Program, names: Sequence[str]) -> Watched:
@@ -61,9 +112,9 @@ def with_values(ir: Function | Program, names: Sequence[str]) -> Watched:
     return llir.with_values(ir, names)
 
 
-def watched_levels(levels: Levels, names: Sequence[str]) -> Watched:
-    """Return what the passes made of a model, with the values called *names* as outputs."""
-    return with_values(levels.function or levels.program, names)
+def value_names(ir: Function | Program) -> list[str]:
+    """Return the names of all values of *ir*."""
+    return hlir.value_names(ir) if isinstance(ir, Function) else llir.value_names(ir)
 
 
 def _reader(graph: Graph, number: int) -> Callable[[], Any]:

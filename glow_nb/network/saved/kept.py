@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from glow_nb.base.errors import GlowError, ModelError
+from glow_nb.base.log import DEBUG, INFO, WARNING, log
 from glow_nb.codegen.debugging import PERF_VARIABLE
 from glow_nb.codegen.linked_code import IS_SUPPORTED
 from glow_nb.network.request import CompileRequest
@@ -68,7 +69,7 @@ class KeptModel:
             self._key = self._key_now()
         except (NoKey, RecursionError) as reason:
             self._digest = ""
-            _tell(f"the network is not kept: {reason}")
+            log(DEBUG, "the network is not kept: %s", reason)
             return None
         except (OSError, ModelError):  # whoever imports the model says what is wrong with it
             self._digest = ""
@@ -116,11 +117,15 @@ class KeptModel:
             self._request.check_finite,
         )
         try:
-            return read_network(folder, self._cache.digests, state=self._request.state, model=model)
+            found = read_network(
+                folder, self._cache.digests, state=self._request.state, model=model
+            )
         except ModelError as error:
-            _tell(f"{error}; it is compiled again", is_fault=True)
+            log(WARNING, "%s; it is compiled again", error)
             self._cache.remove(key)
             return []
+        log(INFO, "network of %s: found in the cache as %s", self._content, key)
+        return found
 
     def keep(self, network: Network) -> None:
         """Write *network* to the cache, in the background, unless its model changed meanwhile.
@@ -179,7 +184,7 @@ class KeptModel:
                 ),
             )
         except (NoKey, GlowError, OSError, MemoryError, RecursionError) as reason:
-            _tell(f"the network is not kept: {reason}")
+            log(DEBUG, "the network is not kept: %s", reason)
 
     def _is_unchanged(self) -> bool:
         """Return whether model and arguments are what they were when the network was looked for."""
@@ -269,11 +274,3 @@ def _key_of_sizes(key: str, shapes: Sizes, constants: Mapping[str, Array]) -> st
 
 def _extended(key: str, parts: Iterable[str]) -> str:
     return sha256(" ".join([key, *parts]).encode()).hexdigest()[: len(key)]
-
-
-def _tell(message: str, *, is_fault: bool = False) -> None:
-    """Write *message* to the log of the package."""
-    import logging  # which finding a network does without
-
-    level = logging.WARNING if is_fault else logging.DEBUG
-    logging.getLogger("glow_nb").log(level, "%s", message)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from glow_nb.base.arguments import as_path
 from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.log import INFO, log
 from glow_nb.network.saved.reading import Model, as_network, read_network
 from glow_nb.network.saved.saving import require_support
 from glow_nb.system.cache_folder import notes_folder
@@ -36,7 +37,9 @@ def load_compiled(folder: str | os.PathLike[str], *, state: StateStore | None = 
     require_support()
     place = Path(os.path.abspath(as_path(folder)))
     digests = FileDigests(notes_folder())
-    return as_network(read_network(place, digests, state=state, model=Model(_no_defaults)))
+    found = read_network(place, digests, state=state, model=Model(_no_defaults))
+    log(INFO, "network of %s: loaded", place)
+    return as_network(found)
 
 
 def _no_defaults() -> NoReturn:

@@ -98,6 +98,10 @@ class _KnownModel:
         """Return the value that each of *names* means."""
         return self._opened[0].watched_values(names)
 
+    def value_names(self) -> list[str]:
+        """Return names for all values that nodes of the model make."""
+        return self._opened[0].value_names()
+
     def compile_for(self, shapes: Sizes, constants: Mapping[str, Array]) -> CompiledNetwork:
         """Compile the model for inputs of these *shapes*."""
         return self._opened[1](shapes, constants)

@@ -151,6 +151,7 @@ def _network(
         state=state,
         rebuilding=Rebuilding(
             partial(_watched, executable, origin.number, model.watched, function.threads),
+            partial(_value_names, executable, origin.number, model.watched),
             lambda program: executable.whole.executable.for_program(program),
         ),
         check=model.check,
@@ -173,6 +174,20 @@ def _watched(
     from glow_nb.network.api import watched_in_levels
 
     return watched_in_levels(executable.whole.levels, threads, names, state)
+
+
+def _value_names(
+    executable: SavedExecutable,
+    number: int,
+    again: Callable[[], Sequence[CompiledNetwork]] | None,
+) -> list[str]:
+    """Return the names that :func:`_watched` takes for all values."""
+    if again is not None:
+        return again()[number].value_names
+    from glow_nb.network.watched_model import value_names
+
+    levels = executable.whole.levels
+    return value_names(levels.function or levels.program)
 
 
 def _border(name: str, layout: RunLayout) -> Border:

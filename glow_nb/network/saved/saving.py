@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from glow_nb.base.arguments import as_path
 from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.log import INFO, log
 from glow_nb.codegen.linked_code import IS_SUPPORTED
 from glow_nb.network.saved.files import SUMS
 from glow_nb.system.replaced_folders import new_folder
@@ -42,6 +43,7 @@ def save_networks(
     ):
         origin = {"functions": ", ".join(network.name for network in networks)}
         write_network(new, networks, values, made_from=origin, versions=versions())
+    log(INFO, "network of %s: saved", os.fspath(folder))
 
 
 def _is_saved_network(folder: Path) -> bool:

@@ -122,4 +122,4 @@ def test_the_command_compares_with_a_reference(tmp_path: Path) -> None:
     assert "is the first with less than 90 dB of signal to noise" in result.stdout
     assert result.stdout.count("noisy") == 4
     message = fails("bisect", integers, "--reference", floats, "--keep-going")
-    assert "--keep-going: it is about the steps of the compiler" in message
+    assert "--keep-going: with --reference two graphs are evaluated; leave it out" in message

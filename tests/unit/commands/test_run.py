@@ -198,3 +198,29 @@ def test_more_threads_than_cores_get_a_warning(
         stderr = call("run", model, "--backend", "interpreter", "--threads", 3).stderr
     assert stderr.startswith(f"Warning: {wanted}")
     assert stderr.count("\n") == 1
+
+
+def test_all_values_are_saved(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Abs", ["x"], ["a"], name="abs_1"),
+        helper.make_node("Sqrt", ["a"], ["y"]),
+    ]
+    path, out = tmp_path / "net.onnx", tmp_path / "all.npz"
+    onnx.save(model(nodes, [value("x", (2, 3))], ["y"]), path)
+    x = save_array(tmp_path / "x.npy", np.full((2, 3), -4, np.float32))
+    result = call("run", path, "--input", f"x={x}", "--save-all", out, *INTERPRETER)
+    assert f"saved 2 values to {out}" in result.output
+    with np.load(out) as saved:
+        assert {name: saved[name][0, 0] for name in saved} == {"y": 2, "a": 4}
+    refused = call("run", path, "--save-all", "x", *INTERPRETER)
+    assert "'--save-all': x is not named FILE.npz" in refused.output
+
+
+def test_all_values_of_ir_text_are_those_of_the_text(tmp_path: Path) -> None:
+    out = tmp_path / "all.npz"
+    call("run", write_graph(tmp_path), "--save-all", out, *INTERPRETER)
+    graph = glow_nb.load(write_graph(tmp_path))
+    assert isinstance(graph, glow_nb.Function)
+    with np.load(out) as saved:
+        names = {node.name for node in graph if node.result_types}
+        assert set(saved) == {*(output.name for output in graph.outputs), *names}

@@ -21,7 +21,7 @@ from glow_nb.formats.onnx.importer.symbolic import (
     defaults_of,
     snapshot,
 )
-from glow_nb.formats.onnx.importer.watched import watched_values
+from glow_nb.formats.onnx.importer.watched import value_names, watched_values
 from glow_nb.hlir.graph import Function
 
 
@@ -82,5 +82,6 @@ __all__ = [
     "onnx_op",
     "rules",
     "snapshot",
+    "value_names",
     "watched_values",
 ]

@@ -28,7 +28,7 @@ from glow_nb.formats.onnx.importer.importer import Importer
 from glow_nb.formats.onnx.importer.model import Model, load_model
 from glow_nb.formats.onnx.importer.summary import Summary, summary_of
 from glow_nb.formats.onnx.importer.unsupported import UntakenBranch
-from glow_nb.formats.onnx.importer.watched import watched_values
+from glow_nb.formats.onnx.importer.watched import value_names, watched_values
 from glow_nb.formats.onnx.schema.element_kinds import kind_of
 from glow_nb.hlir.graph import Function
 
@@ -100,6 +100,10 @@ class SymbolicModel:
     def watched_values(self, names: Sequence[str]) -> dict[str, str]:
         """Return the value that each of *names* means, which may be a node's; or OptionError."""
         return watched_values(self._model.proto.graph, names)
+
+    def value_names(self) -> list[str]:
+        """Return names for all values that nodes of the model make."""
+        return value_names(self._model.proto.graph)
 
     def _try_sizes(self) -> None:
         """Raise UnsupportedError if the model is refused for all sizes that are tried.

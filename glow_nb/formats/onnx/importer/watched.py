@@ -19,33 +19,60 @@ def watched_values(graph: onnx.GraphProto, names: Iterable[str]) -> dict[str, st
     Raises:
         OptionError: A name is that of no value and no node, or it means several values.
     """
-    made_by: dict[str, list[str]] = {}
-    makers: dict[str, str] = {}
-    for node in graph.node:
-        outputs = [output for output in node.output if output]
-        makers.update(dict.fromkeys(outputs, node.name))
-        if node.name:
-            made_by.setdefault(node.name, []).extend(outputs)
-    stored = [info.name for info in graph.input]
-    stored += [tensor.name for tensor in graph.initializer]
-    stored += [tensor.values.name for tensor in graph.sparse_initializer]
-    values = dict.fromkeys([*stored, *makers])
-    found: dict[str, str] = {}
-    for name in names:
-        meant = dict.fromkeys([*([name] if name in values else []), *made_by.get(name, ())])
-        if len(meant) != 1:
-            raise OptionError(f"watch: {_problem(name, list(meant), [*values, *made_by], makers)}")
-        (found[name],) = meant
-    return found
+    known = _Names(graph)
+    return {name: known.value(name) for name in names}
 
 
-def _problem(name: str, meant: list[str], known: list[str], makers: dict[str, str]) -> str:
-    if not meant:
-        return f"the model has no value and no node {name!r}{closest(name, known)}"
-    if name in meant:
-        maker = f"; the value {name!r} is the output of node {makers[name]!r}" * bool(
-            makers.get(name)
-        )
-        others = [value for value in meant if value != name]
-        return f"{name!r} is a value, and a node of this name makes {others}; watch these{maker}"
-    return f"{name!r} is a node that makes {meant}, or several of this name; choose one of these"
+def value_names(graph: onnx.GraphProto) -> list[str]:
+    """Return names that :func:`watched_values` takes for all values that nodes of *graph* make."""
+    known = _Names(graph)
+    names = (known.unique_name(value) for value in known.makers)
+    return [name for name in names if name is not None]
+
+
+class _Names:
+    """What the names in a graph mean.
+
+    Attributes:
+        makers: The name of the node that makes each value, empty if it has none.
+    """
+
+    def __init__(self, graph: onnx.GraphProto) -> None:
+        """Collect the names of nodes, and those of values."""
+        self.makers: dict[str, str] = {}
+        self._made_by: dict[str, list[str]] = {}
+        for node in graph.node:
+            outputs = [output for output in node.output if output]
+            self.makers.update(dict.fromkeys(outputs, node.name))
+            if node.name:
+                self._made_by.setdefault(node.name, []).extend(outputs)
+        self._values = dict.fromkeys(info.name for info in graph.input)
+        self._values |= dict.fromkeys(tensor.name for tensor in graph.initializer)
+        self._values |= dict.fromkeys(tensor.values.name for tensor in graph.sparse_initializer)
+        self._values |= dict.fromkeys(self.makers)
+
+    def _meanings(self, name: str) -> list[str]:
+        own = [name] if name in self._values else []
+        return list(dict.fromkeys([*own, *self._made_by.get(name, ())]))
+
+    def unique_name(self, value: str) -> str | None:
+        """Return a name that means *value* alone; None if there is none."""
+        names = (value, self.makers[value])
+        return next((name for name in names if self._meanings(name) == [value]), None)
+
+    def value(self, name: str) -> str:
+        """Return the one value that *name* means, or raise OptionError."""
+        meant = self._meanings(name)
+        if len(meant) == 1:
+            return meant[0]
+        if not meant:
+            near = closest(name, [*self._values, *self._made_by])
+            raise OptionError(f"watch: the model has no value and no node {name!r}{near}")
+        if name in meant:
+            others, maker = meant[1:], self.makers.get(name)
+            instead = f", or {maker!r} for the value" if maker else ""
+            raise OptionError(
+                f"watch: {name!r} is a value, and a node of this name makes {others}; watch "
+                f"{others} for the node{instead}"
+            )
+        raise OptionError(f"watch: nodes called {name!r} make {meant}; choose one of these values")
