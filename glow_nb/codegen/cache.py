@@ -18,10 +18,12 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from glow_nb.codegen.in_progress import KernelClaims
+from glow_nb.codegen.kernel_locks import KernelLocks
 from glow_nb.kernels.target import Target
 from glow_nb.system.cache_folder import PART, default_folder, write_whole
 from glow_nb.system.regular_files import open_regular
@@ -55,9 +57,11 @@ def object_key(text: str, arguments: str, target: Target) -> str:
 _SHAPING = (
     "base/alignment.py",
     "base/dot_instruction.py",
+    "codegen/c_library.py",
     "codegen/compact_lowering.py",
     "codegen/compile.py",
     "codegen/compile_runtime.py",
+    "codegen/debugging/debug_files.py",
     "codegen/debugging/dwarf.py",
     "codegen/debugging/entry_lines.py",
     "codegen/debugging/kernel_lines.py",
@@ -142,13 +146,15 @@ class ObjectCache:
     def load_or_make(self, name: str, key: str, make: Callable[[], bytes]) -> bytes:
         """Return the object stored under *key*; what there is not is made, and kept.
 
-        What another thread is making is waited for.
+        What another thread or process is making is waited for.
         """
         while True:
-            with KernelClaims() as claims:
+            with KernelClaims() as claims, KernelLocks(self.folder) as locks:
                 theirs = claims.claim((name, key))
                 if theirs is None:
                     payload = self.load(name, key)
+                    if payload is None:
+                        payload = locks.wait_for(key, partial(self.load, name, key))
                     if payload is None:
                         payload = make()
                         self.store(name, key, payload)

@@ -8,7 +8,8 @@ compiles only if no worker can be started.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 
 from glow_nb.base.dot_instruction import calls_dot_from_outside
@@ -17,6 +18,7 @@ from glow_nb.base.progress import report, shown
 from glow_nb.codegen.cache import ObjectCache, object_key
 from glow_nb.codegen.in_progress import KernelClaims, Result
 from glow_nb.codegen.kernel_compiler import kernel_compiler
+from glow_nb.codegen.kernel_locks import KernelLocks
 from glow_nb.codegen.workers import compile_in_workers, idle_workers
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
@@ -67,31 +69,41 @@ def compile_objects(
 def _load_or_compile(
     sources: Iterable[KernelSource], target: Target, cache: ObjectCache, workers: int | None
 ) -> dict[str, bytes]:
-    """Return objects by symbol, from the cache, from here, or as other threads make them.
+    """Return objects by symbol, from the cache, from here, or as others make them.
 
-    What another thread is making is waited for when all else is done; what it then gives up, as
-    after an error, is left out.
+    What other threads and processes are making is waited for when all else is done; what a thread
+    then gives up, as after an error, is left out.
     """
     objects: dict[str, bytes] = {}
     own: dict[KernelSource, str] = {}
+    elsewhere: dict[KernelSource, str] = {}
     theirs: dict[str, Result] = {}
-    with KernelClaims() as claims:
+    with KernelClaims() as claims, KernelLocks(cache.folder) as locks:
         for source in sources:
             symbol, key = source.symbol, _key(source, target)
             result = claims.claim((symbol, key))
             if result is not None:
                 theirs[symbol] = result
-            elif (payload := _kept(source, key, cache)) is not None:
+            elif (payload := _kept(source, key, cache, locks)) is not None:
                 objects[symbol] = payload
                 claims.finish((symbol, key), payload)
-            else:
+            elif calls_dot_from_outside(source.text) or locks.has(key):
                 own[source] = key
-        if not own and not theirs:
+            else:
+                elsewhere[source] = key
+        total = len(own) + len(elsewhere) + len(theirs)
+        if not total:
             return objects
         with shown("compiling"):
-            total = len(own) + len(theirs)
             report("kernels", 0, total)
-            made = chain(_compiled(own, target, cache, workers, claims), _awaited(theirs))
+            compiled = partial(
+                _compiled, target=target, cache=cache, workers=workers, claims=claims, locks=locks
+            )
+            made = chain(
+                compiled(own),
+                _made_elsewhere(elsewhere, compiled, cache, claims, locks),
+                _awaited(theirs),
+            )
             for done, (symbol, payload) in enumerate(made, 1):
                 objects[symbol] = payload
                 report("kernels", done, total)
@@ -104,8 +116,9 @@ def _compiled(
     cache: ObjectCache,
     workers: int | None,
     claims: KernelClaims,
+    locks: KernelLocks,
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield each symbol of the sources in *keys* with its object; keep it, and finish its claim."""
+    """Yield each symbol of the sources in *keys* with its object; keep it, and end its claims."""
     longest_first = sorted(keys, key=lambda source: -len(source.text))
     here = [source for source in longest_first if calls_dot_from_outside(source.text)]
     anywhere = [source for source in longest_first if source not in here]
@@ -115,9 +128,27 @@ def _compiled(
     for source, payload in made:
         if not calls_dot_from_outside(source.text):
             cache.store(source.symbol, keys[source], payload)
+        locks.release(keys[source])
         claims.finish((source.symbol, keys[source]), payload)
         yield source.symbol, payload
     cache.trim_after(keys.values())
+
+
+def _made_elsewhere(
+    keys: Mapping[KernelSource, str],
+    compiled: Callable[[Mapping[KernelSource, str]], Iterator[tuple[str, bytes]]],
+    cache: ObjectCache,
+    claims: KernelClaims,
+    locks: KernelLocks,
+) -> Iterator[tuple[str, bytes]]:
+    """Yield each symbol with its object when another process has made it; make what none makes."""
+    for source, key in keys.items():
+        payload = locks.wait_for(key, partial(cache.load, source.symbol, key))
+        if payload is None:
+            yield from compiled({source: key})
+            continue
+        claims.finish((source.symbol, key), payload)
+        yield source.symbol, payload
 
 
 def _awaited(results: Mapping[str, Result]) -> Iterator[tuple[str, bytes]]:
@@ -128,13 +159,20 @@ def _awaited(results: Mapping[str, Result]) -> Iterator[tuple[str, bytes]]:
             yield symbol, payload
 
 
-def _kept(source: KernelSource, key: str, cache: ObjectCache) -> bytes | None:
-    """Return the object of *source* from *cache*.
+def _kept(source: KernelSource, key: str, cache: ObjectCache, locks: KernelLocks) -> bytes | None:
+    """Return the object of *source* from *cache*; lock it for this process if there is none.
 
     What calls a dot instruction of the user's is not kept, and compiled in this process: others
     know nothing of it, and it may be another one next time.
     """
-    return None if calls_dot_from_outside(source.text) else cache.load(source.symbol, key)
+    if calls_dot_from_outside(source.text):
+        return None
+    payload = cache.load(source.symbol, key)
+    if payload is None and locks.take(key):
+        payload = cache.load(source.symbol, key)  # which another process may have stored meanwhile
+        if payload is not None:
+            locks.release(key)
+    return payload
 
 
 def _key(source: KernelSource, target: Target) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from glow_nb.base.errors import GlowError, ModelError
-from glow_nb.network.saved.files import MANIFEST, SUMS, check_sums
+from glow_nb.network.saved.files import MANIFEST, SUMS, UnreadableError, check_sums
 from glow_nb.network.saved.manifest import Manifest
 from glow_nb.system.cache_folder import (
     default_folder,
@@ -106,9 +106,10 @@ class NetworkCache:
     def store(self, key: str, write: Callable[[Path], None]) -> None:
         """Let *write* fill an empty folder, and keep it as *key*.
 
-        What the disk does not take is no error; the first time in a process, a warning says so.
+        What another process has kept as *key* stays. What the disk does not take is no error; the
+        first time in a process, a warning says so.
         """
-        if self.folder is None:
+        if self.folder is None or self._is_whole(key):
             return
         name = f"{_BEING_WRITTEN}{key}.{os.getpid()}.{threading.get_ident()}"
         place = self.folder / name
@@ -117,7 +118,6 @@ class NetworkCache:
             write(place)
             if _size_of(place) > self.limit_bytes:
                 return
-            self._remove_damaged(key)
             with suppress(OSError):  # another process was faster
                 place.rename(self.folder / key)
         except OSError as error:
@@ -126,14 +126,19 @@ class NetworkCache:
             _remove_tree(place)
         self.trim()
 
-    def _remove_damaged(self, key: str) -> None:
-        """Make room for *key* if what is there is damaged."""
+    def _is_whole(self, key: str) -> bool:
+        """Return whether the network *key* is there; remove it if it is damaged."""
         assert self.folder is not None
-        if (self.folder / key).exists():
-            try:
-                check_sums(self.folder / key, self.digests)
-            except ModelError:
-                self.remove(key)
+        if not (self.folder / key).exists():
+            return False
+        try:
+            check_sums(self.folder / key, self.digests)
+        except UnreadableError:
+            return True  # as far as anybody knows
+        except ModelError:
+            self.remove(key)
+            return False
+        return True
 
     def remove(self, key: str) -> None:
         """Remove the network *key*; processes that have it mapped keep what they have."""

@@ -6,6 +6,7 @@ not have these sums, or that has none, is damaged.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import re
 from collections.abc import Iterable, Mapping
@@ -24,6 +25,14 @@ CONSTANTS = "constants.bin"
 SUMS = "SHA256SUMS"
 
 PAGE_BYTES = 4096
+
+_OF_THE_PROCESS = {errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EPERM, errno.ENOMEM}
+"""Errors of the system that tell nothing of a file, but of who wants to read it."""
+
+
+class UnreadableError(ModelError):
+    """A saved network that this process cannot read at the moment, which is no damage."""
+
 
 _LINE = re.compile(r"([0-9a-f]{64})  ([a-z][a-z0-9.-]{0,60})")
 
@@ -60,10 +69,7 @@ def check_sums(folder: Path, digests: FileDigests) -> Mapping[str, str]:
             return wanted
         found = digests.of(paths, again=True)  # a note may be damaged, too
     except OSError as error:
-        raise ModelError(
-            f"{folder}: damaged: {error.filename or 'a file'} cannot be read: {error.strerror}; "
-            "save the network again"
-        ) from error
+        raise unreadable(folder, error, "save the network again") from error
     changed = [n for (n, sum), is_ in zip(wanted.items(), found, strict=True) if sum != is_]
     if changed:
         raise ModelError(
@@ -73,12 +79,22 @@ def check_sums(folder: Path, digests: FileDigests) -> Mapping[str, str]:
     return wanted
 
 
+def unreadable(folder: Path, error: OSError, remedy: str = "") -> ModelError:
+    """Return the error about a file in *folder* that cannot be read; *remedy* is for damage."""
+    problem = f"{error.filename or 'a file'} cannot be read: {error.strerror or error}"
+    if error.errno in _OF_THE_PROCESS:
+        return UnreadableError(f"{folder}: {problem}")
+    return ModelError(f"{folder}: damaged: {problem}; {remedy}")
+
+
 def _sums(folder: Path) -> dict[str, str]:
     """Return the sum of each file by its name."""
     try:
         with open_regular(folder / SUMS) as stream:
             text = stream.read(1 << 20).decode("ascii", "replace")
     except OSError as error:
+        if error.errno in _OF_THE_PROCESS:
+            raise unreadable(folder, error) from error
         raise ModelError(
             f"{folder}: no saved network: {SUMS} cannot be read: {error.strerror}; give a folder "
             "that net.save wrote"

@@ -14,6 +14,7 @@ from glow_nb.codegen.debugging import PERF_VARIABLE
 from glow_nb.codegen.linked_code import IS_SUPPORTED
 from glow_nb.network.request import CompileRequest
 from glow_nb.network.saved.cache import NetworkCache
+from glow_nb.network.saved.files import UnreadableError
 from glow_nb.network.saved.key import NoKey, network_key, spelled, versions
 from glow_nb.network.saved.model_content import ModelContent
 from glow_nb.system.sha256 import sha256
@@ -122,7 +123,8 @@ class KeptModel:
             )
         except ModelError as error:
             log(WARNING, "%s; it is compiled again", error)
-            self._cache.remove(key)
+            if not isinstance(error, UnreadableError):
+                self._cache.remove(key)
             return []
         log(INFO, "network of %s: found in the cache as %s", self._content, key)
         return found

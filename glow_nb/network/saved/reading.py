@@ -18,7 +18,14 @@ from glow_nb.network.defaults import Defaults
 from glow_nb.network.levels import Border, Levels
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.rebuilding import Rebuilding, WatchedNetwork
-from glow_nb.network.saved.files import CONSTANTS, MANIFEST, check_sums, map_regions
+from glow_nb.network.saved.files import (
+    CONSTANTS,
+    MANIFEST,
+    UnreadableError,
+    check_sums,
+    map_regions,
+    unreadable,
+)
 from glow_nb.network.saved.manifest import Manifest, SavedFunction, layout_from_plain
 from glow_nb.network.saved.saved_executable import Reopened, SavedExecutable
 from glow_nb.system.file_digests import FileDigests
@@ -115,8 +122,10 @@ def _loaded_functions(folder: Path) -> tuple[tuple[SavedFunction, ...], list[Loa
     except OSError as error:
         if error.errno == errno.ENOMEM:
             raise MemoryError(str(error)) from error
-        raise ModelError(f"{folder}: {error}") from error
+        raise unreadable(folder, error, "save the network again") from error
     except (GlowError, UnicodeDecodeError) as error:
+        if isinstance(error.__cause__, OSError):  # the system does not map the code
+            raise UnreadableError(f"{folder}: {error}") from error
         raise ModelError(f"{folder}: {error}") from error
     return manifest.functions, loaded
 

@@ -325,6 +325,23 @@ def test_memory_that_the_process_may_not_have_is_no_damage(
     assert found(glow_nb.compile(path, threads=1))
 
 
+@pytest.mark.parametrize("function", ["open_regular", "mmap.mmap"])
+def test_what_the_process_may_not_open_is_no_damage(
+    cache: NetworkCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    path = saved_model(tmp_path / "a", 4)
+    found(glow_nb.compile(path, threads=1))
+
+    def refuse(*arguments: object, **more: object) -> object:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"glow_nb.network.saved.files.{function}", refuse)
+        net = glow_nb.compile(path, threads=1)
+        assert not found(net) and close(net, 4)
+    assert found(glow_nb.compile(path, threads=1))
+
+
 def test_text_and_what_is_no_file_are_left_to_the_importer(cache: NetworkCache) -> None:
     text = "func @main(%x : float32<2>) -> (%y : float32<2>) {\n  %y_save = save(%x, %y)\n}\n"
     assert glow_nb.compile(text + "// " + "long " * 1000, threads=1).inputs
