@@ -142,6 +142,7 @@ INFERENCE = Pipeline(
                 "fold_rescales",  # numbers are rounded once
                 "raise_lookup_tables",  # one look-up takes less time than what computes a function
                 "merge_concats",  # a concat of concats becomes one concat, which copies once
+                "gather_rows",  # rows are copied as vectors, elements one by one
                 "gathers_to_slices",  # a slice is a view of its input and costs nothing
                 "merge_slices",  # a slice of a slice becomes one; gathers must have become slices
                 "merge_conversions",  # exporters convert to another kind and back
@@ -193,6 +194,7 @@ TRAINING = Pipeline(
                 "sink_broadcasts",  # elementwise operators repeat small operands by themselves
                 "eliminate_noops",  # a transpose, reshape or slice that moves nothing is dropped
                 "merge_concats",  # a concat of concats becomes one concat, which copies once
+                "gather_rows",  # rows are copied as vectors, elements one by one
                 "gathers_to_slices",  # a slice is a view of its input and costs nothing
                 "merge_slices",  # a slice of a slice becomes one; gathers must have become slices
                 "merge_conversions",  # exporters convert to another kind and back

@@ -23,6 +23,7 @@ MOVING = (
     "eliminate_common_nodes",
     "eliminate_noops",
     "fold_constants",
+    "gather_rows",
     "gathers_to_slices",
     "hoist_channel_gathers",
     "hoist_slices",
