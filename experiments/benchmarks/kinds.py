@@ -51,7 +51,7 @@ from glow_nb.system.cache_folder import CACHE_VARIABLE
 from glow_nb.tools.duel.contest import Measurement, ratios_of
 from glow_nb.tools.duel.engines import ENGINES, OURS, Runner, is_installed, open_engine
 
-TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 5e-3, "int8": 1 / 60, "uint8": 1 / 60}
+TOLERANCES = {"float64": 1e-9, "float32": 5e-4, "float16": 5e-3, "int8": 1 / 60, "uint8": 1 / 60}
 """How far results may be apart, as a part of the largest number; other kinds are to be equal."""
 
 STEPS_SECONDS = 0.001
