@@ -100,6 +100,11 @@ def build(
     _tell(output)
 
 
+for parameter in build.params:
+    if parameter.name == "threads" and isinstance(parameter, click.Option):
+        parameter.help = "Threads that can share a run.  [default: 1]"
+
+
 def _tell(folder: Path) -> None:
     """Say what is in the bundle."""
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))

@@ -48,7 +48,17 @@ def new_folder(place: Path, is_old: Callable[[Path], bool], what: str) -> Iterat
 
 
 def require_free(place: Path, is_old: Callable[[Path], bool], what: str) -> None:
-    """Raise OptionError if *place* holds something other than what may be replaced."""
+    """Raise an error if no folder can be made at *place*, or it holds what may not be replaced.
+
+    Raises:
+        OptionError: There is something else.
+        GlowError: There is no folder to make it in, or that cannot be written.
+    """
+    parent = Path(os.path.realpath(place)).parent
+    if not parent.is_dir():
+        raise GlowError(f"{place}: cannot be written: there is no folder {parent}; make it first")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise GlowError(f"{place}: cannot be written: {parent} may not be written to")
     if not place.exists():
         return
     if not place.is_dir() or (any(place.iterdir()) and not is_old(place)):

@@ -48,6 +48,10 @@ def test_bad_arguments_are_told(
     assert not (tmp_path / "out").exists()
 
 
+def test_help_says_that_runs_are_for_one_thread() -> None:
+    assert "[default: 1]" in call("build", "--help").output
+
+
 def test_open_sizes_are_asked_for_by_options(tmp_path: Path) -> None:
     model = dense_model()
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -194,6 +195,16 @@ def test_a_folder_with_something_else_is_refused(net: glow_nb.Network, tmp_path:
         with pytest.raises(OptionError, match="is no folder with a bundle"):
             net.build(tmp_path / place, name="dense")
     assert (tmp_path / "out" / "mine.txt").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_told_before_anything_is_compiled(tmp_path: Path) -> None:
+    with pytest.raises(GlowError, match=r"out: cannot be written: there is no folder .*absent"):
+        glow_nb.build("no model", tmp_path / "absent" / "out", name="net")
+    (tmp_path / "locked").mkdir()
+    (tmp_path / "locked").chmod(0o500)
+    if not os.access(tmp_path / "locked", os.W_OK):  # root may always write
+        with pytest.raises(GlowError, match="may not be written to"):
+            glow_nb.build("no model", tmp_path / "locked" / "out", name="net")
 
 
 def test_a_bundle_is_replaced_as_a_whole_or_stays(
