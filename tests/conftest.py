@@ -3,10 +3,13 @@
 import dataclasses
 import gc
 import os
+import pickle
 import signal
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import onnx
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -16,13 +19,14 @@ from glow_nb.codegen.sharing import Sharing
 from glow_nb.kernels.machine.machine import Machine
 from glow_nb.kernels.machine.rows import ROWS
 from glow_nb.kernels.target import CACHES_VARIABLE
+from glow_nb.system.replaced_files import replace_file
 
 # The default run repeats the same examples, so that a failure is the fault of the change at hand;
 # the slow profile looks for new ones. Compiling takes longer than hypothesis's deadline allows.
 _SUPPRESSED = (HealthCheck.too_slow, HealthCheck.data_too_large)
 settings.register_profile(
     "default",
-    max_examples=20,
+    max_examples=12,
     derandomize=True,
     database=None,
     deadline=None,
@@ -55,6 +59,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[CACHES_VARIABLE] = config.getoption("--core")  # before tests ask for the target
     os.environ[WORKERS_VARIABLE] = "0"
     gc.set_threshold(50_000, 20, 20)  # collecting the tests makes 300,000 objects that stay
+    sys.dont_write_bytecode = False  # else each process that tests start compiles all modules
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     cache: pytest.Cache | None = getattr(config, "cache", None)  # absent with -p no:cacheprovider
@@ -79,11 +85,19 @@ def objects_of_earlier_modules_stay() -> None:
 
 
 @pytest.fixture(scope="session")
-def node_cases() -> list[Any]:
-    """Return ONNX's own node tests, which take seconds to make."""
+def node_cases(request: pytest.FixtureRequest) -> list[Any]:
+    """Return ONNX's own node tests; they take ten seconds to make, and are kept for all workers."""
     from glow_nb.tools.conformance import node_tests
 
-    return node_tests()
+    cache: pytest.Cache | None = getattr(request.config, "cache", None)
+    if cache is None:
+        return node_tests()
+    path = cache.mkdir("onnx_node_tests") / f"{onnx.__version__}.pickle"
+    if not path.exists():
+        payload = pickle.dumps(node_tests())
+        replace_file(path, lambda place: place.write_bytes(payload))
+    found: list[Any] = pickle.loads(path.read_bytes())
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,9 @@ KernelGenerator = Callable[[Any, Target], KernelSource]
 HeadGenerator = Callable[[Any, Target, Fusion], KernelSource]
 """Writes the kernel of an instruction and of the stack around it, of which it is the head."""
 
-Planner = Callable[[Any, Target, Fusion], Plan]
-"""Chooses the loops of the kernel of an instruction, which its writer then writes."""
+Planner = Callable[[Any, Target, Fusion], Plan | None]
+"""Chooses the loops of the kernel of an instruction, which its writer then writes; None where there
+is nothing to choose."""
 
 G = TypeVar("G", bound=KernelGenerator)
 H = TypeVar("H", bound=HeadGenerator)
@@ -111,6 +112,8 @@ def planned(instruction: Instruction, target: Target) -> Instruction:
     if head is None or planner is None or (head.plan is not None and head.plan.has("rows")):
         return instruction
     plan, given = planner(head, target, Fusion.of(instruction)), head.plan
+    if plan is None:
+        return instruction
     if given is not None:
         if given.algorithm != plan.algorithm:
             raise given.unfit(f"the kernel of {head!r} is made by {plan.algorithm!r}")
@@ -151,8 +154,9 @@ def _refuse_unused_settings(instruction: Instruction, target: Target) -> None:
     plan = head.plan
     unused = [n for n, _ in plan.settings if n not in plan.asked and not hasattr(head, n)]
     if unused and (planner := PLANNERS.get(type(head))) is not None:
-        offered = dict(planner(head, target, Fusion.of(instruction)).settings)
-        unused = [name for name in unused if name not in offered]
+        offered = planner(head, target, Fusion.of(instruction))
+        settings = {} if offered is None else dict(offered.settings)
+        unused = [name for name in unused if name not in settings]
     if unused:
         known = [name for name in plan.asked if not hasattr(head, name)]
         raise plan.unfit(

@@ -194,6 +194,10 @@ def check_command(command: str, folder: Path, *, is_mentioned: bool = False) -> 
             check_options(words, folder)
         elif program == "glow-nb":
             must_answer(*rest, *SHORTER.get(rest[0], ()), folder=folder)
+        elif rest[:1] == ["-m"]:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.chdir(folder)
+                printed_by(*rest[1:])
         else:
             must_run([sys.executable, *rest], folder)
     else:
@@ -221,16 +225,22 @@ def check_options(words: list[str], folder: Path) -> None:
 
 @cache
 def help_text(module: str, *command: str) -> str:
-    """Return what ``python -m module command --help`` prints, without a process for it."""
-    arguments = [module, *command, "--help"]
+    """Return what ``python -m module command --help`` prints."""
+    return printed_by(module, *command, "--help")
+
+
+def printed_by(module: str, *arguments: str) -> str:
+    """Return what ``python -m module arguments`` prints, without a process for it."""
+    command, printed = [module, *arguments], io.StringIO()
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         # of a module that was imported before it is run
         warnings.simplefilter("ignore", RuntimeWarning)
-        patch.setattr(sys, "argv", arguments)
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed), pytest.raises(SystemExit) as ended:
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
-    assert not ended.value.code, shlex.join(arguments)
+        patch.setattr(sys, "argv", command)
+        try:
+            with contextlib.redirect_stdout(printed):
+                runpy.run_module(module, run_name="__main__", alter_sys=True)
+        except SystemExit as ended:
+            assert not ended.code, shlex.join(command)
     return printed.getvalue()
 
 
@@ -238,8 +248,12 @@ def script_of(page: Path) -> str:
     return "\n".join(content for language, content in blocks(page) if language == "python")
 
 
-LONG = ("debugging.md", "deploying.md", "inspecting.md", "plans.md", "running.md", "training.md")
-"""Pages that train, draw and measure: their scripts and commands run in the slow run alone."""
+LONG = (
+    *("debugging.md", "deploying.md", "inspecting.md", "plans.md"),
+    *("running.md", "runtime.md", "training.md", "extending.md"),
+)
+"""Pages that train, draw and measure: their scripts and commands run in the slow run alone. The
+scripts of the last one run in ``test_extension.py`` as well."""
 
 
 def runnable(language: str) -> list[Any]:

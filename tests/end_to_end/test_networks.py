@@ -43,7 +43,7 @@ TOLERANCE = 5e-5
 LIGHT = Path(onnx.backend.test.__file__).parent / "data" / "light"
 ENGINES = (("interpreter", 1), ("cpu", 1), ("cpu", 2))
 QUICK = "shufflenet"
-"""The twin that is compiled in the default run; the slow run has all of them."""
+"""The twin that is compiled in the default run, a mobile network; the slow run has all of them."""
 
 ODD = ("odd_encoder",)
 """Transformers of odd sizes that are compiled in the default run; the others are built of the same
@@ -166,13 +166,8 @@ def check_against_onnxruntime(
         assert largest_distance(expected, net.run(feeds).values()) <= TOLERANCE, (backend, threads)
 
 
-@pytest.mark.parametrize(
-    "network",
-    [
-        n if n is mobile_networks.odd else pytest.param(n, marks=pytest.mark.slow)
-        for n in mobile_networks.NETWORKS
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("network", mobile_networks.NETWORKS)
 def test_mobile_networks_agree_with_onnxruntime(network: Callable[[], onnx.ModelProto]) -> None:
     check_against_onnxruntime(network(), winograd="off")
 

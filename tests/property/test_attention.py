@@ -228,7 +228,7 @@ def test_the_interpreter_computes_written_attention(function: Function, nan: boo
 
 @pytest.mark.jit
 @given(written(), st.integers(1, 3), st.booleans())
-@settings(max_examples=settings().max_examples // 16)
+@settings(max_examples=max(1, settings().max_examples // 16))
 def test_machine_code_computes_written_attention(
     function: Function, threads: int, nan: bool
 ) -> None:
@@ -238,7 +238,7 @@ def test_machine_code_computes_written_attention(
 
 @pytest.mark.jit
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3))
-@settings(max_examples=settings().max_examples // 20)
+@settings(max_examples=max(1, settings().max_examples // 20))
 def test_machine_code_of_drawn_attention_keeps_its_meaning(seed: int, threads: int) -> None:
     drawn = draw_graph([ops.Attention] * 4, seed, has_kernels)
     found = glow_nb.compile(drawn.function, threads=threads).run(drawn.feeds)
@@ -247,7 +247,7 @@ def test_machine_code_of_drawn_attention_keeps_its_meaning(seed: int, threads: i
 
 @pytest.mark.jit
 @given(*[st.integers(1, 3)] * 2, *[st.integers(2, 20)] * 2, st.booleans(), st.integers(1, 3))
-@settings(max_examples=settings().max_examples // 20)
+@settings(max_examples=max(1, settings().max_examples // 20))
 def test_heads_are_read_where_one_projection_has_them(
     batch: int, heads: int, tokens: int, depth: int, is_split: bool, threads: int
 ) -> None:

@@ -86,7 +86,7 @@ def test_lowered_and_packed_forms_mean_the_same(function: Function) -> None:
 
 
 @pytest.mark.jit
-@settings(max_examples=settings().max_examples // 20)
+@settings(max_examples=max(1, settings().max_examples // 20))
 @given(products(), st.sampled_from(LANE_COUNTS), st.integers(1, 3))
 def test_compiled_products_mean_the_same(function: Function, lanes: int, threads: int) -> None:
     feeds = feed(function)

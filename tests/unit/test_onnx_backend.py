@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 import glow_nb.onnx_backend as backend
 from glow_nb.base.errors import FeedError, OptionError, UnsupportedError
+from glow_nb.tools import conformance
 from glow_nb.tools.conformance import CaseOutcome, Report, operators_of, run_test, write_markdown
 from tests.unit.formats.onnx.importer.models import model, one, value, weight
 
@@ -179,3 +180,18 @@ def test_outcomes_are_told_apart(tmp_path: Any) -> None:
     assert "| Relu | 1 / 1 / 0 |" in text
     assert "- `test_relu_expanded` (evaluate): wrong result" in text
     assert "- `test_matmul` (evaluate): ModelError" in text
+
+
+@pytest.mark.parametrize(("units", "outcome"), [(2, "passed"), (3, "failed")])
+def test_what_is_rounded_on_both_sides_may_be_two_units_off(
+    units: int, outcome: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setitem(conformance.ROUNDED, "test_relu", 2)
+    case = Case("test_relu", one("Relu"), np.maximum(X, 0) + units * np.spacing(np.maximum(X, 0)))
+    case.rtol = case.atol = 0.0
+    found, reason = run_test(case, "evaluate")
+    assert found == outcome
+    with (tmp_path / "table.md").open("w") as out:
+        write_markdown(Report([CaseOutcome("test_relu", "Relu", "evaluate", found, reason)]), out)
+    text = (tmp_path / "table.md").read_text()
+    assert ("within 2 units in the last place of float32" in text) == (outcome == "passed")

@@ -15,14 +15,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.base.plan import Plan
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.hlir.ops.attention import ZERO, ZERO_FOR_NAN
 from glow_nb.kernels.attention.packing import Packing
-from glow_nb.kernels.attention.plan import AttentionPlan, plan_attention
+from glow_nb.kernels.attention.plan import ATTENTION, AttentionPlan, plan_attention
 from glow_nb.kernels.attention.products import Products
 from glow_nb.kernels.attention.shape import AttentionShape
 from glow_nb.kernels.attention.softmax import RunningSoftmax
-from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.registry import kernel_for, plan_of
+from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus, times
 from glow_nb.kernels.writing.loops import loops
@@ -33,8 +35,25 @@ from glow_nb.llir.program import kernel_operands
 from glow_nb.llir.traits import KernelTraits
 
 
+def plan_attention_kernel(
+    instruction: AttentionInst,
+    target: Target,
+    fusion: Fusion,
+) -> Plan | None:
+    """Plan the tiles and blocks of an attention; None if there is nothing to sum up."""
+    if not _has_sums(instruction):
+        return None
+    return plan_attention(AttentionShape.of(instruction), target).as_plan()
+
+
+def _has_sums(instruction: AttentionInst) -> bool:
+    return bool(AttentionShape.of(instruction).keys and instruction.dest.type.size)
+
+
 @kernel_for(
-    AttentionInst, traits=KernelTraits(strided=("dest", "query", "key", "value"), any_rows=True)
+    AttentionInst,
+    traits=KernelTraits(strided=("dest", "query", "key", "value"), any_rows=True),
+    planner=plan_attention_kernel,
 )
 def attention_source(instruction: AttentionInst, target: Target) -> KernelSource:
     """Return the kernel ``(dest, query, key, value[, mask])`` of an attention."""
@@ -46,14 +65,14 @@ def attention_source(instruction: AttentionInst, target: Target) -> KernelSource
     out.line(f"# attention of {shape.kind.value}: {heads}, {sizes}")
     mask = "mask, " if shape.mask else ""
     header = f"def kernel(dest, query, key, value, {mask}scratch, thread, threads):"
-    if not (shape.keys and instruction.dest.type.size):
+    if not _has_sums(instruction):
         with out.block(header):
             if instruction.dest.type.size:
                 _write_zeros(out, shape)
             else:
                 out.line("return")
         return KernelSource("attention", out.text, kinds)
-    plan = plan_attention(shape, target)
+    plan = AttentionPlan.from_plan(plan_of(instruction, ATTENTION), shape, target)
     out.line(f"# {_described(plan)}")
     with out.block(header):
         _AttentionWriter(out, shape, plan, instruction).write()

@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import accumulate, product
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.plan import Plan
 from glow_nb.kernels.attention.shape import AttentionShape
 from glow_nb.kernels.products.blocking import (
     MAX_VECTORS,
@@ -21,6 +22,9 @@ from glow_nb.kernels.products.blocking import (
 from glow_nb.kernels.products.caches import level_2_bytes
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.vectors import LANE_BYTES, native_lanes
+
+ATTENTION = "attention"
+"""The algorithm that stores no matrix of queries and keys."""
 
 MOST_CHAINED_KEYS = 512
 """Keys whose values are summed up one after the other at most: their rounding errors add up."""
@@ -59,6 +63,57 @@ class AttentionPlan:
     depth: int
     width: int
     element_bytes: int
+
+    def as_plan(self) -> Plan:
+        """Return the plan that :meth:`from_plan` makes this of."""
+        return Plan.of(
+            ATTENTION,
+            rows=self.rows,
+            score_vectors=self.score_vectors,
+            sum_vectors=self.sum_vectors,
+            softmax_rows=self.softmax_rows,
+            chunk_rows=self.chunk_rows,
+            block_rows=self.block_rows,
+            block_keys=self.block_keys,
+            pack_keys=self.packs_keys or None,
+            pack_values=self.packs_values or None,
+        )
+
+    @classmethod
+    def from_plan(cls, plan: Plan, shape: AttentionShape, target: Target) -> AttentionPlan:
+        """Return the loops of *shape* with the settings of *plan*.
+
+        Raises:
+            UnsupportedError: A setting is missing, or they do not go with each other.
+        """
+        lanes = native_lanes(target, shape.computed)
+        sum_vectors = plan.number("sum_vectors", most=MAX_VECTORS)
+        made = cls(
+            lanes=lanes,
+            rows=plan.rows,
+            score_vectors=plan.number("score_vectors", most=MAX_VECTORS),
+            sum_vectors=sum_vectors,
+            softmax_rows=plan.number("softmax_rows"),
+            chunk_rows=plan.number("chunk_rows"),
+            block_rows=plan.number("block_rows"),
+            block_keys=plan.number("block_keys"),
+            packs_keys=plan.is_set("pack_keys"),
+            packs_values=plan.is_set("pack_values"),
+            depth=shape.depth,
+            width=_rounded_up(shape.width, sum_vectors * lanes),
+            element_bytes=shape.computed.size_bytes,
+        )
+        for name, number, unit in (
+            ("chunk_rows", made.chunk_rows, made.rows),
+            ("chunk_rows", made.chunk_rows, made.softmax_rows),
+            ("block_rows", made.block_rows, made.chunk_rows),
+            ("block_keys", made.block_keys, made.panel_keys),
+        ):
+            if number % unit:
+                raise plan.unfit(f"{name} = {number} must be a multiple of {unit}")
+        if not made.packs_values and not _reads_values(shape, made.width):
+            raise plan.unfit("these values are read from a copy alone; set pack_values")
+        return made
 
     @property
     def panel_keys(self) -> int:
@@ -124,8 +179,8 @@ def plan_attention(shape: AttentionShape, target: Target) -> AttentionPlan:
     most_chunks = max(1, min(target.machine.attention_block_rows, waiting) // chunk_rows)
     chunks = -(-shape.rows // chunk_rows)
     chunks = -(-chunks // -(-chunks // most_chunks))
-    is_whole = shape.kind is kind and shape.width == width
-    packs_values = not is_whole or (packs_keys and shape.value.token != shape.width)
+    packs_values = not _reads_values(shape, width)
+    packs_values = packs_values or (packs_keys and shape.value.token != shape.width)
     if packs_keys or packs_values:
         elements = level_2_bytes(target) // kind.size_bytes
         most = min(MOST_CHAINED_KEYS, elements // (shape.depth + width + chunk_rows))
@@ -150,6 +205,11 @@ def plan_attention(shape: AttentionShape, target: Target) -> AttentionPlan:
         width=width,
         element_bytes=kind.size_bytes,
     )
+
+
+def _reads_values(shape: AttentionShape, width: int) -> bool:
+    """Return whether values can be read where they lie: tiles of *width* are whole, of one kind."""
+    return shape.kind is shape.computed and shape.width == width
 
 
 def _tiles(shape: AttentionShape, target: Target, *, packs_keys: bool) -> tuple[int, int, int]:

@@ -20,10 +20,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.plan import Plan
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.machine.machine import Machine
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.vectors import floor_power_of_two, native_lanes
+
+TRANSPOSE = "transpose"
+"""The algorithm that exchanges two loops, in blocks."""
 
 PIECE_BYTES = 16
 """Bytes of a row that a tile takes: the processor shuffles freely only within so many bytes."""
@@ -113,6 +117,44 @@ class Blocks:
         rows = _balanced(matrix.rows, across, piece)
         columns = _balanced(matrix.columns, along, lanes, spare=is_staged)
         return cls(matrix, is_staged, rows, columns, lanes, piece)
+
+    def as_plan(self) -> Plan:
+        """Return the plan that :meth:`from_plan` makes these blocks of."""
+        return Plan.of(
+            TRANSPOSE,
+            rows=self.rows,
+            columns=self.columns,
+            lanes=self.lanes,
+            piece=self.piece,
+            staged=self.is_staged or None,
+        )
+
+    @classmethod
+    def from_plan(cls, plan: Plan, matrix: Matrix, target: Target) -> Blocks:
+        """Return the blocks of *matrix* with the settings of *plan*.
+
+        Raises:
+            UnsupportedError: A setting is missing, or no tile is like that.
+        """
+        lanes = plan.number(
+            "lanes", most=1 if matrix.run > 1 else native_lanes(target, matrix.kind)
+        )
+        most = max(1, min(lanes, PIECE_BYTES // matrix.kind.size_bytes, matrix.rows))
+        made = cls(
+            matrix,
+            plan.is_set("staged"),
+            plan.number("rows", most=max(1, matrix.rows)),
+            plan.number("columns", most=max(1, matrix.columns)),
+            lanes,
+            plan.number("piece", most=most),
+        )
+        is_whole = made.rows >= made.piece and made.columns >= lanes
+        if not is_whole or {lanes.bit_count(), made.piece.bit_count()} != {1}:
+            raise plan.unfit(
+                f"lanes = {lanes} and piece = {made.piece} must be powers of two within a block of "
+                f"{made.rows} x {made.columns}"
+            )
+        return made
 
     @cached_property
     def stride(self) -> int:

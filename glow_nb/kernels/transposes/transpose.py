@@ -7,12 +7,14 @@ as one. What is left is either a copy through a view, or a matrix to transpose i
 
 from __future__ import annotations
 
+from glow_nb.base.plan import Plan
 from glow_nb.base.types import ElementKind
-from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.registry import kernel_for, plan_of
 from glow_nb.kernels.stacks.elementwise import elementwise_source
+from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.transposes.blocks import write_blocks
-from glow_nb.kernels.transposes.plan import Blocks, Matrix
+from glow_nb.kernels.transposes.plan import TRANSPOSE, Blocks, Matrix
 from glow_nb.kernels.writing.loops import Nest
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.instructions.shape import CopyInst, TransposeInst
@@ -33,7 +35,17 @@ WIDE_KINDS = {2: ElementKind.UINT16, 4: ElementKind.UINT32, 8: ElementKind.UINT6
 """By size in bytes, what neighbours that stay together are moved as."""
 
 
-@kernel_for(TransposeInst, traits=KernelTraits(strided=("dest", "input")))
+def plan_transpose(
+    instruction: TransposeInst,
+    target: Target,
+    fusion: Fusion,
+) -> Plan | None:
+    """Plan the blocks of a transpose; None if it is a copy through a view."""
+    matrix = matrix_of(instruction)
+    return None if matrix is None else Blocks.of(matrix, target).as_plan()
+
+
+@kernel_for(TransposeInst, traits=KernelTraits(strided=("dest", "input")), planner=plan_transpose)
 def transpose_source(instruction: TransposeInst, target: Target) -> KernelSource:
     """Return the kernel of a transpose of any rank and permutation."""
     dest = instruction.dest
@@ -45,7 +57,7 @@ def transpose_source(instruction: TransposeInst, target: Target) -> KernelSource
         if matrix.kind is not kind:
             out.line(f"dest = as_{matrix.kind.value}(dest)")
             out.line(f"src = as_{matrix.kind.value}(src)")
-        blocks = Blocks.of(matrix, target)
+        blocks = Blocks.from_plan(plan_of(instruction, TRANSPOSE), matrix, target)
         write_blocks(out, matrix, blocks)
     return KernelSource("transpose", out.text, (kind, kind), blocks.scratch_bytes)
 

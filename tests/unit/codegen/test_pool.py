@@ -30,7 +30,7 @@ DEADLY = source("import os\nos.write(2, b'so long')\nos._exit(7)\n", arguments=1
 FAULTY = source("def kernel(dest, scratch, thread, threads):\n    nonsense()\n", arguments=1)
 
 
-@pytest.mark.parametrize("count", marked([0, 1, 3], slow=[1]))
+@pytest.mark.parametrize("count", marked([0, 1, 3], slow=[1, 3]))
 def test_objects_by_symbol(tmp_path: Path, count: int) -> None:
     sources = [numbered(number) for number in range(2)]
     objects = compile_objects(sources, HOST, cache=ObjectCache(tmp_path), workers=count)
@@ -165,11 +165,9 @@ print("done")
 """
 
 
-def test_script_without_a_main_guard(tmp_path: Path) -> None:
-    assert run_python(SCRIPT, tmp_path) == "done\n"
-
-
-def test_modules_in_the_working_folder_are_not_picked_up(tmp_path: Path) -> None:
+def test_a_script_needs_no_main_guard_and_workers_see_no_modules_of_its_folder(
+    tmp_path: Path,
+) -> None:
     for name in ("numba", "pickle", "struct", "random", "types"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('shadowed')")
     assert run_python(SCRIPT, tmp_path, "-P") == "done\n"
@@ -181,7 +179,7 @@ def test_daemon_without_standard_streams(tmp_path: Path) -> None:
         for stream in (0, 1, 2):
             os.close(stream)
         sys.stdin = sys.stdout = sys.stderr = None
-        exec({SCRIPT.replace('print("done")', "")!r})
+        exec({SCRIPT.replace('print("done")', "").replace("workers=2", "workers=1")!r})
         open("result", "w").write("done")
     """
     run_python(daemon, tmp_path)

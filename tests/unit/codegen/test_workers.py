@@ -49,17 +49,15 @@ def test_without_an_owner_workers_end_with_their_kernels() -> None:
     assert idle_workers() == 0
 
 
-def test_the_same_worker_compiles_the_next_kernels(owner: Owner) -> None:
+def test_the_same_worker_compiles_the_next_kernels_and_costs_no_start(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert compiled(1, 2) == 2
     (first,) = processes()
     assert compiled(3) == 1
     assert processes() == [first]
-
-
-def test_a_worker_that_waits_costs_no_start(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(pool.WORKERS_VARIABLE, "16")
     few = [numbered(n) for n in range(2)]
-    compiled(1)
     assert choose_workers(few) == 1
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.attention.plan import (
     MOST_CHAINED_KEYS,
+    AttentionPlan,
     plan_attention,
 )
 from glow_nb.kernels.attention.shape import AttentionShape, Place
@@ -114,3 +117,25 @@ def test_parts_of_the_scratch_begin_at_cache_lines() -> None:
     ends = [plan.offsets[name] + 4 * size for name, size in plan.regions.items()]
     begins = [*list(plan.offsets.values())[1:], plan.scratch_bytes]
     assert all(end <= begin for end, begin in zip(ends, begins, strict=True))
+
+
+@pytest.mark.parametrize("sizes", [*PACKED, FILLED_UP, *FEW])
+def test_loops_are_made_of_the_plan_that_is_printed(sizes: tuple[int, int, int]) -> None:
+    shape, target = shape_of(*sizes), Target.host(8)
+    loops = plan_attention(shape, target)
+    assert AttentionPlan.from_plan(loops.as_plan(), shape, target) == loops
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"chunk_rows": 47}, "chunk_rows = 47 must be a multiple of"),
+        ({"block_keys": 3}, "block_keys = 3 must be a multiple of"),
+        ({"sum_vectors": None}, "'sum_vectors' must be a whole number"),
+    ],
+)
+def test_blocks_that_do_not_divide_each_other_are_refused(wrong: Any, message: str) -> None:
+    shape, target = shape_of(128, 128, 32), Target.host(8)
+    plan = plan_attention(shape, target).as_plan().updated(**wrong)
+    with pytest.raises(UnsupportedError, match=message):
+        AttentionPlan.from_plan(plan, shape, target)

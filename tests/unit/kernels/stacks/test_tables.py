@@ -92,7 +92,7 @@ def network(channels: int, pixels: int, *, is_table_fed: bool = False) -> Functi
     return b.function()
 
 
-@settings(max_examples=settings().max_examples // 20)
+@settings(max_examples=max(1, settings().max_examples // 20))
 @given(st.sampled_from([1, 8, 16, 37, 64, 256]), st.integers(1, 40), st.booleans())
 def test_tables_join_the_kernel_of_a_product(channels: int, pixels: int, is_fed: bool) -> None:
     function = network(channels, pixels, is_table_fed=is_fed)

@@ -5,13 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 
+from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.types import ElementKind, TensorType
-from glow_nb.kernels.cpu_kernels import generate_kernel
+from glow_nb.kernels.cpu_kernels import generate_kernel, planned
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.transposes.plan import Blocks, Matrix
 from glow_nb.llir.instructions.shape import TransposeInst
 from glow_nb.llir.program import Buffer, Instruction, View
 from tests.in_turn import each_with_one_width, in_turn, left_out
+from tests.targets import SMALL_CORE
 from tests.unit.kernels.cases import check, instruction_of
 from tests.unit.kernels.running import RunningKernel, guarded
 
@@ -112,6 +114,20 @@ def test_blocks_are_staged_where_rows_of_the_result_share_places_of_the_cache(
     assert blocks.is_staged is is_staged
     assert (blocks.scratch_bytes > 0) is is_staged
     assert blocks.scratch_bytes <= 1 << 17
+
+
+def test_a_plan_says_how_a_transpose_is_cut() -> None:
+    made = planned(_transpose((64, 3136), (1, 0)), SMALL_CORE)
+    assert made.plan is not None
+    assert str(made.plan).startswith("transpose {rows = ")
+    changed = dataclasses.replace(made, plan=made.plan.updated(rows=8))
+    assert generate_kernel(changed, SMALL_CORE).text != generate_kernel(made, SMALL_CORE).text
+    for wrong in ({"lanes": 3, "piece": 2}, {"piece": 2, "rows": 1}):
+        changed = dataclasses.replace(made, plan=made.plan.updated(**wrong))
+        with pytest.raises(UnsupportedError, match="must be powers of two within a block"):
+            generate_kernel(changed, SMALL_CORE)
+    copied = _transpose((4, 1, 8), (1, 0, 2))  # moves nothing past each other
+    assert planned(copied, SMALL_CORE) is copied
 
 
 SMALL = dataclasses.replace(Target.host(), l2_bytes=1 << 10, l3_bytes=1 << 12)
