@@ -29,7 +29,7 @@ from glow_nb.base.types import Array
 from glow_nb.tools.duel.engines import PEERS, is_installed, open_engine
 from glow_nb.tools.duel.feeds import random_feeds
 
-WAYS = {
+OURS = {
     "default": glow_nb.Cpu(),
     "direct sums": glow_nb.Cpu(winograd="off", strassen="off"),
 }
@@ -68,12 +68,12 @@ def truth_of(model: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array
 
 
 def errors_of(model: onnx.ModelProto) -> list[float]:
-    """Return the largest differences from the truth, of both ways and of the installed peers."""
+    """Return the largest differences from the truth, of both of ours and of the installed peers."""
     feeds = random_feeds(model)
     truth = truth_of(model, feeds).values()
     errors = [
-        largest_distance(truth, glow_nb.compile(model, backend=way).run(feeds).values())
-        for way in WAYS.values()
+        largest_distance(truth, glow_nb.compile(model, backend=backend).run(feeds).values())
+        for backend in OURS.values()
     ]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1, help="images for each run of a twin")
     parser.add_argument("--page", type=Path, help="the page whose table is written anew")
     arguments = parser.parse_args()
-    titles = [*WAYS]
+    titles = [*OURS]
     titles += [TITLES[peer] for peer in PEERS if is_installed(peer)]
     lines = ["| network | " + " | ".join(titles) + " |", "|---|" + "---:|" * len(titles)]
     print("\n".join(lines))

@@ -119,18 +119,18 @@ def overheads(kinds: Sequence[str], network: Deployable, *, rounds: int, runs: i
     """Return the rows of the first table: microseconds of a run, and beside the network."""
     inputs = inputs_of(network)
     with ExitStack() as stack:
-        ways: dict[str, Callable[[], object]] = {}
+        calls: dict[str, Callable[[], object]] = {}
         for kind in kinds:
             (device,) = stack.enter_context(opened(kind, 1))
             device.add("net", network)
-            ways[f"{kind}, run"] = partial(device.run, "net", inputs)
-            ways[f"{kind}, submit"] = partial(_submit_and_wait, device, inputs)
+            calls[f"{kind}, run"] = partial(device.run, "net", inputs)
+            calls[f"{kind}, submit"] = partial(_submit_and_wait, device, inputs)
         assert isinstance(network.program, NativeProgram)
-        ways["the network"] = partial(load_native(network.program).run, inputs)
-        times: dict[str, list[float]] = {name: [] for name in ways}
+        calls["the network"] = partial(load_native(network.program).run, inputs)
+        times: dict[str, list[float]] = {name: [] for name in calls}
         for _ in range(rounds):
-            for name, way in ways.items():
-                times[name].append(median_seconds(way, runs))
+            for name, call in calls.items():
+                times[name].append(median_seconds(call, runs))
     medians = {name: statistics.median(found) * 1e6 for name, found in times.items()}
     own = medians.pop("the network")
     return [f"| {name} | {time:.1f} | {time - own:.1f} |" for name, time in medians.items()]
@@ -221,7 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     model = load(options.model or make_twin(MODEL))
     if not isinstance(model, Function):
         parser.error(f"--model {options.model}: it is a program; give a model or a graph")
-    print("| way | us | beside the network |\n|---|---|---|")
+    print("| call | us | beside the network |\n|---|---|---|")
     small = deploy(small_network())
     for row in overheads(options.kinds, small, rounds=options.rounds, runs=options.runs):
         print(row)

@@ -4,7 +4,7 @@ Kernels that depend on each other in a row run with each kernel made by one thre
 shared. What sharing costs is how much longer a shared kernel takes than its part of the lone time;
 where the two times meet, sharing begins to pay. Shares read what the same thread has written, or in
 another table what another one has: the kernels of networks lie between. The arithmetic is little,
-so that the way of the data from core to core shows. ``glow_nb/codegen/sharing.py`` has the prices
+so that the path of the data from core to core shows. ``glow_nb/codegen/sharing.py`` has the prices
 that plans are made with::
 
     python -m experiments.benchmarks.sharing --threads 2

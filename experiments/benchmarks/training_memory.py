@@ -35,7 +35,7 @@ Data = tuple[Array, Array]
 
 @dataclass(frozen=True)
 class Row:
-    """One way to train one network.
+    """What training one network with one setting takes.
 
     Attributes:
         network: Its name.
@@ -74,24 +74,24 @@ def networks() -> dict[str, tuple[Callable[[], Function | onnx.ModelProto], Data
 
 
 def measure(name: str, threads: int, rounds: int) -> Iterator[Row]:
-    """Yield how the network called *name* trains in each way."""
+    """Yield how the network called *name* trains with and without recomputing."""
     make, batch = networks()[name]
-    ways: tuple[str | None, ...] = (None, "auto")
+    settings: tuple[str | None, ...] = (None, "auto")
     trainers = [
         Trainer(
             make(),
             loss=SoftmaxCrossEntropy(),
             optimizer=SGD(0.01, momentum=0.9),
             threads=threads,
-            recompute=way,
+            recompute=recompute,
         )
-        for way in ways
+        for recompute in settings
     ]
     steps = [partial(trainer.step, *batch) for trainer in trainers]
     times = times_in_turn(steps, rounds, unmeasured=1)
-    for way, trainer, seconds in zip(ways, trainers, times, strict=True):
+    for recompute, trainer, seconds in zip(settings, trainers, times, strict=True):
         memory = trainer.memory(*batch)
-        yield Row(name, way, memory.arena_bytes, memory.lower_bound_bytes, min(seconds))
+        yield Row(name, recompute, memory.arena_bytes, memory.lower_bound_bytes, min(seconds))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

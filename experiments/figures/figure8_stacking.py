@@ -86,7 +86,7 @@ def inner_loop(function: Function) -> str:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Shortest seconds of a chain of *length* operators, in both ways."""
+    """Shortest seconds of a chain of *length* operators, stacked and one by one."""
 
     length: int
     stacked: float

@@ -85,9 +85,9 @@ class _Residual(nn.Module):
         )
 
     def forward(self, x: Any) -> Any:
-        way = x if self.downsample is None else self.downsample(x)
+        shortcut = x if self.downsample is None else self.downsample(x)
         x = functional.relu(self.bn1(self.conv1(x)))
-        return functional.relu(self.bn2(self.conv2(x)) + way)
+        return functional.relu(self.bn2(self.conv2(x)) + shortcut)
 
 
 class _ResNet18(nn.Module):

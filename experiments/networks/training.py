@@ -172,14 +172,14 @@ def resnet18(batch: int, size: int = 224, classes: int = 1000) -> onnx.ModelProt
 
 def _residual(m: _Model, name: str, x: str, inputs: int, outputs: int, halves: bool) -> str:
     stride = 2 if halves else 1
-    way = x
+    shortcut = x
     if halves:
-        way = m.convolution(f"{name}.downsample.0", x, inputs, outputs, 1, stride=2, bias=0)
-        way = m.normalized(f"{name}.downsample.1", way, outputs)
+        shortcut = m.convolution(f"{name}.downsample.0", x, inputs, outputs, 1, stride=2, bias=0)
+        shortcut = m.normalized(f"{name}.downsample.1", shortcut, outputs)
     x = m.convolution(f"{name}.conv1", x, inputs, outputs, 3, stride=stride, pad=1, bias=0)
     x = m.emit("Relu", m.normalized(f"{name}.bn1", x, outputs))
     x = m.convolution(f"{name}.conv2", x, outputs, outputs, 3, pad=1, bias=0)
-    return m.emit("Relu", m.emit("Add", m.normalized(f"{name}.bn2", x, outputs), way))
+    return m.emit("Relu", m.emit("Add", m.normalized(f"{name}.bn2", x, outputs), shortcut))
 
 
 def mobile(batch: int, size: int = 32) -> onnx.ModelProto:

@@ -88,7 +88,7 @@ def folds(count: int) -> Iterator[tuple[Array, Array]]:
 
 
 def foretell(epochs: int) -> tuple[Array, dict[str, Array]]:
-    """Return what came, and what each way has foretold of all patients, unseen by it."""
+    """Return what came, and what each model has foretold of all patients, unseen by it."""
     measured, came = load_patients()
     found: dict[str, list[Array]] = {"network": [], "least squares": []}
     for rest, part in folds(len(came)):

@@ -46,8 +46,8 @@ class Drawing:
         """Return an operand of a drawn kind, which may lie transposed."""
         kind = self.data.draw(st.sampled_from(KINDS))
         limits = np.iinfo(kind.dtype)
-        is_turned = self.is_so()
-        lies = (*shape[:-2], shape[-1], shape[-2]) if is_turned else shape
+        is_transposed = self.is_so()
+        lies = (*shape[:-2], shape[-1], shape[-2]) if is_transposed else shape
         numbers = self.random.integers(limits.min, limits.max, lies, kind.dtype, endpoint=True)
         if is_fixed and self.is_so():  # weights that can be pairs
             numbers = numbers // 2
@@ -57,7 +57,7 @@ class Drawing:
         else:
             value = self.b.input(name, TensorType.of(numbers))
             self.feeds[name] = numbers
-        if not is_turned:
+        if not is_transposed:
             return value
         rank = len(shape)
         return self.b.emit(ops.Transpose(value, (*range(rank - 2), rank - 1, rank - 2)))

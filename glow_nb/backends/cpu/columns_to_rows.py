@@ -52,9 +52,9 @@ def columns_to_rows(
         *outer, inner = input.type.shape
         rows = prod(outer[len(batch) :])
         shape = MatMulShape(prod(batch), rows, inner, node.type.shape[-1])
-        turned = _already_turned(input, len(batch))
+        transposed = _already_transposed(input, len(batch))
         machine = chosen.machine
-        if turned is None:
+        if transposed is None:
             before, after = _cycles_along_rows(shape, node.type.kind, chosen)
             part = machine.narrow_min_gain
         else:
@@ -63,10 +63,10 @@ def columns_to_rows(
             part = machine.narrow_min_gain_transposed
         if before - after < max(machine.narrow_min_cycles * threads, part * before):
             return None
-        if turned is None:
-            turned = _turned(rewriter.emit(Reshape(input, (*batch, rows, inner))), rewriter)
-        product = rewriter.emit(MatMul(_rows(node, rewriter), turned))
-        result = rewriter.emit(Reshape(_turned(product, rewriter), node.type.shape))
+        if transposed is None:
+            transposed = _transposed(rewriter.emit(Reshape(input, (*batch, rows, inner))), rewriter)
+        product = rewriter.emit(MatMul(_rows(node, rewriter), transposed))
+        result = rewriter.emit(Reshape(_transposed(product, rewriter), node.type.shape))
         return result if isinstance(node, MatMul) else _with_bias(node, result, rewriter)
 
     return rewrite(function, rule)
@@ -78,7 +78,7 @@ def _is_plain(node: Product) -> bool:
     if node.type.kind not in FLOATS or columns.type.kind is not node.type.kind:
         return False
     batch = columns.type.rank - 2 if isinstance(node, MatMul) else 0
-    if isinstance(matrix, Transpose) and _already_turned(matrix, batch) is None:
+    if isinstance(matrix, Transpose) and _already_transposed(matrix, batch) is None:
         return False
     if node.predicate is not None:
         return False
@@ -87,7 +87,7 @@ def _is_plain(node: Product) -> bool:
     return {*node.kernel, *node.stride, node.group} == {1} and not any(node.pads)
 
 
-def _already_turned(matrix: Value, batch: int) -> Value | None:
+def _already_transposed(matrix: Value, batch: int) -> Value | None:
     """Return the value whose last two axes were swapped to make *matrix*, if there is one.
 
     Before these, it has as many axes as *batch* says.
@@ -143,10 +143,10 @@ def _rows(node: Product, rewriter: Rewriter) -> Value:
     _, columns = node.factors
     if isinstance(node, Convolution):
         return rewriter.emit(Reshape(columns, (columns.type.shape[0], columns.type.shape[-1])))
-    return _turned(columns, rewriter)
+    return _transposed(columns, rewriter)
 
 
-def _turned(matrix: Value, rewriter: Rewriter) -> Value:
+def _transposed(matrix: Value, rewriter: Rewriter) -> Value:
     """Return *matrix*, or each of several, transposed."""
     *batch, rows, columns = range(matrix.type.rank)
     return rewriter.emit(Transpose(matrix, (*batch, columns, rows)))

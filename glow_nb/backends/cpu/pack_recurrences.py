@@ -35,11 +35,11 @@ def pack_recurrences(function: Function, *, target: Target | None = None) -> Fun
     def pack(node: Node, rewriter: Rewriter) -> Replacement:
         if not isinstance(node, Recurrence | RecurrenceGradient) or node.panel:
             return None
-        cell, turned = Cell.of(node), isinstance(node, RecurrenceGradient)
+        cell, transposed = Cell.of(node), isinstance(node, RecurrenceGradient)
         rows, size = node.inputs.type.shape[1], node.recurrent.type.shape[1]
         kind = node.inputs.type.kind
-        width = panel_width(cell, rows, size, kind, chosen, is_turned=turned)
-        panels = emit_panels(rewriter, node.recurrent, cell.phases, width, turned=turned)
+        width = panel_width(cell, rows, size, kind, chosen, is_transposed=transposed)
+        panels = emit_panels(rewriter, node.recurrent, cell.phases, width, transposed=transposed)
         packed = rewriter.emit(
             dataclasses.replace(node, recurrent=panels, panel=width, name=""), node.name
         )

@@ -20,7 +20,7 @@ from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.filter_gradient_plan import (
     FilterGradientNest,
     FilterGradientPlan,
-    can_turn,
+    can_transpose,
 )
 from glow_nb.kernels.target import Target
 from glow_nb.scheduling.thread_grid import largest_share
@@ -64,8 +64,8 @@ def _emit(
 ) -> Value:
     if node.group == node.input.type.shape[-1] > 1:
         return _emit_depthwise(node, rewriter, parts_of(node, target, threads))
-    is_turned = is_better_turned(node, target)
-    parts = parts_of(node, target, threads, is_turned=is_turned)
+    is_transposed = is_better_transposed(node, target)
+    parts = parts_of(node, target, threads, is_transposed=is_transposed)
     sums = rewriter.emit(
         FilterGradientParts(
             node.input,
@@ -73,12 +73,12 @@ def _emit(
             **node.window.attributes,
             group=node.group,
             parts=parts,
-            is_turned=is_turned,
+            is_transposed=is_transposed,
             predicate=node.predicate,
         )
     )
     total, last = _total(sums, rewriter), node.type.rank - 1
-    return rewriter.emit(Transpose(total, (last, *range(last)))) if is_turned else total
+    return rewriter.emit(Transpose(total, (last, *range(last)))) if is_transposed else total
 
 
 def _emit_depthwise(node: ConvolutionFilterGradient, rewriter: Rewriter, parts: int) -> Value:
@@ -100,8 +100,8 @@ def _emit_depthwise(node: ConvolutionFilterGradient, rewriter: Rewriter, parts: 
     )
     total = _total(sums, rewriter)
     rank = len(node.kernel)
-    turned = rewriter.emit(Transpose(total, (rank, *range(rank))))
-    return rewriter.emit(Reshape(turned, node.type.shape))
+    transposed = rewriter.emit(Transpose(total, (rank, *range(rank))))
+    return rewriter.emit(Reshape(transposed, node.type.shape))
 
 
 def _total(sums: Value, rewriter: Rewriter) -> Value:
@@ -111,18 +111,18 @@ def _total(sums: Value, rewriter: Rewriter) -> Value:
     return rewriter.emit(ReduceSum(sums, axes=(0,), keep_dims=False))
 
 
-def is_better_turned(node: ConvolutionFilterGradient, target: Target) -> bool:
+def is_better_transposed(node: ConvolutionFilterGradient, target: Target) -> bool:
     """Return whether the channels of the gradient of *node* fill the lanes better than its taps."""
     shape, kind = _shape_of(node), node.type.kind
-    if not can_turn(shape):
+    if not can_transpose(shape):
         return False
-    plain, turned = (
-        FilterGradientNest.of(shape, 1, kind, target, is_turned=is_turned)
-        for is_turned in (False, True)
+    plain, transposed = (
+        FilterGradientNest.of(shape, 1, kind, target, is_transposed=is_transposed)
+        for is_transposed in (False, True)
     )
     if not plain.joins_taps:
         return False
-    plans = (FilterGradientPlan.of(nest, target) for nest in (plain, turned))
+    plans = (FilterGradientPlan.of(nest, target) for nest in (plain, transposed))
     cycles = [plan.step_cycles for plan in plans]
     return cycles[1] < cycles[0]
 
@@ -140,11 +140,11 @@ def _shape_of(node: ConvolutionFilterGradient) -> ConvolutionShape:
 
 
 def parts_of(
-    node: ConvolutionFilterGradient, target: Target, threads: int, *, is_turned: bool = False
+    node: ConvolutionFilterGradient, target: Target, threads: int, *, is_transposed: bool = False
 ) -> int:
     """Return into how many parts to cut the sum of *node*, by the time of the largest share."""
     shape = _shape_of(node)
-    nest = FilterGradientNest.of(shape, 1, node.type.kind, target, is_turned=is_turned)
+    nest = FilterGradientNest.of(shape, 1, node.type.kind, target, is_transposed=is_transposed)
     plan = FilterGradientPlan.of(nest, target)
     lanes = lanes_of(node.type.kind, target)
     if shape.group == shape.channels > 1:

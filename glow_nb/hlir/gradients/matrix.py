@@ -20,12 +20,12 @@ def mat_mul_gradient(node: MatMul, upstream: Value, builder: Backward) -> Operan
     """``d(A B) = dA B + A dB``; a matrix that the batch shares gets the sum over the batch."""
     found: dict[str, Value] = {}
     if builder.wants(node.lhs):
-        found["lhs"] = builder.emit(MatMul(upstream, _turned(node.rhs, builder)))
+        found["lhs"] = builder.emit(MatMul(upstream, _transposed(node.rhs, builder)))
     if builder.wants(node.rhs):
         lhs = node.lhs
         if node.rhs.type.rank < lhs.type.rank:  # one long sum, over the rows of all of the batch
             lhs, upstream = _rows(lhs, builder), _rows(upstream, builder)
-        found["rhs"] = builder.emit(MatMul(_turned(lhs, builder), upstream))
+        found["rhs"] = builder.emit(MatMul(_transposed(lhs, builder), upstream))
     return found
 
 
@@ -36,15 +36,15 @@ def fully_connected_gradient(
     """As of a matrix product; the bias gets the sum over the rows."""
     found: dict[str, Value] = {}
     if builder.wants(node.input):
-        found["input"] = builder.emit(MatMul(upstream, _turned(node.weights, builder)))
+        found["input"] = builder.emit(MatMul(upstream, _transposed(node.weights, builder)))
     if builder.wants(node.weights):
-        found["weights"] = builder.emit(MatMul(_turned(node.input, builder), upstream))
+        found["weights"] = builder.emit(MatMul(_transposed(node.input, builder), upstream))
     if builder.wants(node.bias):
         found["bias"] = builder.emit(ReduceSum(upstream, axes=(0,), keep_dims=False))
     return found
 
 
-def _turned(matrix: Value, builder: Backward) -> Value:
+def _transposed(matrix: Value, builder: Backward) -> Value:
     """Return *matrix*, or several, with rows for columns."""
     *batch, rows, columns = range(matrix.type.rank)
     return builder.emit(Transpose(matrix, (*batch, columns, rows)))

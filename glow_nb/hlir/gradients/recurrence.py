@@ -58,7 +58,7 @@ def recurrence_gradient(node: Recurrence, upstream: Value, builder: Backward) ->
         weights = past.of_weights(of_products)
         if node.panel:
             phases = past.cell.phases
-            weights = emit_panels(builder, weights, phases, node.panel, turned=False)
+            weights = emit_panels(builder, weights, phases, node.panel, transposed=False)
         found["recurrent"] = weights
     if builder.wants(node.bias):
         found["bias"] = past.sum_over_steps(past.gate(of_products, 2))
@@ -129,14 +129,14 @@ class _Past:
         _, steps, directions, rows, size = states.type.shape
         part = emit_slice(self.builder, states, 0, number, number + 1)
         part = self.builder.emit(Reshape(part, (steps, directions, rows, size)))
-        turned = self.builder.emit(Transpose(part, (1, 0, 2, 3)))
-        return self.builder.emit(Reshape(turned, (directions, steps * rows, size)))
+        transposed = self.builder.emit(Transpose(part, (1, 0, 2, 3)))
+        return self.builder.emit(Reshape(transposed, (directions, steps * rows, size)))
 
     def by_directions(self, value: Value) -> Value:
         """Emit ``[steps, B, D, width]`` as ``[D, steps * B, width]``."""
         steps, rows, directions, width = value.type.shape
-        turned = self.builder.emit(Transpose(value, (2, 0, 1, 3)))
-        return self.builder.emit(Reshape(turned, (directions, steps * rows, width)))
+        transposed = self.builder.emit(Transpose(value, (2, 0, 1, 3)))
+        return self.builder.emit(Reshape(transposed, (directions, steps * rows, width)))
 
     def by_steps(self, value: Value) -> Value:
         """Emit ``[D, steps * B, width]`` as ``[steps, B, D, width]``."""
@@ -171,8 +171,8 @@ class _Past:
         for phase in self.cell.phases:
             begin, end = (n * self.size for n in (phase.first, phase.first + phase.gates))
             part = emit_slice(self.builder, of_products, 2, begin, end)
-            turned = self.builder.emit(Transpose(self.multiplied[phase.multiplied], (0, 2, 1)))
-            parts.append(self.builder.emit(MatMul(turned, part)))
+            transposed = self.builder.emit(Transpose(self.multiplied[phase.multiplied], (0, 2, 1)))
+            parts.append(self.builder.emit(MatMul(transposed, part)))
         return emit_concat(self.builder, parts, 2)
 
     def sum_over_steps(self, value: Value) -> Value:

@@ -217,8 +217,8 @@ class Recurrence(Cellular):
         begin = np.zeros((states, directions, rows, size)) if initial is None else wide(initial)
         weights = wide(recurrent)
         if self.panel:
-            parts = parts_of(cell.phases, size, turned=False)
-            weights = plain_matrix(weights, parts, size, self.panel, turned=False)
+            parts = parts_of(cell.phases, size, transposed=False)
+            weights = plain_matrix(weights, parts, size, self.panel, transposed=False)
         operands = (_wide_or_none(bias), begin, _wide_or_none(peepholes), lengths)
         found = run_cell(cell, self.direction, wide(inputs), weights, *operands)
         return fitted(found, self.type)
@@ -255,7 +255,9 @@ def _check_weights(node: Any, directions: int, size: int) -> None:
     gates = GATES[node.cell]
     wanted = type.with_shape((directions, size, gates * size))
     if node.panel:
-        parts = parts_of(Cell.of(node).phases, size, turned=isinstance(node, RecurrenceGradient))
+        parts = parts_of(
+            Cell.of(node).phases, size, transposed=isinstance(node, RecurrenceGradient)
+        )
         wanted = type.with_shape((directions, packed_elements(parts, size, node.panel)))
     require_type(node, "recurrent", wanted, "inputs")
     if node.bias is not None:
@@ -325,8 +327,8 @@ class RecurrenceGradient(Cellular):
         cell, (states, directions, rows, size) = Cell.of(self), self.result_types[1].shape
         weights = wide(recurrent)
         if self.panel:
-            parts = parts_of(cell.phases, size, turned=True)
-            weights = plain_matrix(weights, parts, size, self.panel, turned=True)
+            parts = parts_of(cell.phases, size, transposed=True)
+            weights = plain_matrix(weights, parts, size, self.panel, transposed=True)
         bias, peepholes = _wide_or_none(bias), _wide_or_none(peepholes)
         x, p, ups, befores = map(wide, (inputs, products, upstream, previous))
         gradient, first = np.zeros(x.shape), np.zeros((states, directions, rows, size))

@@ -42,9 +42,11 @@ def emit_matrix(node: Recurrence | RecurrenceGradient, builder: Builder) -> Valu
     if not node.panel:
         return node.recurrent
     cell, width = Cell.of(node), node.inputs.type.shape[3]
-    is_turned = isinstance(node, RecurrenceGradient)
+    is_transposed = isinstance(node, RecurrenceGradient)
     size = width // cell.gates
-    return emit_plain(builder, node.recurrent, cell.phases, size, node.panel, turned=is_turned)
+    return emit_plain(
+        builder, node.recurrent, cell.phases, size, node.panel, transposed=is_transposed
+    )
 
 
 class _Direction:
@@ -115,11 +117,11 @@ class _Direction:
         other = other or splat(self.builder, value.type, 0, "zero")
         return self.builder.emit(Select(is_running, value, other))
 
-    def product(self, value: Value, first: int, gates: int, *, turned: bool = False) -> Value:
+    def product(self, value: Value, first: int, gates: int, *, transposed: bool = False) -> Value:
         """Emit the product with the weights of some gates, or with these transposed."""
         begin, end = first * self.size, (first + gates) * self.size
         weights = emit_slice(self.builder, self.matrix, 1, begin, end)
-        if turned:
+        if transposed:
             weights = self.builder.emit(Transpose(weights, (1, 0)))
         return self.builder.emit(MatMul(value, weights))
 
@@ -226,7 +228,7 @@ def _step_back(
         gates = range(phase.first, phase.first + phase.gates)
         parts = [found.get(f"{DOWN}p{g}") or slopes.get(g) or run.zeros(run.size) for g in gates]
         product = emit_concat(builder, parts, 1)
-        handed = run.product(product, phase.first, phase.gates, turned=True)
+        handed = run.product(product, phase.first, phase.gates, transposed=True)
         ups = {phase.multiplied: handed}
     for name, handed in ups.items():  # to what the first phase has multiplied
         hand_on(name, handed)

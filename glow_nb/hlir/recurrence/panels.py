@@ -24,9 +24,9 @@ Part = tuple[int, int, int]
 """Rows of the matrix of a phase, gates side by side in it, and how many widths its panels have."""
 
 
-def parts_of(phases: Sequence[Phase], size: int, *, turned: bool) -> list[Part]:
-    """Return the parts of the weights of *phases*, transposed if *turned*, of *size* elements."""
-    if turned:
+def parts_of(phases: Sequence[Phase], size: int, *, transposed: bool) -> list[Part]:
+    """Return the parts of the weights of *phases*, of *size* elements, or *transposed*."""
+    if transposed:
         return [(phase.gates * size, 1, 1) for phase in phases]
     most = max(phase.gates for phase in phases)
     return [(size, phase.gates, most // phase.gates) for phase in phases]
@@ -42,7 +42,7 @@ def _padded(size: int, width: int) -> int:
 
 
 def plain_matrix(
-    packed: Array, parts: Sequence[Part], size: int, width: int, *, turned: bool
+    packed: Array, parts: Sequence[Part], size: int, width: int, *, transposed: bool
 ) -> Array:
     """Return ``[D, elements]`` as the matrix ``[D, H, gates * H]`` that was packed."""
     found, begin, directions = [], 0, len(packed)
@@ -53,22 +53,22 @@ def plain_matrix(
         panels = packed[:, begin:end].reshape(directions, padded // wide, rows, gates, wide)
         apart = panels.transpose(0, 2, 3, 1, 4).reshape(directions, rows, gates, padded)
         matrix = apart[..., :size].reshape(directions, rows, gates * size)
-        found.append(matrix.swapaxes(1, 2) if turned else matrix)
+        found.append(matrix.swapaxes(1, 2) if transposed else matrix)
         begin = end
     return np.concatenate(found, axis=2)
 
 
 def emit_panels(
-    builder: Builder, matrix: Value, phases: Sequence[Phase], width: int, *, turned: bool
+    builder: Builder, matrix: Value, phases: Sequence[Phase], width: int, *, transposed: bool
 ) -> Value:
     """Emit ``[D, elements]`` of *matrix*, ``[D, H, gates * H]``; it folds if that is constant."""
     directions, size, _ = matrix.type.shape
     found: list[Value] = []
-    parts = parts_of(phases, size, turned=turned)
+    parts = parts_of(phases, size, transposed=transposed)
     for phase, (rows, gates, factor) in zip(phases, parts, strict=True):
         begin, end = phase.first * size, (phase.first + phase.gates) * size
         part = emit_slice(builder, matrix, 2, begin, end)
-        if turned:
+        if transposed:
             part = builder.emit(Transpose(part, (0, 2, 1)))
         wide = width * factor
         padded = _padded(size, wide)
@@ -81,12 +81,18 @@ def emit_panels(
 
 
 def emit_plain(
-    builder: Builder, packed: Value, phases: Sequence[Phase], size: int, width: int, *, turned: bool
+    builder: Builder,
+    packed: Value,
+    phases: Sequence[Phase],
+    size: int,
+    width: int,
+    *,
+    transposed: bool,
 ) -> Value:
     """Emit the matrix ``[D, H, gates * H]`` that was packed as *packed*, ``[D, elements]``."""
     directions, begin = packed.type.shape[0], 0
     found: list[Value] = []
-    for rows, gates, factor in parts_of(phases, size, turned=turned):
+    for rows, gates, factor in parts_of(phases, size, transposed=transposed):
         wide = width * factor
         padded = _padded(size, wide)
         end = begin + rows * gates * padded
@@ -96,6 +102,6 @@ def emit_plain(
         part = builder.emit(Reshape(part, (directions, rows, gates, padded)))
         part = emit_slice(builder, part, 3, 0, size)
         part = builder.emit(Reshape(part, (directions, rows, gates * size)))
-        found.append(builder.emit(Transpose(part, (0, 2, 1))) if turned else part)
+        found.append(builder.emit(Transpose(part, (0, 2, 1))) if transposed else part)
         begin = end
     return emit_concat(builder, found, 2)

@@ -52,12 +52,12 @@ class Packing:
         if whole:
             with out.block(f"for d in range(0, {whole}, {lanes}):"):
                 tile = f"tile_load(key, key_at + d, {step}, {rows}, 1, {lanes})"
-                self._write_turned(out, "d", tile, lanes)
+                self._write_transposed(out, "d", tile, lanes)
         if rest:
             tile = f"tile_load_masked(key, key_at + {whole}, {step}, {rows}, 1, {lanes}, {rest})"
-            self._write_turned(out, str(whole), tile, rest)
+            self._write_transposed(out, str(whole), tile, rest)
 
-    def _write_turned(self, out: SourceWriter, first: str, tile: str, columns: int) -> None:
+    def _write_transposed(self, out: SourceWriter, first: str, tile: str, columns: int) -> None:
         step = self.plan.panel_keys
         turned = f"tile_transpose({self.widened(tile)}, {columns})"
         out.line(f"tile_store(keys, packed_at + {times(first, step)}, {step}, {turned})")

@@ -27,20 +27,20 @@ class FilterGradientParts(Windowed):
     as 0, and part ``p`` of ``P`` has the lines from ``p * lines // P`` to ``(p + 1) * lines // P``.
     A line is all of ``[N, *out]`` but the last of its axes. ``input`` is ``[N, *in, C]``,
     ``gradient`` ``[N, *out, K]``, and the result ``[P, K, *kernel, C / group]``, or
-    ``[P, *kernel, C / group, K]`` if *is_turned*.
+    ``[P, *kernel, C / group, K]`` if *is_transposed*.
 
     Attributes:
         group: Channels are cut into so many groups that were convolved apart.
         parts: How many sums there are, as many as lines at most. Threads may share them, and their
             sum is the gradient.
-        is_turned: The channels of the gradient come last: they lie in the lanes.
+        is_transposed: The channels of the gradient come last: they lie in the lanes.
     """
 
     input: Value
     gradient: Value
     group: int = 1
     parts: int = 1
-    is_turned: bool = False
+    is_transposed: bool = False
 
     @override
     def infer_type(self) -> TensorType:
@@ -51,10 +51,10 @@ class FilterGradientParts(Windowed):
             f"{self.gradient.type} do not divide into group = {self.group}",
         )
         self.require(
-            self.group == 1 or not self.is_turned, f"{self.group} groups cannot be transposed"
+            self.group == 1 or not self.is_transposed, f"{self.group} groups cannot be transposed"
         )
         inner = channels // self.group
-        sizes = (*self.kernel, inner, depth) if self.is_turned else (depth, *self.kernel, inner)
+        sizes = (*self.kernel, inner, depth) if self.is_transposed else (depth, *self.kernel, inner)
         return self.input.type.with_shape((self.parts, *sizes))
 
     @override
@@ -74,7 +74,7 @@ class FilterGradientParts(Windowed):
                 with np.errstate(all="ignore"):
                     sums[part, :, :, number] = g @ x
         result = sums.reshape(self.parts, depth, *self.kernel, inner)
-        return fitted(np.moveaxis(result, 1, -1) if self.is_turned else result, self.type)
+        return fitted(np.moveaxis(result, 1, -1) if self.is_transposed else result, self.type)
 
     @override
     def cost(self) -> Cost:

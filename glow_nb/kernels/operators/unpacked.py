@@ -37,7 +37,7 @@ class UnpackedMatMul(Node):
     @override
     def infer_type(self) -> TensorType:
         require_kind(self, "lhs", self.lhs.type, NUMBERS)
-        lhs, rhs = self._turned("lhs"), self._turned("rhs")
+        lhs, rhs = self._transposed("lhs"), self._transposed("rhs")
         kind = product_kind(self, lhs, rhs)
         self.require(
             lhs.shape[-1] == rhs.shape[-2] and rhs.shape[:-2] in ((), lhs.shape[:-2]),
@@ -49,7 +49,7 @@ class UnpackedMatMul(Node):
             self.require(found == wanted, f"'bias' is {found}, but 'rhs' needs {wanted}")
         return TensorType(kind, (*lhs.shape[:-1], rhs.shape[-1]))
 
-    def _turned(self, name: str) -> TensorType:
+    def _transposed(self, name: str) -> TensorType:
         """Return the type of an operand once it is transposed."""
         type: TensorType = getattr(self, name).type
         order: tuple[int, ...] = getattr(self, f"{name}_order")
@@ -71,7 +71,7 @@ class UnpackedMatMul(Node):
     @override
     def cost(self) -> Cost:
         has_bias = self.bias is not None
-        return matrix_product_cost(self, self._turned("lhs").shape[-1], has_bias=has_bias)
+        return matrix_product_cost(self, self._transposed("lhs").shape[-1], has_bias=has_bias)
 
 
 UnpackedMatMulInst = derive_instruction(UnpackedMatMul)

@@ -16,7 +16,7 @@ from glow_nb.kernels.products.filter_gradient_plan import (
     FILTER_GRADIENT,
     FilterGradientNest,
     FilterGradientPlan,
-    can_turn,
+    can_transpose,
 )
 from glow_nb.kernels.registry import kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
@@ -39,7 +39,7 @@ def plan_filter_gradient(
         UnsupportedError: The taps of a line cannot be the rows.
     """
     shape = _shape_of(instruction)
-    if instruction.is_turned and not can_turn(shape):
+    if instruction.is_transposed and not can_transpose(shape):
         raise UnsupportedError(
             f"{instruction!r}: no kernel for the gradient of {shape.kernel[-1]} taps and dilation "
             f"{shape.dilation[-1]} along the last dimension transposed; leave it as it is"
@@ -86,12 +86,14 @@ def _shape_of(instruction: FilterGradientPartsInst) -> ConvolutionShape:
 
 
 def _nest_of(instruction: FilterGradientPartsInst, target: Target) -> FilterGradientNest:
-    shape, kind, is_turned = (
+    shape, kind, is_transposed = (
         _shape_of(instruction),
         instruction.dest.type.kind,
-        instruction.is_turned,
+        instruction.is_transposed,
     )
-    return FilterGradientNest.of(shape, instruction.parts, kind, target, is_turned=is_turned)
+    return FilterGradientNest.of(
+        shape, instruction.parts, kind, target, is_transposed=is_transposed
+    )
 
 
 class FilterGradientWriter:
@@ -113,7 +115,7 @@ class FilterGradientWriter:
         self.element = nest.channels if nest.joins_taps else plan.columns.block
         self.slab_line = self.chunks.slab_width(pads=nest.joins_taps) * self.element
         strips = plan.block_strips * plan.cut.rows * plan.chunk_pixels(nest) * size
-        strips = 0 if nest.is_turned else strips
+        strips = 0 if nest.is_transposed else strips
         self.slab_at = -(-strips // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
         slab = self.chunks.slab_lines * self.slab_line + plan.columns.block  # vectors reach beyond
         self.scratch_bytes = self.slab_at + slab * size
@@ -121,7 +123,7 @@ class FilterGradientWriter:
     @property
     def row_elements(self) -> int:
         """Elements of the result from row to row."""
-        return self.nest.columns * (1 if self.nest.is_turned else self.nest.taps)
+        return self.nest.columns * (1 if self.nest.is_transposed else self.nest.taps)
 
     def write(self, title: str) -> str:
         """Return the whole text."""
@@ -170,7 +172,7 @@ class FilterGradientWriter:
                 out.line(f"number = panel % {columns.panels}")
                 is_first += " or number == 0"
             out.line(f"column = {times(number, columns.block)}")
-            if not nest.is_turned:
+            if not nest.is_transposed:
                 with out.block(f"if {is_first}:"):
                     self._write_strips()
             planes = nest.axes[0].taps
@@ -296,7 +298,7 @@ class FilterGradientWriter:
         for number, rows in self._strip_runs():
             name, size = f"t_{tag}{number}", f"{rows}, {vectors}, {plan.lanes}"
             first = "0"
-            if not nest.is_turned:
+            if not nest.is_transposed:
                 depth = times("group", nest.depth) if nest.group > 1 else "0"
                 part = times("part", nest.group * nest.depth) if nest.parts > 1 else "0"
                 first = plus(part, depth)
@@ -305,8 +307,8 @@ class FilterGradientWriter:
                 for column in range(0, columns, plan.lanes):
                     out.line(f"tile_prefetch(dest, {plus('at_tile', column)}, {stride}, {rows})")
             out.line(f"{name} = tile_fill(dest, 0, {size})")
-            if nest.is_turned:
-                self._write_turned_sum(name, columns)
+            if nest.is_transposed:
+                self._write_transposed_sum(name, columns)
             else:
                 out.line(f"left = {self._strip_start()}")
                 self._write_sum(name, rows, vectors * plan.lanes)
@@ -338,12 +340,12 @@ class FilterGradientWriter:
         """Return the rows of the result before those of the present tap, or the taps themselves."""
         nest = self.nest
         tap = f"(tap0 * {taps} + tap)"
-        if not nest.is_turned:
+        if not nest.is_transposed:
             return tap
         part = times("part", nest.taps) if nest.parts > 1 else "0"
         return times(f"({plus(part, tap)})", nest.rows)
 
-    def _write_turned_sum(self, name: str, columns: int) -> None:
+    def _write_transposed_sum(self, name: str, columns: int) -> None:
         """Add the pixels of the chunk to a tile whose columns are channels of the gradient."""
         nest, axis = self.nest, self.nest.axes[-1]
         with self.chunks.output_lines():

@@ -101,7 +101,7 @@ class FilterGradientNest:
         parts: Sums to make, each over a part of the lines.
         kind: Element kind of all operands.
         joins_taps: The taps of the last dimension are columns, or rows of the transposed product.
-        is_turned: Columns are the output channels.
+        is_transposed: Columns are the output channels.
     """
 
     axes: tuple[TapAxis, ...]
@@ -112,7 +112,7 @@ class FilterGradientNest:
     parts: int
     kind: ElementKind
     joins_taps: bool
-    is_turned: bool = False
+    is_transposed: bool = False
 
     @classmethod
     def of(
@@ -122,7 +122,7 @@ class FilterGradientNest:
         kind: ElementKind,
         target: Target,
         *,
-        is_turned: bool = False,
+        is_transposed: bool = False,
     ) -> FilterGradientNest:
         """Return the gradient of the filter of *shape* in so many *parts*."""
         axes = [TapAxis.of(shape, axis) for axis in range(shape.rank)]
@@ -132,9 +132,11 @@ class FilterGradientNest:
         axes = [TapAxis(1, 1, 1, 1, 1, 0, 1)] * (VOLUME - len(axes)) + axes
         last, channels, lanes = axes[-1], shape.channels_per_group, lanes_of(kind, target)
         apart, together = last.taps * -(-channels // lanes), -(-last.taps * channels // lanes)
-        joins = is_turned or (can_turn(shape) and together < apart)
+        joins = is_transposed or (can_transpose(shape) and together < apart)
         depth = shape.depth_per_group
-        return cls(tuple(axes), batch, channels, depth, shape.group, parts, kind, joins, is_turned)
+        return cls(
+            tuple(axes), batch, channels, depth, shape.group, parts, kind, joins, is_transposed
+        )
 
     @property
     def lines(self) -> int:
@@ -149,12 +151,12 @@ class FilterGradientNest:
     @property
     def rows(self) -> int:
         """Rows of one matrix."""
-        return self.inner if self.is_turned else self.depth
+        return self.inner if self.is_transposed else self.depth
 
     @property
     def columns(self) -> int:
         """Columns of one matrix."""
-        return self.depth if self.is_turned else self.inner
+        return self.depth if self.is_transposed else self.inner
 
     @property
     def taps(self) -> int:
@@ -203,7 +205,7 @@ class FilterGradientPlan:
         columns = Columns(nest.columns, widths[0], lanes)
         cut = Cut.balanced(max(1, nest.rows), row_limit(columns.vectors, registers_of(target)))
         limit = LONGEST_CHAIN
-        if nest.is_turned or not nest.joins_taps:
+        if nest.is_transposed or not nest.joins_taps:
             limit = longest_dot(columns.block * nest.kind.size_bytes, target)
         lines, pieces = chunk_of(nest, limit)
         width = nest.axes[-1].outputs
@@ -257,7 +259,7 @@ def _step_cycles(columns: Columns, cut: Cut, target: Target) -> float:
     return cycles
 
 
-def can_turn(shape: ConvolutionShape) -> bool:
+def can_transpose(shape: ConvolutionShape) -> bool:
     """Return whether the taps of the last dimension of *shape* can be rows or columns."""
     return shape.dilation[-1] == shape.group == 1 < shape.kernel[-1]
 

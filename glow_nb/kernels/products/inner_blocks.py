@@ -25,7 +25,7 @@ def reduction_of(nest: ProductNest, limit: int, lanes: int) -> Reduction:
         return nest.codes.reduction(nest.left.step, limit)
     step, factors = 1 if nest.is_staged else nest.left.step, nest.kinds.factors
     distances, shape = input_distances(nest), nest.shape
-    is_turned = nest.right.is_copied and nest.right.column != 1
+    is_transposed = nest.right.is_copied and nest.right.column != 1
 
     def within(limit: int) -> Reduction:
         return Reduction.of(
@@ -36,7 +36,7 @@ def reduction_of(nest: ProductNest, limit: int, lanes: int) -> Reduction:
             factors=factors,
             run=nest.run,
             keeps_runs=nest.kinds.dot.is_paired,
-            multiple=lanes if is_turned else 1,  # whole squares are transposed in registers
+            multiple=lanes if is_transposed else 1,  # whole squares are transposed in registers
         )
 
     whole = within(limit)

@@ -143,8 +143,8 @@ def can_pack(nest: ProductNest, loops: Loops) -> bool:
         return False
     if sum.chain is not None or sum.streams > 1:
         return False
-    is_turned = shape.rank == 1 and shape.stride == shape.kernel == (1,)
-    return left.step == 1 or nest.is_staged or (is_turned and left.pixel == 1)
+    is_transposed = shape.rank == 1 and shape.stride == shape.kernel == (1,)
+    return left.step == 1 or nest.is_staged or (is_transposed and left.pixel == 1)
 
 
 def units_of(shape: ConvolutionShape, cut: Cut) -> int:

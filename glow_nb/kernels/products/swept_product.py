@@ -108,13 +108,13 @@ class SweptProductWriter:
         out, plan, shape = self.out, self.plan, self.shape
         left, right = self.product.left, self.product.right
         # neighbours in memory are neighbours in the copy: products of a row, or left rows
-        is_turned = left.column != 1
-        size, copies = (shape.rows, steps) if is_turned else (steps, shape.rows)
+        is_transposed = left.column != 1
+        size, copies = (shape.rows, steps) if is_transposed else (steps, shape.rows)
         x = plus("left", times(step, left.column))
         with out.block(f"for near in range({copies}):"):
-            at = times("near", left.column if is_turned else left.row)
+            at = times("near", left.column if is_transposed else left.row)
             out.line(f"copy(packed, {times('near', size)}, {self.lhs}, {plus(x, at)}, {size})")
-        strides = (1, shape.rows) if is_turned else (steps, 1)
+        strides = (1, shape.rows) if is_transposed else (steps, 1)
         out.line(f"row = {plus('right', times(step, right.row))}")
         if not plan.is_aligned:
             with out.block("for panel in range(panel_begin, panel_end):"):

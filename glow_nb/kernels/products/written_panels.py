@@ -59,7 +59,7 @@ class CopiedPanels(WrittenPanels):
         if self.nest.right.column == 1:
             self._write_copy(first, columns)
         else:
-            self._write_turned(first, columns)
+            self._write_transposed(first, columns)
         if self.fetches_ahead:
             self._write_ahead()
         super()._write_lines(tag, columns)
@@ -129,7 +129,7 @@ class CopiedPanels(WrittenPanels):
             source, to = plus(first, times("near", self.nest.right.row)), times("near", self.row)
             self.out.line(f"copy(near_panel, {to}, {self.stored}, {source}, {columns})")
 
-    def _write_turned(self, first: str, columns: int) -> None:
+    def _write_transposed(self, first: str, columns: int) -> None:
         """Turn over squares of a part, whose rows are neighbours in memory; then what is left."""
         out, lanes, length, sum = self.out, self.loops.lanes, self._dot_length(), self.loops.sum
         column, end = self.nest.right.column, f"({length}) // {lanes} * {lanes}"

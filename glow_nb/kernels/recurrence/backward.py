@@ -34,7 +34,7 @@ def recurrence_gradient_source(instruction: RecurrenceGradientInst, target: Targ
     Raises:
         UnsupportedError: The weights are not packed for vectors of *target*.
     """
-    plan = RecurrencePlan.of(instruction, target, is_turned=True)
+    plan = RecurrencePlan.of(instruction, target, is_transposed=True)
     kinds = tuple(buffer.type.kind for buffer in kernel_operands(instruction))
     given = [name for name in OPTIONAL if getattr(instruction, name) is not None]
     out = SourceWriter()

@@ -31,7 +31,7 @@ def recurrence_source(instruction: RecurrenceInst, target: Target) -> KernelSour
     Raises:
         UnsupportedError: The weights are not packed for vectors of *target*.
     """
-    plan = RecurrencePlan.of(instruction, target, is_turned=False)
+    plan = RecurrencePlan.of(instruction, target, is_transposed=False)
     kinds = tuple(buffer.type.kind for buffer in kernel_operands(instruction))
     optional = ("bias", "initial", "peepholes", "lengths")
     given = [name for name in optional if getattr(instruction, name) is not None]

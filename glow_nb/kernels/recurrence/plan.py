@@ -49,7 +49,7 @@ class RecurrencePlan:
         size: Elements of a state.
         lanes: Elements of a vector.
         vectors: Vectors of a gate in a panel of the phase with the most gates.
-        is_turned: The weights are transposed, as the backward pass needs them.
+        is_transposed: The weights are transposed, as the backward pass needs them.
         cut: The samples in tiles.
     """
 
@@ -61,11 +61,11 @@ class RecurrencePlan:
     size: int
     lanes: int
     vectors: int
-    is_turned: bool
+    is_transposed: bool
     cut: Cut
 
     @classmethod
-    def of(cls, instruction: Any, target: Target, *, is_turned: bool) -> RecurrencePlan:
+    def of(cls, instruction: Any, target: Target, *, is_transposed: bool) -> RecurrencePlan:
         """Return the plan for a loop whose weights are packed.
 
         Raises:
@@ -82,7 +82,7 @@ class RecurrencePlan:
                 f"the weights into panels of a multiple of {lanes}"
             )
         vectors = panel // lanes
-        limit = _row_limit(cell, vectors, target, is_turned=is_turned)
+        limit = _row_limit(cell, vectors, target, is_transposed=is_transposed)
         return cls(
             cell,
             directions_of(instruction.direction),
@@ -92,14 +92,14 @@ class RecurrencePlan:
             width // cell.gates,
             lanes,
             vectors,
-            is_turned,
+            is_transposed,
             Cut.balanced(max(rows, 1), limit),
         )
 
     @cached_property
     def parts(self) -> list[Part]:
         """The weights of each phase."""
-        return parts_of(self.cell.phases, self.size, turned=self.is_turned)
+        return parts_of(self.cell.phases, self.size, transposed=self.is_transposed)
 
     def vectors_of(self, phase: Phase) -> int:
         """Return the vectors of a gate in a panel of *phase*."""
@@ -155,20 +155,22 @@ class Scratch:
         return lines
 
 
-def _row_limit(cell: Cell, vectors: int, target: Target, *, is_turned: bool) -> int:
-    gates = 1 if is_turned else max(phase.gates for phase in cell.phases)
+def _row_limit(cell: Cell, vectors: int, target: Target, *, is_transposed: bool) -> int:
+    gates = 1 if is_transposed else max(phase.gates for phase in cell.phases)
     return row_limit(gates * vectors, registers_of(target))
 
 
 def panel_width(
-    cell: Cell, rows: int, size: int, kind: ElementKind, target: Target, *, is_turned: bool
+    cell: Cell, rows: int, size: int, kind: ElementKind, target: Target, *, is_transposed: bool
 ) -> int:
     """Return how wide panels should be for each gate, by the estimated time of a step."""
     lanes = lanes_of(kind, target)
-    gates = 1 if is_turned else max(phase.gates for phase in cell.phases)
+    gates = 1 if is_transposed else max(phase.gates for phase in cell.phases)
 
     def cycles(vectors: int) -> float:
-        cut = Cut.balanced(max(rows, 1), _row_limit(cell, vectors, target, is_turned=is_turned))
+        cut = Cut.balanced(
+            max(rows, 1), _row_limit(cell, vectors, target, is_transposed=is_transposed)
+        )
         panel_bytes = size * gates * vectors * lanes * kind.size_bytes
         panels = -(-size // (vectors * lanes))
         return panels * line_cycles(cut, gates * vectors, panel_bytes, target)

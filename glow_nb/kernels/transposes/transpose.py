@@ -51,7 +51,7 @@ def transpose_source(instruction: TransposeInst, target: Target) -> KernelSource
     dest = instruction.dest
     matrix = matrix_of(instruction)
     if matrix is None:
-        return elementwise_source(CopyInst(dest, _turned(instruction)), target)
+        return elementwise_source(CopyInst(dest, _permuted(instruction)), target)
     out, kind = SourceWriter(), dest.type.kind
     with out.block("def kernel(dest, src, scratch, thread, threads):"):
         if matrix.kind is not kind:
@@ -67,12 +67,12 @@ def matrix_of(instruction: TransposeInst) -> Matrix | None:
     dest = instruction.dest
     if not dest.type.size:
         return None
-    nest = Nest.over(dest.type.shape, (dest, _turned(instruction)))
+    nest = Nest.over(dest.type.shape, (dest, _permuted(instruction)))
     nest, moved = _widened(nest, MOVED_AS.get(dest.type.kind, dest.type.kind))
     return _matrix_of(nest, moved)
 
 
-def _turned(instruction: TransposeInst) -> View:
+def _permuted(instruction: TransposeInst) -> View:
     """Return the operand of *instruction*, seen in the shape of its result."""
     source = instruction.input
     steps = tuple(source.strides[axis] for axis in instruction.permutation)

@@ -345,7 +345,7 @@ def test_tile_is_a_small_matrix_product(kind: ElementKind, lanes: int) -> None:
 @pytest.mark.parametrize(
     ("kind", "lanes"), each_with_one_width([ElementKind.UINT8, ElementKind.UINT16, INT32, FLOAT32])
 )
-def test_tiles_are_turned_over_as_they_are_loaded(kind: ElementKind, lanes: int) -> None:
+def test_tiles_are_transposed_as_they_are_loaded(kind: ElementKind, lanes: int) -> None:
     piece = min(lanes, 16 // kind.size_bytes)
     out = SourceWriter()
     with out.block("def kernel(dest, x, scratch, thread, threads):"):

@@ -10,7 +10,7 @@ import pytest
 
 import glow_nb
 from glow_nb.backends.cpu.select_gradient_kernels import (
-    is_better_turned,
+    is_better_transposed,
     parts_of,
     select_gradient_kernels,
 )
@@ -57,11 +57,11 @@ def test_sums_are_cut_where_threads_would_wait(
     assert parts_of(node, wide, threads) == wanted
 
 
-def test_few_channels_are_turned_over() -> None:
+def test_few_channels_are_transposed() -> None:
     target = Target.host(16)
-    assert is_better_turned(node_of(network(channels=3, depth=64)), target)
-    assert not is_better_turned(node_of(network(channels=64, depth=64)), target)
-    assert not is_better_turned(node_of(network(channels=4, depth=4, group=2)), target)
+    assert is_better_transposed(node_of(network(channels=3, depth=64)), target)
+    assert not is_better_transposed(node_of(network(channels=64, depth=64)), target)
+    assert not is_better_transposed(node_of(network(channels=4, depth=4, group=2)), target)
 
 
 def test_there_are_no_more_parts_than_lines() -> None:

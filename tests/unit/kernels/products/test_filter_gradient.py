@@ -38,13 +38,13 @@ def gradient_of(
     parts: int = 1,
     kind: ElementKind = FLOAT32,
     *,
-    is_turned: bool = False,
+    is_transposed: bool = False,
 ) -> FilterGradientPartsInst | DepthwiseFilterGradientInst:
     """Return the instruction of *shape*: the depthwise one if each channel is a group."""
     is_depthwise = 1 < shape.group == shape.channels
     inner = () if is_depthwise else (shape.channels_per_group,)
     sizes = (*shape.kernel, shape.depth) if is_depthwise else (shape.depth, *shape.kernel, *inner)
-    sizes = (*shape.kernel, *inner, shape.depth) if is_turned else sizes
+    sizes = (*shape.kernel, *inner, shape.depth) if is_transposed else sizes
     operands = (
         Buffer("dest", TensorType(kind, (parts, *sizes))),
         Buffer("input", TensorType(kind, (shape.batch, *shape.input, shape.channels))),
@@ -54,7 +54,7 @@ def gradient_of(
     if is_depthwise:
         return DepthwiseFilterGradientInst(*operands, **window, parts=parts)
     return FilterGradientPartsInst(
-        *operands, **window, group=shape.group, parts=parts, is_turned=is_turned
+        *operands, **window, group=shape.group, parts=parts, is_transposed=is_transposed
     )
 
 
@@ -65,9 +65,9 @@ def check(
     parts: int = 1,
     threads: int = 1,
     kind: ElementKind = FLOAT32,
-    is_turned: bool = False,
+    is_transposed: bool = False,
 ) -> None:
-    instruction = gradient_of(shape, parts, kind, is_turned=is_turned)
+    instruction = gradient_of(shape, parts, kind, is_transposed=is_transposed)
     random = np.random.default_rng(0)
     x = random.integers(-4, 5, instruction.input.type.shape).astype(kind.dtype)
     g = random.integers(-4, 5, instruction.gradient.type.shape).astype(kind.dtype)
@@ -132,14 +132,14 @@ TURNED_SHOWN = ["one channel, many lines", "a line of few channels"]
 
 @pytest.mark.jit
 @pytest.mark.parametrize(("name", "lanes"), each_with_one_width(TURNED, only=TURNED_SHOWN))
-def test_gradient_that_is_turned_over_is_that_of_the_operator(name: str, lanes: int) -> None:
+def test_gradient_that_is_transposed_is_that_of_the_operator(name: str, lanes: int) -> None:
     shape = CASES[name]
     parts = min(1 + TURNED.index(name) % 3, max(1, shape.batch))
-    check(shape, Target.host(lanes), parts=parts, threads=2, is_turned=True)
+    check(shape, Target.host(lanes), parts=parts, threads=2, is_transposed=True)
 
 
-def test_taps_that_are_no_neighbours_cannot_be_turned_over() -> None:
-    instruction = gradient_of(conv(1, 3, 4, (9, 9), (3, 3), dilation=2), is_turned=True)
+def test_taps_that_are_no_neighbours_cannot_be_transposed() -> None:
+    instruction = gradient_of(conv(1, 3, 4, (9, 9), (3, 3), dilation=2), is_transposed=True)
     with pytest.raises(UnsupportedError, match="3 taps and dilation 2 along the last dimension"):
         generate_kernel(instruction, Target.host())
 
@@ -222,7 +222,7 @@ def test_strips_of_a_block_fit_the_second_level_cache() -> None:
     [
         ({"parts": 0}, "parts is 0, but must be positive"),
         ({"parts": 15}, "not more than gradient float32<2 x 7 x 6 x 8> has lines, 14"),
-        ({"group": 2, "is_turned": True}, "2 groups cannot be transposed"),
+        ({"group": 2, "is_transposed": True}, "2 groups cannot be transposed"),
         ({"group": 3}, "do not divide into group = 3"),
         ({"stride": (2, 2)}, "'gradient' is"),
     ],

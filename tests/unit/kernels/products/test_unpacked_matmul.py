@@ -158,7 +158,7 @@ def test_many_rows_times_few_are_read_once(
         slow=["one row", "many rows, an odd sum"],
     ),
 )
-def test_a_transposed_matrix_is_turned_over_on_the_way(
+def test_a_transposed_matrix_is_transposed_while_it_is_copied(
     name: str, target_of: Callable[[int], Target], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The slow run also has one row, and many of an odd sum, which other kinds have below."""
@@ -175,7 +175,7 @@ def test_a_transposed_matrix_is_turned_over_on_the_way(
         only=[ElementKind.FLOAT16],
     ),
 )
-def test_other_kinds_are_turned_over(
+def test_other_kinds_are_transposed(
     kind: ElementKind, panels_inside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The slow run also has float64, a second kind of floats, and integers."""
@@ -203,7 +203,7 @@ def test_many_rows_copy_panels_of_a_large_matrix() -> None:
 @given(
     st.integers(1, 3000), st.integers(2, 3000), st.integers(2, 3000), st.sampled_from(LANE_COUNTS)
 )
-def test_squares_of_a_transposed_matrix_are_turned_over_whole(
+def test_squares_of_a_transposed_matrix_are_transposed_whole(
     rows: int, inner: int, depth: int, lanes: int
 ) -> None:
     """An inner block of another size would leave rows over that are copied by elements."""

@@ -56,11 +56,11 @@ class Passes:
         self.fetched[-1].update((first + row * gap) // LINE for row in range(rows))
 
 
-def product(rows: int, inner: int, columns: int, *, is_turned: bool) -> UnpackedMatMulInst:
-    right = (columns, inner) if is_turned else (inner, columns)
+def product(rows: int, inner: int, columns: int, *, is_transposed: bool) -> UnpackedMatMulInst:
+    right = (columns, inner) if is_transposed else (inner, columns)
     shapes = ((rows, inner), right)
     types = [TensorType(ElementKind.FLOAT32, shape) for shape in shapes]
-    orders = {"lhs_order": (0, 1), "rhs_order": (1, 0) if is_turned else (0, 1)}
+    orders = {"lhs_order": (0, 1), "rhs_order": (1, 0) if is_transposed else (0, 1)}
     made = instruction_of(UnpackedMatMulInst, types, **orders)
     assert isinstance(made, UnpackedMatMulInst)
     return made
@@ -68,16 +68,16 @@ def product(rows: int, inner: int, columns: int, *, is_turned: bool) -> Unpacked
 
 @pytest.mark.parametrize("rows", one_in(3, [20, 50, 150]))
 @pytest.mark.parametrize(
-    ("is_turned", "panels_inside"),
+    ("is_transposed", "panels_inside"),
     [(False, False), (False, True), (True, False), (True, True)],
 )
 def test_tiles_fetch_what_the_next_pass_copies(
-    rows: int, is_turned: bool, panels_inside: bool, monkeypatch: pytest.MonkeyPatch
+    rows: int, is_transposed: bool, panels_inside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unpacked_matmul, "multiplies_rows", lambda *_: False)
     monkeypatch.setattr(product_plan, "traffic_cycles", order_of(panels_inside))
     passes = Passes()
-    passes.run(generate_kernel(product(rows, 1024, 512, is_turned=is_turned), TARGET).text)
+    passes.run(generate_kernel(product(rows, 1024, 512, is_transposed=is_transposed), TARGET).text)
     assert len(passes.copied) == len(passes.fetched) > 100
     pairs = list(zip(passes.fetched, passes.copied[1:], strict=False))
     # the last line of a place that does not begin with a line, and what follows the last panel
@@ -85,12 +85,12 @@ def test_tiles_fetch_what_the_next_pass_copies(
     assert missed[-8] < 0.1
     assert missed[len(missed) // 2] == 0
     # some tiles fetch what lies behind the next panel, where a panel has less columns than tiles
-    most = 1.7 if is_turned and rows == 150 else 1.1
+    most = 1.7 if is_transposed and rows == 150 else 1.1
     assert sorted(len(f) / len(c) for f, c in pairs)[len(pairs) // 2] < most
 
 
 def test_a_plan_says_how_many_lines_are_fetched_at_a_time() -> None:
-    instruction = product(50, 1024, 512, is_turned=False)
+    instruction = product(50, 1024, 512, is_transposed=False)
     made = planned(instruction, TARGET.with_machine(fetched_lines=3))
     assert made.plan is not None
     assert made.plan.number("fetch_lines") == 3

@@ -122,14 +122,14 @@ def quantized_gemm(ctx: Context, node: OnnxNode) -> Value:
     """
     b_scale, depth = (
         fixed(ctx, node.operand(4)),
-        node.operand(3).type.shape[0 if _turned(node, "B") else -1],
+        node.operand(3).type.shape[0 if _transposed(node, "B") else -1],
     )
     lhs = _real(ctx, node, 0)
     rhs = dequantized(
-        ctx, node.operand(3), b_scale, node.optional(5), axis=0 if _turned(node, "B") else 1
+        ctx, node.operand(3), b_scale, node.optional(5), axis=0 if _transposed(node, "B") else 1
     )
-    lhs = ctx.transpose(lhs, (1, 0)) if _turned(node, "A") else lhs
-    rhs = ctx.transpose(rhs, (1, 0)) if _turned(node, "B") else rhs
+    lhs = ctx.transpose(lhs, (1, 0)) if _transposed(node, "A") else lhs
+    rhs = ctx.transpose(rhs, (1, 0)) if _transposed(node, "B") else rhs
     addend = node.optional(6)
     if addend is None:
         result = ctx.emit(ops.MatMul(lhs, rhs))
@@ -156,7 +156,7 @@ def _with_addend(
     return ctx.emit(ops.Add(ctx.emit(ops.MatMul(lhs, rhs)), real))
 
 
-def _turned(node: OnnxNode, operand: str) -> bool:
+def _transposed(node: OnnxNode, operand: str) -> bool:
     return node.flag(f"trans{operand}", False)
 
 

@@ -37,7 +37,7 @@ def recurrent(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
     is_batch_first = node.flag("layout", False)
     if is_batch_first:
         x = ctx.transpose(x, (1, 0, 2))
-        hidden, memory = (_turned(ctx, state) for state in (hidden, memory))
+        hidden, memory = (_transposed(ctx, state) for state in (hidden, memory))
     lengths = _lengths(ctx, node.optional(4), x.type.shape[0])
     operands = (x, weights, matrix, node.optional(3), lengths, hidden, memory, node.optional(7))
     layer = partial(ops.RecurrentLayer, cell=cell, clip=_clip(ctx, node), flag=_flag(node))
@@ -62,7 +62,7 @@ def _check_size(ctx: Context, node: OnnxNode, matrix: Value, cell: str) -> None:
         raise ctx.wrong(f"hidden_size is {node.integer('hidden_size')}, but weights {matrix}")
 
 
-def _turned(ctx: Context, state: Value | None) -> Value | None:
+def _transposed(ctx: Context, state: Value | None) -> Value | None:
     """Return a state ``[batch, directions, H]`` with the directions first."""
     if state is None or state.type.rank != 3:
         return state
