@@ -159,6 +159,7 @@ def run_tests(cases: Sequence[Any], engines: Sequence[str]) -> Iterator[CaseOutc
 
 def run_test(case: Any, engine: str) -> tuple[str, str]:
     """Return outcome and reason of one test."""
+    reason = ""
     try:
         network = prepare(case.model, "CPU", engine=engine, threads=1)
         for inputs, expected in case.data_sets:
