@@ -169,9 +169,10 @@ def table(data: dict[str, Any]) -> str:
     found = [row["ratio"] for row in rows if row["ratio"] is not None]
     if not found:
         return f"{data['measured']} No model ran here and in a peer."
+    kinds = {row["kind"] for row in rows}
     compiling = [row["first_seconds"][OURS] for row in rows if OURS in row["first_seconds"]]
     said = (
-        f"{data['measured']} {len(found)} models of {len(data['kinds'])} kinds, seed "
+        f"{data['measured']} {len(found)} models of {len(kinds)} kinds, seed "
         f"{data['seed']}: geometric mean {statistics.geometric_mean(found):.2f}, "
         f"{sum(ratio >= 1 for ratio in found)} at 1 or above, "
         f"{sum(ratio < SLOW for ratio in found)} below {SLOW}, worst {min(found):.2f}; "
