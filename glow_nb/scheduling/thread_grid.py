@@ -1,8 +1,8 @@
 """How the threads of a kernel share its work: a grid of ranges over two independent loops.
 
 The outer loops of a product go over *units* (blocks of rows) and *panels* (blocks of columns). A
-grid of threads, at most as many as there are, cuts both into ranges. Estimates ask what the grid
-is; kernels find it by :mod:`glow_nb.simd.shares`, the same as machine code.
+grid of threads, at most as many as there are, cuts both into ranges. Cost models compute the grid
+here; generated code computes the same grid with :mod:`glow_nb.simd.shares`.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class NonZero(Node):
 
 @define_node("non_max_suppression")
 class NonMaxSuppression(Node):
-    """Of boxes that overlap, keep the one of the best score; for each batch and class.
+    """Keep the box of the best score among those that overlap, for each batch and class.
 
     Takes the best box that is left, and drops those of which the intersection with it is more than
     *overlap* of the union; again and again, until *limit* boxes are taken. Equal scores go by the

@@ -1,4 +1,4 @@
-"""Of boxes that overlap, the one of the best score.
+"""The box of the best score among boxes that overlap.
 
 One thread does it, since each box is compared with those chosen before. Several of these are
 compared at a time, one in each lane.

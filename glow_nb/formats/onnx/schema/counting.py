@@ -27,7 +27,7 @@ from glow_nb.hlir.ops import (
 
 @dataclass(frozen=True)
 class Count:
-    """Of a value only the first slices along an axis count.
+    """How many slices of a value count: the first ones along an axis.
 
     Attributes:
         number: How many: an int64 number.
