@@ -19,6 +19,9 @@ IS_SUPPORTED = sys.platform == "linux" and os.uname().machine == "x86_64"
 
 _MATH_LIBRARY = "libm.so.6"
 
+_FILES_BY_PATH: dict[str, dict[tuple[int, int], int]] = {}
+"""The files that were loaded by each path, numbered: a file may have been replaced by another."""
+
 
 class LinkedCode:
     """Machine code in memory, as long as the process lives."""
@@ -26,7 +29,7 @@ class LinkedCode:
     def __init__(self, path: Path) -> None:
         """Map the shared object *path*; fill its table of functions from outside.
 
-        A path must always have the same content: once loaded, it is not read again.
+        A file must always have the same content: once loaded, it is not read again.
 
         Raises:
             CompileError: The system does not map it, or a function is missing.
@@ -56,11 +59,23 @@ class LinkedCode:
 def _opened(path: Path) -> ctypes.CDLL:
     """Return the library *path*; from a copy in memory where its folder may not hold code."""
     try:
-        return ctypes.CDLL(os.fspath(path))
+        return ctypes.CDLL(_name_for_loader(path))
     except OSError as error:
         with suppress(OSError):
             return _opened_copy(path)
         raise CompileError(f"{path}: the system does not map it: {error}") from error
+
+
+def _name_for_loader(path: Path) -> str:
+    """Return a name of *path* by which no other file was loaded.
+
+    The system's loader takes what it knows by a name, also if the file was replaced since, and the
+    old one was cut off.
+    """
+    status = os.stat(path)
+    numbers = _FILES_BY_PATH.setdefault(os.fspath(path), {})
+    number = numbers.setdefault((status.st_dev, status.st_ino), len(numbers))
+    return os.path.join(path.parent, *["."] * number, path.name)
 
 
 def _opened_copy(path: Path) -> ctypes.CDLL:

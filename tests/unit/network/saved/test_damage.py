@@ -118,6 +118,20 @@ def test_a_damaged_cache_is_made_again(cache: NetworkCache, tmp_path: Path, numb
         assert found(again) and close(again, 1)
 
 
+def test_code_that_was_cut_off_while_it_was_mapped_is_loaded_from_its_new_file(
+    cache: NetworkCache, tmp_path: Path
+) -> None:
+    path = saved_model(tmp_path / "a", 1)
+    found(glow_nb.compile(path, threads=1))
+    for _ in range(2):
+        assert found(glow_nb.compile(path, threads=1))
+        (network,) = cache.kept()
+        (code,) = network.path.glob("code-*.so")
+        code.write_bytes(b"")
+        assert not found(glow_nb.compile(path, threads=1))
+        assert close(glow_nb.compile(path, threads=1), 1)
+
+
 def test_damaged_notes_are_of_no_importance(cache: NetworkCache, tmp_path: Path) -> None:
     paths = [saved_model(tmp_path / name, number) for number, name in enumerate("ab")]
     for path in paths:
