@@ -106,9 +106,10 @@ class CheckedExecutable:
             before = list(zip(chosen[:index], copies, strict=False))
             operators = self._operators(probe.instruction, inputs, before) or whole
             within = f", in the kernel of {_shown(whole)}" if operators != whole else ""
+            one_of = "one of " if len(operators) > 1 else ""
             return NonFiniteError(
-                f"kernel {probe.number} ({report.family}): {_shown(operators)} makes what is not "
-                f"finite{within}: {bad}, in %{format_name(probe.buffer.name)} : "
+                f"kernel {probe.number} ({report.family}): {one_of}{_shown(operators)} makes what "
+                f"is not finite{within}: {bad}, in %{format_name(probe.buffer.name)} : "
                 f"{probe.buffer.type}; no kernel before it does; if this is meant, allow it: "
                 f"{_allowing(*operators[:1])}",
                 bad,

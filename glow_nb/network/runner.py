@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
@@ -15,7 +15,7 @@ from glow_nb.base.feeds import FeedCheck, Feeds, name_feeds
 from glow_nb.base.foreign import foreign
 from glow_nb.base.memory_limit import out_of_memory
 from glow_nb.base.outputs import Outputs
-from glow_nb.base.types import Array
+from glow_nb.base.types import Array, TensorType
 from glow_nb.network.levels import Border
 from glow_nb.system.state_store import StateStore
 
@@ -129,9 +129,13 @@ class Runner:
         }
         return self._bound(arrays, self._destinations({} if outputs is None else outputs))
 
+    @cached_property
+    def _types(self) -> dict[str, TensorType]:
+        """The types of what a user calls an output."""
+        return visible_types(self._border.outputs, self._border.counted)
+
     def _destinations(self, into: object) -> dict[str, Array]:
-        types = visible_types(self._border.outputs, self._border.counted)
-        return destinations(into, types, self.feeds.types)
+        return destinations(into, self._types, self.feeds.types)
 
     def _bound(self, inputs: Mapping[str, Array], given: Mapping[str, Array]) -> BoundRun:
         """Return a run on *inputs* that writes the arrays that are *given*, and new ones."""
