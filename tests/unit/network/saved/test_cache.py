@@ -162,6 +162,32 @@ def test_the_one_used_longest_ago_goes_first(cache: NetworkCache, tmp_path: Path
     assert hits == [True, True, False]
 
 
+def test_a_folder_that_may_only_be_read_serves_networks(
+    cache: NetworkCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved_model(tmp_path / "a", 1)
+    found(glow_nb.compile(path, threads=1))
+
+    def refuse(*arguments: object, **more: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    for function in ("utime", "replace", "unlink", "mkdir"):
+        monkeypatch.setattr(f"os.{function}", refuse)
+    net = glow_nb.compile(path, threads=1)
+    assert found(net) and close(net, 1)
+
+
+def test_a_clock_that_was_set_back_does_no_harm(cache: NetworkCache, tmp_path: Path) -> None:
+    paths = [saved_model(tmp_path / f"m{seed}", seed) for seed in range(2)]
+    for path in paths:
+        found(glow_nb.compile(path, threads=1))
+    for network in cache.kept():
+        os.utime(network.path / SUMS, (1 << 33, 1 << 33))  # in two hundred years
+    assert found(glow_nb.compile(paths[0], threads=1))
+    cache.trim(1)
+    assert not cache.kept()
+
+
 def test_a_network_larger_than_the_cache_is_not_kept(cache: NetworkCache, tmp_path: Path) -> None:
     cache.limit_bytes = 100
     path = saved_model(tmp_path / "a")

@@ -135,6 +135,16 @@ def test_a_save_that_fails_leaves_the_old_network(
     assert [path.name for path in tmp_path.iterdir()] == ["net"]
 
 
+def test_a_saved_network_is_moved_and_looked_at(saved: Path, tmp_path: Path) -> None:
+    first = Path(shutil.copytree(saved, tmp_path / "first"))
+    loaded = glow_nb.load_compiled(first)
+    moved = glow_nb.load_compiled(first.rename(tmp_path / "moved"))
+    np.testing.assert_array_equal(moved.run({"x": X})["y"], loaded.run({"x": X})["y"])
+    assert str(moved.program)
+    with pytest.raises(ModelError, match="was removed or changed since the network was loaded"):
+        _ = loaded.program
+
+
 def test_the_sums_are_those_that_sha256sum_reads(saved: Path) -> None:
     lines = (saved / SUMS).read_text().splitlines()
     names = {line.split("  ")[1] for line in lines}
