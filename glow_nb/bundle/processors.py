@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from glow_nb.base.arguments import described
 from glow_nb.base.errors import OptionError, UnsupportedError
 from glow_nb.base.schema import closest, listed
-from glow_nb.kernels.target import Target
+
+if TYPE_CHECKING:
+    from glow_nb.kernels.target import Target
 
 _V1 = "sse,sse2"
 _V2 = f"{_V1},sse3,ssse3,sse4.1,sse4.2,popcnt,cx16,sahf"
@@ -89,6 +92,8 @@ class Platform:
             )
         features = self.processors[cpu]
         lanes = 16 if "avx512f" in features else 8 if "avx" in features.split(",") else 4
+        from glow_nb.kernels.target import Target  # with LLVM, which a help text needs not
+
         return Target(self.triple, cpu, f"+{features.replace(',', ',+')}", lanes)
 
 
@@ -143,6 +148,8 @@ def targets_of(triple: str | None, cpus: Sequence[str]) -> list[Target]:
         OptionError: A name is unknown.
         UnsupportedError: Several processors are named of a machine that cannot tell them apart.
     """
+    from glow_nb.kernels.target import Target
+
     host = Target.host()
     platform = platform_of(triple) if triple else platform_like(host)
     if not cpus:

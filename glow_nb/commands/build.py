@@ -11,7 +11,6 @@ import glow_nb
 from glow_nb.backends import Backend, BackendOptions
 from glow_nb.base.quantities import byte_count, count_of
 from glow_nb.bundle.processors import PLATFORMS
-from glow_nb.bundle.texts import MANIFEST
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.models import check_bindings_apply, hints
 from glow_nb.commands.options import (
@@ -107,6 +106,8 @@ for parameter in build.params:
 
 def _tell(folder: Path) -> None:
     """Say what is in the bundle."""
+    from glow_nb.bundle.texts import MANIFEST  # with the code generator
+
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     cpus = ", ".join(cpu["name"] for cpu in manifest["cpus"])
     click.echo(f"bundle {folder}: {manifest['target']}, {cpus}")
