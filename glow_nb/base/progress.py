@@ -12,6 +12,7 @@ time: so a report costs next to nothing, and a stage that reports nothing is see
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import logging
 import sys
@@ -94,20 +95,16 @@ def shown(work: str, wanted: bool | None = None) -> Iterator[None]:
         return
     begun = _Work(work)
     view = None if wanted is False else _view(wanted is True)
-    is_over = threading.Event()
-    # Of work that nobody sees, or if the system gives no thread, reports go nowhere.
-    watcher = threading.Thread(target=_look, args=(begun, view, is_over), daemon=True)
+    watcher = None if view is None else _Watcher(begun, view)
     try:
         _current.set(begun)
-        if view is not None:
-            with contextlib.suppress(RuntimeError):
-                watcher.start()
+        if watcher is not None:
+            watcher.start()
         yield
     finally:
         _current.set(None)
-        is_over.set()
-        if watcher.ident is not None:
-            watcher.join()
+        if watcher is not None:
+            watcher.stop()
 
 
 def tell(text: str, wanted: bool | None = None) -> None:
@@ -126,15 +123,35 @@ def _write_line(text: str) -> None:
         sys.stderr.flush()
 
 
-def _look(work: _Work, view: _View | None, is_over: threading.Event) -> None:
-    """Show *work* from time to time until it is over; interrupts do not reach this thread."""
-    if view is None:
-        return
-    try:
-        while not is_over.wait(view.seconds):
-            view.show(work)
-    finally:
-        view.close()
+class _Watcher:
+    """A thread that shows work from time to time until it is over; interrupts do not reach it.
+
+    Where memory is short a new thread may end before it begins. ``threading.Thread.start`` then
+    waits for it for ever, and so would whoever joined it: here nobody waits for the thread.
+    """
+
+    def __init__(self, work: _Work, view: _View) -> None:
+        """Show *work* in *view*."""
+        self._work, self._view = work, view
+        self._is_over, self._turn = threading.Event(), threading.Lock()
+
+    def start(self) -> None:
+        """Start the thread; if the system gives none, the work is not shown."""
+        with contextlib.suppress(RuntimeError):
+            _thread.start_new_thread(self._look, ())
+
+    def stop(self) -> None:
+        """Show nothing from now on."""
+        self._is_over.set()
+        with self._turn:
+            self._view.close()
+
+    def _look(self) -> None:
+        with contextlib.suppress(MemoryError):
+            while not self._is_over.wait(self._view.seconds):
+                with self._turn:
+                    if not self._is_over.is_set():
+                        self._view.show(self._work)
 
 
 class _View(Protocol):

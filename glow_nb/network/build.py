@@ -10,16 +10,6 @@ from typing import TYPE_CHECKING, Any
 from glow_nb.backends import BackendLike, option_names
 from glow_nb.base.arguments import MOST_THREADS, as_path, whole_number
 from glow_nb.base.errors import UnboundDimension
-from glow_nb.bundle.identifiers import checked_name
-from glow_nb.bundle.writing import check_place
-from glow_nb.kernels.target import Target
-from glow_nb.network.building import (
-    backends_for,
-    build_variants,
-    form_of,
-    name_like,
-    targets_named,
-)
 from glow_nb.network.compiling import compile
 from glow_nb.network.dynamic import DynamicNetwork
 from glow_nb.network.network import Network
@@ -70,6 +60,12 @@ def build(
         CompileError, ModelError, PassError: As :func:`glow_nb.compile`.
         GlowError: A file cannot be written.
     """
+    # LLVM comes when somebody builds: all public names come at once.
+    from glow_nb.bundle.identifiers import checked_name
+    from glow_nb.bundle.writing import check_place
+    from glow_nb.kernels.target import Target
+    from glow_nb.network.building import backends_for, build_variants, form_of, targets_named
+
     form = form_of(shared=shared, embed_constants=embed_constants)
     place, chosen = as_path(folder), _name_of(graph) if name is None else checked_name(name)
     whole_number("threads", threads, 1, MOST_THREADS)
@@ -97,6 +93,8 @@ def _unbound(network: DynamicNetwork) -> UnboundDimension:
 
 def _name_of(graph: Graph) -> str:
     """Return a name like that of the file of *graph*, or of its function."""
+    from glow_nb.network.building import name_like
+
     if isinstance(graph, str | os.PathLike) and "\n" not in os.fspath(graph):
         return name_like(Path(os.fspath(graph)).stem)
     return name_like(getattr(graph, "name", ""))

@@ -66,6 +66,11 @@ def test_names_come_when_they_are_asked_for(use: str) -> None:
     assert printed(f"import pickle, glow_nb; {use}; print('there')") == "there"
 
 
+def test_public_names_load_no_code_generator() -> None:
+    loaded = "{'llvmlite', 'numba', 'onnx'} & set(sys.modules)"
+    assert printed(f"import sys, glow_nb; glow_nb.GlowError; print({loaded})") == "set()"
+
+
 def test_every_public_name_exists() -> None:
     import glow_nb
     from glow_nb.network import public_names

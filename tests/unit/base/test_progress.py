@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import io
 import logging
 import re
@@ -195,3 +196,14 @@ def test_fit_tells_of_epochs_and_batches(stages: list[str]) -> None:
     ones = np.ones(2, np.float32)
     trainer.fit([(ones, ones)], 2)
     assert stages[-1] == "training: epoch 2 of 2, loss 0, batch 1 of 1"
+
+
+def test_nobody_waits_for_a_thread_that_ended_before_it_began(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is where memory is short."""
+    begun: list[object] = []
+    monkeypatch.setattr(_thread, "start_new_thread", lambda *job: begun.append(job) or 1)
+    with shown("work"):
+        assert begun
+    assert not watched.getvalue()
