@@ -2,7 +2,8 @@
 
 They check what they are given, choose the variant, and call the entry of its program for each phase
 and share. They have no memory of their own: which variant works on a block of tensors stands in
-its head, where ``initialize`` has written it.
+its head, where ``initialize`` has written it. What C does not call has a dot in its name, so that
+no function of a model is called the same.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ MISALIGNED, WRONG_CONSTANTS, WRONG_PROCESSOR, NOT_INITIALIZED, NO_SUCH_SHARE = r
 """What a function returns that has done nothing; 0 is success."""
 
 _CHECKS = """
-define internal i1 @${NAME}_misaligned(ptr %a, ptr %b, ptr %c) {
+define internal i1 @${NAME}.misaligned(ptr %a, ptr %b, ptr %c) {
   %x = ptrtoint ptr %a to i64
   %y = ptrtoint ptr %b to i64
   %z = ptrtoint ptr %c to i64
@@ -45,7 +46,7 @@ define internal i1 @${NAME}_misaligned(ptr %a, ptr %b, ptr %c) {
   ret i1 %bad
 }
 
-define internal i64 @${NAME}_variant_in(ptr %tensors) {
+define internal i64 @${NAME}.variant_in(ptr %tensors) {
   %word = load i64, ptr %tensors
   %number = and i64 %word, $LOW
   %rest = xor i64 %word, %number
@@ -60,7 +61,7 @@ define internal i64 @${NAME}_variant_in(ptr %tensors) {
 _INITIALIZE = """
 define i32 @${NAME}_initialize(ptr %constants, ptr %tensors) {
 start:
-  %bad = call i1 @${NAME}_misaligned(ptr %constants, ptr %tensors, ptr %tensors)
+  %bad = call i1 @${NAME}.misaligned(ptr %constants, ptr %tensors, ptr %tensors)
   br i1 %bad, label %misaligned, label %aligned
 misaligned:
   ret i32 $MISALIGNED
@@ -72,7 +73,7 @@ aligned:
 strange:
   ret i32 $WRONG_CONSTANTS
 choose:
-  %number = call i64 @${NAME}_choose()
+  %number = call i64 @${NAME}.choose()
   %none = icmp slt i64 %number, 0
   br i1 %none, label %unable, label %fill
 unable:
@@ -85,7 +86,7 @@ $COPIES
 }
 
 define ptr @${NAME}_variant() {
-  %number = call i64 @${NAME}_choose()
+  %number = call i64 @${NAME}.choose()
   switch i64 %number, label %none [ $NAME_CASES ]
 none:
   ret ptr null
@@ -97,12 +98,12 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 _FUNCTION = """
 define i32 @$FUNCTION(ptr %constants, ptr %tensors, ptr %arena) {
 start:
-  %bad = call i1 @${NAME}_misaligned(ptr %constants, ptr %tensors, ptr %arena)
+  %bad = call i1 @${NAME}.misaligned(ptr %constants, ptr %tensors, ptr %arena)
   br i1 %bad, label %misaligned, label %choose
 misaligned:
   ret i32 $MISALIGNED
 choose:
-  %number = call i64 @${NAME}_variant_in(ptr %tensors)
+  %number = call i64 @${NAME}.variant_in(ptr %tensors)
   switch i64 %number, label %none [ $CASES ]
 none:
   ret i32 $NOT_INITIALIZED
@@ -112,7 +113,7 @@ $RUNS
 define i32 @${FUNCTION}_share(ptr %constants, ptr %tensors, ptr %arena, i64 %thread, i64 %phase,
                             i64 %share) {
 start:
-  %bad = call i1 @${NAME}_misaligned(ptr %constants, ptr %tensors, ptr %arena)
+  %bad = call i1 @${NAME}.misaligned(ptr %constants, ptr %tensors, ptr %arena)
   br i1 %bad, label %misaligned, label %count
 misaligned:
   ret i32 $MISALIGNED
@@ -122,7 +123,7 @@ count:
 nobody:
   ret i32 $NO_SUCH_SHARE
 choose:
-  %number = call i64 @${NAME}_variant_in(ptr %tensors)
+  %number = call i64 @${NAME}.variant_in(ptr %tensors)
   switch i64 %number, label %none [ $CASES ]
 none:
   ret i32 $NOT_INITIALIZED
@@ -131,7 +132,7 @@ $STEPS
 """
 
 _VARIANT = """
-define internal void @${WORK}_step(ptr %bindings, ptr %constants, ptr %tensors, ptr %arena,
+define internal void @${WORK}.step(ptr %bindings, ptr %constants, ptr %tensors, ptr %arena,
                                  i64 %thread, i64 %phase, i64 %share) {
 start:
 $FED
@@ -150,22 +151,22 @@ done:
   ret void
 }
 
-define internal void @${WORK}_bind(ptr %bindings, ptr %constants, ptr %tensors) {
+define internal void @${WORK}.bind(ptr %bindings, ptr %constants, ptr %tensors) {
 $BIND
   ret void
 }
 
-define internal void @${WORK}_run(ptr %constants, ptr %tensors, ptr %arena) {
+define internal void @${WORK}.run(ptr %constants, ptr %tensors, ptr %arena) {
 start:
   %bindings = alloca [$BINDINGS x ptr], align 16
-  call void @${WORK}_bind(ptr %bindings, ptr %constants, ptr %tensors)
+  call void @${WORK}.bind(ptr %bindings, ptr %constants, ptr %tensors)
   br label %phase
 phase:
   %number = phi i64 [ 0, %start ], [ %next, %after ]
   br label %share
 share:
   %part = phi i64 [ 0, %phase ], [ %following, %share ]
-  call void @${WORK}_step(ptr %bindings, ptr %constants, ptr %tensors, ptr %arena, i64 0,
+  call void @${WORK}.step(ptr %bindings, ptr %constants, ptr %tensors, ptr %arena, i64 0,
                         i64 %number, i64 %part)
   %following = add i64 %part, 1
   %more = icmp ult i64 %following, $SHARES
@@ -178,11 +179,11 @@ end:
   ret void
 }
 
-define internal void @${WORK}_part(ptr %constants, ptr %tensors, ptr %arena, i64 %thread,
+define internal void @${WORK}.part(ptr %constants, ptr %tensors, ptr %arena, i64 %thread,
                                    i64 %phase, i64 %share) {
   %bindings = alloca [$BINDINGS x ptr], align 16
-  call void @${WORK}_bind(ptr %bindings, ptr %constants, ptr %tensors)
-  call void @${WORK}_step(ptr %bindings, ptr %constants, ptr %tensors, ptr %arena, i64 %thread,
+  call void @${WORK}.bind(ptr %bindings, ptr %constants, ptr %tensors)
+  call void @${WORK}.step(ptr %bindings, ptr %constants, ptr %tensors, ptr %arena, i64 %thread,
                         i64 %phase, i64 %share)
   ret void
 }
@@ -232,7 +233,7 @@ def entries_text(bundle: Bundle) -> str:
         "NO_SUCH_SHARE": NO_SUCH_SHARE,
     }
     pieces = [
-        chooser(f"{bundle.name}_choose", [variant.target for variant in bundle.variants]),
+        chooser(f"{bundle.name}.choose", [variant.target for variant in bundle.variants]),
         *_names(bundle),
         _filled(_CHECKS, common),
         _filled(_INITIALIZE, common, COPIES=_first_values(bundle), **_name_cases(bundle)),
@@ -263,12 +264,12 @@ def _names(bundle: Bundle) -> Iterator[str]:
     for number, variant in enumerate(bundle.variants):
         text = variant.cpu.encode()
         kind = f"[{len(text) + 1} x i8]"
-        yield f'@{bundle.name}_cpu{number} = private constant {kind} c"{variant.cpu}\\00"'
+        yield f'@{bundle.name}.cpu{number} = private constant {kind} c"{variant.cpu}\\00"'
 
 
 def _name_cases(bundle: Bundle) -> dict[str, str]:
     numbers = range(len(bundle.variants))
-    returns = (f"case{n}:\n  ret ptr @{bundle.name}_cpu{n}" for n in numbers)
+    returns = (f"case{n}:\n  ret ptr @{bundle.name}.cpu{n}" for n in numbers)
     return {
         "NAME_CASES": " ".join(f"i64 {n}, label %case{n}" for n in numbers),
         "NAME_RETURNS": "\n".join(returns),
@@ -303,8 +304,8 @@ def _function(
     variants = range(len(bundle.variants))
     given = "ptr %constants, ptr %tensors, ptr %arena"
     parts = f"{given}, i64 %thread, i64 %phase, i64 %share"
-    runs = (f"case{v}:\n  call void @{called}_v{v}_run({given})\n  ret i32 0" for v in variants)
-    steps = (f"case{v}:\n  call void @{called}_v{v}_part({parts})\n  ret i32 0" for v in variants)
+    runs = (f"case{v}:\n  call void @{called}.v{v}.run({given})\n  ret i32 0" for v in variants)
+    steps = (f"case{v}:\n  call void @{called}.v{v}.part({parts})\n  ret i32 0" for v in variants)
     yield _filled(
         _FUNCTION,
         common,
@@ -319,7 +320,7 @@ def _function(
         yield _filled(
             _VARIANT,
             ENTRY=_entry(bundle, v, native),
-            WORK=f"{called}_v{v}",
+            WORK=f"{called}.v{v}",
             FED=_fed(function),
             LEAD=int(bool(function.fed)),
             PHASES=native.layout.phases,

@@ -15,7 +15,7 @@ _HEADERS = frozenset(
     """
     assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign
     stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar
-    wchar wctype dirent fcntl memory pthread sched strings unistd
+    wchar wctype alloca dirent endian fcntl features memory pthread sched strings syslimits unistd
     """.split()
 )
 _LIBRARIES = frozenset({"c", "dl", "gcc", "m", "rt", "util"})
@@ -82,7 +82,8 @@ def function_identifiers(names: Iterable[str]) -> list[str]:
 
 
 def _names_of(identifier: str) -> set[str]:
-    return {f"{identifier}{ending}".lower() for ending in _OF_A_FUNCTION}
+    names = {f"{identifier}{ending}" for ending in _OF_A_FUNCTION} | {f"pool_{identifier}"}
+    return {name.lower() for name in names}
 
 
 def c_string(text: str) -> str:

@@ -18,6 +18,7 @@ from glow_nb.bundle.entries import (
 )
 from glow_nb.bundle.plan import HEAD_BYTES, IDENTITY_OFFSET, Variant, plan_bundle
 from glow_nb.hlir import ops
+from glow_nb.hlir.module import Module
 from tests.unit.bundle.bundles import (
     LoadedBundle,
     bundle_of,
@@ -47,6 +48,17 @@ def test_a_bundle_computes_the_same_bits(net: glow_nb.Network, loaded: LoadedBun
     assert loaded.initialize() == 0
     for x in (X, -X):
         assert loaded.run({"x": x})["y"].tobytes() == net.run({"x": x})["y"].tobytes()
+
+
+def test_functions_of_any_names_stand_beside_those_that_c_does_not_call() -> None:
+    step, read = counting_module().functions
+    inner = ("choose", "misaligned", "variant_in", "cpu0")
+    functions = [replace(step, name=name) for name in inner] + [replace(read, name="choose_v0_run")]
+    loaded = LoadedBundle(bundle_of(glow_nb.compile(Module(tuple(functions)), threads=1)))
+    assert loaded.initialize() == 0
+    for number in range(4):
+        (y,) = loaded.run({"x */ y": ONE}, number).values()
+        np.testing.assert_array_equal(y, (2 + number) * ONE)
 
 
 def test_functions_share_their_state_and_leave_it_for_the_next_run() -> None:

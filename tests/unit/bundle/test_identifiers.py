@@ -9,7 +9,23 @@ from glow_nb.bundle.identifiers import c_string, checked_name, function_identifi
 
 
 @pytest.mark.parametrize(
-    "name", ["", "1a", "_a", "a-b", "a b", "é", "a\n", "a" * 61, "string", "Math", "m", None, 3]
+    "name",
+    [
+        "",
+        "1a",
+        "_a",
+        "a-b",
+        "a b",
+        "é",
+        "a\n",
+        "a" * 61,
+        "string",
+        "Math",
+        "features",
+        "m",
+        None,
+        3,
+    ],
 )
 def test_a_name_that_c_does_not_take_is_refused(name: object) -> None:
     with pytest.raises(OptionError, match="name="):
@@ -26,12 +42,13 @@ def test_one_function_is_called_run() -> None:
 
 
 def test_functions_get_names_that_differ_from_all_others() -> None:
-    names = ["a b", "a/b", "A_B", "", "7", "initialize", "a_b_share", "é", "x" * 500]
+    names = ["a b", "a/b", "A_B", "", "7", "initialize", "a_b_share", "é", "x" * 500, "pool_a_b"]
     found = function_identifiers(names)
     assert found[:2] == ["a_b", "a_b_2"]
     assert all(identifier_of(one) == one and len(one) <= 50 for one in found)
     endings = ("", "_share", "_inputs", "_phases")
     every = [f"{one}{ending}".lower() for one in found for ending in endings]
+    every += [f"pool_{one}".lower() for one in found]
     assert len(set(every)) == len(every)
     assert not {"initialize", "variant", "tensor"} & set(every)
 
