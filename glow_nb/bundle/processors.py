@@ -113,7 +113,7 @@ NATIVE = "native"
 
 def platform_of(triple: str) -> Platform:
     """Return the platform of *triple*; raise OptionError if it is unknown."""
-    if triple not in PLATFORMS:
+    if not isinstance(triple, str) or triple not in PLATFORMS:
         raise OptionError(
             f"target={described(triple)}: unknown{closest(str(triple), PLATFORMS)}; bundles are "
             f"made for {listed(PLATFORMS)}"
@@ -151,7 +151,7 @@ def targets_of(triple: str | None, cpus: Sequence[str]) -> list[Target]:
     from glow_nb.kernels.target import Target
 
     host = Target.host()
-    platform = platform_of(triple) if triple else platform_like(host)
+    platform = platform_of(triple) if triple is not None else platform_like(host)
     if not cpus:
         return [platform.baseline]
     for cpu in cpus:

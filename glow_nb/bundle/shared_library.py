@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from glow_nb.base.errors import CompileError, UnsupportedError
+from glow_nb.base.errors import CompileError, OptionError, UnsupportedError
 from glow_nb.bundle.processors import platform_like
 from glow_nb.kernels.target import Target
 
@@ -23,9 +23,16 @@ def c_compiler(target: Target) -> list[str]:
     """Return the command of a C compiler for *target*.
 
     Raises:
+        OptionError: The environment names no command.
         UnsupportedError: There is none.
     """
-    chosen = shlex.split(os.environ.get(COMPILER_VARIABLE, ""))
+    try:
+        chosen = shlex.split(os.environ.get(COMPILER_VARIABLE, ""))
+    except ValueError as error:
+        raise OptionError(
+            f"{COMPILER_VARIABLE}={os.environ[COMPILER_VARIABLE]!r:.60}: no command ({error}); "
+            "give a C compiler and its options as a shell reads them"
+        ) from error
     is_host = target.triple == Target.host().triple
     command = chosen or ["cc" if is_host else platform_like(target).compiler]
     if shutil.which(command[0]) is None:
@@ -40,7 +47,7 @@ def link_shared(command: Sequence[str], library: Path, objects: Sequence[Path]) 
     """Let the C compiler *command* link *objects* to the shared *library*.
 
     Raises:
-        CompileError: It fails, or takes too long.
+        CompileError: It fails, writes no library, or takes too long.
     """
     arguments = [*command, "-shared", "-o", os.fspath(library), *map(os.fspath, objects), "-lm"]
     try:
@@ -55,6 +62,6 @@ def link_shared(command: Sequence[str], library: Path, objects: Sequence[Path]) 
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CompileError(f"{command[0]}: it does not link the library: {error}") from error
-    if done.returncode:
-        said = " ".join(done.stderr.split())
+    if done.returncode or not library.is_file():
+        said = " ".join(done.stderr.split()) or f"it ends with {done.returncode} and says nothing"
         raise CompileError(f"{command[0]}: it does not link the library: {said:.400}")

@@ -80,8 +80,8 @@ def targets_named(target: str | None, cpu: str | Sequence[str]) -> list[Target]:
     Raises:
         OptionError: They name none, or are no names.
     """
-    cpus = [cpu] if isinstance(cpu, str) else list(cpu)
-    if not all(isinstance(one, str) for one in cpus):
+    cpus = [cpu] if isinstance(cpu, str) else cpu
+    if not isinstance(cpus, list | tuple) or not all(isinstance(one, str) for one in cpus):
         raise OptionError(f"cpu={described(cpu)}: give names of processors, as 'x86-64-v3'")
     return targets_of(target, cpus) if target is not None or cpus else []
 

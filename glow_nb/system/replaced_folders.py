@@ -51,7 +51,7 @@ def require_free(place: Path, is_old: Callable[[Path], bool], what: str) -> None
     """Raise an error if no folder can be made at *place*, or it holds what may not be replaced.
 
     Raises:
-        OptionError: There is something else.
+        OptionError: There is something else, or it is the current folder.
         GlowError: There is no folder to make it in, or that cannot be written.
     """
     parent = Path(os.path.realpath(place)).parent
@@ -59,8 +59,16 @@ def require_free(place: Path, is_old: Callable[[Path], bool], what: str) -> None
         raise GlowError(f"{place}: cannot be written: there is no folder {parent}; make it first")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise GlowError(f"{place}: cannot be written: {parent} may not be written to")
-    if not place.exists():
-        return
+    try:
+        if not place.exists():
+            return
+        is_current = place.samefile(os.curdir)
+    except OSError as error:
+        raise GlowError(f"{place}: cannot be written: {error.strerror}") from error
+    if is_current:
+        raise OptionError(
+            f"{place}: is the current folder, which would be replaced; give the path of a new one"
+        )
     if not place.is_dir() or (any(place.iterdir()) and not is_old(place)):
         raise OptionError(
             f"{place}: is no folder with {what}, which would be replaced; give the path of a new "

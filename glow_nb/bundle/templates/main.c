@@ -147,7 +147,9 @@ static int write_npy(const char *path, const ${name}_tensor *tensor, size_t rows
     return is_good ? 0 : fail(path, "cannot be written");
 }
 
-static void print_element(const ${name}_tensor *tensor, const unsigned char *place, size_t index)
+/* Print one of count elements; those of other types than these four as their bits. */
+static void print_element(const ${name}_tensor *tensor, const unsigned char *place, size_t index,
+                          size_t count)
 {
     if (strcmp(tensor->type, "float32") == 0) {
         float number;
@@ -166,19 +168,32 @@ static void print_element(const ${name}_tensor *tensor, const unsigned char *pla
         memcpy(&number, place + 4 * index, 4);
         printf(" %" PRId32, number);
     } else {
-        printf(" 0x%02x", place[index]);
+        size_t byte = tensor->bytes / count;
+        place += byte * index;
+        printf(" 0x");
+        while (byte-- > 0)
+            printf("%02x", place[byte]);
     }
 }
 
-static void print_tensor(const char *kind, size_t number, const ${name}_tensor *tensor,
+/* Of a counted tensor, rows is how many slices of its axis there are. */
+static void print_tensor(const char *kind, size_t number, const ${name}_tensor *tensor, size_t rows,
                          const unsigned char *place)
 {
-    size_t index, count = 1;
-    for (index = 0; index < tensor->rank; index++)
-        count *= tensor->shape[index];
+    size_t index, all = 1, count = 1, slice = 1, kept = 1;
+    for (index = 0; index < tensor->rank; index++) {
+        size_t size = tensor->shape[index];
+        int is_counted = tensor->count >= 0 && index == (size_t)tensor->axis;
+        all *= size;
+        count *= is_counted ? rows : size;
+        if (tensor->count >= 0 && index >= (size_t)tensor->axis) {
+            slice *= size;
+            kept *= is_counted ? rows : size;
+        }
+    }
     printf("%s %zu, %s, %zu of %s:", kind, number, tensor->name, count, tensor->type);
     for (index = 0; index < count && index < 8; index++)
-        print_element(tensor, place, index);
+        print_element(tensor, place, index / kept * slice + index % kept, all);
     printf("%s\n", count > 8 ? " ..." : "");
 }
 
@@ -194,7 +209,7 @@ static int show(const char *kind, const ${name}_tensor *table, size_t count,
         if (tensor->count >= 0)
             memcpy(&rows, tensors + table[tensor->count].offset, sizeof rows);
         if (prefix == NULL)
-            print_tensor(kind, number, tensor, tensors + tensor->offset);
+            print_tensor(kind, number, tensor, (size_t)rows, tensors + tensor->offset);
         else if ((size_t)snprintf(path, sizeof path, "%s%s_%zu.npy", prefix, kind, number) >=
                  sizeof path)
             return fail(prefix, "is too long");
@@ -226,11 +241,11 @@ static int run_all(const ${name}_function *function, int runs, const char *prefi
     size_t number;
     int run, code = ${name}_initialize(constants, tensors);
     double began, least = 0;
-${start_pool}    for (number = 0; code == 0 && number < function->input_count; number++)
+    for (number = 0; code == 0 && number < function->input_count; number++)
         if (read_npy(paths[number], &function->inputs[number],
                      tensors + function->inputs[number].offset) != 0)
             return 1;
-    for (run = 0; code == 0 && run < runs; run++) {
+${start_pool}    for (run = 0; code == 0 && run < runs; run++) {
         began = seconds();
         code = ${call};
         began = seconds() - began;

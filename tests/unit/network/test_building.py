@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -258,7 +259,33 @@ def test_a_shared_library_without_a_c_compiler_is_refused(
     monkeypatch.setenv("CC", "false")
     with pytest.raises(CompileError, match="does not link"):
         net.build(tmp_path / "out", shared=True)
+    monkeypatch.setenv("CC", "true")
+    with pytest.raises(CompileError, match="true: it does not link the library: it ends with 0"):
+        net.build(tmp_path / "out", shared=True)
+    monkeypatch.setenv("CC", "cc '-O2")
+    with pytest.raises(OptionError, match="CC=.*: no command"):
+        net.build(tmp_path / "out", shared=True)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("wrong", [{"cpu": 5}, {"cpu": None}, {"target": ["x86"]}, {"target": ""}])
+def test_what_names_no_processor_is_refused(
+    net: glow_nb.Network, tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    with pytest.raises(OptionError, match=next(iter(wrong))):
+        net.build(tmp_path / "out", **wrong)
+
+
+def test_neither_the_current_folder_nor_a_path_too_long_is_written(
+    net: glow_nb.Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for place in (".", tmp_path):
+        with pytest.raises(OptionError, match="is the current folder"):
+            net.build(place)
+    with pytest.raises(GlowError, match="cannot be written: File name too long"):
+        net.build("x" * 300)
+    assert not list(tmp_path.iterdir())
 
 
 def kinds() -> Function:
@@ -285,6 +312,11 @@ def test_arrays_of_all_kinds_and_shapes_are_read_and_written(tmp_path: Path) -> 
     for number, (name, array) in enumerate(want.items()):
         got = found[f"output_{number}"]
         assert (got.shape, got.tobytes()) == (array.shape, array.tobytes()), name
+    inputs = [tmp_path / f"input_{number}.npy" for number in range(len(feeds))]
+    said = run_command([program, folder / "kinds.constants", *inputs], folder)
+    half = np.arange(4, dtype=np.float16).view(np.uint16)
+    printed = " ".join(f"0x{bits:04x}" for bits in half)
+    assert f"of float16: {printed}" in said
 
 
 @needs_c
@@ -311,6 +343,9 @@ def test_of_an_output_whose_size_a_run_tells_what_counts_is_written(
     found, (want,) = run_example(program, folder, [x]), net.run(x).values()
     assert found["output_0"].shape == want.shape
     np.testing.assert_array_equal(found["output_0"], want)
+    said = run_command([program, folder / "net.constants", tmp_path / "input_0.npy"], folder)
+    numbers = said.splitlines()[0].partition(": ")[2].split()
+    assert list(map(float, numbers)) == want.ravel().tolist()
 
 
 TWO = """
