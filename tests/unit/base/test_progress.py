@@ -203,7 +203,12 @@ def test_nobody_waits_for_a_thread_that_ended_before_it_began(
 ) -> None:
     """So it is where memory is short."""
     begun: list[object] = []
-    monkeypatch.setattr(_thread, "start_new_thread", lambda *job: begun.append(job) or 1)
+
+    def start(*job: object) -> int:
+        begun.append(job)
+        return 1
+
+    monkeypatch.setattr(_thread, "start_new_thread", start)
     with shown("work"):
         assert begun
     assert not watched.getvalue()
