@@ -38,6 +38,8 @@ dots of weights from several places at a time
     ``tile_streams`` and ``tile_streams_<form>`` with the forms of the dots
 tables
     ``look_up(p, v)``
+elements at known places
+    ``pick(p, i, q, j, "0 0 1 1", lanes)``
 products of channels by themselves in such groups
     ``tile_taps_<form>`` with the forms of the dots, ``interleave(v, w)``
     ``spread(v, size, factors, part)``
@@ -78,6 +80,7 @@ from glow_nb.simd import (
     paired_dot,
     patch,
     philox,
+    pick,
     rows,
     scalars,
     shares,
@@ -198,6 +201,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     taps: "interleave spread",
     transpose: "tile_transpose tile_load_columns tile_prefetch",
     patch: "copy_patch",
+    pick: "pick",
     philox: "random_words random_words_anywhere",
     shares: "own_share",
     strassen: "strassen_factors strassen_results strassen_recovered",

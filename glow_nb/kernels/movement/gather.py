@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.kernels.movement.known_places import write_known_places
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus
@@ -60,6 +61,11 @@ class _Rows:
 def gather_source(instruction: GatherInst, target: Target) -> KernelSource:
     """Return the kernel of a gather of slices along one axis."""
     shape, axis = instruction.input.type.shape, instruction.axis
+    if instruction.plan is not None:
+        kind, out = instruction.dest.type.kind, SourceWriter()
+        with out.block("def kernel(dest, input, indices, scratch, thread, threads):"):
+            write_known_places(out, instruction, target)
+        return KernelSource("gather", out.text, (kind, kind, instruction.indices.type.kind))
     rows = _Rows(
         outer=prod(shape[:axis]),
         points=instruction.indices.type.size,

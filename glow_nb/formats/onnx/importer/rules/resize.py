@@ -187,7 +187,7 @@ def _resized(
         raise ctx.unsupported(f"mode {sampling.mode} on bool")
     if sampling.mode != "nearest" and not x.type.kind.is_float:
         return _rounded(ctx, _resized(ctx, ctx.convert(x, FLOAT64), axes, sampling, fill), x.type)
-    for place, axis in axes.items():
+    for place, axis in _in_order(axes, sampling):
         is_whole = isclose(axis.roi[0], 0) and isclose(axis.roi[1], 1)
         if isclose(axis.scale, 1) and axis.result_size == axis.size and is_whole:
             continue
@@ -205,6 +205,19 @@ def _resized(
             is_outside = ctx.constant(_along(mask, place, x.type))
             x = ctx.emit(ops.Select(is_outside, ctx.number(x.type, fill), x))
     return x
+
+
+def _in_order(axes: dict[int, Axis], sampling: Sampling) -> list[tuple[int, Axis]]:
+    """Return the axes in the order in which they are resized.
+
+    The nearest elements are the same in any order. What shrinks comes first; of what grows, the
+    last axis, in which elements are moved one by one: rows of the result are copies then.
+    """
+    if sampling.mode != "nearest":
+        return list(axes.items())
+    shrinking = [(place, axis) for place, axis in axes.items() if axis.result_size < axis.size]
+    growing = [(place, axis) for place, axis in axes.items() if axis.result_size >= axis.size]
+    return shrinking + growing[::-1]
 
 
 def _rounded(ctx: Context, x: Value, like: TensorType) -> Value:
