@@ -5,6 +5,7 @@ import pytest
 
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.ops.families import NUMBERS
+from glow_nb.kernels.registry import planned
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.reduction import TopKInst
 from tests.in_turn import one_in
@@ -27,6 +28,13 @@ def _check(
     repeating = rng.integers(0, 5, shape).astype(kind.dtype)
     for numbers in (random_array(rng, type), repeating, np.sort(repeating, axis=axis)):
         check(instruction, Target.host(), operands=[numbers], ulp=0)
+
+
+def _algorithm(shape: tuple[int, ...], k: int, axis: int) -> str:
+    type = TensorType(ElementKind.FLOAT32, shape)
+    plan = planned(instruction_of(TopKInst, [type], k=k, axis=axis), Target.host()).plan
+    assert plan is not None
+    return plan.algorithm
 
 
 @pytest.mark.jit
@@ -52,3 +60,46 @@ def test_extremes_in_order(shape: tuple[int, ...], k: int, axis: int, largest: b
 def test_every_kind(kind: ElementKind) -> None:
     _check((4, 19), 5, 1, kind)
     _check((19, 4), 5, 0, kind, largest=False)
+
+
+def test_few_are_inserted_and_many_are_sorted() -> None:
+    assert _algorithm((1, 100_000), 1, 1) == _algorithm((64, 5000), 20, 1) == "insertion"
+    assert _algorithm((1, 100_000), 1000, 1) == _algorithm((8, 3000), 2500, 1) == "radix_sort"
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("largest", [True, False], ids=["largest", "smallest"])
+@pytest.mark.parametrize(
+    ("shape", "k", "axis"),
+    [((2, 300), 290, 1), ((2, 5003), 300, 1), ((2003, 2), 260, 0)],
+    ids=["in one sort", "in several sorts", "side by side"],
+)
+def test_sorted_candidates(shape: tuple[int, ...], k: int, axis: int, largest: bool) -> None:
+    assert _algorithm(shape, k, axis) == "radix_sort"
+    _check(shape, k, axis, largest=largest)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", one_in(4, NUMBER_KINDS, first=2, always=[ElementKind.FLOAT64]))
+def test_every_kind_has_keys_in_its_order(kind: ElementKind) -> None:
+    _check((2, 2003), 260, 1, kind)
+    _check((1, 300), 300, 1, kind, largest=False)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("largest", [True, False], ids=["largest", "smallest"])
+def test_vectors_that_no_element_enters_are_passed(largest: bool) -> None:
+    _check((3, 1001), 3, 1, largest=largest)
+    _check((3, 1001), 1, 1, ElementKind.FLOAT16, largest=largest)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("k", [2, 300])
+@pytest.mark.parametrize("largest", [True, False], ids=["largest", "smallest"])
+def test_all_nan_and_all_zeros_are_equal(k: int, largest: bool) -> None:
+    rng = np.random.default_rng(k)
+    numbers = rng.choice(np.array([0.0, -0.0, np.nan, -np.nan], np.float32), (2, 2000))
+    type = TensorType(ElementKind.FLOAT32, numbers.shape)
+    instruction = instruction_of(TopKInst, [type], k=k, axis=1, largest=largest)
+    check(instruction, Target.host(), operands=[numbers], ulp=0)
+    check(instruction, Target.host(), operands=[np.full_like(numbers, np.nan)], ulp=0)
