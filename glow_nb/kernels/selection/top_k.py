@@ -1,7 +1,8 @@
 """TopK: the k largest or smallest elements of each line, by insertion or by sorting candidates.
 
-Along a line whose elements lie side by side, a whole vector is first compared with the worst of
-those found so far: of a long line in random order few vectors have an element that enters.
+Lines whose neighbours lie side by side are walked several at a time. Along a line whose elements do
+so, a whole vector is first compared with the worst of those found so far: of a long line in random
+order few vectors have an element that enters.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from glow_nb.base.plan import Plan
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.registry import kernel_for, plan_of
 from glow_nb.kernels.selection.candidates import DIGITS, Candidates
+from glow_nb.kernels.selection.lane_insertion import LaneInsertion
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.index_text import index_text
 from glow_nb.kernels.writing.lines import Lines
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import computed_kind, native_lanes
 from glow_nb.llir.instructions.reduction import TopKInst
 from glow_nb.llir.traits import SCALAR
 
-INSERTION, RADIX_SORT = "insertion", "radix_sort"
+INSERTION, LANE_INSERTION, RADIX_SORT = "insertion", "lane_insertion", "radix_sort"
 
 VECTORS = 2
 """Vectors that are compared with the worst element at a time."""
@@ -40,7 +41,10 @@ def plan_top_k(instruction: TopKInst, target: Target, fusion: Fusion) -> Plan | 
     inserted = k * (1 + log(count / k)) * k / 2
     sorts = 1 + log(count / min(candidates.room, count))
     moved = sorts * candidates.key_digits * (2 * DIGITS + min(candidates.room, count))
-    return Plan.of(INSERTION if inserted <= moved else RADIX_SORT)
+    if inserted > moved:
+        return Plan.of(RADIX_SORT)
+    lines = Lines.along(instruction.input.type.shape, instruction.axis)
+    return Plan.of(INSERTION if lines.inner == 1 else LANE_INSERTION)
 
 
 @kernel_for(TopKInst, traits=SCALAR, planner=plan_top_k)
@@ -52,12 +56,18 @@ def top_k_source(instruction: TopKInst, target: Target) -> KernelSource:
     with out.block("def kernel(values, indices, input, scratch, thread, threads):"):
         if not instruction.values.type.size:
             out.line("return")
-        elif plan_of(instruction, INSERTION, RADIX_SORT).algorithm == INSERTION:
-            _write_insertion(out, instruction, lanes)
         else:
-            candidates = Candidates.of(instruction, lanes)
-            scratch = candidates.scratch_bytes
-            _write_sort(out, instruction, candidates)
+            algorithm = plan_of(instruction, INSERTION, LANE_INSERTION, RADIX_SORT).algorithm
+            if algorithm == LANE_INSERTION:
+                insertion = LaneInsertion.of(instruction, target)
+                scratch = insertion.scratch_bytes
+                insertion.write(out)
+            elif algorithm == RADIX_SORT:
+                candidates = Candidates.of(instruction, lanes)
+                scratch = candidates.scratch_bytes
+                _write_sort(out, instruction, candidates)
+            else:
+                _write_insertion(out, instruction, lanes)
     return KernelSource("top_k", out.text, (kind, ElementKind.INT64, kind), scratch)
 
 
@@ -118,7 +128,7 @@ def _write_inserted(
             with out.block(f"if not ({better}):"):
                 out.line("continue")
         with out.block("while place > 0:"):
-            above = f"{to} + {index_text(['(place - 1)'], [lines.inner])}"
+            above = lines.element(to, "(place - 1)")
             out.line(f"y = get(values, {above})")
             with out.block(f"if not ({better}):"):
                 out.line("break")

@@ -64,6 +64,7 @@ def test_every_kind(kind: ElementKind) -> None:
 
 def test_few_are_inserted_and_many_are_sorted() -> None:
     assert _algorithm((1, 100_000), 1, 1) == _algorithm((64, 5000), 20, 1) == "insertion"
+    assert _algorithm((200, 64), 8, 0) == _algorithm((200, 2), 1, 0) == "lane_insertion"
     assert _algorithm((1, 100_000), 1000, 1) == _algorithm((8, 3000), 2500, 1) == "radix_sort"
 
 
@@ -88,18 +89,27 @@ def test_every_kind_has_keys_in_its_order(kind: ElementKind) -> None:
 
 @pytest.mark.jit
 @pytest.mark.parametrize("largest", [True, False], ids=["largest", "smallest"])
+@pytest.mark.parametrize("kind", one_in(4, NUMBER_KINDS, first=3, always=[ElementKind.FLOAT32]))
+def test_several_lines_at_a_time(kind: ElementKind, largest: bool) -> None:
+    _check((2, 70, 37), 5, 1, kind, largest=largest)
+    _check((70, 3), 1, 0, kind, largest=largest)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("largest", [True, False], ids=["largest", "smallest"])
 def test_vectors_that_no_element_enters_are_passed(largest: bool) -> None:
     _check((3, 1001), 3, 1, largest=largest)
     _check((3, 1001), 1, 1, ElementKind.FLOAT16, largest=largest)
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("k", [2, 300])
+@pytest.mark.parametrize(("k", "axis"), [(2, 1), (300, 1), (2, 0)])
 @pytest.mark.parametrize("largest", [True, False], ids=["largest", "smallest"])
-def test_all_nan_and_all_zeros_are_equal(k: int, largest: bool) -> None:
+def test_all_nan_and_all_zeros_are_equal(k: int, axis: int, largest: bool) -> None:
     rng = np.random.default_rng(k)
     numbers = rng.choice(np.array([0.0, -0.0, np.nan, -np.nan], np.float32), (2, 2000))
+    numbers = numbers if axis else np.ascontiguousarray(numbers.reshape(200, 20))
     type = TensorType(ElementKind.FLOAT32, numbers.shape)
-    instruction = instruction_of(TopKInst, [type], k=k, axis=1, largest=largest)
+    instruction = instruction_of(TopKInst, [type], k=k, axis=axis, largest=largest)
     check(instruction, Target.host(), operands=[numbers], ulp=0)
     check(instruction, Target.host(), operands=[np.full_like(numbers, np.nan)], ulp=0)
