@@ -64,7 +64,7 @@ class LaneInsertion:
             with out.block(f"for i in range({k}):"):
                 self._write_load(out, start)
                 out.line(f"place = i * {lanes}")
-                out.line("store(best, place, x)\nstore(found, place, number)")
+                out.line("lower = x\nlower_number = number")
                 self._write_rise(out)
             if k < lines.count:
                 with out.block(f"for i in range({k}, {lines.count}):"):
@@ -87,30 +87,26 @@ class LaneInsertion:
         out.line(f"place = {(self.instruction.k - 1) * self.lanes}")
         out.line(f"y = load(best, place, {self.lanes})\nenters = {self._is_better}")
         with out.block("if reduce_or(enters):"):
-            out.line("store(best, place, where(enters, x, y))")
             worst = f"load(found, place, {self.lanes})"
-            out.line(f"store(found, place, where(enters, number, {worst}))")
+            out.line("lower = where(enters, x, y)")
+            out.line(f"lower_number = where(enters, number, {worst})")
             self._write_rise(out)
 
     def _write_rise(self, out: SourceWriter) -> None:
-        """Write the loop that exchanges ``x``, at *place*, with those that it comes before.
+        """Write the loop that exchanges ``x``, from *place* on, with those that it comes before.
 
-        A lane whose element stands where it belongs, or did not enter, rises no further.
+        What stands at *place* is ``lower`` so far. A lane whose element stands where it belongs,
+        or did not enter, rises no further.
         """
         lanes = self.lanes
         with out.block("while place > 0:"):
-            out.line(f"above = place - {lanes}")
-            out.line(f"y = load(best, above, {lanes})\nrises = {self._is_better}")
-            with out.block("if not reduce_or(rises):"):
-                out.line("break")
-            out.line(f"below = load(best, place, {lanes})")
-            out.line("store(best, place, where(rises, y, below))")
-            out.line("store(best, above, where(rises, x, y))")
-            out.line(f"y_number = load(found, above, {lanes})")
-            out.line(f"below_number = load(found, place, {lanes})")
-            out.line("store(found, place, where(rises, y_number, below_number))")
-            out.line("store(found, above, where(rises, number, y_number))")
-            out.line("place = above")
+            out.line(f"above = place - {lanes}\ny = load(best, above, {lanes})")
+            out.line(f"y_number = load(found, above, {lanes})\nrises = {self._is_better}")
+            out.line("store(best, place, where(rises, y, lower))")
+            out.line("store(found, place, where(rises, y_number, lower_number))")
+            out.line("lower = where(rises, x, y)")
+            out.line("lower_number = where(rises, number, y_number)\nplace = above")
+        out.line("store(best, place, lower)\nstore(found, place, lower_number)")
 
     @property
     def _is_better(self) -> str:
