@@ -146,7 +146,7 @@ def _compile(request: CompileRequest, build: _Build, work: str, kept: KeptSizes 
             return _open_network(loaded, build, limit, work, kept)
         tell(observer, PassRun("import", loaded, loaded, seconds))
         tell(observer, PassRun("backend", loaded, loaded, build.seconds))
-        given = partial(GivenModel, request.graph, request.shapes, request.constants)
+        given = partial(GivenModel, request.graph, source, request.shapes, request.constants)
         if isinstance(loaded, Module):
             models = [given(number=number) for number, _ in enumerate(loaded.functions)]
             return _compile_module(loaded, build, models)

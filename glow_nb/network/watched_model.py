@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 from glow_nb.base.arguments import Constants, Shapes, as_path
@@ -16,7 +18,8 @@ from glow_nb.llir import probes as llir
 from glow_nb.llir.program import Program
 from glow_nb.network.dynamic import SizedModel
 from glow_nb.network.loading import Graph, source_of
-from glow_nb.network.text_files import is_ir_text
+from glow_nb.network.text_files import archive_of, is_ir_text
+from glow_nb.system.data_folder import DataFolder
 
 Watched = tuple[Function | Program, dict[str, str]]
 """A model with further outputs, and the output of each name that was asked for."""
@@ -38,15 +41,18 @@ class GivenModel:
     """What :func:`glow_nb.compile` was given, read again when somebody watches.
 
     A graph is not kept for this, since it holds all weights, but found as long as its owner has it;
-    a model that is bytes or a message of onnx is kept. A file must not have changed.
+    a model that is bytes or a message of onnx is kept. Files must not have changed.
     """
 
     def __init__(
-        self, graph: Graph, shapes: Shapes, constants: Constants, *, number: int = 0
+        self, graph: Graph, source: object, shapes: Shapes, constants: Constants, *, number: int = 0
     ) -> None:
-        """Read *graph* with sizes and inputs bound; of a module, its function *number*."""
+        """Read *graph* with sizes and inputs bound; of a module, its function *number*.
+
+        *source* is what :func:`~glow_nb.network.loading.source_of` has made of it.
+        """
         self._shapes, self._constants, self._number = shapes, constants, number
-        self._read = _reader(graph, number)
+        self._read = _reader(graph, source, number)
 
     def _source(self) -> Any:
         source = self._read()
@@ -117,7 +123,7 @@ def value_names(ir: Function | Program) -> list[str]:
     return hlir.value_names(ir) if isinstance(ir, Function) else llir.value_names(ir)
 
 
-def _reader(graph: Graph, number: int) -> Callable[[], Any]:
+def _reader(graph: Graph, source: object, number: int) -> Callable[[], Any]:
     """Return what returns the model of *graph*, or None if it is gone."""
     if isinstance(graph, Module):
         graph = graph.functions[number]
@@ -126,23 +132,40 @@ def _reader(graph: Graph, number: int) -> Callable[[], Any]:
     if not isinstance(graph, str | os.PathLike) or is_ir_text(graph):
         return lambda: source_of(graph)
     path = as_path(graph)
-    stamp = _stamp(path)
+    files = [path, *_files_beside(path, source)]
+    stamps = list(map(_stamp, files))
 
     def read() -> object:
-        if _stamp(path) != stamp:
-            raise ModelError(
-                f"{path}: was changed or removed since the network was compiled, which runs on; "
-                "compile the model again to watch its values"
-            )
+        for file, stamp in zip(files, stamps, strict=True):
+            if _stamp(file) != stamp:
+                raise ModelError(
+                    f"{file}: was changed or removed since the network was compiled, which runs "
+                    "on; compile the model again to watch its values"
+                )
         return source_of(path)
 
     return read
 
 
-def _stamp(path: os.PathLike[str]) -> tuple[int, int] | None:
-    """Return size and time of the file *path*; None if there is none."""
+def _files_beside(path: Path, source: object) -> list[Path]:
+    """Return the other files that the model *path*, read as *source*, is made of."""
+    if isinstance(source, Function | Module | Program):
+        return [archive_of(path)]
+    from glow_nb.formats.onnx.importer import Model
+    from glow_nb.formats.onnx.importer.locations import external_locations
+
+    assert isinstance(source, Model)
+    folder, found = DataFolder.of(os.fspath(path)), []
+    for location in external_locations(source.proto):
+        with suppress(ModelError):  # of a tensor that nobody reads, or in the model itself
+            found.append(Path(folder.path_of(location, source.place)))
+    return found
+
+
+def _stamp(path: os.PathLike[str]) -> tuple[int, ...] | None:
+    """Return number, size and time of the file *path*; None if there is none."""
     try:
         status = os.stat(path)
     except OSError:
         return None
-    return status.st_size, status.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns

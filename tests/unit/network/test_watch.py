@@ -186,6 +186,24 @@ def test_a_file_that_changed_is_not_watched(tmp_path: Path) -> None:
     assert list(net.run(X)) == ["y"]
 
 
+@pytest.mark.parametrize("name", ["net.bin", "net.npz"])
+def test_data_beside_a_file_that_changed_are_not_watched(tmp_path: Path, name: str) -> None:
+    model, data = normalized(), tmp_path / name
+    path = tmp_path / ("net.onnx" if name == "net.bin" else "net.glow")
+    if name == "net.bin":
+        onnx.save(model, path, save_as_external_data=True, location=name, size_threshold=0)
+    else:
+        glow_nb.save_text(glow_nb.load(model), path)
+    net = glow_nb.compile(path, backend="interpreter")
+    y = net.run(X)["y"]
+    names = net.value_names
+    np.testing.assert_allclose(net.run(X, watch=names[:1])["y"], y, rtol=1e-5)
+    os.utime(data, (1, 1))
+    with pytest.raises(ModelError, match=rf"{name}: was changed or removed"):
+        net.run(X, watch=names[1:2])
+    np.testing.assert_array_equal(net.run(X)["y"], y)
+
+
 def test_of_a_graph_that_is_gone_what_the_passes_made_is_watched() -> None:
     net = glow_nb.compile(glow_nb.load(normalized()), backend="interpreter")
     gc.collect()
