@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from glow_nb.base.errors import GlowError, ModelError
+from glow_nb.base.foreign import foreign
 from glow_nb.base.log import DEBUG, INFO, WARNING, log
 from glow_nb.codegen.debugging import PERF_VARIABLE
 from glow_nb.codegen.linked_code import IS_SUPPORTED
@@ -48,7 +49,7 @@ class KeptModel:
             name: value for name, value in request._asdict().items() if name not in _NO_CONTENT
         }
         self._digest = self._key = ""
-        self._has_noted_parts = False
+        self._locations: list[str] = []
 
     @classmethod
     def of(cls, request: CompileRequest) -> KeptModel | None:
@@ -67,10 +68,11 @@ class KeptModel:
         """Return the network if it is in the cache; what is damaged there is removed."""
         try:
             self._digest = self._content.digest(self._cache.digests)
+            self._locations = self._noted_locations()
             self._key = self._key_now()
         except (NoKey, RecursionError) as reason:
-            self._digest = ""
             log(DEBUG, "the network is not kept: %s", reason)
+            self._digest = ""
             return None
         except (OSError, ModelError):  # whoever imports the model says what is wrong with it
             self._digest = ""
@@ -82,10 +84,21 @@ class KeptModel:
             return open_network(self._request, signature, self, self._opened)
         networks = self._read(self._key, self._compiled_again)
         if not networks:
+            if not self._locations:
+                self._look_for_parts()
             return None
         from glow_nb.network.saved.reading import as_network
 
         return as_network(networks)
+
+    def _look_for_parts(self) -> None:
+        """Find the files beside the model before it is compiled: they may change afterwards."""
+        try:
+            with foreign(GlowError, f"{self._content}"):
+                self._locations = self._content.locations()
+                self._key = self._key_now()
+        except GlowError:  # whoever imports the model says what is wrong with it
+            self._digest = ""
 
     def find_sizes(
         self,
@@ -177,7 +190,8 @@ class KeptModel:
         try:
             if not self._is_unchanged():
                 return
-            self._note_parts()
+            if self._locations:
+                self._cache.write_note(self._base_key() + _PARTS, self._locations)
             initial = {s.name: s.array for one in networks for s in one.program.state}
             self._cache.store(
                 key_of(self._key),
@@ -195,27 +209,20 @@ class KeptModel:
             and self._key_now() == self._key
         )
 
-    def _note_parts(self) -> None:
-        """Note the files beside the model, which is done when it was compiled, and so is right."""
-        if self._has_noted_parts:
-            return
-        locations = self._content.locations()
-        if locations:
-            self._cache.write_note(self._base_key() + _PARTS, locations)
-            self._key = self._key_now()
-        self._has_noted_parts = True
-
     def _base_key(self) -> str:
         return network_key(self._digest, self._arguments)
 
     def _key_now(self) -> str:
         """Return the key of the network, with what the model has in files beside itself."""
         key = self._base_key()
-        names = self._cache.note(key + _PARTS)
-        if not names:
+        if not self._locations:
             return key
-        parts = self._cache.digests.of(self._content.data_paths(map(str, names)))
+        parts = self._cache.digests.of(self._content.data_paths(self._locations))
         return _extended(key, parts)
+
+    def _noted_locations(self) -> list[str]:
+        """Return how the model names files beside itself, as far as that was noted."""
+        return list(map(str, self._cache.note(self._base_key() + _PARTS) or ()))
 
     def _origin(self) -> dict[str, str]:
         """Return what the network was made from, for people."""

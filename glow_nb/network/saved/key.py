@@ -1,8 +1,8 @@
 """What a compiled network depends on, as a key: two of the same key are the same network.
 
 The model counts by its content, options by their values, passes and other functions of the caller
-by the source of the files that they come from, and the compiler by its own source and by the
-versions of the packages that it uses.
+by the source of the files that they come from and by the variables that they read, and the compiler
+by its own source and by the versions of the packages that it uses.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from glow_nb.base.extensions import EXTENDING_MODULES
 from glow_nb.base.version import __version__
 from glow_nb.network.saved.manifest import FORMAT
+from glow_nb.network.saved.variables import held_by, is_callers, variables_of
 from glow_nb.system.file_digests import digest_of_file
 from glow_nb.system.installed import identity_of_package, installed_versions
 from glow_nb.system.processor import processor
@@ -110,26 +111,24 @@ def _spelled_object(value: object) -> str:
 def _spelled_function(function: FunctionType) -> str:
     """Return where *function* stands and what it holds, with a digest of its source.
 
-    Of functions of this package, the source counts anyway.
+    Of functions of this package, the source counts anyway; others also count by the global
+    variables that they read.
     """
     code, name = function.__code__, f"{function.__module__}.{function.__qualname__}"
     if code.co_name == "<lambda>":
         raise NoKey(f"{name} has no name of its own")
-    where = f"{name} {code.co_firstlineno}{spelled(_held_by(function))}"
-    owners = dict.fromkeys(map(str, (function.__module__, function.__globals__.get("__name__"))))
-    sources = [_source_of(owner) for owner in owners if not owner.startswith("glow_nb.")]
+    try:
+        held = held_by(function)
+        owners = dict.fromkeys(
+            map(str, (function.__module__, function.__globals__.get("__name__")))
+        )
+        sources = [_source_of(owner) for owner in owners if not owner.startswith("glow_nb.")]
+        read = variables_of(function) if sources else {}
+    except ValueError:
+        raise NoKey(f"{name} holds a variable without a value") from None
     if sources and not os.path.isfile(code.co_filename):
         raise NoKey(f"{name} has no source file")
-    return f"{where} {_listed(sources)}"
-
-
-def _held_by(function: FunctionType) -> tuple[object, ...]:
-    """Return the values that *function* has from where it was made."""
-    try:
-        cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
-    except ValueError:
-        raise NoKey(f"{function.__qualname__} holds a variable without a value") from None
-    return function.__defaults__, function.__kwdefaults__, cells
+    return f"{name} {code.co_firstlineno}{spelled(held)} {_listed(sources)} {spelled(read)}"
 
 
 def _source_of(name: str) -> str:
@@ -144,7 +143,7 @@ def _source_of(name: str) -> str:
 def _own_files(module: ModuleType, seen: dict[str, None]) -> Iterator[Path]:
     """Yield the source of *module* and of the caller's other modules that it has names of."""
     place = getattr(module, "__file__", None)
-    if place is None or module.__name__ in seen or not _is_callers(place):
+    if place is None or module.__name__ in seen or not is_callers(place):
         return
     seen[module.__name__] = None
     yield Path(place)
@@ -153,14 +152,3 @@ def _own_files(module: ModuleType, seen: dict[str, None]) -> Iterator[Path]:
         other = sys.modules.get(name) if isinstance(name, str) else None
         if other is not None:
             yield from _own_files(other, seen)
-
-
-def _is_callers(place: str) -> bool:
-    """Return whether the file *place* is none of Python, of a package, or of this one."""
-    path = Path(place).resolve()
-    installed = {"site-packages", "dist-packages"} & set(path.parts)
-    return not (
-        installed
-        or path.is_relative_to(Path(os.__file__).resolve().parent)
-        or path.is_relative_to(_PACKAGE.resolve())
-    )

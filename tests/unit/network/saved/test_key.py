@@ -37,6 +37,35 @@ def recursive():
         return own_pass(function)
     return own_pass
 
+LIMIT, NUMBERS, THING = 1, {"a": [1, 2]}, object()
+
+class Settings:
+    limit = 1
+
+    @staticmethod
+    def number():
+        return NUMBERS
+
+def helper():
+    return LIMIT
+
+def counting(function):
+    return counting(function) if helper() else None
+
+def by_class(function):
+    return Settings.limit, Settings.number()
+
+def by_module(function):
+    return os.path.join(own_settings.limit)
+
+def by_thing(function):
+    return THING, LIMIT
+
+def alone(function: Optional[int]):
+    def rule(node: Optional[int]) -> None:
+        return len(np.exp(node))
+    return rule
+
 two = (lambda function: function, lambda function: None)
 """
 
@@ -44,8 +73,10 @@ two = (lambda function: function, lambda function: None)
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     (tmp_path / "own_functions.py").write_text(
-        f"import functools\nfrom glow_nb.network.saved.key import spelled\n{SOURCE}"
+        "import functools\nimport os\nfrom typing import Optional\nimport numpy as np\n"
+        f"import own_settings\nfrom glow_nb.network.saved.key import spelled\n{SOURCE}"
     )
+    (tmp_path / "own_settings.py").write_text("limit = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     return importlib.import_module("own_functions")
 
@@ -95,3 +126,28 @@ def test_functions_that_cannot_be_told_apart_have_no_key(own: ModuleType) -> Non
 def test_what_a_pass_holds_is_part_of_the_key(own: ModuleType) -> None:
     keys = {network_key("model", {"pipeline": (own.make(held),)}) for held in (1, 2, 1)}
     assert len(keys) == 2
+
+
+@pytest.mark.parametrize(
+    ("reader", "place", "variable"),
+    [
+        ("counting", "", "LIMIT"),
+        ("by_class", "Settings", "limit"),
+        ("by_class", "", "NUMBERS"),
+        ("by_module", "own_settings", "limit"),
+    ],
+)
+def test_the_variables_that_a_pass_reads_are_part_of_the_key(
+    own: ModuleType, monkeypatch: pytest.MonkeyPatch, reader: str, place: str, variable: str
+) -> None:
+    owner = getattr(own, place) if place else own
+    before, others = spelled(getattr(own, reader)), spelled(own.alone)
+    assert spelled(getattr(own, reader)) == before
+    monkeypatch.setattr(owner, variable, 5)
+    assert spelled(getattr(own, reader)) != before
+    assert spelled(own.alone) == others
+
+
+def test_a_pass_that_reads_an_object_has_no_key(own: ModuleType) -> None:
+    with pytest.raises(NoKey, match="object is no value that could be compared"):
+        spelled(own.by_thing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,18 @@ def test_each_set_of_sizes_is_found(cache: NetworkCache, tmp_path: Path) -> None
         again.run({"x": np.zeros((2, 5), np.float32)})
     with pytest.raises(glow_nb.OptionError, match="'m'"):
         again.prepare({"m": 3})
+
+
+def test_data_that_change_before_the_first_sizes_are_kept_are_told_apart(
+    cache: NetworkCache, tmp_path: Path
+) -> None:
+    path = saved_model(tmp_path / "a", 1, rows="n", external="w.bin")
+    old, data = glow_nb.compile(path, threads=1), path.parent / "w.bin"
+    other = saved_model(tmp_path / "b", 2, rows="n", external="w.bin").parent / "w.bin"
+    os.replace(other, data)
+    assert np.any(old.run({"x": rows(2)})["y"])
+    wait_for_writers()
+    assert hits(glow_nb.compile(path, threads=1)) == [] and not cache.kept()
 
 
 def test_sizes_of_another_model_are_not_found(cache: NetworkCache, tmp_path: Path) -> None:
