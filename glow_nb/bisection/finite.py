@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from glow_nb.backends import BackendLike
 from glow_nb.base.arguments import Shapes
-from glow_nb.base.finite import BadElement, FiniteCheck, NonFiniteError
+from glow_nb.base.finite import BadElement, FiniteCheck, NonFiniteError, as_finite_check
 from glow_nb.base.progress import report
 from glow_nb.base.text import format_name
 from glow_nb.base.types import Array
@@ -75,7 +75,7 @@ def bisect_finite(
     backend: BackendLike = "cpu",
     threads: int | None = None,
     shapes: Shapes | None = None,
-    check: FiniteCheck | None = None,
+    check: bool | FiniteCheck = True,
     without: Collection[str] = (),
 ) -> FiniteSearch:
     """Return where a NaN or an infinity comes from first, in the code and in the model.
@@ -86,7 +86,7 @@ def bisect_finite(
         backend: What to compile for, as for ``compile``; options as ``glow_nb.Cpu(...)``.
         threads: Cores that share the work; all by default.
         shapes: As for ``compile``.
-        check: What may be infinite, or anything; nothing by default.
+        check: What may be infinite, or anything, as ``compile`` takes it; nothing by default.
         without: Passes that are left out, as for ``compile``.
 
     Raises:
@@ -95,7 +95,7 @@ def bisect_finite(
     """
     loaded = load(graph, shapes=shapes)
     feeds = named_inputs(loaded, inputs)
-    looked_for = FiniteCheck() if check is None else check
+    looked_for = as_finite_check(check) or FiniteCheck()
     report("running the kernels")
     network = compile(
         loaded,

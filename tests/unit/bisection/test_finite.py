@@ -45,6 +45,14 @@ def test_what_is_meant_is_excluded() -> None:
     assert str(found) == f"all {found.kernels} kernels make finite numbers"
 
 
+def test_the_check_is_one_that_compile_takes() -> None:
+    feeds = {"x": ONES, "mask": HIDING}
+    found = bisect_finite(masked(), feeds, backend="interpreter", check=True)
+    assert found.value is not None and found.value.name == "scores"
+    with pytest.raises(glow_nb.OptionError, match="check_finite='mask'"):
+        bisect_finite(masked(), feeds, backend="interpreter", check="mask")  # type: ignore[arg-type]
+
+
 def test_a_program_has_kernels_alone() -> None:
     program = glow_nb.compile(masked(), backend="interpreter").program
     found = bisect_finite(program, {"x": -ONES, "mask": ONES}, backend="interpreter")
