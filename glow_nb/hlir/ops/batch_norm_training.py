@@ -59,9 +59,10 @@ class BatchNormTraining(ChannelNormalization):
         self, input: Array, scale: Array, bias: Array, mean: Array, variance: Array
     ) -> tuple[Array, ...]:
         x, shape = wide(input), channel_shape(input.ndim, self.channel_axis)
-        with np.errstate(all="ignore"):
-            found = x.mean(self.summed_axes)
-            spread = ((x - found.reshape(shape)) ** 2).mean(self.summed_axes)
+        count = self.input.type.size // self.mean.type.size if x.size else 0
+        with np.errstate(all="ignore"):  # of no elements, means are not numbers
+            found = x.sum(self.summed_axes) / count
+            spread = ((x - found.reshape(shape)) ** 2).sum(self.summed_axes) / count
             factor = wide(scale) / np.sqrt(spread + self.epsilon)
             result = (x - found.reshape(shape)) * factor.reshape(shape) + wide(bias).reshape(shape)
             moved = [

@@ -59,6 +59,8 @@ def _transform_growth(nest: WinogradNest) -> float:
     """
     axes = zip(nest.sizes, nest.shape.stride, nest.tile, strict=True)
     sizes = [size / stride for size, stride, outputs in axes if outputs > 1]
+    if not sizes:  # tiles of one output: nothing is transformed
+        return 0.5
     return (1 + sum(sizes) / (len(sizes) * TRANSFORM_LENGTH)) / 2
 
 

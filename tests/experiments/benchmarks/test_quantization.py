@@ -18,7 +18,7 @@ from glow_nb.quant.schemas import SCHEMAS
 def test_integers_have_a_line_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantization, "RUNS", 1)
     images = np.random.default_rng(0).random((360, 8, 8, 1), np.float32)
-    function = glow_nb.load(quantization.MODEL)
+    function = glow_nb.load(quantization.MODEL, shapes={"batch": len(images)})
     assert isinstance(function, Function)
     scores = glow_nb.compile(function, threads=1).run(images)["scores"]
     ranges = quant.calibrate(function, images, threads=1)

@@ -61,6 +61,14 @@ def test_functions_of_any_names_stand_beside_those_that_c_does_not_call() -> Non
         np.testing.assert_array_equal(y, (2 + number) * ONE)
 
 
+def test_any_thread_has_scratch_for_the_share_of_a_function_of_one() -> None:
+    (made,) = natives_of(glow_nb.compile(dense_model(), threads=2))
+    large = replace(made, entry=replace(made.entry, threads=2))
+    small = replace(made, entry=replace(made.entry, threads=1, scratch_bytes=1 << 20))
+    bundle = plan_bundle("net", ["large", "small"], [Variant((large, small))], {})
+    assert bundle.arena_bytes >= 2 * small.layout.thread_scratch_bytes
+
+
 def test_functions_share_their_state_and_leave_it_for_the_next_run() -> None:
     net = glow_nb.compile(counting_module(), threads=1)
     net["step/1"].run(ONE)

@@ -119,7 +119,7 @@ def net() -> Network:
     ("watch", "message"),
     [
         (["conv1"], "no value and no node 'conv1'; did you mean 'conv_1'"),
-        (["split_1"], r"'split_1' is a node that makes \['s0', 's1'\].*choose one"),
+        (["split_1"], r"nodes called 'split_1' make \['s0', 's1'\]; choose one"),
         ("conv_1", "watch='conv_1': give a list of names"),
         ([], r"watch=\[\]: give a list of names"),
         ([7], r"watch=\[7\]: give a list of names"),

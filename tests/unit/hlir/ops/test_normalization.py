@@ -136,6 +136,16 @@ def test_softmax_of_nothing() -> None:
     assert apply(ops.LogSoftmax, np.zeros((0, 2), np.float32), axis=1).shape == (0, 2)
 
 
+def test_statistics_of_an_empty_batch_are_no_numbers() -> None:
+    ones = np.ones(2, np.float32)
+    x, c = value("float32<0 x 2>"), value("float32<2>")
+    node = ops.BatchNormTraining(x, c, c, c, c, 1e-5, 1)
+    result, mean, variance = node.evaluate(np.zeros((0, 2), np.float32), *4 * (ones,))
+    assert result.shape == (0, 2)
+    assert np.isnan(mean).all()
+    assert np.isnan(variance).all()
+
+
 def test_mistakes_are_named() -> None:
     x, c, d = value("float32<2 x 3>"), value("float32<3>"), value("float32<4>")
     with pytest.raises(VerifyError, match=r"'mean' is float32<4>.*float32<3>"):

@@ -10,6 +10,7 @@ from glow_nb.base.types import ElementKind
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.convolution import generate_winograd
+from glow_nb.kernels.winograd.cost import winograd_cycles
 from glow_nb.kernels.winograd.nest import WinogradNest, plan_winograd, suits_winograd
 from tests.targets import SMALL_CORE
 from tests.unit.kernels.products.test_convolution import conv
@@ -51,6 +52,12 @@ def test_what_no_near_cache_holds_is_fetched_ahead(
     text = generate_winograd(nest, plan, Fusion.of(convolution_of(nest))).text
     fetched = [f"tile_prefetch({name}" in text for name in ("source", "dest", "factors")]
     assert fetched == [pixels, pixels, factors]
+
+
+def test_tiles_of_one_output_have_an_estimate() -> None:
+    """Nobody chooses them, but a program may have them."""
+    nest = WinogradNest(conv(2, 3, 3, (1, 3), (1, 1)), (1, 1), FLOAT32, 8)
+    assert winograd_cycles(nest, SMALL_CORE, 1) > 0
 
 
 def test_what_winograd_is_for() -> None:
