@@ -23,8 +23,8 @@ class CostClass(Enum):
 
     CHEAP = "as cheap as loading a result that was kept"
     MODERATE = "a few instructions, or one slow one"
-    POLYNOMIAL = "some twenty instructions for float32; a library call a lane for other kinds"
-    LIBRARY = "a library call a lane, or code as long"
+    POLYNOMIAL = "some twenty instructions for float32, forty for float64"
+    LIBRARY = "a hundred instructions, or a library call a lane for some numbers"
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,8 @@ _rows("isnan isinf", 1, _MODERATE, result=ElementKind.BOOL)
 _rows("sqrt rsqrt", 1, _MODERATE, FLOATS)
 _rows("exp expm1 log log1p tanh erf gelu sigmoid softplus", 1, _POLYNOMIAL, FLOATS)
 _rows("inverse_erf", 1, _LIBRARY, FLOATS)
-_rows("sin cos tan asin acos atan", 1, _LIBRARY, FLOATS)
+_rows("asin acos atan", 1, _POLYNOMIAL, FLOATS)
+_rows("sin cos tan", 1, _LIBRARY, FLOATS)
 _rows("sinh cosh asinh acosh atanh", 1, _LIBRARY, FLOATS)
 _rows("convert bit_cast", 1, _CHEAP, is_conversion=True)
 _rows("saturate", 1, _CHEAP, is_conversion=True)

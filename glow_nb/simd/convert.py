@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from glow_nb.base.types import ElementKind
-from glow_nb.simd.arithmetic import absolute, rint
+from glow_nb.simd.arithmetic import absolute, rint, trunc
 from glow_nb.simd.half import narrow_to_half, widen_half
 from glow_nb.simd.lanes import BOOL, FLOAT32, FLOAT64, INT32, INT64, Lanes, joined
 from glow_nb.simd.packing import packs_bytes, rounded_to_bytes
+from glow_nb.simd.rare import unless
+from glow_nb.simd.small_integers import SMALL_BITS, float_of_small, high_bits, small_from_float
 from glow_nb.simd.storage import FORMATS, decode, encode
 from glow_nb.simd.types import is_narrow, llvm_vector
 
@@ -169,6 +171,16 @@ def _from_float(x: Lanes, kind: ElementKind) -> Lanes:
     if kind.is_float:
         cast = x.builder.fpext if kind is FLOAT64 else x.builder.fptrunc
         return _cast(x, cast, kind)
+    if kind.size_bytes == INT64.size_bytes:
+        is_large = (absolute(x) < 2.0**SMALL_BITS) ^ True  # or is NaN
+        usual = small_from_float(trunc(convert(x, FLOAT64)), kind)
+        (result,) = unless(is_large, [usual], lambda: [_any_from_float(x, kind)])
+        return result
+    return _any_from_float(x, kind)
+
+
+def _any_from_float(x: Lanes, kind: ElementKind) -> Lanes:
+    """Convert floats to an integer kind, whether they fit or not."""
     if kind.is_signed or kind.size_bytes < INT32.size_bytes:
         return _from_integer(_whole(x, INT64 if kind is INT64 else INT32), kind)
     signed = INT64 if kind is ElementKind.UINT64 else INT32
@@ -181,16 +193,18 @@ def _from_float(x: Lanes, kind: ElementKind) -> Lanes:
 def _whole(x: Lanes, kind: ElementKind) -> Lanes:
     """Return floats without their fraction in *kind*, int32 or int64; the least if it is too small.
 
-    LLVM leaves open what its conversion makes of a number that does not fit, so it gets a 0.
+    LLVM leaves open what its conversion makes of a number that does not fit.
     """
-    fits = absolute(x) < 2.0 ** (8 * kind.size_bytes - 1)
-    whole = _cast(fits.select(x, x.full(0.0)), x.builder.fptosi, kind)
-    return fits.select(whole, whole.full(kind.limits[0]))
+    least = float(kind.limits[0])
+    small = (x < -least).select(x, x.full(least))  # a NaN is not below
+    return _cast((small > least).select(small, x.full(least)), x.builder.fptosi, kind)
 
 
 def _from_integer(x: Lanes, kind: ElementKind) -> Lanes:
     is_signed = x.kind.is_signed
     if kind.is_float:
+        if x.kind is ElementKind.UINT64:
+            return _float_from_long(x, kind)
         return _cast(x, x.builder.sitofp if is_signed else x.builder.uitofp, kind)
     from_bits = 1 if x.kind is BOOL else x.kind.size_bytes * 8
     to_bits = kind.size_bytes * 8
@@ -198,6 +212,14 @@ def _from_integer(x: Lanes, kind: ElementKind) -> Lanes:
         return x.like(x.value, kind)
     widen = x.builder.sext if is_signed else x.builder.zext
     return _cast(x, widen if from_bits < to_bits else x.builder.trunc, kind)
+
+
+def _float_from_long(x: Lanes, kind: ElementKind) -> Lanes:
+    """Convert uint64 to floats, rounded once: small ones are exact in ``float64``."""
+    usual = convert(float_of_small(x), kind)
+    is_large = high_bits(x).compare("!=", 0)
+    (result,) = unless(is_large, [usual], lambda: [_cast(x, x.builder.uitofp, kind)])
+    return result
 
 
 def _cast(x: Lanes, instruction: Any, kind: ElementKind) -> Lanes:

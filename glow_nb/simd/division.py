@@ -9,16 +9,14 @@ floats with quotients that are no exact integers.
 
 from __future__ import annotations
 
-from glow_nb.base.types import ElementKind
 from glow_nb.simd.arithmetic import absolute, copysign, floor, neg, trunc
 from glow_nb.simd.convert import convert
 from glow_nb.simd.lanes import FLOAT32, FLOAT64, Lanes
 from glow_nb.simd.rare import unless
+from glow_nb.simd.small_integers import float_of_small, high_bits, small_from_float
 from glow_nb.simd.types import llvm_vector
 
 _MANTISSA_BITS = {FLOAT32: 23, FLOAT64: 52}
-_SMALL_BITS = 50
-"""Integers of 64 bits below 2 ** 50 take the way through ``float64``."""
 
 
 def div(lhs: Lanes, rhs: Lanes) -> Lanes:
@@ -107,11 +105,11 @@ def _short_quotient(lhs: Lanes, rhs: Lanes) -> tuple[Lanes, Lanes]:
 
 def _long_quotient(lhs: Lanes, rhs: Lanes) -> tuple[Lanes, Lanes]:
     """Divide integers of 64 bits."""
-    number, divisor = _small_float(lhs), _small_float(rhs)
+    number, divisor = float_of_small(lhs), float_of_small(rhs)
     whole = _whole_quotient(number, divisor)
     rest = neg(whole).fma(divisor, number)
-    usual = [_small_integer(each, lhs.kind) for each in (whole, rest)]
-    is_large = (_high_bits(lhs) | _high_bits(rhs)).compare("!=", 0)
+    usual = [small_from_float(each, lhs.kind) for each in (whole, rest)]
+    is_large = (high_bits(lhs) | high_bits(rhs)).compare("!=", 0)
     quotient, rest = unless(is_large, usual, lambda: _divided_one_by_one(lhs, rhs))
     return quotient, rest
 
@@ -124,29 +122,6 @@ def _whole_quotient(number: Lanes, divisor: Lanes) -> Lanes:
     """
     half = copysign(number.full(0.5), number)
     return trunc((number + half) * number.full(1.0).divide(divisor))
-
-
-_SHIFT = 1.5 * 2.0**52
-"""Added to a small integer it has that in its low bits."""
-
-
-def _small_float(x: Lanes) -> Lanes:
-    """Convert small integers of 64 bits, also without an instruction for that."""
-    shift = x.full(_SHIFT, FLOAT64).bits()
-    return (x.like(x.value, ElementKind.INT64) + shift).as_float(FLOAT64) - _SHIFT
-
-
-def _small_integer(x: Lanes, kind: ElementKind) -> Lanes:
-    """Convert small whole numbers to a *kind* of 64 bits."""
-    bits = (x + _SHIFT).bits() - x.full(_SHIFT).bits()
-    return bits.like(bits.value, kind)
-
-
-def _high_bits(x: Lanes) -> Lanes:
-    """Return what is not 0 where integers of 64 bits are not small."""
-    shifted = x + (1 << _SMALL_BITS) if x.kind.is_signed else x
-    bits = _SMALL_BITS + x.kind.is_signed
-    return shifted.like(shifted.value, ElementKind.UINT64).shift_right(bits)
 
 
 def _divided_one_by_one(lhs: Lanes, rhs: Lanes) -> tuple[Lanes, Lanes]:

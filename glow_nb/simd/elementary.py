@@ -1,4 +1,4 @@
-"""Elementary functions: polynomials for ``float32``, the C library lane by lane for the rest.
+"""Elementary functions of ``float32``; those of ``float64`` are in :mod:`glow_nb.simd.double`.
 
 Largest errors over every ``float32``, in units of the last place: exp 0.90, expm1 1.46, log 0.83,
 log1p 1.30, tanh 2.61, erf 1.02, sigmoid 2.49, softplus 1.95, gelu 3.70; ``docs/accuracy.md`` has
@@ -13,8 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from glow_nb.simd import double
 from glow_nb.simd.arithmetic import absolute, copysign, neg, require_float, sqrt
 from glow_nb.simd.lanes import FLOAT32, Lanes
+from glow_nb.simd.polynomials import below, between, polynomial
 
 LOG2_E = 1.4426950408889634
 LN2 = 0.6931471805599453
@@ -65,24 +67,6 @@ _INFINITY = float("inf")
 _NAN = float("nan")
 
 
-def polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:
-    """Horner's rule, the coefficient of the highest power first."""
-    result = x.full(coefficients[0])
-    for coefficient in coefficients[1:]:
-        result = result.multiply_add(x, coefficient)
-    return result
-
-
-def below(x: Lanes, high: float) -> Lanes:
-    """Limit *x* from above; NaN stays."""
-    return (x > high).select(high, x)
-
-
-def between(x: Lanes, low: float, high: float) -> Lanes:
-    """Limit *x*; NaN stays."""
-    return below((x < low).select(low, x), high)
-
-
 def _power_of_two(x: Lanes, factor: float, bias: int = BIAS) -> tuple[Lanes, Lanes]:
     """Return n, the integer nearest to ``factor * x``, and a number with exponent n + *bias*.
 
@@ -131,7 +115,7 @@ def exp(x: Lanes) -> Lanes:
     The power of two is multiplied in two steps, of which ``2 ** 64`` or its inverse is one.
     """
     if x.kind is not FLOAT32:
-        return x.call_library("exp")
+        return double.exp(x)
     power, rest = _reduce_exp(between(x, -104.5, 89.0), bias=2 * BIAS)
     last = (x.bits() < 0).select(2.0**-64, x.full(2.0**64))
     first = (power.bits() - last.bits()).as_float(FLOAT32)
@@ -141,7 +125,7 @@ def exp(x: Lanes) -> Lanes:
 def exp_nonpositive(x: Lanes) -> Lanes:
     """``e ** x`` for x <= 0, as softmax needs it: at most 1.5 ulp, and 0 below -87.33."""
     if x.kind is not FLOAT32:
-        return x.call_library("exp")
+        return double.exp(x)
     power, rest = _reduce_exp(x)
     return (x < -87.33).select(0.0, _exp_near(rest) * power)
 
@@ -152,7 +136,7 @@ def exp2(x: Lanes) -> Lanes:
     Nothing is rounded before the polynomial. Of its 11 instructions 6 multiply.
     """
     if x.kind is not FLOAT32:
-        return x.call_library("exp2")
+        return double.exp2(x)
     x = (x < -BIAS).select(-BIAS, x)
     offset = ROUND_TO_INTEGER + BIAS
     shifted = x + offset
@@ -163,7 +147,7 @@ def exp2(x: Lanes) -> Lanes:
 def expm1(x: Lanes) -> Lanes:
     """``e ** x - 1`` without cancellation near zero."""
     if x.kind is not FLOAT32:
-        return x.call_library("expm1")
+        return double.expm1(x)
     half, rest = _reduce_exp(between(x, -26.0, 89.0), bias=BIAS - 1)
     tail = _expm1_near(rest)
     large = tail.fma(half, half - 0.5) * 2.0
@@ -174,7 +158,7 @@ def expm1(x: Lanes) -> Lanes:
 def log(x: Lanes) -> Lanes:
     """Natural logarithm; -inf at 0, NaN below."""
     if x.kind is not FLOAT32:
-        return x.call_library("log")
+        return double.log(x)
     is_denormal = x < 1.17549435e-38
     scaled = is_denormal.select(x * 8388608.0, x)
     # The exponent counts from sqrt(1/2), so that the mantissa lies in [sqrt(1/2), sqrt(2)).
@@ -200,7 +184,7 @@ def _log_limits(x: Lanes, result: Lanes) -> Lanes:
 def log1p(x: Lanes) -> Lanes:
     """``log(1 + x)`` without cancellation near zero."""
     if x.kind is not FLOAT32:
-        return x.call_library("log1p")
+        return double.log1p(x)
     total = x + 1.0
     main = log(total)
     lost = (x - (total - 1.0)).divide(total)
@@ -237,7 +221,7 @@ def _with_sign_of(size: Lanes, x: Lanes) -> Lanes:
 def tanh(x: Lanes) -> Lanes:
     """Hyperbolic tangent, ``e / (e + 1)`` with ``e = expm1(2 |x|) / 2``."""
     if x.kind is not FLOAT32:
-        return x.call_library("tanh")
+        return double.tanh(x)
     size = below(absolute(x), 10.0)
     number, power = _power_of_two(size, 2.0 * LOG2_E)
     near = _expm1_near(number.fma(-0.5 * LN2, size), 2.0)
@@ -248,7 +232,7 @@ def tanh(x: Lanes) -> Lanes:
 def erf(x: Lanes) -> Lanes:
     """Error function."""
     if x.kind is not FLOAT32:
-        return x.call_library("erf")
+        return double.erf(x)
     size = below(absolute(x), 4.0)
     square = size * size
     high, low = (polynomial(size, part) for part in (_ERF_LARGE[:2], _ERF_LARGE[2:4]))
@@ -271,7 +255,7 @@ def gelu(x: Lanes) -> Lanes:
     """
     require_float(x, "gelu")
     if x.kind is not FLOAT32:
-        return x * 0.5 * (x * -math.sqrt(0.5)).call_library("erfc")
+        return x * 0.5 * double.erfc(x * -math.sqrt(0.5))
     minus = (x.bits() | -(2**31)).as_float(FLOAT32)
     # From this limit on, what stands in the exponent of the power is 0, and so is the power.
     t = (minus < -13.26).select(-13.26, minus)

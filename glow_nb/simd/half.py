@@ -40,11 +40,19 @@ def _half_vector(x: Lanes) -> Any:
     return ir.VectorType(ir.HalfType(), x.lanes)
 
 
+def _fenced(x: Lanes, single: Any) -> Any:
+    """Return the LLVM vector *single* of ``float32``, of as many lanes as *x* has, as it is."""
+    name = f"llvm.arithmetic.fence.v{x.lanes}f32"
+    return call_named(x.builder, name, single.type, [single])
+
+
 def widen_half(x: Lanes) -> Lanes:
     """Convert ``float16`` to ``float32``, exactly."""
     builder, wide = x.builder, llvm_vector(FLOAT32, x.lanes)
     if _has_instructions(x):
-        return x.like(builder.fpext(builder.bitcast(x.value, _half_vector(x)), wide), FLOAT32)
+        # Without the fence LLVM may put this and a conversion to float64 together, lane by lane.
+        single = builder.fpext(builder.bitcast(x.value, _half_vector(x)), wide)
+        return x.like(_fenced(x, single), FLOAT32)
     bits = x.like(builder.zext(x.value, llvm_vector(INT32, x.lanes)), INT32)
     size = (bits & _SIZE).shift_left(_DROPPED)
     is_finite = size < _INFINITY << _DROPPED
@@ -60,10 +68,7 @@ def narrow_to_half(x: Lanes) -> Lanes:
     if _has_instructions(x):
         # Without the fence LLVM may put this rounding and one from float64 before it together,
         # which would round otherwise, and by a function of the runtime library.
-        fenced = call_named(
-            builder, f"llvm.arithmetic.fence.v{x.lanes}f32", x.value.type, [x.value]
-        )
-        half = builder.fptrunc(fenced, _half_vector(x))
+        half = builder.fptrunc(_fenced(x, x.value), _half_vector(x))
         return x.like(builder.bitcast(half, narrow), FLOAT16)
     sign = x.bits() & _SIGN_BIT
     size = x.bits() ^ sign

@@ -17,10 +17,11 @@ from glow_nb.numerics.wichura import (
     OUTSIDE,
     Ratio,
 )
+from glow_nb.simd import double
 from glow_nb.simd.arithmetic import absolute, copysign, require_float, sqrt
 from glow_nb.simd.convert import convert
-from glow_nb.simd.elementary import polynomial
 from glow_nb.simd.lanes import FLOAT32, FLOAT64, Lanes
+from glow_nb.simd.polynomials import polynomial
 from glow_nb.simd.wide import log_of
 
 
@@ -29,7 +30,7 @@ def inverse_erf(x: Lanes) -> Lanes:
     require_float(x, "inverse_erf")
     if x.kind is FLOAT32:  # none but -1 and 1 are so near to these as to be far outside
         return convert(_inverse(convert(x, FLOAT64), log_of, OUTSIDE), FLOAT32)
-    return _inverse(x, lambda part: part.call_library("log"), OUTSIDE, FAR_OUTSIDE)
+    return _inverse(x, double.log, OUTSIDE, FAR_OUTSIDE)
 
 
 def _inverse(x: Lanes, log: Callable[[Lanes], Lanes], *outside: Ratio) -> Lanes:

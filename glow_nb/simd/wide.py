@@ -2,7 +2,8 @@
 
 Twice the width leaves 29 bits to spare: arguments are reduced in two steps, sums that cancel do not
 need a form of their own, and short polynomials are enough. That costs half the lanes, which is
-little beside a call of the C library for each lane. Other kinds go to the C library.
+little beside a call of the C library for each lane. The functions of ``float64`` itself are in
+:mod:`glow_nb.simd.double` and :mod:`glow_nb.simd.angles`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import math
 from collections.abc import Callable
 
 from glow_nb.base.types import ElementKind
+from glow_nb.simd import angles, double
 from glow_nb.simd.arithmetic import absolute, copysign, require_float, sqrt, trunc
 from glow_nb.simd.convert import convert
-from glow_nb.simd.elementary import between, polynomial
 from glow_nb.simd.lanes import FLOAT32, FLOAT64, INT32, Lanes
+from glow_nb.simd.polynomials import between, polynomial
 from glow_nb.simd.rare import unless
 
 Function = Callable[[Lanes], Lanes]
@@ -25,28 +27,22 @@ _ROUND = 6755399441055744.0
 _ONE_BITS, _TWO_52_BITS = 0x3FF0000000000000, 0x4330000000000000
 _ROOT_HALF_BITS = 0x3FE6A09E667F3BCD
 _HALF_PI_HIGH, _HALF_PI_LOW = 1.5707963267948966, 6.123233995736766e-17
-_FAR = 2.0**40
-"""From here on a quarter turn more or less is not known from two constants."""
-
 _SIN = tuple((-1) ** k / math.factorial(2 * k + 1) for k in range(5, -1, -1))
 _COS = tuple((-1) ** k / math.factorial(2 * k) for k in range(6, -1, -1))
 _EXP = tuple(1 / math.factorial(k) for k in range(9, -1, -1))
 _SINH = tuple(1 / math.factorial(2 * k + 1) for k in range(5, -1, -1))
 _LOG = tuple(1 / (2 * k + 1) for k in range(7, -1, -1))
-_ATAN = (
-    -0.03770982101092515, 0.0697750536944428, -0.08993338783906446, 0.11103549547118387,
-    -0.1428539216357153, 0.19999993215492612, -0.3333333327867821, 0.9999999999992759,
-)  # fmt: skip
-"""``atan(t) / t`` in ``t ** 2`` for t up to tan(pi / 8), fitted to 1e-12."""
 
 
-def by_way_of_float64(name: str, compute: Function) -> Function:
-    """Return the function that computes ``float32`` in ``float64``, and calls C for the rest."""
+def by_way_of_float64(compute: Function, exact: Function) -> Function:
+    """Return a function that *compute* computes for ``float32``, in ``float64``.
+
+    For ``float64`` itself it is *exact*.
+    """
 
     def function(x: Lanes) -> Lanes:
-        require_float(x, name)
         if x.kind is not FLOAT32:
-            return x.call_library(name)
+            return exact(x)
         return convert(compute(convert(x, FLOAT64)), FLOAT32)
 
     return function
@@ -106,36 +102,18 @@ def _tangent(x: Lanes) -> Lanes:
     return is_odd.select(minus, sine).divide(is_odd.select(sine, cosine))
 
 
-def periodic(name: str, compute: Function) -> Function:
+def periodic(name: str, compute: Function, exact: Function) -> Function:
     """Return a function of an angle; angles that are very large go to the C library."""
-    near = by_way_of_float64(name, compute)
+    near = by_way_of_float64(compute, exact)
 
     def function(x: Lanes) -> Lanes:
+        require_float(x, name)
         if x.kind is not FLOAT32:
-            return near(x)
-        (result,) = unless(absolute(x) >= _FAR, [near(x)], lambda: [x.call_library(name)])
+            return exact(x)
+        (result,) = unless(absolute(x) >= angles.FAR, [near(x)], lambda: [x.call_library(name)])
         return result
 
     return function
-
-
-def _arctangent(x: Lanes) -> Lanes:
-    size = absolute(x)
-    is_large, is_middle = size > 1 + math.sqrt(2), size > math.sqrt(2) - 1
-    over = is_large.select(-1.0, is_middle.select(size - 1.0, size))
-    under = is_large.select(size, is_middle.select(size + 1.0, size.full(1.0)))
-    reduced = over.divide(under)
-    turned = is_large.select(math.pi / 2, is_middle.select(math.pi / 4, size.full(0.0)))
-    return copysign(polynomial(reduced * reduced, _ATAN).fma(reduced, turned), x)
-
-
-def _arcsine(x: Lanes) -> Lanes:
-    return _arctangent(x.divide(sqrt((x.full(1.0) - x) * (x + 1.0))))
-
-
-def _arccosine(x: Lanes) -> Lanes:
-    half = _arctangent(sqrt((x.full(1.0) - x).divide(x + 1.0)))
-    return half + half
 
 
 def _hyperbolic_sine(x: Lanes) -> Lanes:
@@ -188,15 +166,15 @@ def power(x: Lanes, exponent: Lanes) -> Lanes:
 
 
 FUNCTIONS: dict[str, Function] = {
-    "sin": periodic("sin", lambda x: _sine(x, 0)),
-    "cos": periodic("cos", lambda x: _sine(x, 1)),
-    "tan": periodic("tan", _tangent),
-    "asin": by_way_of_float64("asin", _arcsine),
-    "acos": by_way_of_float64("acos", _arccosine),
-    "atan": by_way_of_float64("atan", _arctangent),
-    "sinh": by_way_of_float64("sinh", _hyperbolic_sine),
-    "cosh": by_way_of_float64("cosh", _hyperbolic_cosine),
-    "asinh": by_way_of_float64("asinh", _inverse_sine),
-    "acosh": by_way_of_float64("acosh", _inverse_cosine),
-    "atanh": by_way_of_float64("atanh", _inverse_tangent),
+    "sin": periodic("sin", lambda x: _sine(x, 0), angles.sin),
+    "cos": periodic("cos", lambda x: _sine(x, 1), angles.cos),
+    "tan": periodic("tan", _tangent, angles.tan),
+    "asin": angles.asin,
+    "acos": angles.acos,
+    "atan": angles.atan,
+    "sinh": by_way_of_float64(_hyperbolic_sine, double.sinh),
+    "cosh": by_way_of_float64(_hyperbolic_cosine, double.cosh),
+    "asinh": by_way_of_float64(_inverse_sine, double.asinh),
+    "acosh": by_way_of_float64(_inverse_cosine, double.acosh),
+    "atanh": by_way_of_float64(_inverse_tangent, double.atanh),
 }

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from glow_nb.base.types import ElementKind
 from glow_nb.fuse.loop_body import LoopBody
 from glow_nb.fuse.vector_code import Vector, VectorCode
 from glow_nb.kernels.target import Target
@@ -100,12 +99,11 @@ def _vectorizable(nest: Nest, stored: int) -> Nest:
 
 def vectors_at_once(code: VectorCode, target: Target) -> int:
     """Return how many vectors at a time suit what *code* calls, and the registers of *target*."""
-    polynomials = {kind for function, kind in code.calls if function.cost is CostClass.POLYNOMIAL}
     is_long = any(
         function.cost is CostClass.LIBRARY or (function.name == "div" and not kind.is_float)
         for function, kind in code.calls
     )
-    if is_long or polynomials - {ElementKind.FLOAT32}:
+    if is_long:
         return 1
     fitting = floor_power_of_two(max(1, target.vector_registers // (1 + live_vectors(code.lines))))
     return min(fitting, target.machine.unroll_vectors)
