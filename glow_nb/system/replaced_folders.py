@@ -21,7 +21,7 @@ _EXCHANGE, _WORKING_FOLDER = 2, -100
 def new_folder(place: Path, is_old: Callable[[Path], bool], what: str) -> Iterator[Path]:
     """Yield an empty folder that becomes *place* after the block, if that was left well.
 
-    If the process is killed meanwhile, what was there stays. The folder holds files alone.
+    If the process is killed meanwhile, what was there stays.
 
     Args:
         place: Where it is to be.
@@ -77,8 +77,8 @@ def require_free(place: Path, is_old: Callable[[Path], bool], what: str) -> None
 
 
 def _sync(folder: Path) -> None:
-    """Let all files of *folder* reach the disk."""
-    for path in folder.iterdir():
+    """Let all files of *folder*, and of the folders in it, reach the disk."""
+    for path in folder.rglob("*"):
         number = os.open(path, os.O_RDONLY)
         try:
             os.fsync(number)
