@@ -32,7 +32,7 @@ def test_all_tables(
     lines = capsys.readouterr().out.splitlines()
     first = [line.split("|")[1].strip() for line in lines if line.startswith("| ")]
     assert first == [
-        *("way", "local, run", "local, submit", "process, run", "process, submit"),
+        *("call", "local, run", "local, submit", "process, run", "process, submit"),
         *("kind", "local", "process"),
         *("the machine, 1e9/s", "multiply-adds of registers", "bytes read, DRAM"),
     ]

@@ -133,7 +133,7 @@ def test_a_backend_without_options_ignores_those_of_others() -> None:
         net = glow_nb.compile(relu(), backend=backend, winograd="off", tune=True)
         assert net.run(-np.ones((2, 3), np.float32))["y"].max() == 0
     chosen = "winograd='auto', strassen='auto', constant_growth=2.0, tune=True"
-    assert repr(glow_nb.Cpu(tune=True)) == f"Cpu({chosen}, plan=None, cost_model=None)"
+    assert repr(glow_nb.Cpu(tune=True)) == f"Cpu({chosen}, debug=False, plan=None, cost_model=None)"
 
 
 @dataclass(frozen=True)
