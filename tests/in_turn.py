@@ -71,27 +71,27 @@ def each_with_one_width(
 
 def in_turn(
     cases: Iterable[Any],
-    ways: Collection[Any],
+    variants: Collection[Any],
     most: int = 1,
     slow: Collection[Any] = (),
     *,
     only: Collection[Any] | None = None,
 ) -> list[Any]:
-    """Return ``(case, way)`` for all: up to *most* ways a case, in turn, the others marked slow.
+    """Return ``(case, variant)`` for all: up to *most* variants a case, in turn, the others marked slow.
 
-    The default run has each way, if there are cases enough, and of the cases those that
+    The default run has each variant, if there are cases enough, and of the cases those that
     :func:`marked` does not mark.
     """
-    step = -(-len(ways) // most)
+    step = -(-len(variants) // most)
     found: list[Any] = []
     turn = 0
     for case in cases:
         is_slow = _is_slow(case, slow, only)
         found += [
             pytest.param(
-                case, way, marks=pytest.mark.slow if is_slow or (place - turn) % step else ()
+                case, variant, marks=pytest.mark.slow if is_slow or (place - turn) % step else ()
             )
-            for place, way in enumerate(ways)
+            for place, variant in enumerate(variants)
         ]
         turn += not is_slow
     return found

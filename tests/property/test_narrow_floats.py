@@ -98,8 +98,8 @@ def check(model: NarrowModel, kind: ElementKind) -> None:
     after the passes and the lowering of everything.
     """
     interpreter = Interpreter()
-    ways = (lambda function: function, lambda function: lower_for(function, interpreter))
-    pairs = [[Prepared(model, k, prepare) for k in (kind, FLOAT32)] for prepare in ways]
+    preparations = (lambda function: function, lambda function: lower_for(function, interpreter))
+    pairs = [[Prepared(model, k, prepare) for k in (kind, FLOAT32)] for prepare in preparations]
     try:
         widest = Prepared(model, FLOAT64)
     except UnsupportedError:

@@ -159,23 +159,23 @@ def _activations(g: Drawing, count: int) -> dict[str, Any]:
 def recurrent(g: Drawing, op: str) -> None:
     steps, batch, inner, hidden = (g.whole(1, 4) for _ in range(4))
     direction = g.one_of("forward", "reverse", "bidirectional")
-    ways, gates = 1 + (direction == "bidirectional"), _GATES[op]
+    directions, gates = 1 + (direction == "bidirectional"), _GATES[op]
     operands = [
         g.tensor(("float32",), shape=(steps, batch, inner)),
-        g.fresh(g.array("float32", (ways, gates * hidden, inner), -1, 1)),
-        g.fresh(g.array("float32", (ways, gates * hidden, hidden), -1, 1)),
+        g.fresh(g.array("float32", (directions, gates * hidden, inner), -1, 1)),
+        g.fresh(g.array("float32", (directions, gates * hidden, hidden), -1, 1)),
     ]
     lengths = g.numbers.integers(1, steps + 1, batch).astype(np.int32)
-    state = (ways, batch, hidden)
+    state = (directions, batch, hidden)
     rest = [
-        g.fresh(g.array("float32", (ways, 2 * gates * hidden), -1, 1)),
+        g.fresh(g.array("float32", (directions, 2 * gates * hidden), -1, 1)),
         g.fresh(lengths),
         g.fresh(g.array("float32", state, -1, 1)),
     ]
     if op == "LSTM":
         rest += [
             g.fresh(g.array("float32", state, -1, 1)),
-            g.fresh(g.array("float32", (ways, 3 * hidden), -1, 1)),
+            g.fresh(g.array("float32", (directions, 3 * hidden), -1, 1)),
         ]
     operands += [name if g.chance() else "" for name in rest]
     options: dict[str, Any] = {}
@@ -186,7 +186,7 @@ def recurrent(g: Drawing, op: str) -> None:
     if op == "LSTM":
         options |= g.some(input_forget=g.whole(0, 1))
     if g.chance():
-        options |= _activations(g, ways * _FUNCTIONS[op])
+        options |= _activations(g, directions * _FUNCTIONS[op])
     g.add(
         op, operands, 3 if op == "LSTM" else 2, hidden_size=hidden, direction=direction, **options
     )

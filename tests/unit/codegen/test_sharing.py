@@ -79,15 +79,15 @@ def test_more_work_is_never_run_by_fewer_threads(threads: int) -> None:
     st.lists(st.tuples(st.floats(0, 5000), st.booleans()), min_size=1, max_size=6),
     st.sampled_from([2, 3, 4]),
 )
-def test_no_other_way_costs_less(calls: list[tuple[float, bool]], threads: int) -> None:
+def test_no_other_plan_costs_less(calls: list[tuple[float, bool]], threads: int) -> None:
     work_ns, waits = [work for work, _ in calls], [False, *(wait for _, wait in calls[1:])]
     numbers = {threads, threads // 2} - {0, 1}
-    ways = [
+    plans = [
         Sharing(number, alone)
         for number in numbers
         for alone in itertools.product([True, False], repeat=len(calls))
     ]
-    least = min(price(way, work_ns, waits) for way in ways)
+    least = min(price(plan, work_ns, waits) for plan in plans)
     found = price(plan_sharing(work_ns, waits, threads, ZEN5), work_ns, waits)
     assert found <= least * (1 + 1e-9)
 

@@ -67,15 +67,15 @@ def scales(function: Function) -> dict[str, tuple[float | None, int | None]]:
 
 
 @pytest.mark.parametrize(
-    ("network", "way"),
+    ("network", "options"),
     in_turn(
         [dense, convolutional, residual, branching],
         list(itertools.product(["uint8", "int8", "int16"], SCHEMAS)),
         most=2,
     ),
 )
-def test_little_is_lost(network: Callable[[], Function], way: tuple[str, str]) -> None:
-    activations, schema = way
+def test_little_is_lost(network: Callable[[], Function], options: tuple[str, str]) -> None:
+    activations, schema = options
     function = network()
     found = converted(function, activations=activations, schema=schema).function
     assert decibels(function, found) > (22 if schema == "power_of_two" else 28)

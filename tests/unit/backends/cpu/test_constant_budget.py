@@ -140,12 +140,12 @@ def test_any_layers_stay_within_the_room_and_near_the_best_choice(seed: int) -> 
 def test_sizes_are_those_of_the_transformed_filter() -> None:
     (node,) = (node for node in network(((64, 56),)) if isinstance(node, Convolution))
     size = node.filter.type.size_bytes
-    for way in candidates_of(node, TARGET, "auto", 3):
-        more = algorithm_of(way.plan).more_bytes(way.plan, node)
-        if way.plan.algorithm != WINOGRAD:
+    for candidate in candidates_of(node, TARGET, "auto", 3):
+        more = algorithm_of(candidate.plan).more_bytes(candidate.plan, node)
+        if candidate.plan.algorithm != WINOGRAD:
             assert more == 0
             continue
-        block, (rows, columns) = way.plan.number("block"), way.plan.sizes("tile")
+        block, (rows, columns) = candidate.plan.number("block"), candidate.plan.sizes("tile")
         padded = -(-64 // block) * block / 64  # columns of the last panel
         assert more == round((padded * (rows + 2) * (columns + 2) / 9 - 1) * size)
 

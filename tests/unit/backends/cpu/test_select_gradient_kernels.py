@@ -70,7 +70,7 @@ def test_there_are_no_more_parts_than_lines() -> None:
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    ("sizes", "way"),
+    ("sizes", "options"),
     in_turn(
         [(5, 7, 1), (1, 32, 1), (6, 4, 2), (6, 6, 6), (6, 18, 6)],
         [("float32", 1), ("float32", 3), ("float64", 3), ("float16", 1), ("bfloat16", 3)],
@@ -78,10 +78,10 @@ def test_there_are_no_more_parts_than_lines() -> None:
     ),
 )
 def test_compiled_gradient_is_that_of_the_graph(
-    sizes: tuple[int, int, int], way: tuple[str, int]
+    sizes: tuple[int, int, int], options: tuple[str, int]
 ) -> None:
     """The slow run also has a single channel, groups of one output, and half precision."""
-    (channels, depth, group), (kind, threads) = sizes, way
+    (channels, depth, group), (kind, threads) = sizes, options
     function = network(channels=channels, depth=depth, group=group, size=5, kind=kind)
     rng = np.random.default_rng(0)
     feeds = {

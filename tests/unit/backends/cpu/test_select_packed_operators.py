@@ -138,7 +138,9 @@ def test_tiles_that_are_less_precise_are_not_selected_for_a_small_gain(
     product = function["made"]
     assert isinstance(product, Convolution)
     first, *others = candidates_of(product, SMALL_CORE, "auto")
-    assert any(way.cycles < first.cycles for way in others), "there is no small gain to decline"
+    assert any(candidate.cycles < first.cycles for candidate in others), (
+        "there is no small gain to decline"
+    )
     made = select_packed_operators(function, target=SMALL_CORE)
     (found,) = (each for each in made if isinstance(each, WinogradConvolution))
     assert found.tile == first.plan.sizes("tile") == (4, 4)

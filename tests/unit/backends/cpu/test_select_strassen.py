@@ -179,12 +179,12 @@ def test_products_of_one_matrix_may_differ(sizes: tuple[int, int]) -> None:
 
 def test_the_fastest_candidate_comes_first() -> None:
     (node,) = (n for n in product("128 x 768", 768, 768) if isinstance(n, MatMul))
-    ways = candidates_of(node, TARGET, "auto", 2)
-    assert ways[0].plan.algorithm == "strassen"
-    assert [way.plan.algorithm for way in ways].count("strassen") == 2
-    assert any(way.plan.algorithm == "direct" for way in ways)
+    candidates = candidates_of(node, TARGET, "auto", 2)
+    assert candidates[0].plan.algorithm == "strassen"
+    assert [candidate.plan.algorithm for candidate in candidates].count("strassen") == 2
+    assert any(candidate.plan.algorithm == "direct" for candidate in candidates)
     direct = candidates_of(node, TARGET, "auto", strassen="off")
-    assert all(way.plan.algorithm == "direct" for way in direct)
+    assert all(candidate.plan.algorithm == "direct" for candidate in direct)
 
 
 @pytest.mark.parametrize(("rows", "others"), [(128, 0.05), (1500, 0.06)])
@@ -195,13 +195,16 @@ def test_its_estimate_is_that_of_its_choice(rows: int, others: float) -> None:
     order = ("fold_constants", "eliminate_dead_nodes", "schedule", "generate", "allocate")
     program = run_to(Program, function, order)
     (instruction,) = (i for i in program.work if isinstance(i, StrassenMatMulInst))
-    (way,) = (
-        way
-        for way in candidates_of(node, TARGET, "auto", 3)
-        if (way.plan.algorithm, way.plan.number("block")) == ("strassen", instruction.block)
+    (candidate,) = (
+        candidate
+        for candidate in candidates_of(node, TARGET, "auto", 3)
+        if (candidate.plan.algorithm, candidate.plan.number("block"))
+        == ("strassen", instruction.block)
     )
-    more = estimated_ns(instruction, TARGET) - CALL_NS - CYCLE_NS * way.cycles
-    assert 0 <= more < others * CYCLE_NS * way.cycles  # what is read and written beside the weights
+    more = estimated_ns(instruction, TARGET) - CALL_NS - CYCLE_NS * candidate.cycles
+    assert (
+        0 <= more < others * CYCLE_NS * candidate.cycles
+    )  # what is read and written beside the weights
 
 
 @pytest.mark.jit

@@ -88,7 +88,7 @@ def test_the_fastest_is_chosen(asked: list[int]) -> None:
     for node in nodes:
         times = tuner.measure([node])[product_key(node)]
         assert 2 <= len(times) <= tune.MOST_CANDIDATES + 1
-        assert any(tile_of(way.plan) is None for way in times)
+        assert any(tile_of(candidate.plan) is None for candidate in times)
         assert next(iter(times)) == candidates_of(node, HOST, "auto")[0]
         assert picks[product_key(node)] == list(times)[-2]
     selected = select_packed_operators(function, target=HOST, tuner=tuner)
@@ -220,8 +220,8 @@ def test_other_kinds_are_left_to_the_estimate(asked: list[int]) -> None:
 def test_every_way_can_be_measured() -> None:
     _, nodes = network()
     for node in nodes:
-        ways = candidates_of(node, HOST, "auto")
-        programs = [candidate_program(node, way, 1 << 16) for way in ways]
+        candidates = candidates_of(node, HOST, "auto")
+        programs = [candidate_program(node, candidate, 1 << 16) for candidate in candidates]
         assert all(seconds > 0 for seconds in measure_programs(programs, HOST, 2))
 
 

@@ -29,7 +29,7 @@ def loss_of(
 ) -> tuple[Function, dict[str, Array]]:
     """Return the sum of all results, each times numbers, and what to feed it."""
     options, rng = CELLS[name], np.random.default_rng(3)
-    ways, gates = 1 + (options["direction"] == "bidirectional"), GATES[options["cell"]]
+    directions, gates = 1 + (options["direction"] == "bidirectional"), GATES[options["cell"]]
     builder, feeds = glow_nb.Builder(), dict[str, Array]()
 
     def fed(name: str, *shape: int) -> Value:
@@ -41,13 +41,13 @@ def loss_of(
     lengths = builder.input("lengths", f"int32<{ROWS}>")
     layer = RecurrentLayer(
         fed("x", steps, ROWS, FEATURES),
-        fed("w", ways, gates * SIZE, FEATURES),
-        fed("r", ways, gates * SIZE, SIZE),
-        fed("b", ways, 2 * gates * SIZE),
+        fed("w", directions, gates * SIZE, FEATURES),
+        fed("r", directions, gates * SIZE, SIZE),
+        fed("b", directions, 2 * gates * SIZE),
         lengths if ends else None,
-        fed("h", ways, ROWS, SIZE),
-        fed("c", ways, ROWS, SIZE) if is_lstm else None,
-        fed("p", ways, 3 * SIZE) if is_lstm else None,
+        fed("h", directions, ROWS, SIZE),
+        fed("c", directions, ROWS, SIZE) if is_lstm else None,
+        fed("p", directions, 3 * SIZE) if is_lstm else None,
         **options,
     )
     total: Value | None = None
@@ -70,13 +70,13 @@ def test_gradients_are_limits_of_differences(name: str) -> None:
     found = glow_nb.evaluate(glow_nb.differentiate(function, floats_of(feeds), "loss"), feeds)
     rng, step = np.random.default_rng(0), 1e-6
     for wrt in floats_of(feeds):
-        way = rng.uniform(-1, 1, feeds[wrt].shape)
+        tangent = rng.uniform(-1, 1, feeds[wrt].shape)
         ahead, behind = (
-            glow_nb.evaluate(function, feeds | {wrt: feeds[wrt] + s * way})["loss"]
+            glow_nb.evaluate(function, feeds | {wrt: feeds[wrt] + s * tangent})["loss"]
             for s in (step, -step)
         )
         wanted = (ahead - behind) / (2 * step)
-        assert np.sum(found[f"d_{wrt}"] * way) == pytest.approx(wanted, rel=1e-5, abs=1e-7), wrt
+        assert np.sum(found[f"d_{wrt}"] * tangent) == pytest.approx(wanted, rel=1e-5, abs=1e-7), wrt
 
 
 @pytest.mark.parametrize("name", CELLS)

@@ -23,13 +23,13 @@ def number(value: float) -> Constant:
 
 def test_every_way_to_write_a_cubic(x: Value) -> None:
     # 2 x + 3 x ** 3
-    ways = (
+    forms = (
         Add(Mul(x, number(2)), Mul(number(3), Pow(x, number(3)))),
         Mul(x, Add(number(2), Mul(Mul(x, x), number(3)))),
         Sub(Div(x, number(0.5)), Mul(Neg(Mul(x, Mul(x, x))), number(3))),
     )
-    for way in ways:
-        assert polynomial_of(way, x) == {1: 2.0, 3: 3.0}
+    for form in forms:
+        assert polynomial_of(form, x) == {1: 2.0, 3: 3.0}
 
 
 def test_what_is_no_polynomial(x: Value) -> None:

@@ -47,7 +47,7 @@ ROWS = [
 ]
 PLACES = ("elsewhere", "in place")
 """Where a result is written: beside the data, or over them."""
-WAYS = [(k, r) for k in ElementKind for r in REDUCTIONS if r == "none" or k in NUMBERS]
+COMBINED = [(k, r) for k in ElementKind for r in REDUCTIONS if r == "none" or k in NUMBERS]
 
 
 def _operands(
@@ -131,16 +131,18 @@ def test_slices_are_scattered(case: tuple[Shape, Shape], reduction: str) -> None
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    ("way", "where"),
+    ("combined", "where"),
     in_turn(
-        WAYS, list(product((ScatterElementsInst, ScatterNDInst), PLACES)), slow=left_out(6, WAYS)
+        COMBINED,
+        list(product((ScatterElementsInst, ScatterNDInst), PLACES)),
+        slow=left_out(6, COMBINED),
     ),
 )
-def test_every_kind_is_combined_in_every_way(
-    way: tuple[ElementKind, str], where: tuple[type[Instruction], str]
+def test_every_kind_is_combined_in_each_reduction(
+    combined: tuple[ElementKind, str], where: tuple[type[Instruction], str]
 ) -> None:
-    """The default run has a sixth of all ways, of elements or of slices, in one place each."""
-    kind, reduction = way
+    """The default run has a sixth of them, of elements or of slices, in one place each."""
+    kind, reduction = combined
     scatter, place = where
     if scatter is ScatterNDInst:
         _check(scatter, (6, 19), (15, 1), kind, INT32, [place], reduction=reduction)

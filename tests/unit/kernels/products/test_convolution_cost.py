@@ -122,28 +122,38 @@ def test_panels_of_bytes_are_dense_where_parts_of_vectors_are_read_as_fast(
 
 
 def test_the_least_estimate_is_first() -> None:
-    ways = convolution_candidates(layer(28, 96, 100), FLOAT32, TARGET, blocks=3)
-    assert len({(way.tile, way.block) for way in ways}) == len(ways) > 5
+    found = convolution_candidates(layer(28, 96, 100), FLOAT32, TARGET, blocks=3)
+    assert len({(candidate.tile, candidate.block) for candidate in found}) == len(found) > 5
     for long_axes in (0, 1, 2):  # what a tile must gain depends on them
-        alike = [way for way in ways if (way.tile or ()).count(6) == long_axes]
-        assert [way.cycles for way in alike] == sorted(way.cycles for way in alike) != []
+        alike = [candidate for candidate in found if (candidate.tile or ()).count(6) == long_axes]
+        assert (
+            [candidate.cycles for candidate in alike]
+            == sorted(candidate.cycles for candidate in alike)
+            != []
+        )
 
 
 def test_less_precise_tiles_come_behind_those_that_take_hardly_more() -> None:
-    ways = convolution_candidates(layer(44, 160, 160), FLOAT32, TARGET)
-    fine, coarse = (next(way for way in ways if way.tile == tile) for tile in ((4, 4), (6, 6)))
+    found = convolution_candidates(layer(44, 160, 160), FLOAT32, TARGET)
+    fine, coarse = (
+        next(candidate for candidate in found if candidate.tile == tile)
+        for tile in ((4, 4), (6, 6))
+    )
     assert coarse.cycles < fine.cycles < MIN_SPEEDUP[8] ** 2 * coarse.cycles
-    assert ways.index(fine) < ways.index(coarse)
+    assert found.index(fine) < found.index(coarse)
     products = product_candidates(MatMulShape(1, 50, 64, 100), FLOAT32, TARGET, blocks=3)
-    assert len({way.block for way in products}) == 3
+    assert len({candidate.block for candidate in products}) == 3
 
 
 def test_a_tile_that_is_long_in_one_dimension_needs_half_of_the_gain() -> None:
     shape = layer(28, 512, 512)
-    ways = convolution_candidates(shape, FLOAT32, TARGET)
-    fine, long = (next(way for way in ways if way.tile == tile) for tile in ((4, 4), (4, 6)))
+    found = convolution_candidates(shape, FLOAT32, TARGET)
+    fine, long = (
+        next(candidate for candidate in found if candidate.tile == tile)
+        for tile in ((4, 4), (4, 6))
+    )
     assert MIN_SPEEDUP[8] < fine.cycles / long.cycles < MIN_SPEEDUP[8] ** 2
-    assert ways[0] == long
+    assert found[0] == long
 
 
 def test_two_threads_get_panels_that_divide_by_two() -> None:
@@ -170,8 +180,8 @@ def test_memory_is_shared_where_the_arithmetic_is_not() -> None:
 def test_winograd_can_be_forbidden_and_is_not_for_doubles() -> None:
     shape = layer(56, 64, 64)
     for kind, winograd in ((FLOAT32, False), (ElementKind.FLOAT64, True)):
-        ways = convolution_candidates(shape, kind, TARGET, winograd=winograd)
-        assert [way.tile for way in ways] == [None]
+        found = convolution_candidates(shape, kind, TARGET, winograd=winograd)
+        assert [candidate.tile for candidate in found] == [None]
 
 
 @st.composite
@@ -182,9 +192,9 @@ def layers(draw: st.DrawFn) -> ConvolutionShape:
 
 
 def estimates(shape: ConvolutionShape, threads: int = 1) -> dict[Any, float]:
-    """Return the cycles of each way to convolve."""
-    ways = convolution_candidates(shape, FLOAT32, TARGET, blocks=99, threads=threads)
-    return {(way.tile, way.block): way.cycles for way in ways}
+    """Return the cycles of each candidate to convolve."""
+    found = convolution_candidates(shape, FLOAT32, TARGET, blocks=99, threads=threads)
+    return {(candidate.tile, candidate.block): candidate.cycles for candidate in found}
 
 
 ROUNDING, DIVIDES_BETTER = 1 - 1e-9, 0.98
@@ -210,18 +220,20 @@ def test_more_work_is_never_cheaper(
     over: 0.7 % of the time was the most found in 4000 layers.
     """
     less, more = estimates(shape), estimates(grow(shape))
-    for way in less.keys() & more.keys():
-        tile, _ = way
-        assert more[way] >= less[way] * (ROUNDING if tile is None else DIVIDES_BETTER), way
+    for candidate in less.keys() & more.keys():
+        tile, _ = candidate
+        assert more[candidate] >= less[candidate] * (
+            ROUNDING if tile is None else DIVIDES_BETTER
+        ), candidate
     assert min(more.values()) >= min(less.values()) * DIVIDES_BETTER
 
 
 @given(layers())
 def test_two_threads_take_from_half_the_time_to_all_of_it(shape: ConvolutionShape) -> None:
     alone, shared = estimates(shape), estimates(shape, threads=2)
-    for way in alone.keys() & shared.keys():
-        assert 0.5 * alone[way] <= shared[way] * (1 + 1e-9)
-        assert shared[way] <= alone[way] * (1 + 1e-9)
+    for candidate in alone.keys() & shared.keys():
+        assert 0.5 * alone[candidate] <= shared[candidate] * (1 + 1e-9)
+        assert shared[candidate] <= alone[candidate] * (1 + 1e-9)
 
 
 @given(layers(), st.integers(1, 2))
@@ -234,8 +246,8 @@ def test_the_chosen_way_is_the_cheapest_and_no_candidate_more_makes_it_dearer(
     """
     least = inf
     for blocks in (1, 2, 3, 99):
-        ways = convolution_candidates(shape, FLOAT32, TARGET, blocks=blocks, threads=threads)
-        ranked = [way.ranked_cycles for way in ways]
+        found = convolution_candidates(shape, FLOAT32, TARGET, blocks=blocks, threads=threads)
+        ranked = [candidate.ranked_cycles for candidate in found]
         assert ranked[0] == min(ranked) <= least
         least = ranked[0]
 
@@ -249,7 +261,10 @@ def test_a_larger_product_is_never_cheaper(
     sizes: tuple[int, int, int, int], axis: int, more: int
 ) -> None:
     less, larger = (
-        {way.block: way.cycles for way in product_candidates(shape, FLOAT32, TARGET, blocks=99)}
+        {
+            candidate.block: candidate.cycles
+            for candidate in product_candidates(shape, FLOAT32, TARGET, blocks=99)
+        }
         for batch, rows, inner, depth in (
             sizes,
             tuple(n + more if i == axis else n for i, n in enumerate(sizes)),
@@ -268,10 +283,13 @@ def test_more_work_takes_longer() -> None:
         replace(shape, depth=128),
         replace(shape, input=(56, 28)),
     ]
-    base = {way.tile: way.cycles for way in convolution_candidates(shape, FLOAT32, TARGET)}
+    base = {
+        candidate.tile: candidate.cycles
+        for candidate in convolution_candidates(shape, FLOAT32, TARGET)
+    }
     for other in larger:
-        for way in convolution_candidates(other, FLOAT32, TARGET):
-            assert way.cycles > base[way.tile]
+        for candidate in convolution_candidates(other, FLOAT32, TARGET):
+            assert candidate.cycles > base[candidate.tile]
 
 
 def test_a_product_of_one_row_takes_as_long_as_its_weights_take_from_memory() -> None:

@@ -35,7 +35,7 @@ def _check(
     check(instruction, target, operands=[repeating])
 
 
-def ways() -> list[object]:
+def choices() -> list[object]:
     """Return each width with both instructions and both places of equal numbers."""
     return [
         pytest.param(
@@ -50,7 +50,7 @@ def ways() -> list[object]:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("target", "instruction_class", "select_last"), ways())
+@pytest.mark.parametrize(("target", "instruction_class", "select_last"), choices())
 def test_place_along_lines_and_across_them(
     instruction_class: type[Instruction], target: Target, select_last: bool
 ) -> None:

@@ -38,15 +38,15 @@ def boxes_of(rng: np.random.Generator, batches: int, count: int) -> Array:
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    ("shape", "way"),
+    ("shape", "options"),
     in_turn(
         [(1, 1, 1), (2, 3, 17), (1, 5, 64), (1, 2, 0)],
         [*itertools.product([0, 1, 3, 1000], [False, True])],
     ),
 )
-def test_boxes_are_suppressed(shape: tuple[int, int, int], way: tuple[int, bool]) -> None:
-    """In the default run, each shape has another of the eight ways."""
-    (batches, classes, count), (limit, is_centered) = shape, way
+def test_boxes_are_suppressed(shape: tuple[int, int, int], options: tuple[int, bool]) -> None:
+    """In the default run, each shape has another of the eight options."""
+    (batches, classes, count), (limit, is_centered) = shape, options
     for seed in range(4):
         rng = np.random.default_rng(seed)
         # Scores of few values, so that there are ties.

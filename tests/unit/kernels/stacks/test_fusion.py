@@ -111,14 +111,14 @@ def ride(case: Case, value: Value) -> Value:
     return case.emit(ops.Tanh(total))
 
 
-WAYS = [*itertools.product(LANE_COUNTS, range(len(SHAPES)))]
+DRAWN = [*itertools.product(LANE_COUNTS, range(len(SHAPES)))]
 """Lanes and the number of a shape."""
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("head", "way"), in_turn([*HEADS, *POOLS], WAYS))
-def test_a_stack_rides_on_a_head(head: str, way: tuple[int, int]) -> None:
-    lanes, number = way
+@pytest.mark.parametrize(("head", "drawn"), in_turn([*HEADS, *POOLS], DRAWN))
+def test_a_stack_rides_on_a_head(head: str, drawn: tuple[int, int]) -> None:
+    lanes, number = drawn
     case = Case(number)
     made = case.emit((HEADS | POOLS)[head](case.input(*SHAPES[number])))
     result = ride(case, made)
@@ -130,9 +130,9 @@ def test_a_stack_rides_on_a_head(head: str, way: tuple[int, int]) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("head", "way"), in_turn(HEADS, WAYS))
-def test_producers_of_every_broadcast_shape_are_drawn(head: str, way: tuple[int, int]) -> None:
-    lanes, number = way
+@pytest.mark.parametrize(("head", "drawn"), in_turn(HEADS, DRAWN))
+def test_producers_of_every_broadcast_shape_are_drawn(head: str, drawn: tuple[int, int]) -> None:
+    lanes, number = drawn
     case, shape = Case(number), SHAPES[number]
     batch, height, width, channels = shape
     value = case.emit(ops.Add(case.input(*shape), case.input(1, height, 1, channels)))

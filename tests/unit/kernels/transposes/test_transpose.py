@@ -87,13 +87,13 @@ PERMUTATIONS = [
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    ("kind", "way"),
+    ("kind", "permutation"),
     in_turn(ElementKind, PERMUTATIONS, slow=left_out(4, ElementKind, first=3, always=[FLOAT32])),
 )
 def test_every_kind_is_moved(
-    kind: ElementKind, way: tuple[tuple[int, ...], tuple[int, ...]]
+    kind: ElementKind, permutation: tuple[tuple[int, ...], tuple[int, ...]]
 ) -> None:
-    check(_transpose(*way, kind), Target.host(), ulp=0)
+    check(_transpose(*permutation, kind), Target.host(), ulp=0)
 
 
 @pytest.mark.parametrize(

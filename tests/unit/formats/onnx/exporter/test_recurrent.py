@@ -35,9 +35,13 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("op", "options"), OPTIONS)
 def test_layer_is_written_as_it_was_read(op: str, options: dict[str, Any]) -> None:
     steps, rows, features, size = 3, 2, 3, 4
-    ways, width = 1 + (options.get("direction") == "bidirectional"), GATES[op] * size
+    directions, width = 1 + (options.get("direction") == "bidirectional"), GATES[op] * size
     rng = np.random.default_rng(0)
-    shapes = {"w": (ways, width, features), "r": (ways, width, size), "b": (ways, 2 * width)}
+    shapes = {
+        "w": (directions, width, features),
+        "r": (directions, width, size),
+        "b": (directions, 2 * width),
+    }
     weights = [weight(n, rng.uniform(-1, 1, s).astype(np.float32)) for n, s in shapes.items()]
     weights.append(weight("n", np.array([3, 2], np.int32)))
     outputs = ["y", "last", "memory"][: 3 if op == "LSTM" else 2]

@@ -30,10 +30,10 @@ X = numbers(STEPS, ROWS, FEATURES)
 
 def layer(op: str = "RNN", lengths: list[int] | None = None, **options: Any) -> onnx.ModelProto:
     """Return a model of one layer without biases."""
-    ways = 1 + (options.get("direction") == "bidirectional")
+    directions = 1 + (options.get("direction") == "bidirectional")
     weights = [
-        weight("w", numbers(ways, GATES[op] * SIZE, FEATURES, seed=1)),
-        weight("r", numbers(ways, GATES[op] * SIZE, SIZE, seed=2)),
+        weight("w", numbers(directions, GATES[op] * SIZE, FEATURES, seed=1)),
+        weight("r", numbers(directions, GATES[op] * SIZE, SIZE, seed=2)),
     ]
     operands = ["x", "w", "r"]
     if lengths is not None:
@@ -53,10 +53,10 @@ def run(proto: onnx.ModelProto, x: Array = X) -> list[Array]:
     return list(evaluate(import_onnx(proto), {"x": x}).values())
 
 
-def by_hand(function: Any, direction: int = 0, ways: int = 1) -> Array:
+def by_hand(function: Any, direction: int = 0, directions: int = 1) -> Array:
     """Return the hidden states of one direction of an RNN, in the order of time."""
-    w = numbers(ways, SIZE, FEATURES, seed=1)[direction].astype(np.float64)
-    r = numbers(ways, SIZE, SIZE, seed=2)[direction].astype(np.float64)
+    w = numbers(directions, SIZE, FEATURES, seed=1)[direction].astype(np.float64)
+    r = numbers(directions, SIZE, SIZE, seed=2)[direction].astype(np.float64)
     h, found = np.zeros((ROWS, SIZE)), []
     for x in X[::-1] if direction else X:
         h = function(x @ w.T + h @ r.T)
