@@ -77,7 +77,7 @@ def in_turn(
     *,
     only: Collection[Any] | None = None,
 ) -> list[Any]:
-    """Return ``(case, variant)`` for all: up to *most* variants a case, in turn, the others marked slow.
+    """Return ``(case, variant)`` for all: *most* variants a case, in turn, the others marked slow.
 
     The default run has each variant, if there are cases enough, and of the cases those that
     :func:`marked` does not mark.

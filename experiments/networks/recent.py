@@ -47,7 +47,7 @@ class Tokens(Layers):
             return x
         return self.emit("Resize", shape, x, "", "", self.ints(*shape), mode="linear")
 
-    def turned(self, x: str, *order: int) -> str:
+    def transposed(self, x: str, *order: int) -> str:
         """Return *x* with its axes in another order."""
         shape = tuple(self.shapes[x][axis] for axis in order)
         return self.emit("Transpose", shape, x, perm=list(order))
@@ -80,7 +80,7 @@ class Tokens(Layers):
         """Return tokens ``[batch, tokens, channels]`` cut into heads; keys are transposed."""
         batch, tokens, channels = self.shapes[x]
         cut = self.shaped(x, batch, tokens, heads, channels // heads)
-        return self.turned(cut, 0, 2, 3, 1) if are_keys else self.turned(cut, 0, 2, 1, 3)
+        return self.transposed(cut, 0, 2, 3, 1) if are_keys else self.transposed(cut, 0, 2, 1, 3)
 
     def attention(self, x: str, others: str, heads: int, bias: str = "") -> str:
         """Return what tokens *x* make of tokens *others*; *bias* is added to the scores."""
@@ -95,18 +95,18 @@ class Tokens(Layers):
         y = self.emit("Softmax", scores, y, axis=-1)
         y = self.emit("MatMul", (batch, heads, tokens, channels // heads), y, value)
         return self.dense(
-            self.shaped(self.turned(y, 0, 2, 1, 3), batch, tokens, channels), channels
+            self.shaped(self.transposed(y, 0, 2, 1, 3), batch, tokens, channels), channels
         )
 
     def as_tokens(self, x: str) -> str:
         """Return an image ``[batch, channels, height, width]`` as tokens."""
         batch, channels, height, width = self.shapes[x]
-        return self.turned(self.shaped(x, batch, channels, height * width), 0, 2, 1)
+        return self.transposed(self.shaped(x, batch, channels, height * width), 0, 2, 1)
 
     def as_image(self, x: str, height: int, width: int) -> str:
         """Return tokens as an image."""
         batch, _, channels = self.shapes[x]
-        return self.shaped(self.turned(x, 0, 2, 1), batch, channels, height, width)
+        return self.shaped(self.transposed(x, 0, 2, 1), batch, channels, height, width)
 
     def rolled(self, x: str, by: int) -> str:
         """Return an image, channels last, whose rows and columns are moved around by *by*."""
@@ -126,7 +126,7 @@ class Tokens(Layers):
         batch, height, width, channels = self.shapes[x]
         rows, columns = height // size, width // size
         cut = self.shaped(x, batch, rows, size, columns, size, channels)
-        whole = self.turned(cut, 0, 1, 3, 2, 4, 5)
+        whole = self.transposed(cut, 0, 1, 3, 2, 4, 5)
         return self.shaped(whole, batch * rows * columns, size * size, channels)
 
     def joined(self, x: str, shape: tuple[int, ...], size: int) -> str:
@@ -134,7 +134,7 @@ class Tokens(Layers):
         batch, height, width, channels = shape
         rows, columns = height // size, width // size
         cut = self.shaped(x, batch, rows, columns, size, size, channels)
-        return self.shaped(self.turned(cut, 0, 1, 3, 2, 4, 5), *shape)
+        return self.shaped(self.transposed(cut, 0, 1, 3, 2, 4, 5), *shape)
 
 
 def convnext(image: tuple[int, ...] = IMAGE) -> onnx.ModelProto:
@@ -144,14 +144,14 @@ def convnext(image: tuple[int, ...] = IMAGE) -> onnx.ModelProto:
     for depth, blocks in ((96, 3), (192, 3), (384, 9), (768, 3)):
         if x == "image":
             x = m.patches(x, depth, 4)
-        x = m.turned(m.normalized(m.turned(x, 0, 2, 3, 1)), 0, 3, 1, 2)
+        x = m.transposed(m.normalized(m.transposed(x, 0, 2, 3, 1)), 0, 3, 1, 2)
         if m.shapes[x][1] < depth:
             x = m.patches(x, depth, 2)
         for _ in range(blocks):
-            y = m.turned(m.depthwise(x, 7, 1, ""), 0, 2, 3, 1)
+            y = m.transposed(m.depthwise(x, 7, 1, ""), 0, 2, 3, 1)
             y = m.dense(m.gelu(m.dense(m.normalized(y), 4 * depth)), depth)
             y = m.emit("Mul", m.shapes[y], y, m.weights(depth, inputs=100))
-            x = m.add(x, m.turned(y, 0, 3, 1, 2))
+            x = m.add(x, m.transposed(y, 0, 3, 1, 2))
     return m.classify(x)
 
 
@@ -219,7 +219,7 @@ def swin(image: tuple[int, ...] = IMAGE, window: int = 7) -> onnx.ModelProto:
             y = m.shaped(t, *shape)
             height, width, depth = height // 2, width // 2, 2 * depth
             cut = m.shaped(y, 1, height, 2, width, 2, depth // 2)
-            y = m.shaped(m.turned(cut, 0, 1, 3, 4, 2, 5), 1, height * width, 2 * depth)
+            y = m.shaped(m.transposed(cut, 0, 1, 3, 4, 2, 5), 1, height * width, 2 * depth)
             t = m.dense(m.normalized(y), depth)
     return m.classify(m.as_image(m.normalized(t), height, width))
 
@@ -271,7 +271,7 @@ def tagger(sequence: tuple[int, ...] = (128, 1, 256), classes: int = 50) -> onnx
             m.weights(2, 8 * width, inputs=400),
         )
         y = m.emit("LSTM", shape, x, w, r, b, direction="bidirectional", hidden_size=width)
-        x = m.shaped(m.turned(y, 0, 2, 1, 3), tokens, batch, 2 * width)
+        x = m.shaped(m.transposed(y, 0, 2, 1, 3), tokens, batch, 2 * width)
     return m.model(m.dense(x, classes))
 
 

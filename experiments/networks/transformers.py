@@ -192,7 +192,7 @@ class _Model:
         cosines, sines = (turn(angles)[None, None].astype(np.float32) for turn in (np.cos, np.sin))
         return self.constant(cosines), self.constant(sines)
 
-    def turned(self, x: str, turns: tuple[str, str]) -> str:
+    def transposed(self, x: str, turns: tuple[str, str]) -> str:
         """Return heads *x* with each half of their channels turned by the position of the token."""
         half = self.size.depth // 2
         first, second = self.emit_several("Split", 2, x, self.sizes(half, half), axis=3)
@@ -300,7 +300,7 @@ def grouped_decoder(name: str, size: Size, known: int = 0) -> onnx.ModelProto:
             m.emit("Transpose", m.heads_of(y, heads), perm=[0, 2, 1, 3])
             for heads in (size.heads, size.groups, size.groups)
         )
-        query, key = m.turned(query, turns), m.turned(key, turns)
+        query, key = m.transposed(query, turns), m.transposed(key, turns)
         if known:
             shape = (size.batch, size.groups, known, size.depth)
             past = [m.input(f"past_{layer}_{n}", TensorProto.FLOAT, *shape) for n in ("k", "v")]

@@ -38,12 +38,12 @@ KINDS = {
 DEVICES = "devices: [{name: one, kind: interpreter}]"
 
 
-def turned(kind: int) -> onnx.ModelProto:
+def transposed(kind: int) -> onnx.ModelProto:
     """Return a model that turns a matrix of *kind*."""
     node = helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])
     graph = helper.make_graph(
         [node],
-        "turned",
+        "transposed",
         [helper.make_tensor_value_info("x", kind, [2, 3])],
         [helper.make_tensor_value_info("y", kind, [3, 2])],
     )
@@ -55,7 +55,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a model of each datatype, and ``scaled`` in two versions."""
     folder = tmp_path_factory.mktemp("models")
     for name, kind in KINDS.items():
-        onnx.save(turned(kind), str(folder / f"{name.lower()}.onnx"))
+        onnx.save(transposed(kind), str(folder / f"{name.lower()}.onnx"))
     for version in (1, 3):
         place = folder / "scaled" / str(version)
         place.mkdir(parents=True)

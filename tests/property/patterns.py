@@ -206,9 +206,9 @@ def dense_layers(maker: GraphMaker) -> None:
     moved = maker.permutation(value.type.rank)
     if maker.integer(0, 1):
         moved = (0, *(axis for axis in moved if axis))
-    turned = maker.builder.emit(ops.Transpose(value, permutation=moved))
-    rows = turned.type.shape[0]
-    flat = maker.builder.emit(ops.Reshape(turned, (rows, turned.type.size // rows)))
+    transposed = maker.builder.emit(ops.Transpose(value, permutation=moved))
+    rows = transposed.type.shape[0]
+    flat = maker.builder.emit(ops.Reshape(transposed, (rows, transposed.type.size // rows)))
     weights = maker.builder.constant("m", maker.numbers(flat.type.shape[1], maker.integer(1, 4)))
     result: Value = maker.builder.emit(ops.MatMul(flat, weights))
     for _ in range(maker.integer(0, 3)):

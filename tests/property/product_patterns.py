@@ -22,8 +22,8 @@ def scaled_products(maker: GraphMaker) -> None:
     emit, value = maker.builder.emit, maker.pick(candidates)
     rank = value.type.rank
     lhs = scaled(maker, value)
-    turned = (*range(rank - 2), rank - 1, rank - 2)
-    rhs: Value = emit(ops.Transpose(scaled(maker, value), permutation=turned))
+    order = (*range(rank - 2), rank - 1, rank - 2)
+    rhs: Value = emit(ops.Transpose(scaled(maker, value), permutation=order))
     if maker.integer(0, 1):
         rows = math.prod(value.type.shape[:-1])
         lhs = emit(ops.Reshape(lhs, (rows, value.type.shape[-1])))
@@ -79,8 +79,8 @@ def one_row(maker: GraphMaker) -> None:
             result = emit(ops.Add(result, value))
         else:
             flat = emit(ops.Reshape(result, (*value.type.shape, 1)))
-            turned = emit(ops.Transpose(flat, (*range(rank - 1), rank, rank - 1)))
-            result = emit(ops.Reshape(turned, value.type.shape))
+            transposed = emit(ops.Transpose(flat, (*range(rank - 1), rank, rank - 1)))
+            result = emit(ops.Reshape(transposed, value.type.shape))
     axis = maker.integer(0, rank - 1)
     starts, stops, steps = [0] * rank, list(value.type.shape), [1] * rank
     starts[axis] = maker.integer(0, stops[axis] - 1)
@@ -208,12 +208,12 @@ def attention(maker: GraphMaker) -> None:
     length, width = math.prod(value.type.shape[:-1]), value.type.shape[-1]
     x = emit(ops.Tanh(emit(ops.Reshape(value, (1, length, width)))))
     heads = []
-    for turned in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3)):
+    for order in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3)):
         weights = maker.builder.constant("m", maker.numbers(width, 6))
         bias = maker.builder.constant("b", maker.numbers(1, 1, 6))
         dense = emit(ops.Add(emit(ops.MatMul(x, weights)), bias))
         apart = emit(ops.Reshape(dense, (1, length, 2, 3)))
-        heads.append(emit(ops.Transpose(apart, permutation=turned)))
+        heads.append(emit(ops.Transpose(apart, permutation=order)))
     query, key, content = heads
     scores = emit(ops.Div(emit(ops.MatMul(query, key)), number(maker, math.sqrt(3), 4)))
     mixed = emit(ops.MatMul(emit(ops.Softmax(scores, axis=3)), content))
@@ -233,10 +233,10 @@ def one_query(maker: GraphMaker) -> None:
     rows = min(shape[-2], maker.integer(1, 2))
     query = emit(ops.Slice(value, (0,) * rank, (*shape[:-2], rows, shape[-1]), (1,) * rank))
     keys = emit(ops.Tanh(value)) if maker.integer(0, 1) else value
-    turned = emit(ops.Transpose(keys, (*range(rank - 2), rank - 1, rank - 2)))
+    transposed = emit(ops.Transpose(keys, (*range(rank - 2), rank - 1, rank - 2)))
     if maker.integer(0, 3) == 0:
-        maker.add(ops.Abs(turned), exact=False)
-    maker.add(ops.Tanh(emit(ops.MatMul(emit(ops.Tanh(query)), turned))), exact=False)
+        maker.add(ops.Abs(transposed), exact=False)
+    maker.add(ops.Tanh(emit(ops.MatMul(emit(ops.Tanh(query)), transposed))), exact=False)
 
 
 PRODUCT_PATTERNS: tuple[Callable[[GraphMaker], None], ...] = (

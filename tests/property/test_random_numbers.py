@@ -30,8 +30,8 @@ def row_added(builder: Builder, x: Value, row: Value) -> Value:
 
 
 def turned_over(builder: Builder, x: Value, row: Value) -> Value:
-    turned = builder.emit(ops.Transpose(x, (1, 0)))
-    return builder.emit(ops.Transpose(builder.emit(ops.Neg(turned)), (1, 0)))
+    transposed = builder.emit(ops.Transpose(x, (1, 0)))
+    return builder.emit(ops.Transpose(builder.emit(ops.Neg(transposed)), (1, 0)))
 
 
 def summed(builder: Builder, x: Value, row: Value) -> Value:

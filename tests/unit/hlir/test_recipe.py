@@ -69,9 +69,9 @@ def test_a_packed_filter_is_transformed_without_a_copy_of_it() -> None:
 
 def test_a_chain_is_made_from_its_beginning() -> None:
     scaled = folded(Mul(constant(128, 256), constant(128, 1, seed=1)), "scaled")
-    turned = folded(Transpose(scaled, (1, 0)), "turned")
+    transposed = folded(Transpose(scaled, (1, 0)), "transposed")
     place = np.empty((256, 128), np.float32)
-    turned.write_to(place)
+    transposed.write_to(place)
     np.testing.assert_array_equal(place, (numbers(128, 256) * numbers(128, 1, seed=1)).T)
 
 
@@ -113,8 +113,8 @@ def test_numbers_made_alike_are_one_constant() -> None:
 def test_folding_leaves_the_numbers_of_large_results_for_later() -> None:
     builder = Builder("main")
     x = builder.input("x", WIDE)
-    turned = builder.emit(Transpose(constant(128, 128), (1, 0)))
-    builder.save(builder.emit(MatMul(x, turned)), "y")
+    transposed = builder.emit(Transpose(constant(128, 128), (1, 0)))
+    builder.save(builder.emit(MatMul(x, transposed)), "y")
     (weights,) = fold_constants(builder.function()).constants
     assert isinstance(weights.payload, NodeRecipe)
     np.testing.assert_array_equal(weights.array, numbers(128, 128).T)

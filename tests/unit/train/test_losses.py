@@ -100,9 +100,11 @@ def test_loss_and_gradient_are_those_of_pytorch(name: str) -> None:
 def test_axis_of_the_classes() -> None:
     """Classes may lie anywhere: the same loss for the transpose, and for a batch of images."""
     expected, slope = evaluated(SoftmaxCrossEntropy(), LOGITS, CLASSES)
-    found, turned = evaluated(SoftmaxCrossEntropy(axis=0), np.ascontiguousarray(LOGITS.T), CLASSES)
+    found, transposed = evaluated(
+        SoftmaxCrossEntropy(axis=0), np.ascontiguousarray(LOGITS.T), CLASSES
+    )
     assert found == pytest.approx(expected)
-    np.testing.assert_allclose(turned.T, slope)
+    np.testing.assert_allclose(transposed.T, slope)
     image = np.ascontiguousarray(LOGITS.T).reshape(1, 3, 2, 2)
     assert evaluated(SoftmaxCrossEntropy(), image, CLASSES.reshape(1, 2, 2))[0] == found
 

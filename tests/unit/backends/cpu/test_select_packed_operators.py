@@ -167,24 +167,26 @@ def processor(features: str) -> Target:
     return replace(Target.host(8), cpu="x86-64", features=features)
 
 
-def integer_product(*, turned: bool, features: str, weight: int = 1) -> list[Node]:
+def integer_product(*, transposed: bool, features: str, weight: int = 1) -> list[Node]:
     """Return the nodes that replace bytes, maybe transposed, times constant bytes."""
     builder = Builder()
-    x: Value = builder.input("x", "uint8<32 x 9>" if turned else "uint8<9 x 32>")
-    if turned:
+    x: Value = builder.input("x", "uint8<32 x 9>" if transposed else "uint8<9 x 32>")
+    if transposed:
         x = builder.emit(Transpose(x, (1, 0)))
     w = builder.constant("w", np.full((32, 40), weight, np.int8))
     builder.save(builder.emit(MatMul(x, w)), "y")
     return list(select_packed_operators(builder.function(), target=processor(features)))
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_without_instructions_left_bytes_are_widened_and_right_ones_are_not(turned: bool) -> None:
-    nodes = integer_product(turned=turned, features="+sse2")
+@pytest.mark.parametrize("transposed", [False, True])
+def test_without_instructions_left_bytes_are_widened_and_right_ones_are_not(
+    transposed: bool,
+) -> None:
+    nodes = integer_product(transposed=transposed, features="+sse2")
     (product,) = (node for node in nodes if isinstance(node, PackedMatMul))
     assert product.lhs.type == TensorType(ElementKind.INT32, (9, 32))
     assert product.rhs.type.kind is ElementKind.INT8
-    assert isinstance(product.lhs, Transpose if turned else ConvertTo)
+    assert isinstance(product.lhs, Transpose if transposed else ConvertTo)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +195,7 @@ def test_without_instructions_left_bytes_are_widened_and_right_ones_are_not(turn
 def test_constant_bytes_lie_in_groups_that_the_processor_multiplies(
     features: str, weight: int, factors: int
 ) -> None:
-    nodes = integer_product(turned=False, features=features, weight=weight)
+    nodes = integer_product(transposed=False, features=features, weight=weight)
     (product,) = (node for node in nodes if isinstance(node, PackedMatMul))
     assert product.factors == factors
     assert product.lhs.type.kind is ElementKind.UINT8
@@ -417,8 +419,8 @@ def alike(count: int) -> Function:
     for number in range(count):
         weights = builder.constant(f"w{number}", np.full((32, 32), number + 1, np.float32))
         rows = builder.emit(MatMul(rows, weights))
-        turned = builder.emit(Transpose(rows, (1, 0)))
-        rows = builder.emit(MatMul(rows, builder.emit(MatMul(turned, rows))))
+        transposed = builder.emit(Transpose(rows, (1, 0)))
+        rows = builder.emit(MatMul(rows, builder.emit(MatMul(transposed, rows))))
         filter = builder.constant(f"f{number}", np.full((16, 3, 3, 16), number + 1, np.float32))
         image = builder.emit(Convolution(image, filter, bias, group=1, **window))
     builder.save(rows, "y")

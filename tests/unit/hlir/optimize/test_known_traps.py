@@ -102,8 +102,8 @@ def test_a_layer_normalization_far_from_zero_does_not_cancel() -> None:
 def test_a_mean_may_be_over_any_axes(axes: tuple[int, ...]) -> None:
     b = Builder()
     x = b.input("x", "float32<2 x 3 x 4 x 5>")
-    turned = b.emit(ops.Transpose(x, (0, 3, 1, 2)))
-    b.save(b.emit(ops.ReduceMean(turned, axes=axes, keep_dims=False)), "y")
+    transposed = b.emit(ops.Transpose(x, (0, 3, 1, 2)))
+    b.save(b.emit(ops.ReduceMean(transposed, axes=axes, keep_dims=False)), "y")
     check(b.function())
 
 

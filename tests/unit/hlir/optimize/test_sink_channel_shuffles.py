@@ -18,8 +18,8 @@ CHANNELS, HALF = 18, 9
 def _shuffled(b: Builder, x: Value) -> Node:
     """Emit the shuffle of two groups of channels."""
     apart = b.emit(ops.Reshape(x, (1, 3, 2, HALF)))
-    turned = b.emit(ops.Transpose(apart, (0, 1, 3, 2)))
-    return b.emit(ops.Reshape(turned, (1, 3, CHANNELS)))
+    transposed = b.emit(ops.Transpose(apart, (0, 1, 3, 2)))
+    return b.emit(ops.Reshape(transposed, (1, 3, CHANNELS)))
 
 
 def _grouped(b: Builder, x: Value, depth: int) -> Node:

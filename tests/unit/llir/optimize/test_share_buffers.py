@@ -32,7 +32,7 @@ program {
   %a = alloc float32<4 x 4>
   %b = alloc float32<4 x 4>
   %big = alloc float32<5 x 4>
-  %turned = tensor_view %a {start = 12, steps = [-4, 1]} : float32<4 x 4>
+  %reversed = tensor_view %a {start = 12, steps = [-4, 1]} : float32<4 x 4>
   %flat = tensor_view %a {start = 0, steps = [1]} : float32<16>
   %x_rows = tensor_view %x {start = 0, steps = [4, 1]} : float32<2 x 4>
   %top = tensor_view %b {start = 0, steps = [4, 1]} : float32<2 x 4>
@@ -114,7 +114,7 @@ def test_the_result_lies_on_the_operand(body: str) -> None:
             id="the operand is written later",
         ),
         pytest.param(
-            "relu @out %b, @in %a\n  neg @out %z, @in %turned",
+            "relu @out %b, @in %a\n  neg @out %z, @in %reversed",
             id="a view of the operand is read later",
         ),
         pytest.param(
@@ -130,8 +130,10 @@ def test_the_result_lies_on_the_operand(body: str) -> None:
             "tanh @out %part, @in %x\n  relu @out %b, @in %part" + ENDS,
             id="the operand is a part of its region",
         ),
-        pytest.param("maximum @out %b, @in %a, @in %turned" + ENDS, id="read the other way round"),
-        pytest.param("relu @out %b, @in %turned" + ENDS, id="written the other way round"),
+        pytest.param(
+            "maximum @out %b, @in %a, @in %reversed" + ENDS, id="read the other way round"
+        ),
+        pytest.param("relu @out %b, @in %reversed" + ENDS, id="written the other way round"),
         pytest.param(
             "transpose @out %b, @in %a {permutation = [1, 0]}" + ENDS, id="not declared in place"
         ),
@@ -146,7 +148,7 @@ def test_the_result_lies_on_the_operand(body: str) -> None:
         ),
         pytest.param(
             "stack {\n  %r = register float32<4 x 4>\n  "
-            + PRODUCT.format(lhs="turned")
+            + PRODUCT.format(lhs="reversed")
             + "\n  add @out %b, @in %r, @in %a\n  }"
             + ENDS,
             id="the product reads it by another view",

@@ -196,7 +196,7 @@ def test_sizes_with_other_bits_are_left_out_with_a_warning() -> None:
 
 
 def test_a_network_whose_rows_are_not_leading_is_refused() -> None:
-    def turned(rows: int) -> Function:
+    def transposed(rows: int) -> Function:
         builder = glow_nb.Builder("net")
         x = builder.input("x", f"float32<2 x {rows}>")
         builder.save(builder.emit(Add(x, x)), "y")
@@ -204,7 +204,7 @@ def test_a_network_whose_rows_are_not_leading_is_refused() -> None:
 
     with HostManager([ScriptedDevice("a")]) as host:
         with pytest.raises(OptionError, match=r"'x' is float32<2 x 1> for a batch of 1"):
-            host.add_network("net", turned, max_batch=2)
+            host.add_network("net", transposed, max_batch=2)
         with pytest.raises(OptionError, match="it has state"):
             host.add_network("sum", lambda _: running_sum(), max_batch=2)
 

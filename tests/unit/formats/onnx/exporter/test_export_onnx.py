@@ -153,8 +153,8 @@ def where(*, counted: bool) -> Function:
     ir = f"""\
 func @main(%x : float32<2 x 3>) -> (%rows : int64<6 x 2>{text}, %n : int64<>) {{
   %found = non_zero(%x) : int64<2 x 6>, int64<>
-  %turned = transpose(%found#0) {{permutation = [1, 0]}} : int64<6 x 2>
-  %rows_save = save(%turned, %rows)
+  %transposed = transpose(%found#0) {{permutation = [1, 0]}} : int64<6 x 2>
+  %rows_save = save(%transposed, %rows)
   %n_save = save(%found#1, %n)
 }}
 """

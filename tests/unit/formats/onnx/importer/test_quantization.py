@@ -118,11 +118,11 @@ def test_concat_of_several_scales() -> None:
         import_onnx(model_of("QLinearConcat", operands[:6], (2,), axis=1)[0])
 
 
-@pytest.mark.parametrize("turned", [(0, 0), (1, 0), (0, 1)])
+@pytest.mark.parametrize("transposed", [(0, 0), (1, 0), (0, 1)])
 @pytest.mark.parametrize("quantized", [True, False])
 @pytest.mark.parametrize("channels", [False, True])
 @pytest.mark.parametrize("alpha", [1.0, 0.5])
-def test_gemm(turned: tuple[int, int], quantized: bool, channels: bool, alpha: float) -> None:
+def test_gemm(transposed: tuple[int, int], quantized: bool, channels: bool, alpha: float) -> None:
     a, b = stored("uint8", 4, 9), stored("int8", 9, 5)
     scale: Array = (
         RANDOM.uniform(0.01, 0.03, 5).astype(np.float32)
@@ -131,9 +131,9 @@ def test_gemm(turned: tuple[int, int], quantized: bool, channels: bool, alpha: f
     )
     zeros = np.zeros(scale.shape, np.int8)
     operands: list[Array | None] = [
-        np.ascontiguousarray(a.T) if turned[0] else a,
+        np.ascontiguousarray(a.T) if transposed[0] else a,
         *parameters("uint8"),
-        np.ascontiguousarray(b.T) if turned[1] else b,
+        np.ascontiguousarray(b.T) if transposed[1] else b,
         scale if channels else scale.reshape(()),
         zeros if channels else zeros.reshape(()),
         RANDOM.integers(-999, 999, 5, np.int32),
@@ -143,8 +143,8 @@ def test_gemm(turned: tuple[int, int], quantized: bool, channels: bool, alpha: f
         "QGemm",
         operands,
         result="uint8" if quantized else "float32",
-        transA=turned[0],
-        transB=turned[1],
+        transA=transposed[0],
+        transB=transposed[1],
         alpha=alpha,
     )
     check(proto, feeds, steps=1 if quantized else 1e-4)

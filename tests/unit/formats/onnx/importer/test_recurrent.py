@@ -142,9 +142,9 @@ def test_zero_clips_nothing() -> None:
 
 def test_batch_may_come_first() -> None:
     states, last = run(layer("GRU"))
-    turned, turned_last = run(layer("GRU", layout=1), X.swapaxes(0, 1))
-    np.testing.assert_array_equal(turned, states.transpose(2, 0, 1, 3))
-    np.testing.assert_array_equal(turned_last, last.swapaxes(0, 1))
+    transposed, transposed_last = run(layer("GRU", layout=1), X.swapaxes(0, 1))
+    np.testing.assert_array_equal(transposed, states.transpose(2, 0, 1, 3))
+    np.testing.assert_array_equal(transposed_last, last.swapaxes(0, 1))
 
 
 def test_known_lengths_that_end_nothing_are_dropped() -> None:
