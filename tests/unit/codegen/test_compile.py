@@ -47,7 +47,7 @@ def test_mathematical_library_is_found_when_loaded() -> None:
     sample = kernel("store(dest, 0, sin(load(dest, 0, 4)))")
     symbols = read_symbols(compile_kernel(sample, HOST))
     assert symbols is not None
-    assert symbols.undefined == {"sinf"}
+    assert symbols.undefined - {"fma"} == {"sinf"}  # fma, if the processor has no such instruction
     LoadedCode([compile_kernel(sample, HOST)], HOST)
 
 

@@ -43,7 +43,7 @@ LARGEST_ERROR_ULP = {
 }
 OTHERS_ULP = {
     "rsqrt": 1.5,
-    "exp2": 2.1,
+    "exp2": 2.3,  # 2.1 where a product and a sum are rounded once
     "exp_nonpositive": 0.9,
     "inverse_fourth_root": 1.6,
     "swish": 2.9,

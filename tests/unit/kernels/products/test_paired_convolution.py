@@ -329,6 +329,10 @@ def part_of_a_concat(channels: int, kernel: tuple[int, int], *, stride: int) -> 
         (4, (3, 4), 1),
     ],
 )
+@pytest.mark.skipif(
+    not processor(8).enabled_features <= Target.host().enabled_features,
+    reason="this processor has no AVX2",
+)
 def test_parts_of_pixels_are_read(channels: int, kernel: tuple[int, int], stride: int) -> None:
     """The slow run also has single taps, and eight channels; others have four and sixteen."""
     function = part_of_a_concat(channels, kernel, stride=stride)
