@@ -138,28 +138,28 @@ class Writer:
 
     def hidden(self, scores: Value) -> Value:
         """Return *scores* with some hidden, in one of the ways that are found."""
-        mask = self.one_of(("none", "added", "triangle", "chosen", "chosen triangle", "padding"))
+        form = self.one_of(("none", "added", "triangle", "chosen", "chosen triangle", "padding"))
         emit, rank = self.b.emit, scores.type.rank
         rows = (self.queries, self.keys)
         seen = np.tri(*rows, self.keys - self.queries, dtype=np.bool_).reshape(
             (1,) * (rank - 2) + rows
         )
-        fill = self.one_of((-np.inf, FINITE_MINIMUM) if mask != "padding" else (-np.inf,))
+        fill = self.one_of((-np.inf, FINITE_MINIMUM) if form != "padding" else (-np.inf,))
         lost = self.b.constant("lost", np.full((1,) * rank, fill, np.float32))
-        if mask == "added":
+        if form == "added":
             mask = self.numbers(*(1,) * (rank - 2), *rows)
             return emit(ops.Add(scores, self.b.constant("mask", mask)))
-        if mask == "triangle":
+        if form == "triangle":
             triangle = self.b.constant("triangle", np.where(seen, 0, fill).astype(np.float32))
             return emit(ops.Add(triangle, scores))
-        if mask in ("chosen", "chosen triangle"):
-            is_known = mask == "chosen triangle"
+        if form in ("chosen", "chosen triangle"):
+            is_known = form == "chosen triangle"
             type = TensorType(ElementKind.BOOL, seen.shape)
             shown = self.b.constant("seen", seen) if is_known else self.b.input("seen", type)
             if self.one_of((0, 1)):
                 return emit(ops.Select(shown, scores, lost))
             return emit(ops.Select(emit(ops.Not(shown)), lost, scores))
-        if mask == "padding":  # for each sample, as a mask of an input
+        if form == "padding":  # for each sample, as a mask of an input
             shape = (self.batch, 1, 1, self.keys)
             shown = self.b.input("seen", TensorType(ElementKind.BOOL, shape))
             bias = emit(ops.Select(shown, self.zero(4), self.filled(4)))
