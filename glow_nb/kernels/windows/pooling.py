@@ -1,6 +1,7 @@
 """Pooling over windows, channels last: each output pixel is a loop over taps of channel vectors.
 
-The window is clamped to the input once for each pixel, so that no tap is tested.
+The window is clamped to the input once for each pixel, so that no tap is tested. Pools with many
+taps are computed one dimension after the other (:mod:`.separable_pooling`).
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from dataclasses import dataclass
 from math import prod
 
 from glow_nb.base.errors import UnsupportedError
-from glow_nb.base.types import ElementKind
-from glow_nb.fuse.vector_code import number_text
 from glow_nb.hlir.ops.families import bounds_of
-from glow_nb.kernels.registry import head_kernel_for, kernel_for
+from glow_nb.kernels.registry import head_kernel_for, kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.windows.pool_plan import SEPARABLE, SeparablePlan, plan_pool
+from glow_nb.kernels.windows.pool_windows import Bounds, Fold, Pool, Windows, cells, narrowed
+from glow_nb.kernels.windows.separable_pooling import write_separable_pool
 from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import loops
 from glow_nb.kernels.writing.pixels import Pixels
@@ -25,69 +27,6 @@ from glow_nb.kernels.writing.vectors import Block, Site, blocks_of, computed_kin
 from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst, MaxPoolWithArgmaxInst
 from glow_nb.llir.program import Buffer
 from glow_nb.llir.traits import FUSES_EPILOGUE
-
-
-@dataclass(frozen=True)
-class _Windows:
-    """Windows over the spatial dimensions of an input.
-
-    Attributes:
-        source: The input, ``[N, *in, C]``.
-        out: Spatial sizes of the result.
-        kernel, stride, dilation, begins, ends: For each spatial dimension.
-    """
-
-    source: Buffer
-    out: tuple[int, ...]
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    dilation: tuple[int, ...]
-    begins: tuple[int, ...]
-    ends: tuple[int, ...]
-
-    @classmethod
-    def of(
-        cls, instruction: MaxPoolInst | AvgPoolInst | MaxPoolWithArgmaxInst, dest: Buffer
-    ) -> _Windows:
-        """Return the windows of a pooling *instruction*."""
-        source, rank = instruction.input, len(instruction.kernel)
-        for buffer in (source, dest):
-            if buffer.strides[-1] != 1 and buffer.type.shape[-1] > 1:
-                raise UnsupportedError(
-                    f"{instruction!r}: channels of {buffer!r} lie {buffer.strides[-1]} elements "
-                    "apart; copy them side by side first"
-                )
-        return cls(
-            source,
-            dest.type.shape[1:-1],
-            instruction.kernel,
-            instruction.stride,
-            instruction.dilation,
-            instruction.pads[:rank],
-            instruction.pads[rank:],
-        )
-
-    @property
-    def size(self) -> tuple[int, ...]:
-        """Spatial sizes of the input."""
-        return self.source.type.shape[1:-1]
-
-    @property
-    def channels(self) -> int:
-        """Number of channels."""
-        return self.source.type.shape[-1]
-
-    def is_clipped(self, axis: int) -> bool:
-        """Return whether some window reaches into padding along *axis*."""
-        last = (self.out[axis] - 1) * self.stride[axis] - self.begins[axis]
-        reach = last + self.dilation[axis] * (self.kernel[axis] - 1)
-        return self.begins[axis] > 0 or reach >= self.size[axis]
-
-    def taps_before(self, axis: int, limit: str) -> str:
-        """Return how many taps of a window lie before the cell *limit*, relative to its start."""
-        step = self.dilation[axis]
-        count = limit if step == 1 else f"({plus(limit, str(step - 1))}) // {step}"
-        return f"min({self.kernel[axis]}, {count})"
 
 
 @dataclass(frozen=True)
@@ -101,9 +40,9 @@ class _Window:
             last.
     """
 
-    windows: _Windows
+    windows: Windows
     origin: str
-    bounds: tuple[tuple[str, str], ...]
+    bounds: Bounds
 
     def place(self, taps: Sequence[str], block: Block) -> str:
         """Return the index in the input of a block of channels of one tap."""
@@ -123,76 +62,22 @@ class _Window:
 
 @contextmanager
 def _each_window(
-    out: SourceWriter, windows: _Windows, dest: Buffer
+    out: SourceWriter, windows: Windows, dest: Buffer
 ) -> Iterator[tuple[_Window, tuple[str, ...]]]:
     """Write loops over the pixels of *dest* around the block.
 
     Yields the window and the indices of the loops: the sample, then the spatial ones.
     """
     with loops(out, (dest.type.shape[0], *windows.out), shared=True) as indices:
-        bounds = [_write_bounds(out, windows, axis, i) for axis, i in enumerate(indices[1:])]
-        cells = [f"cell{axis}" for axis in range(len(bounds))]
-        out.line(f"origin = {index_text([indices[0], *cells], windows.source.strides[:-1])}")
+        bounds = [windows.write_bounds(out, axis, i) for axis, i in enumerate(indices[1:])]
+        firsts = [f"cell{axis}" for axis in range(len(bounds))]
+        out.line(f"origin = {index_text([indices[0], *firsts], windows.source.strides[:-1])}")
         yield _Window(windows, "origin", tuple(bounds)), indices
-
-
-def _write_bounds(out: SourceWriter, windows: _Windows, axis: int, index: str) -> tuple[str, str]:
-    """Write where the window begins along *axis* and which taps are inside of the input."""
-    start = index_text([index], [windows.stride[axis]], -windows.begins[axis])
-    out.line(f"cell{axis} = {start}")
-    if not windows.is_clipped(axis):
-        return "0", str(windows.kernel[axis])
-    out.line(f"begin{axis} = max(0, {windows.taps_before(axis, f'-cell{axis}')})")
-    size = windows.size[axis]
-    out.line(f"end{axis} = {windows.taps_before(axis, f'{size} - cell{axis}')}")
-    return f"begin{axis}", f"end{axis}"
-
-
-def _write_total(
-    out: SourceWriter, window: _Window, block: Block, kind: ElementKind, fold: _Fold
-) -> None:
-    """Write ``total``, what all cells of the window of a block of channels come to."""
-    out.line(f"total = {fold.start(block.lanes)}")
-    with window.taps(out) as taps:
-        fold.write_next(out, _cells(kind, block, window.place(taps, block)))
-
-
-def _cells(kind: ElementKind, block: Block, place: str) -> str:
-    """Return the load of a block of cells, in the kind that they are computed in."""
-    cells, wide = block.load("src", place), computed_kind(kind)
-    return cells if kind is wide else f"convert_{wide.value}({cells})"
-
-
-@dataclass(frozen=True)
-class _Fold:
-    """How cells come together: a sum, or a maximum.
-
-    Attributes:
-        function: Of two vectors.
-        kind: Of the vectors.
-        neutral: What the total starts with.
-    """
-
-    function: str
-    kind: ElementKind
-    neutral: float
-
-    def start(self, lanes: int) -> str:
-        """Return the vector that the total starts with."""
-        return f"splat_{self.kind.value}({number_text(self.neutral)}, {lanes})"
-
-    def write_next(self, out: SourceWriter, cell: str) -> None:
-        """Write the total with one more *cell*; of zeros, a maximum is the first one."""
-        if self.function == "maximum" and self.kind.is_float:
-            out.line(f"x = {cell}")
-            out.line("total = where(bit_or(less(total, x), isnan(x)), x, total)")
-        else:
-            out.line(f"total = {self.function}(total, {cell})")
 
 
 def _pool_kernel(
     family: str,
-    windows: _Windows,
+    windows: Windows,
     fusion: Fusion,
     lanes: int,
     body: Callable[[SourceWriter, _Window, Site, tuple[str, ...]], None],
@@ -213,57 +98,31 @@ def _pool_kernel(
     return KernelSource(family, out.text, fusion.kinds)
 
 
-def _narrowed(kind: ElementKind, vector: str) -> str:
-    """Return a vector of the kind that is computed in as *kind*."""
-    return vector if computed_kind(kind) is kind else f"convert_{kind.value}({vector})"
+@head_kernel_for(MaxPoolInst, AvgPoolInst, traits=FUSES_EPILOGUE, planner=plan_pool)
+def pool_source(
+    instruction: MaxPoolInst | AvgPoolInst, target: Target, fusion: Fusion
+) -> KernelSource:
+    """Return the kernel of a maximum over windows, or of a mean.
 
-
-@head_kernel_for(MaxPoolInst, traits=FUSES_EPILOGUE)
-def max_pool_source(instruction: MaxPoolInst, target: Target, fusion: Fusion) -> KernelSource:
-    """Return the kernel of a maximum over windows; NaN wins, padding never."""
+    Of a maximum NaN wins, padding never. A mean divides by the cells that count.
+    """
     fusion = fusion.named("dest", "src")
-    kind = instruction.dest.type.kind
-    windows = _Windows.of(instruction, instruction.dest)
-    wide = computed_kind(kind)
-    fold = _Fold("maximum", wide, bounds_of(kind)[0])
+    pool = Pool.of(instruction)
+    family = "avg_pool" if pool.is_mean else "max_pool"
+    if instruction.plan is not None:
+        plan = SeparablePlan.from_plan(plan_of(instruction, SEPARABLE), pool, target)
+        return write_separable_pool(family, pool, plan, fusion)
 
     def body(out: SourceWriter, window: _Window, site: Site, _: tuple[str, ...]) -> None:
-        _write_total(out, window, site.block, kind, fold)
-        fusion.write(out, site, _narrowed(kind, "total"))
+        out.line(f"total = {pool.fold.start(site.lanes)}")
+        with window.taps(out) as taps:
+            pool.fold.write(
+                out, "total", cells(pool.kind, site.block, window.place(taps, site.block))
+            )
+        fusion.write(out, site, pool.result("total", window.bounds, site.lanes))
 
-    lanes = target.machine.unroll_vectors * native_lanes(target, wide)
-    return _pool_kernel("max_pool", windows, fusion, lanes, body)
-
-
-@head_kernel_for(AvgPoolInst, traits=FUSES_EPILOGUE)
-def avg_pool_source(instruction: AvgPoolInst, target: Target, fusion: Fusion) -> KernelSource:
-    """Return the kernel of a mean over windows, which divides by the cells that count."""
-    fusion = fusion.named("dest", "src")
-    kind = instruction.dest.type.kind
-    windows = _Windows.of(instruction, instruction.dest)
-    wide = computed_kind(kind)
-
-    def body(out: SourceWriter, window: _Window, site: Site, _: tuple[str, ...]) -> None:
-        _write_total(out, window, site.block, kind, _Fold("add", wide, 0.0))
-        count = _count_text(window, instruction)
-        mean = f"div(total, splat_{wide.value}({count}, {site.lanes}))"
-        fusion.write(out, site, _narrowed(kind, mean))
-
-    lanes = target.machine.unroll_vectors * native_lanes(target, wide)
-    return _pool_kernel("avg_pool", windows, fusion, lanes, body)
-
-
-def _count_text(window: _Window, instruction: AvgPoolInst) -> str:
-    """Return how many cells of the window count, as text."""
-    windows, factors = window.windows, []
-    for axis, (begin, end) in enumerate(window.bounds):
-        if instruction.count_padding:
-            skipped = instruction.uncounted[axis] if instruction.uncounted else 0
-            limit = windows.size[axis] + windows.ends[axis] - skipped
-            factors.append(f"max(0, {windows.taps_before(axis, f'{limit} - cell{axis}')})")
-        else:
-            factors.append(end if begin == "0" else f"max(0, {end} - {begin})")
-    return " * ".join(factors)
+    lanes = target.machine.unroll_vectors * native_lanes(target, pool.fold.kind)
+    return _pool_kernel(family, pool.windows, fusion, lanes, body)
 
 
 @kernel_for(MaxPoolWithArgmaxInst)
@@ -275,11 +134,11 @@ def max_pool_with_argmax_source(instruction: MaxPoolWithArgmaxInst, target: Targ
     """
     fusion = Fusion.of(instruction).named("dest", "places", "src")
     values, kind = instruction.values, instruction.values.type.kind
-    windows = _Windows.of(instruction, values)
+    windows = Windows.of(instruction, values)
     if instruction.indices.strides != values.strides:
         raise UnsupportedError(f"{instruction!r}: values and indices lie differently in memory")
     wide = computed_kind(kind)
-    fold = _Fold("maximum", wide, bounds_of(kind)[0])
+    fold = Fold("maximum", wide, bounds_of(kind)[0])
     size = windows.size
     spots = [prod(size[axis + 1 :]) for axis in range(len(size))]
     if instruction.column_major:
@@ -290,22 +149,22 @@ def max_pool_with_argmax_source(instruction: MaxPoolWithArgmaxInst, target: Targ
         out.line(f"total = {fold.start(lanes)}")
         out.line(f"place = splat_int64(-1, {lanes})")
         with window.taps(out) as taps:
-            out.line(f"x = {_cells(kind, block, window.place(taps, block))}")
+            out.line(f"x = {cells(kind, block, window.place(taps, block))}")
             out.line(f"better = bit_or(greater(x, total), less(place, splat_int64(0, {lanes})))")
             if kind.is_float:
                 out.line("better = bit_or(better, isnan(x))")
-            cells = [
+            spots_of = [
                 f"(cell{axis} + {index_text([tap], [windows.dilation[axis]])})"
                 for axis, tap in enumerate(taps)
             ]
-            out.line(f"spot = {index_text(cells, spots)}")
+            out.line(f"spot = {index_text(spots_of, spots)}")
             out.line("total = where(better, x, total)")
             out.line(f"place = where(better, splat_int64(spot, {lanes}), place)")
         plane = plus(index_text([indices[0]], [windows.channels]), block.column)
         out.line(f"plane = add(splat_int64({plane}, {lanes}), iota_int64({lanes}))")
         out.line(f"found = add(mul(plane, splat_int64({prod(size)}, {lanes})), place)")
         out.line(f"place = where(less(place, splat_int64(0, {lanes})), place, found)")
-        out.line(site.store("dest", _narrowed(kind, "total")))
+        out.line(site.store("dest", narrowed(kind, "total")))
         out.line(site.store("places", "place"))
 
     lanes = native_lanes(target, wide)

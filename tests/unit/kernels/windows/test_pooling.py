@@ -1,5 +1,6 @@
 """Pools over windows of every rank against their operators."""
 
+import dataclasses
 import itertools
 from typing import Any
 
@@ -7,12 +8,15 @@ import numpy as np
 import pytest
 
 from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.plan import Plan
 from glow_nb.base.types import ElementKind, TensorType
-from glow_nb.kernels.cpu_kernels import generate_kernel
+from glow_nb.kernels.cpu_kernels import generate_kernel, planned
+from glow_nb.kernels.machine.machine import Machine
+from glow_nb.kernels.machine.rows import ROWS
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst, MaxPoolWithArgmaxInst
 from glow_nb.llir.program import Buffer, Instruction, View
-from tests.in_turn import each_with_one_width, in_turn, left_out
+from tests.in_turn import each_with_one_width, in_turn, left_out, one_in
 from tests.unit.kernels.cases import COMPUTED, check, instruction_of
 
 FLOAT32 = ElementKind.FLOAT32
@@ -51,7 +55,9 @@ def _pool(
 WINDOWS: list[tuple[Any, ...]] = [
     ((2, 9, 11, 37), (3, 3), (2, 2), (1, 1, 1, 1)),
     ((1, 8, 8, 3), (2, 2), (2, 2), (0, 0, 0, 0)),
-    ((1, 5, 7, 70), (5, 5), (1, 1), (2, 2, 2, 2)),  # looped over: too many taps to write out
+    ((1, 5, 7, 70), (5, 5), (1, 1), (2, 2, 2, 2)),  # those with many taps by dimensions
+    ((2, 19, 17, 13), (9, 7), (1, 2), (4, 3, 4, 3)),
+    ((1, 23, 40), (13,), (1,), (6, 6)),
     ((2, 20, 9), (3,), (2,), (0, 1)),
     ((1, 4, 5, 6, 10), (2, 3, 2), (1, 2, 2), (1, 0, 1, 0, 2, 1)),
     ((1, 12, 12, 8), (3, 2), (2, 1), (0, 1, 3, 1), (2, 3)),
@@ -103,6 +109,73 @@ def test_floats_of_every_kind_have_a_mean(kind: ElementKind) -> None:
     check(_pool(POOLS[1], *SMALL, kind=kind), Target.host(), specials=False, absolute=1e-6)
 
 
+SEPARABLE = [
+    ((1, 7, 9, 6), (5, 5), (1, 1), (2, 2, 2, 2), (1, 1)),
+    ((2, 20, 11, 5), (3, 4), (1, 2), (3, 4, 4, 0), (4, 2)),
+    ((1, 6, 5, 7, 9), (3, 3, 3), (1, 2, 1), (1, 0, 1, 1, 2, 1), (1, 1, 1)),
+    ((1, 3, 3, 5), (4, 4), (1, 1), (7, 5, 6, 8), (1, 1)),  # the padding is larger than the window
+    ((3, 12, 4, 8), (1, 4), (1, 3), (0, 2, 0, 3), (1, 1)),
+    ((1, 9, 3), (7,), (3,), (5, 6), (1,)),
+]
+
+
+def _separable(pool: Any, window: tuple[Any, ...], scans: bool, rows: int) -> Instruction:
+    dilation = window[-1]
+    axes = tuple(axis for axis, step in enumerate(dilation) if step == 1 and scans)
+    instruction = _pool(pool, *window)
+    plan = Plan.of("separable", rows=rows, lanes=4, scans=axes)
+    return dataclasses.replace(instruction, plan=plan)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("pool", [POOLS[0], POOLS[2]], ids=["max", "mean"])
+@pytest.mark.parametrize("window", SEPARABLE, ids=lambda window: f"{window[1]}")
+def test_dimension_after_dimension_gives_what_the_taps_give(pool: Any, window: Any) -> None:
+    """Channels are left over, rows are cut into parts, and specials meet in a maximum."""
+    number = SEPARABLE.index(window)
+    instruction = _separable(pool, window, scans=number != 2, rows=1 + number % 3)
+    is_max = pool[0] is MaxPoolInst
+    check(instruction, Target.host(), ulp=8, absolute=1e-6, specials=is_max)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", one_in(4, [kind for kind in NUMBERS if kind is not FLOAT32]))
+def test_scans_take_numbers_of_every_kind(kind: ElementKind) -> None:
+    """The sums of 16-bit floats are rounded once, in the end."""
+    window = ((1, 11, 9, 5), (7, 6), (1, 1), (3, 2, 3, 3))
+    pool = POOLS[1] if kind.is_float else POOLS[0]
+    instruction = _pool(pool, *window, kind=kind)
+    planned_one = planned(instruction, Target.host())
+    assert planned_one.plan is not None and planned_one.plan.sizes("scans") == (1, 0)
+    check(instruction, Target.host(), specials=not kind.is_float, absolute=1e-6, ulp=1)
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_many_taps_become_one_dimension_after_the_other_on_every_processor(row: Machine) -> None:
+    target = Target.of(row)
+    few = _pool(POOLS[0], (1, 56, 56, 64), (3, 3), (2, 2), (1, 1, 1, 1))
+    assert planned(few, target).plan is None
+    many = planned(_pool(POOLS[0], (1, 56, 56, 64), (13, 13), (1, 1), (6,) * 4), target)
+    assert many.plan is not None and many.plan.sizes("scans") == (1, 0)
+    scratch = generate_kernel(many, target).scratch_bytes
+    assert 0 < scratch <= row.l2_bytes * row.l2_share
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"lanes": 3}, "lanes = 3 must be a power of two"),
+        ({"scans": (2,)}, "must be dimensions without dilation"),
+        ({"rows": 9}, "'rows' must be a whole number from 1 to 4"),
+    ],
+)
+def test_plan_that_no_pool_has_is_refused(settings: dict[str, Any], says: str) -> None:
+    instruction = _pool(POOLS[0], (1, 4, 4, 8), (3, 3), (1, 1), (1, 1, 1, 1))
+    plan = Plan.of("separable", rows=4, lanes=4, scans=()).updated(**settings)
+    with pytest.raises(UnsupportedError, match=says):
+        generate_kernel(dataclasses.replace(instruction, plan=plan), Target.host())
+
+
 @pytest.mark.jit
 def test_nan_wins_wherever_it_stands() -> None:
     instruction = _pool(POOLS[0], (9, 3, 3, 1), (3, 3), (1, 1), (0, 0, 0, 0))
@@ -139,4 +212,7 @@ def test_random_windows(seed: int) -> None:
     target = TARGETS[int(rng.integers(3))]
     is_max = pool[0] is not AvgPoolInst
     instruction = _pool(pool, shape, kernel, stride, pads, dilation)
+    if seed % 2 and pool[0] is not MaxPoolWithArgmaxInst:
+        window = (shape, kernel, stride, pads, dilation)
+        instruction = _separable(pool, window, scans=seed % 4 == 1, rows=1)
     check(instruction, target, ulp=8, absolute=1e-5, specials=is_max)

@@ -1,0 +1,194 @@
+"""What pools compute: windows over spatial dimensions, and how their cells come together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.types import ElementKind
+from glow_nb.fuse.vector_code import number_text
+from glow_nb.hlir.ops.families import bounds_of
+from glow_nb.kernels.writing.index_text import index_text, plus
+from glow_nb.kernels.writing.source import SourceWriter
+from glow_nb.kernels.writing.vectors import Block, computed_kind
+from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst
+from glow_nb.llir.program import Buffer
+
+Bounds = tuple[tuple[str, str], ...]
+"""For each spatial dimension, the first tap inside of the input and the one after the last."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows over the spatial dimensions of an input.
+
+    Attributes:
+        source: The input, ``[N, *in, C]``.
+        out: Spatial sizes of the result.
+        kernel, stride, dilation, begins, ends: For each spatial dimension.
+    """
+
+    source: Buffer
+    out: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    @classmethod
+    def of(cls, instruction: Any, dest: Buffer) -> Windows:
+        """Return the windows of a pooling *instruction*."""
+        source, rank = instruction.input, len(instruction.kernel)
+        for buffer in (source, dest):
+            if buffer.strides[-1] != 1 and buffer.type.shape[-1] > 1:
+                raise UnsupportedError(
+                    f"{instruction!r}: channels of {buffer!r} lie {buffer.strides[-1]} elements "
+                    "apart; copy them side by side first"
+                )
+        return cls(
+            source,
+            dest.type.shape[1:-1],
+            instruction.kernel,
+            instruction.stride,
+            instruction.dilation,
+            instruction.pads[:rank],
+            instruction.pads[rank:],
+        )
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """Spatial sizes of the input."""
+        return self.source.type.shape[1:-1]
+
+    @property
+    def channels(self) -> int:
+        """Number of channels."""
+        return self.source.type.shape[-1]
+
+    def span(self, axis: int) -> int:
+        """Return how many cells lie from the first tap to the last, both included."""
+        return self.dilation[axis] * (self.kernel[axis] - 1) + 1
+
+    def is_clipped(self, axis: int) -> bool:
+        """Return whether some window reaches into padding along *axis*."""
+        last = (self.out[axis] - 1) * self.stride[axis] - self.begins[axis]
+        return self.begins[axis] > 0 or last + self.span(axis) > self.size[axis]
+
+    def is_single(self, axis: int) -> bool:
+        """Return whether each window is one cell along *axis*, and each cell is in one."""
+        pads = (self.begins[axis], self.ends[axis])
+        return self.kernel[axis] == self.stride[axis] == 1 and not any(pads)
+
+    def taps_before(self, axis: int, limit: str) -> str:
+        """Return how many taps of a window lie before the cell *limit*, relative to its start."""
+        step = self.dilation[axis]
+        count = limit if step == 1 else f"({plus(limit, str(step - 1))}) // {step}"
+        return f"min({self.kernel[axis]}, {count})"
+
+    def write_bounds(self, out: SourceWriter, axis: int, index: str) -> tuple[str, str]:
+        """Write where window *index* begins along *axis*, and return which taps see the input."""
+        start = index_text([index], [self.stride[axis]], -self.begins[axis])
+        out.line(f"cell{axis} = {start}")
+        if not self.is_clipped(axis):
+            return "0", str(self.kernel[axis])
+        out.line(f"begin{axis} = max(0, {self.taps_before(axis, f'-cell{axis}')})")
+        out.line(f"end{axis} = {self.taps_before(axis, f'{self.size[axis]} - cell{axis}')}")
+        return f"begin{axis}", f"end{axis}"
+
+
+@dataclass(frozen=True)
+class Fold:
+    """How cells come together: a sum, or a maximum.
+
+    Attributes:
+        function: Of two vectors.
+        kind: Of the vectors.
+        neutral: What the total starts with.
+    """
+
+    function: str
+    kind: ElementKind
+    neutral: float
+
+    def start(self, lanes: int) -> str:
+        """Return the vector that the total starts with."""
+        return f"splat_{self.kind.value}({number_text(self.neutral)}, {lanes})"
+
+    def write(self, out: SourceWriter, total: str, cell: str, result: str = "total") -> None:
+        """Write ``result = total + cell``; of zeros, a maximum is the first one."""
+        if self.function == "maximum" and self.kind.is_float:
+            out.line(f"x = {cell}")
+            if total != "total":
+                out.line(f"before = {total}")
+                total = "before"
+            out.line(f"{result} = where(bit_or(less({total}, x), isnan(x)), x, {total})")
+        else:
+            out.line(f"{result} = {self.function}({total}, {cell})")
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A maximum or a mean over windows.
+
+    Attributes:
+        instruction: What is computed.
+        windows: Those of the instruction.
+        fold: How the cells of a window come together.
+    """
+
+    instruction: MaxPoolInst | AvgPoolInst
+    windows: Windows
+    fold: Fold
+
+    @classmethod
+    def of(cls, instruction: MaxPoolInst | AvgPoolInst) -> Pool:
+        """Return what *instruction* computes."""
+        kind = instruction.dest.type.kind
+        windows, wide = Windows.of(instruction, instruction.dest), computed_kind(kind)
+        if isinstance(instruction, AvgPoolInst):
+            return cls(instruction, windows, Fold("add", wide, 0.0))
+        return cls(instruction, windows, Fold("maximum", wide, bounds_of(kind)[0]))
+
+    @property
+    def kind(self) -> ElementKind:
+        """The kind of input and result."""
+        kind: ElementKind = self.instruction.dest.type.kind
+        return kind
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it divides by the cells that count."""
+        return isinstance(self.instruction, AvgPoolInst)
+
+    def result(self, total: str, bounds: Bounds, lanes: int) -> str:
+        """Return the result of a window whose cells come to *total*, as a vector of its kind."""
+        if self.is_mean:
+            count = count_text(self.windows, bounds, self.instruction)
+            total = f"div({total}, splat_{self.fold.kind.value}({count}, {lanes}))"
+        return narrowed(self.kind, total)
+
+
+def cells(kind: ElementKind, block: Block, place: str) -> str:
+    """Return the load of a block of cells, in the kind that they are computed in."""
+    loaded, wide = block.load("src", place), computed_kind(kind)
+    return loaded if kind is wide else f"convert_{wide.value}({loaded})"
+
+
+def narrowed(kind: ElementKind, vector: str) -> str:
+    """Return a vector of the kind that is computed in as *kind*."""
+    return vector if computed_kind(kind) is kind else f"convert_{kind.value}({vector})"
+
+
+def count_text(windows: Windows, bounds: Bounds, instruction: Any) -> str:
+    """Return how many cells of the window ``cell0, cell1, ...`` count, as text."""
+    factors = []
+    for axis, (begin, end) in enumerate(bounds):
+        if instruction.count_padding:
+            skipped = instruction.uncounted[axis] if instruction.uncounted else 0
+            limit = windows.size[axis] + windows.ends[axis] - skipped
+            factors.append(f"max(0, {windows.taps_before(axis, f'{limit} - cell{axis}')})")
+        else:
+            factors.append(end if begin == "0" else f"max(0, {end} - {begin})")
+    return " * ".join(factors)
