@@ -34,7 +34,7 @@ settings.register_profile(
     suppress_health_check=_SUPPRESSED,
 )
 settings.register_profile(
-    "slow", max_examples=300, deadline=None, print_blob=True, suppress_health_check=_SUPPRESSED
+    "slow", max_examples=200, deadline=None, print_blob=True, suppress_health_check=_SUPPRESSED
 )
 settings.load_profile("default")
 

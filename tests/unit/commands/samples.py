@@ -104,3 +104,9 @@ def save_array(path: Path, array: object) -> Path:
     """Write *array* to the ``.npy`` file *path*."""
     np.save(path, np.asarray(array))
     return path
+
+
+def without_progress(text: str) -> str:
+    """Return what a command wrote beside how far it is, which it tells every few seconds."""
+    lines = text.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("compiling "))
