@@ -24,6 +24,10 @@ import gc, json, mmap, sys
 from pathlib import Path
 import numpy as np
 import glow_nb
+from glow_nb.codegen.cache import ObjectCache
+
+stored, store = [], ObjectCache.store
+ObjectCache.store = lambda cache, name, *others: (stored.append(name), store(cache, name, *others))
 
 def resident():
     gc.collect()
@@ -38,7 +42,7 @@ early = resident()
 for _ in range(int(sys.argv[2])):
     net.run(x)
 needed = net.memory.arena_bytes + net.memory.constant_bytes
-print(json.dumps({"early": early, "late": resident(), "needed": needed}))
+print(json.dumps({"early": early, "late": resident(), "needed": needed, "compiled": stored}))
 """
 
 pytestmark = [
@@ -61,5 +65,6 @@ def test_resident_memory(name: str, runs: int) -> None:
     command = [sys.executable, "-c", SCRIPT, str(model), str(runs)]
     made = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(made.stdout)
+    assert not found["compiled"], "the child found no such kernel"
     assert found["early"] - found["needed"] < ALLOWED_BYTES
     assert found["late"] - found["early"] < 2 * HUGE_PAGE_BYTES
