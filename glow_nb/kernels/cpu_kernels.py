@@ -37,7 +37,7 @@ from glow_nb.kernels.stacks import generate_stack
 from glow_nb.kernels.strassen import matmul as strassen
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.transposes import transpose
-from glow_nb.kernels.windows import max_pool_gradient, pooling, roi_align
+from glow_nb.kernels.windows import columns_to_image, max_pool_gradient, pooling, roi_align
 from glow_nb.kernels.winograd import convolution as winograd
 from glow_nb.kernels.winograd import filter as winograd_filter
 from glow_nb.kernels.writing.source import KernelSource
@@ -49,6 +49,7 @@ __all__ = [
     "arg_reduction",
     "attention",
     "channel_wise",
+    "columns_to_image",
     "convolution",
     "cumulative_sum",
     "depthwise",

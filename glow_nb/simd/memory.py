@@ -177,6 +177,27 @@ def load_masked(typing: Any, pointer: Any, index: Any, lanes: Any, count: Any) -
 
 
 @intrinsic(prefer_literal=True)
+def load_between(typing: Any, pointer: Any, index: Any, lanes: Any, begin: Any, end: Any) -> Any:
+    """``load_between(p, i, lanes, m, n)``: elements i + m to i + n alone, each in its lane.
+
+    Zeros are in the other lanes, whose elements are not read.
+    """
+    if not (isinstance(pointer, Pointer) and are_literal(lanes)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        index, begin, end = (
+            to_index(context, builder, arguments[k], signature.args[k]) for k in (1, 3, 4)
+        )
+        place = address(builder, arguments[0], index, pointer.kind)
+        before, inside = (first_lanes(builder, n, literal(lanes)) for n in (begin, end))
+        mask = builder.and_(inside, builder.not_(before))
+        return load_vector_masked(builder, place, pointer.kind, literal(lanes), mask)
+
+    return Vec(pointer.kind, literal(lanes))(pointer, index, lanes, begin, end), codegen
+
+
+@intrinsic(prefer_literal=True)
 def store(typing: Any, pointer: Any, index: Any, vector: Any) -> Any:
     """``store(p, i, v)``: write all lanes at elements i, i + 1, ..."""
     if not (_fit(pointer, vector)):

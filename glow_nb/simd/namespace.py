@@ -2,9 +2,9 @@
 
 memory
     ``load(p, i, lanes)`` ``load_masked(p, i, lanes, n)`` ``store(p, i, v)``
-    ``store_masked(p, i, v, n)`` ``broadcast(p, i, lanes)`` ``get(p, i)`` ``put(p, i, x)``
-    ``copy(p, i, q, j, n)`` ``clear(p, i, n)`` ``fill(p, i, x, n)``
-    ``store_streaming(p, i, v)`` ``fence()``
+    ``load_between(p, i, lanes, m, n)`` ``store_masked(p, i, v, n)`` ``broadcast(p, i, lanes)``
+    ``get(p, i)`` ``put(p, i, x)`` ``copy(p, i, q, j, n)`` ``clear(p, i, n)``
+    ``fill(p, i, x, n)`` ``store_streaming(p, i, v)`` ``fence()``
 addresses
     ``at(p, elements)`` ``as_<kind>(p)`` ``to_line(p)``
 constants
@@ -186,7 +186,7 @@ _REDUCTIONS = {
     "reduce_or": arithmetic.bit_or,
 }
 _INTRINSICS: dict[ModuleType, str] = {
-    memory: "load load_masked store store_masked broadcast at",
+    memory: "load load_masked load_between store store_masked broadcast at",
     copies: "copy clear fill",
     scalars: "get put",
     look_up: "look_up",

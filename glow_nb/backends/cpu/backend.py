@@ -27,6 +27,7 @@ from glow_nb.backends.cpu.products import PRODUCTS
 from glow_nb.backends.cpu.select_gradient_kernels import select_gradient_kernels
 from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
 from glow_nb.backends.cpu.shared_weights import SharedWeights
+from glow_nb.backends.cpu.transposed_convolutions import transposed_convolutions
 from glow_nb.backends.cpu.unsigned_activations import unsigned_activations
 from glow_nb.base.alignment import aligned_bytes
 from glow_nb.base.errors import UnsupportedError
@@ -101,8 +102,13 @@ class CpuBackend(Backend):
     @property
     @override
     def early_pipeline(self) -> Entries:
-        """Make activations unsigned while their types say what their integers stand for."""
-        return (unsigned_activations.__name__,)
+        """Choose what lowering would decide, and what types say that lowering strips."""
+        return (
+            unsigned_activations.__name__,  # while types say what their integers stand for
+            Step(
+                transposed_convolutions.__name__, {"target": self.target, "threads": self.threads}
+            ),
+        )
 
     @property
     @override

@@ -35,6 +35,7 @@ from glow_nb.hlir.ops.arithmetic import (
 from glow_nb.hlir.ops.attention import Attention
 from glow_nb.hlir.ops.batch_norm_training import BatchNormTraining
 from glow_nb.hlir.ops.broadcast import Broadcast
+from glow_nb.hlir.ops.columns_to_image import ColumnsToImage
 from glow_nb.hlir.ops.comparison import Equal, Greater, GreaterEqual, Less, LessEqual, Select
 from glow_nb.hlir.ops.convolution import Convolution
 from glow_nb.hlir.ops.convolution_filter_gradient import ConvolutionFilterGradient

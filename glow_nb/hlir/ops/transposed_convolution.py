@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import gcd, prod
+from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from glow_nb.hlir.ops.families import (
     splat,
     widest,
 )
+from glow_nb.hlir.ops.phases import Line, Phase
 from glow_nb.hlir.ops.shape import Concat, Pad, Reshape, Slice, Transpose
 from glow_nb.hlir.ops.windows import Windowed, crop_spatial, pad_spatial
 from glow_nb.hlir.rewrite import Rewriter
@@ -111,80 +112,7 @@ def transposed_convolve(node: Any, x: Any, filter: Any) -> Any:
     return crop_spatial(padded, node.pads)
 
 
-@dataclass(frozen=True)
-class _Phase:
-    """One dimension of the convolution for the results ``stride * q + number``, all q.
-
-    Attributes:
-        tap: The first tap of the filter that such results meet.
-        taps: How many of them there are.
-        begin, end: Cells of padding; negative for cells of the input that are not read.
-    """
-
-    tap: int
-    taps: int
-    begin: int
-    end: int
-
-
-@dataclass(frozen=True)
-class _Line:
-    """One dimension of a transposed convolution.
-
-    Result number ``o`` is the sum over i of ``x[i] * w[k]`` where
-    ``o + begin = stride * i + dilation * k``. The taps that fit are every ``step``-th one, so that
-    the results at every stride-th place are an ordinary convolution, of distance ``apart``.
-    """
-
-    inputs: int
-    results: int
-    kernel: int
-    stride: int
-    dilation: int
-    begin: int
-
-    @property
-    def step(self) -> int:
-        """Distance of the taps of a phase in the filter."""
-        return self.stride // gcd(self.stride, self.dilation)
-
-    @property
-    def apart(self) -> int:
-        """Distance of the elements of the input that the taps of a phase meet."""
-        return self.dilation // gcd(self.stride, self.dilation)
-
-    @property
-    def places(self) -> int:
-        """Number of results of each phase; the last may be one too many."""
-        return -(-self.results // self.stride)
-
-    @property
-    def phases(self) -> list[_Phase]:
-        """The convolution for each remainder of a result's number."""
-        return [self._phase(number) for number in range(self.stride)]
-
-    @property
-    def is_even(self) -> bool:
-        """Return whether each phase has as many taps, in order, and the same padding."""
-        taps, rest = divmod(self.kernel, self.stride)
-        first = self._phase(0)
-        return rest == 0 and self.phases == [
-            _Phase(number, taps, first.begin, first.end) for number in range(self.stride)
-        ]
-
-    def _phase(self, number: int) -> _Phase:
-        for tap in range(min(self.step, self.kernel)):
-            skipped, rest = divmod(number + self.begin - self.dilation * tap, self.stride)
-            if rest == 0:
-                taps = -(-(self.kernel - tap) // self.step)
-                begin = self.apart * (taps - 1) - skipped
-                end = self.places + skipped - self.inputs
-                if self.inputs + min(begin, 0) + min(end, 0) > 0:
-                    return _Phase(tap, taps, begin, end)
-        return _Phase(0, 0, 0, 0)
-
-
-_Phases = tuple[_Phase, ...]
+_Phases = tuple[Phase, ...]
 
 
 @lowers(TransposedConvolution)
@@ -194,6 +122,7 @@ def lower_transposed_convolution(node: TransposedConvolution, rewriter: Rewriter
     ``result[n, stride * q + number]`` meets the taps of one remainder modulo the stride alone.
     If these are as many for each place, one convolution has the results of all.
     """
+    node = replace(node, **node.window.with_short_strides(node.size).attributes)
     lines = _lines(node)
     phases = list(itertools.product(*(line.phases for line in lines)))
     is_empty = not node.type.size or not node.input.type.size
@@ -210,14 +139,14 @@ def lower_transposed_convolution(node: TransposedConvolution, rewriter: Rewriter
     return _interleaved(node, joined, lines, 1, rewriter)
 
 
-def _lines(node: TransposedConvolution) -> list[_Line]:
+def _lines(node: TransposedConvolution) -> list[Line]:
     rank = len(node.size)
     sizes = zip(
         node.input.type.shape[1:-1],
         *(node.size, node.kernel, node.stride, node.dilation, node.pads[:rank]),
         strict=True,
     )
-    return [_Line(*line) for line in sizes]
+    return [Line(*line) for line in sizes]
 
 
 def _has_taps(phases: _Phases) -> bool:
@@ -229,7 +158,7 @@ def _zeros(type: TensorType, rewriter: Rewriter) -> Value:
 
 
 def _part(
-    node: TransposedConvolution, phases: _Phases, lines: Sequence[_Line], rewriter: Rewriter
+    node: TransposedConvolution, phases: _Phases, lines: Sequence[Line], rewriter: Rewriter
 ) -> Value:
     """Return the results of one phase, ``[N, *places, C]``."""
     if not _has_taps(phases):
@@ -275,7 +204,7 @@ def _turned(filter: Value, group: int, stride: Sequence[int], rewriter: Rewriter
 def _convolved(
     node: TransposedConvolution,
     phases: _Phases,
-    lines: Sequence[_Line],
+    lines: Sequence[Line],
     filter: Value,
     rewriter: Rewriter,
 ) -> Value:
@@ -303,7 +232,7 @@ def _convolved(
 def _interleaved(
     node: TransposedConvolution,
     value: Value,
-    lines: Sequence[_Line],
+    lines: Sequence[Line],
     group: int,
     rewriter: Rewriter,
 ) -> Value:

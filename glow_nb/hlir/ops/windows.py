@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,11 @@ class Window:
         """Return *sizes* with the padding."""
         ends = self.pads[len(sizes) :]
         return tuple(n + b + e for n, b, e in zip(sizes, self.pads, ends, strict=False))
+
+    def with_short_strides(self, sizes: tuple[int, ...]) -> Window:
+        """Return the window with shorter strides where it has one place over *sizes*, the same."""
+        room = (n - span + 1 for n, span in zip(self.padded(sizes), self.span, strict=True))
+        return replace(self, stride=tuple(map(min, self.stride, room)))
 
     def checked(self, node: Node, input: TensorType, role: str = "input") -> tuple[int, ...]:
         """Return the spatial size of the result of sliding the window of *node* over *input*.

@@ -142,6 +142,12 @@ class Memory:
     staged_byte_cycles: float = fact(
         0.03, "cycles a byte", "A byte of a padded copy of the input.", _LAYERS
     )
+    image_byte_cycles: float = fact(
+        0.08,
+        "cycles a byte",
+        "A byte of columns that are added up in an image, or of the image.",
+        "Zen 3: 36 to 48 GB/s of 0.4 to 1.3 MB.",
+    )
     laid_out_byte_cycles: float = fact(
         0.16,
         "cycles a byte",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from glow_nb.llir.instructions import (
     attention,
+    columns_to_image,
     derived,
     gather,
     matrix,
@@ -26,6 +27,7 @@ from glow_nb.llir.instructions import (
 
 __all__ = [
     "attention",
+    "columns_to_image",
     "derived",
     "gather",
     "matrix",

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-
-from glow_nb.base.types import Array
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
@@ -46,11 +43,6 @@ class _Fold:
         is_dense = block == self.window.stride and set(self.window.dilation) <= {1}
         return is_dense and filled == self.image == self.padded
 
-    def places(self) -> Array:
-        """Return the flat places in the padded image, of each cell of each block, cells first."""
-        numbers = np.arange(prod(self.padded), dtype=np.int64).reshape(1, *self.padded, 1)
-        return np.concatenate([v.reshape(-1) for _, v in self.window.taps(numbers, self.counts)])
-
 
 @onnx_op("Col2Im", since=18)
 def columns_to_image(ctx: Context, node: OnnxNode) -> Value:
@@ -67,28 +59,9 @@ def columns_to_image(ctx: Context, node: OnnxNode) -> Value:
         apart = ctx.reshape(x, (batch, channels, *fold.window.kernel, *fold.counts))
         order = [2 + axis + part for axis in range(rank) for part in (rank, 0)]
         return ctx.reshape(ctx.transpose(apart, (0, 1, *order)), (batch, channels, *fold.image))
-    # One row of all channels for each cell of each block: rows are added as vectors.
-    rows = ctx.transpose(ctx.reshape(x, (batch, channels, cells, blocks)), (2, 3, 0, 1))
     ctx.spend(8 * max(cells * blocks, prod(fold.padded)))
-    places = ctx.constant(fold.places().reshape(-1, 1))
-    shape = (prod(fold.padded), batch * channels)
-    zeros = ctx.emit(ops.Broadcast(ctx.filled(x.type, 0, (1, 1)), shape))
-    updates = ctx.reshape(rows, (cells * blocks, batch * channels))
-    total = ctx.emit(ops.ScatterND(zeros, places, updates, reduction="add"))
-    image = _cropped(ctx, ctx.reshape(total, (*fold.padded, batch, channels)), fold)
-    return ctx.transpose(image, (rank, rank + 1, *range(rank)))
-
-
-def _cropped(ctx: Context, padded: Value, fold: _Fold) -> Value:
-    """Return the image ``[*image, N, C]`` without its padding."""
-    if fold.padded == fold.image:
-        return padded
-    starts = (*fold.window.pads[: len(fold.image)], 0, 0)
-    stops = tuple(
-        start + size
-        for start, size in zip(starts, (*fold.image, *padded.type.shape[-2:]), strict=True)
-    )
-    return ctx.emit(ops.Slice(padded, starts=starts, stops=stops, steps=(1,) * len(starts)))
+    columns = ctx.reshape(x, (batch, channels, *fold.window.kernel, *fold.counts))
+    return ctx.emit(ops.ColumnsToImage(columns, image=fold.image, **fold.window.attributes))
 
 
 def _fold_of(ctx: Context, node: OnnxNode) -> _Fold:

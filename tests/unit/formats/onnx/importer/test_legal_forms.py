@@ -187,7 +187,7 @@ def test_kinds_that_only_onnx_takes_are_unsupported_and_others_are_wrong() -> No
     weights = [weight(name, np.array(pair, np.int64)) for name, pair in sizes.items()]
     columns = [value("x", (1, 3, 3), TensorProto.BOOL)]
     proto = one("Col2Im", ("x", "s", "b"), opset=18, inputs=columns, weights=weights)
-    assert "Col2Im (opset 18): 'data' is bool" in complaint(proto, UnsupportedError)
+    assert "Col2Im (opset 18): 'input' is bool" in complaint(proto, UnsupportedError)
     assert "'input' is bool" in complaint(one("Sqrt", inputs=columns), ModelError)
 
 
