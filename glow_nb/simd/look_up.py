@@ -16,9 +16,10 @@ from numba.extending import intrinsic
 
 from glow_nb.base.types import ElementKind
 from glow_nb.simd.instruction_sets import has_instruction_set
-from glow_nb.simd.lanes import I32, Lanes, call_named, joined
-from glow_nb.simd.memory import address, load_scalar, load_vector
-from glow_nb.simd.types import INDEX, Pointer, Vec, llvm_vector
+from glow_nb.simd.lanes import Lanes, call_named, joined
+from glow_nb.simd.memory import address, load_vector
+from glow_nb.simd.take import taken
+from glow_nb.simd.types import INDEX, Pointer, Vec
 
 INT8, UINT8 = ElementKind.INT8, ElementKind.UINT8
 BYTES = (INT8, UINT8)
@@ -87,22 +88,10 @@ def look_up(typing: Any, table: Any, x: Any) -> Any:
             numbers = numbers ^ SIGN
         picker = next((p for p in _PICKERS if has_instruction_set(builder, p.set)), None)
         if picker is None or x.lanes < picker.fewest or table.kind not in BYTES:
-            return _loaded(arguments[0], numbers, table.kind)
+            return taken(arguments[0], numbers, table.kind)
         return _picked(arguments[0], numbers, picker)
 
     return result(table, x), codegen
-
-
-def _loaded(table: Any, numbers: Lanes, kind: ElementKind) -> Any:
-    """Return the elements that *numbers* count, loaded one by one."""
-    builder = numbers.builder
-    result = ir.Constant(llvm_vector(kind, numbers.lanes), ir.Undefined)
-    for lane in range(numbers.lanes):
-        index = ir.Constant(I32, lane)
-        number = builder.zext(builder.extract_element(numbers.value, index), INDEX)
-        element = load_scalar(builder, address(builder, table, number, kind), kind)
-        result = builder.insert_element(result, element, index)
-    return result
 
 
 def _picked(table: Any, numbers: Lanes, picker: _Picker) -> Any:

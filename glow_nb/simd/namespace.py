@@ -37,7 +37,7 @@ dots of groups of neighbouring integers
 dots of weights from several places at a time
     ``tile_streams`` and ``tile_streams_<form>`` with the forms of the dots
 tables
-    ``look_up(p, v)``
+    ``look_up(p, v)`` ``take(p, v)``
 elements at known places
     ``pick(p, i, q, j, "0 0 1 1", lanes)``
 products of channels by themselves in such groups
@@ -86,6 +86,7 @@ from glow_nb.simd import (
     shares,
     strassen,
     stream,
+    take,
     taps,
     tile,
     transpose,
@@ -190,6 +191,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     copies: "copy clear fill",
     scalars: "get put",
     look_up: "look_up",
+    take: "take",
     stream: "store_streaming to_line fence",
     tile: "tile_bias tile_fill tile_zero tile_load tile_load_masked tile_get tile_set"
     " tile_join tile_rows tile_columns tile_keep tile_store tile_store_masked tile_any"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.kernels.movement.elements import Elements, write_place
 from glow_nb.kernels.movement.known_places import write_known_places
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
@@ -37,6 +38,15 @@ class _Rows:
     axes: tuple[int, ...]
     length: int
     one_list: bool
+
+    def single(self, instruction: GatherInst | GatherNDInst, target: Target) -> Elements | None:
+        """Return the rows as single elements along one axis; None if they are no such."""
+        if self.length != 1 or len(self.axes) != 1:
+            return None
+        sizes, volume = (self.outer, self.points), self.axes[0]
+        entries = (0 if self.one_list else self.points, 1)
+        nest = Nest(sizes, ((self.points, 1), entries, (volume, 0)))
+        return _elements(instruction, nest, (volume, 1), target)
 
     def write(self, out: SourceWriter) -> None:
         """Write the loop over rows, for the share of one thread."""
@@ -73,7 +83,7 @@ def gather_source(instruction: GatherInst, target: Target) -> KernelSource:
         length=prod(shape[axis + 1 :]),
         one_list=True,
     )
-    return _source("gather", instruction, rows)
+    return _source("gather", instruction, rows.single(instruction, target) or rows)
 
 
 @kernel_for(GatherNDInst)
@@ -88,39 +98,39 @@ def gather_nd_source(instruction: GatherNDInst, target: Target) -> KernelSource:
         length=prod(shape[batch + depth :]),
         one_list=False,
     )
-    return _source("gather_nd", instruction, rows)
+    return _source("gather_nd", instruction, rows.single(instruction, target) or rows)
 
 
 @kernel_for(GatherElementsInst)
 def gather_elements_source(instruction: GatherElementsInst, target: Target) -> KernelSource:
     """Return the kernel of a gather of single elements."""
-    return _source("gather_elements", instruction, _Elements(instruction))
+    return _source("gather_elements", instruction, _elements_of(instruction, target))
 
 
-@dataclass(frozen=True)
-class _Elements:
-    """Elements to take, one for each index."""
+def _elements_of(instruction: GatherElementsInst, target: Target) -> Elements:
+    axis, shape = instruction.axis, instruction.input.type.shape
+    wanted = instruction.indices.type.shape
+    steps = list(instruction.input.strides)
+    step, steps[axis] = steps[axis], 0
+    entries = contiguous_strides(wanted)
+    nest = Nest(wanted, (entries, entries, tuple(steps)))
+    return _elements(instruction, nest, (shape[axis], step), target)
 
-    instruction: GatherElementsInst
 
-    def write(self, out: SourceWriter) -> None:
-        """Write the loop over elements, for the share of one thread."""
-        axis, shape = self.instruction.axis, self.instruction.input.type.shape
-        wanted = self.instruction.indices.type.shape
-        steps = list(self.instruction.input.strides)
-        step, steps[axis] = steps[axis], 0
-        nest = Nest(wanted, (contiguous_strides(wanted), tuple(steps))).collapsed()
-        with loops(out, nest.sizes, shared=True) as indices:
-            to, start = (index_text(indices, strides) for strides in nest.strides)
-            write_place(out, "place", to, shape[axis])
-            place = index_text(["place"], [step])
-            out.line(f"copy(dest, {to}, input, {plus(start, place)}, 1)")
+def _elements(
+    instruction: GatherInst | GatherNDInst | GatherElementsInst,
+    nest: Nest,
+    axis: tuple[int, int],
+    target: Target,
+) -> Elements:
+    kinds = instruction.dest.type.kind, instruction.indices.type.kind
+    return Elements.of(nest, axis, kinds, instruction.input.type.size, target)
 
 
 def _source(
     family: str,
     instruction: GatherInst | GatherNDInst | GatherElementsInst,
-    rows: _Rows | _Elements,
+    rows: _Rows | Elements,
 ) -> KernelSource:
     """Return the kernel ``(dest, input, indices)`` that moves *rows*."""
     out = SourceWriter()
@@ -131,14 +141,3 @@ def _source(
             out.line("return")
     kind = instruction.dest.type.kind
     return KernelSource(family, out.text, (kind, kind, instruction.indices.type.kind))
-
-
-def write_place(out: SourceWriter, name: str, entry: str, size: int) -> None:
-    """Write the place, in an axis of *size*, that ``indices[entry]`` stands for."""
-    limited = f"min(max(get(indices, {entry}), {-size}), {size - 1})"
-    if size == 1:
-        out.line(f"{name} = 0")
-        return
-    out.line(f"{name} = {limited}")
-    with out.block(f"if {name} < 0:"):
-        out.line(f"{name} = {name} + {size}")

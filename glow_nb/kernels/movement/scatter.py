@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
 
-from glow_nb.kernels.movement.gather import write_place
+from glow_nb.kernels.movement.elements import write_place
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from glow_nb.base.types import ElementKind
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.hlir.ops.regions import FARTHEST
-from glow_nb.kernels.movement.gather import write_place
+from glow_nb.kernels.movement.elements import write_place
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text

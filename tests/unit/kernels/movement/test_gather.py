@@ -24,6 +24,7 @@ def _check(
     indices: Shape,
     kind: ElementKind = FLOAT32,
     index_kind: ElementKind = INT64,
+    lanes: int | None = None,
     **attributes: Any,
 ) -> None:
     """Compare on indices from all of an axis, from the end, and some that lie outside."""
@@ -31,7 +32,7 @@ def _check(
     types = [TensorType(kind, shape), TensorType(index_kind, indices)]
     places = random_indices(rng, shape, types[1])
     instruction = instruction_of(instruction_class, types, **attributes)
-    check(instruction, Target.host(), operands=[random_array(rng, types[0]), places], ulp=0)
+    check(instruction, Target.host(lanes), operands=[random_array(rng, types[0]), places], ulp=0)
 
 
 @pytest.mark.jit
@@ -68,6 +69,28 @@ def test_gather_takes_slices(shape: Shape, indices: Shape, axis: int) -> None:
 )
 def test_gather_elements_takes_one_for_each_index(shape: Shape, indices: Shape, axis: int) -> None:
     _check(GatherElementsInst, shape, indices, axis=axis)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    ("lanes", "kind", "index_kind"),
+    [
+        (4, ElementKind.FLOAT32, INT64),
+        (8, ElementKind.FLOAT64, INT32),
+        (16, ElementKind.UINT8, INT64),
+    ],
+    ids=str,
+)
+def test_single_elements_are_taken_by_vectors(
+    lanes: int, kind: ElementKind, index_kind: ElementKind
+) -> None:
+    kinds = (kind, index_kind, lanes)
+    _check(GatherElementsInst, (5, 37), (5, 19), *kinds, axis=1)
+    _check(GatherElementsInst, (5, 37), (9, 21), *kinds, axis=0)
+    _check(GatherElementsInst, (5, 37, 3), (5, 21, 1), *kinds, axis=0)  # neighbours lie apart
+    _check(GatherInst, (3, 40), (18,), *kinds, axis=1)
+    _check(GatherInst, (33, 4), (), *kinds, axis=1)
+    _check(GatherNDInst, (3, 40), (3, 17, 1), *kinds, batch_dims=1)
 
 
 @pytest.mark.jit
