@@ -60,13 +60,27 @@ def read_vector(
     columns: int | None = None,
 ) -> Any:
     """Load a vector of the tile's kind from element *index* on, the first *columns* lanes only."""
+    count = tile.lanes if columns is None else columns
+    return read_elements(builder, pointer, index, memory, tile.kind, tile.lanes, count)
+
+
+def read_elements(
+    builder: Any,
+    pointer: Any,
+    index: Any,
+    memory: Pointer,
+    kind: ElementKind,
+    lanes: int,
+    count: int,
+) -> Any:
+    """Load a vector of *kind* from element *index* on, the first *count* of its *lanes* only."""
     place = address(builder, pointer, index, memory.kind)
-    if columns is None or columns >= tile.lanes:
-        loaded = load_vector(builder, place, memory.kind, tile.lanes)
+    if count >= lanes:
+        loaded = load_vector(builder, place, memory.kind, lanes)
     else:
-        mask = first_lanes(builder, ir.Constant(INDEX, max(0, columns)), tile.lanes)
-        loaded = load_vector_masked(builder, place, memory.kind, tile.lanes, mask)
-    return convert(Lanes(builder, loaded, memory.kind, tile.lanes), tile.kind).value
+        mask = first_lanes(builder, ir.Constant(INDEX, max(0, count)), lanes)
+        loaded = load_vector_masked(builder, place, memory.kind, lanes, mask)
+    return convert(Lanes(builder, loaded, memory.kind, lanes), kind).value
 
 
 def _empty(tile: RegisterTile) -> Any:

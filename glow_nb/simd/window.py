@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 from glow_nb.base.types import ElementKind
 from glow_nb.simd.lanes import Lanes, constant_vector
 from glow_nb.simd.memory import are_literal, literal, to_index
-from glow_nb.simd.tile import accumulator, read_vector
+from glow_nb.simd.tile import accumulator, read_elements, read_vector
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile, llvm_vector
 
 WINDOW_REGISTERS = 14
@@ -55,15 +55,17 @@ def tile_slide(
     columns: Any,
     begin: Any,
     end: Any,
+    times: Any,
+    first: Any,
 ) -> Any:
-    """``tile_slide(t, x, i, step, w, j, channels, taps, stride, dilation, n, begin, end)``.
+    """``tile_slide(t, x, i, step, w, j, channels, taps, stride, dilation, n, begin, end, m, o)``.
 
     Slide one line of a window over the pixels of a tile:
-    ``t[r, c] += x[i + p * step + c] * w[j + k * channels + c]`` for every row r and tap k,
-    where ``p = r * stride + k * dilation``, if ``begin <= p < end``, for the first n columns c.
+    ``t[r, c] += x[i + p * step + (o + c) // m] * w[j + k * channels + c]`` for every row r and tap
+    k, where ``p = r * stride + k * dilation``, if ``begin <= p < end``, for the first n columns c.
     Nothing else is read.
     """
-    literals = (step, channels, taps, stride, dilation, columns, begin, end)
+    literals = (step, channels, taps, stride, dilation, columns, begin, end, times, first)
     if not (isinstance(tile, RegisterTile) and are_literal(*literals)):
         return None
     pairs = _pairs(tile, taps, stride, dilation, range(literal(begin), literal(end)))
@@ -74,13 +76,17 @@ def tile_slide(
         # Each weight is loaded once, and the pixels are operands in memory.
         pairs.sort(key=lambda pair: (pair[1], pair[0]))
 
+    order = [(literal(first) + column) // literal(times) for column in range(literal(columns))]
+
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        first = to_index(context, builder, arguments[2], signature.args[2])
+        begin = to_index(context, builder, arguments[2], signature.args[2])
         place = to_index(context, builder, arguments[5], signature.args[5])
 
         @cache
         def pixel(p: int) -> list[Any]:
-            at = builder.add(first, ir.Constant(INDEX, p * literal(step)))
+            at = builder.add(begin, ir.Constant(INDEX, p * literal(step)))
+            if literal(times) > 1:
+                return _load_repeated(builder, arguments[1], at, source, tile, order)
             return _load_columns(builder, arguments[1], at, source, tile, literal(columns))
 
         @cache
@@ -95,7 +101,7 @@ def tile_slide(
         return value
 
     operands = (tile, source, start, step, weights, index, channels, taps, stride, dilation)
-    return tile(*operands, columns, begin, end), codegen
+    return tile(*operands, columns, begin, end, times, first), codegen
 
 
 @intrinsic(prefer_literal=True)
@@ -190,3 +196,20 @@ def _load_columns(
         place = builder.add(index, ir.Constant(INDEX, column))
         vectors.append(read_vector(builder, pointer, place, memory, tile, columns - column))
     return vectors
+
+
+def _load_repeated(
+    builder: Any, pointer: Any, index: Any, memory: Pointer, tile: RegisterTile, order: list[int]
+) -> list[Any]:
+    """Load elements, of which column c is number ``order[c]``, in vectors of a row.
+
+    The numbers ascend from 0. Elements behind the last one are not read.
+    """
+    count = order[-1] + 1
+    width = 1 << (count - 1).bit_length()
+    loaded = read_elements(builder, pointer, index, memory, tile.kind, width, count)
+    order = order + order[-1:] * (-len(order) % tile.lanes)
+    return [
+        _shuffled(builder, loaded, order[column : column + tile.lanes])
+        for column in range(0, len(order), tile.lanes)
+    ]

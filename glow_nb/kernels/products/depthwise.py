@@ -6,14 +6,15 @@ pixels of one output line by two vectors of channels; the weights of a tap are l
 its pixels. Nothing is padded: taps above and below the input are left out of the loop over kernel
 lines, and the tiles at the ends of a line are written out with the taps that they have. Only where
 that would be much code, which one long line with many taps makes, the line is copied to scratch
-between zeros.
+between zeros. If a channel has several results, what is loaded is spread over the lanes of these;
+the lanes of a panel read the same channels, from its first one on, as those of every few panels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from math import prod
+from math import gcd, prod
 
 from glow_nb.base.plan import Plan
 from glow_nb.base.types import ElementKind
@@ -40,6 +41,9 @@ MOST_CHAINED_PRODUCTS = 64
 
 MOST_WRITTEN_OUT = 64
 """Taps of all tiles at the ends of a line that are written out."""
+
+MOST_SPREADS = 8
+"""Ways of repeating the channels of the input in a panel that are written out."""
 
 MIN_CHUNK = 4
 """Panels that are worth taking apart from the others."""
@@ -146,14 +150,16 @@ class DepthwiseWriter:
         self.step = elements_between_pixels(fusion.input)
         self.block = self.vectors * self.lanes
         self.cut = Cut.balanced(max(1, shape.output[-1]), plan.rows)
-        self.is_expanded = shape.depth != shape.channels
+        self.multiplier = max(1, shape.depth_per_group // shape.channels_per_group)
+        self.is_expanded = len(self._spreads(range(self._panels_of_period))) > MOST_SPREADS
         self.begin, self.pixels = shape.begins[-1], shape.input[-1]
         self.is_padded = shape.rank == 1 and self._end_tiles() * shape.kernel[0] > MOST_WRITTEN_OUT
         if self.is_padded:  # the line that tiles read begins with zeros, and ends with zeros
             self.begin, self.pixels = 0, shape.needed[0]
         self.is_staged = self.is_expanded or self.is_padded
         self.source = "rows" if self.is_staged else "input"
-        self.source_step = shape.depth if self.is_staged else self.step
+        self.source_depth = shape.depth if self.is_expanded else shape.channels
+        self.source_step = self.source_depth if self.is_staged else self.step
         self.outer = "zy"[3 - shape.rank :]
         self.out = SourceWriter()
 
@@ -162,7 +168,25 @@ class DepthwiseWriter:
         """Room for the staged input lines of one output line; the last store reaches beyond."""
         if not self.is_staged:
             return 0
-        return prod(self.shape.kernel[:-1]) * self.pixels * self.shape.depth + self.lanes
+        return prod(self.shape.kernel[:-1]) * self.pixels * self.source_depth + self.lanes
+
+    @property
+    def _panels_of_period(self) -> int:
+        """Panels after which the channels of the input are repeated alike."""
+        return self.multiplier // gcd(self.multiplier, self.block)
+
+    def _spreads(self, panels: Iterable[int]) -> dict[tuple[int, ...], list[int]]:
+        """Return the *panels* by the channel of the input, from its first, that each lane reads."""
+        found: dict[tuple[int, ...], list[int]] = {}
+        for panel in panels:
+            first = self._first(panel)
+            order = tuple((first + lane) // self.multiplier for lane in range(self.block))
+            found.setdefault(order, []).append(panel)
+        return found
+
+    def _first(self, panel: int) -> int:
+        """Return which of the results of its input channel the first one of *panel* is."""
+        return panel * self.block % self.multiplier
 
     def write(self, title: str) -> str:
         """Return the whole text."""
@@ -193,7 +217,8 @@ class DepthwiseWriter:
         fit, the short pieces of memory cost more than that gains: all panels are taken together.
         """
         shape, panels = self.shape, -(-self.shape.depth // self.block)
-        window = prod(shape.kernel[:-1]) * shape.input[-1] * self.block * self.kind.size_bytes
+        width = max(1, self.block // self.multiplier)
+        window = prod(shape.kernel[:-1]) * shape.input[-1] * width * self.kind.size_bytes
         fitting = cache_bytes // max(1, window)
         return panels if self.is_staged or fitting < MIN_CHUNK else min(fitting, panels)
 
@@ -248,11 +273,13 @@ class DepthwiseWriter:
     def _write_padded_line(self) -> None:
         """Copy the channels of the thread's panels to scratch, for every pixel, or zeros."""
         out, shape = self.out, self.shape
-        out.line(f"from_e = panel_begin * {self.block}")
-        out.line(f"count_e = min(panel_end * {self.block}, {shape.depth}) - from_e")
+        first, last = f"panel_begin * {self.block}", f"min(panel_end * {self.block}, {shape.depth})"
+        if self.multiplier > 1:
+            first, last = f"{first} // {self.multiplier}", f"({last} - 1) // {self.multiplier} + 1"
+        out.line(f"from_e = {first}\ncount_e = {last} - from_e")
         with out.block(f"for i_e in range({self.pixels}):"):
             out.line(f"x_e = {plus('i_e', -shape.begins[0])}")
-            out.line(f"to_e = i_e * {shape.depth} + from_e")
+            out.line(f"to_e = i_e * {shape.channels} + from_e")
             with out.block(f"if 0 <= x_e < {shape.input[0]}:"):
                 place = f"({plus(self._input_line('e'), 'x_e')}) * {self.step} + from_e"
                 out.line(f"copy(rows, to_e, input, {place}, count_e)")
@@ -296,13 +323,32 @@ class DepthwiseWriter:
         out.line(f"at_{name} = {start}")
         if full:
             with out.block(f"for panel_{name}a in range(panel_begin, min(panel_end, {full})):"):
-                self._write_tile(f"{name}a", f"at_{name}", rows, self.block, pixel)
+                self._write_full(f"{name}a", rows, f"at_{name}", pixel)
         if tail:
             with out.block(f"for panel_{name}b in range(max(panel_begin, {full}), panel_end):"):
-                self._write_tile(f"{name}b", f"at_{name}", rows, tail, pixel)
+                self._write_tile(f"{name}b", f"at_{name}", rows, tail, pixel, full)
 
-    def _write_tile(self, name: str, at: str, rows: int, columns: int, pixel: int | None) -> None:
-        """Compute one tile from pixel *at* on; *pixel* is its number if it is at an end."""
+    def _write_full(self, name: str, rows: int, at: str, pixel: int | None) -> None:
+        """Compute the tile of a whole panel, as the channels of the input are repeated in it."""
+        out, period = self.out, self._panels_of_period
+        spreads = [] if self.is_expanded else [*self._spreads(range(period)).values()]
+        if len(spreads) < 2:
+            self._write_tile(name, at, rows, self.block, pixel, 0)
+            return
+        out.line(f"turn_{name} = panel_{name} % {period}")
+        for number, panels in enumerate(spreads):
+            is_turn = " or ".join(f"turn_{name} == {panel}" for panel in panels)
+            with out.block(f"if {is_turn}:"):
+                out.line(f"panel_{name}{number} = panel_{name}")
+                self._write_tile(f"{name}{number}", at, rows, self.block, pixel, panels[0])
+
+    def _write_tile(
+        self, name: str, at: str, rows: int, columns: int, pixel: int | None, panel: int
+    ) -> None:
+        """Compute one tile from pixel *at* on; *pixel* is its number if it is at an end.
+
+        It repeats the channels of the input as *panel* does.
+        """
         out, shape = self.out, self.shape
         size = f"{rows}, {-(-columns // self.lanes)}, {self.lanes}"
         out.line(f"channel_{name} = panel_{name} * {self.block}")
@@ -315,12 +361,15 @@ class DepthwiseWriter:
             if self.is_staged:
                 line = times(self._tap(name), self.pixels)
             first = plus(line, times(at, shape.stride[-1]), -self.begin)
-            x = plus(times(f"({first})", self.source_step), f"channel_{name}")
+            channel = f"channel_{name}"
+            if self.multiplier > 1 and not self.is_expanded:
+                channel = f"{channel} // {self.multiplier}"
+            x = plus(times(f"({first})", self.source_step), channel)
             out.line(f"x_{name} = {x}")
             line_weights = shape.kernel[-1] * shape.channels_per_group * shape.depth
             weights = times(self._tap(name), line_weights)
             out.line(f"w_{name} = {plus(weights, f'channel_{name}')}")
-            self._write_slide(name, columns, pixel)
+            self._write_slide(name, columns, pixel, panel)
         self.tiles.write(
             out,
             f"t_{name}",
@@ -330,7 +379,7 @@ class DepthwiseWriter:
             channel=f"channel_{name}",
         )
 
-    def _write_slide(self, name: str, columns: int, pixel: int | None) -> None:
+    def _write_slide(self, name: str, columns: int, pixel: int | None, panel: int) -> None:
         """Accumulate one line of taps, of which only those inside the input count."""
         shape = self.shape
         begin, end = 0, (MAX_PIXELS - 1) * shape.stride[-1] + shape.reach[-1]
@@ -338,12 +387,13 @@ class DepthwiseWriter:
             first = pixel * shape.stride[-1] - self.begin
             begin, end = -first, self.pixels - first
         window = f"{shape.kernel[-1]}, {shape.stride[-1]}, {shape.dilation[-1]}"
-        slide, size = "tile_slide", ""
+        repeated = (1, 0) if self.is_expanded else (self.multiplier, self._first(panel))
+        slide, size, end_of = "tile_slide", "", f", {repeated[0]}, {repeated[1]}"
         if shape.channels_per_group > 1:
-            slide, size = "tile_slide_groups", f", {shape.channels_per_group}"
+            slide, size, end_of = "tile_slide_groups", f", {shape.channels_per_group}", ""
         self.out.line(
             f"t_{name} = {slide}(t_{name}, {self.source}, x_{name}, {self.source_step}, filter, "
-            f"w_{name}, {shape.depth}{size}, {window}, {columns}, {begin}, {end})"
+            f"w_{name}, {shape.depth}{size}, {window}, {columns}, {begin}, {end}{end_of})"
         )
 
     @contextmanager

@@ -89,6 +89,10 @@ SHAPES = {
     "twofold": conv(2, 6, 12, (5, 9), (3, 3), pads=1, group=6),
     "threefold": conv(1, 5, 15, (5, 12), (3, 3), stride=2, pads=1, group=5),
     "twentyfold": conv(1, 2, 40, (4, 6), (3, 3), pads=1, group=2),
+    "eightfold": conv(2, 3, 24, (6, 9), (3, 5), pads=1, group=3),
+    "sevenfold": conv(1, 5, 35, (4, 7), (3, 3), pads=1, group=5),
+    "sixfold in a long line": conv(1, 7, 42, (60,), (23,), pads=11, group=7),
+    "elevenfold": conv(1, 5, 55, (4, 7), (3, 3), pads=1, group=5),
     "threefold rank 3": conv(1, 3, 9, (3, 4, 5), (2, 3, 2), pads=1, group=3),
     "beyond the input": conv(1, 4, 4, (2, 2), (3, 3), pads=4, group=4),
     "long line": conv(2, 37, 37, (60,), (29,), pads=(30, 11), group=37),
@@ -117,7 +121,7 @@ def grouped_with_one_width() -> list[object]:
     return cases
 
 
-SHOWN = ["5x5 dilated", "beyond the input", "lines are rows", "rank 3"]
+SHOWN = ["5x5 dilated", "beyond the input", "lines are rows", "rank 3", "eightfold", "elevenfold"]
 
 
 @pytest.mark.jit
@@ -147,6 +151,14 @@ def test_ends_of_long_lines_are_not_written_out(name: str) -> None:
     longer = replace(shape, input=(4 * shape.input[0], *shape.input[1:]))
     texts = [generate_kernel(convolution_of(s), target).text for s in (shape, longer)]
     assert max(text.count("tile_slide") for text in texts) <= 8
+
+
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+@pytest.mark.parametrize("times", [2, 3, 4, 6, 8, 64])
+def test_channels_are_repeated_in_registers(times: int, lanes: int) -> None:
+    shape = conv(1, 20, 20 * times, (9, 9), (3, 3), pads=1, group=20)
+    target = replace(Target.of(ROWS["zen3"]), lanes=lanes)
+    assert generate_kernel(convolution_of(shape), target).scratch_bytes == 0
 
 
 @pytest.mark.parametrize(("size", "lanes"), [(1, 8), (8, 8), (3, 16), (5, 8), (16, 16)])
