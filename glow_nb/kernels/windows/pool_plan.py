@@ -4,17 +4,21 @@ A window is a product of intervals, so its maximum, or its sum, is that of the r
 13 x 13 taps become 13 and 13. What the lines come to waits in scratch, for some channels and some
 rows of the result at a time. A line itself is reduced tap by tap, or by scans (see
 :mod:`.window_lines`), whose time does not depend on the number of taps.
+
+Where there is one channel, as in images with the channels first, vectors are neighbours of the last
+dimension, which is reduced first (see :mod:`.window_rows`). They take the place of the channels.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from glow_nb.base.plan import Plan
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.windows.pool_windows import Pool, Windows
+from glow_nb.kernels.windows.window_rows import Row
 from glow_nb.kernels.writing.pixels import Pixels
 from glow_nb.kernels.writing.vectors import ceil_power_of_two, native_lanes
 from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst
@@ -29,17 +33,25 @@ def plan_pool(
     """Plan the dimensions of a pool; None if each window is a loop over its taps."""
     if not instruction.dest.type.size or not instruction.input.type.size:
         return None
-    if not Pixels.of(fusion.pointers, fusion.made.type.shape).are_dense:
-        return None
     pool = Pool.of(instruction)
-    windows, axes = pool.windows, _axes(pool.windows)
-    if not axes:
+    windows = pool.windows
+    if not pixels_of(fusion, windows.channels == 1).are_dense or not windows.has_dense_rows:
         return None
-    scans = tuple(axis for axis in axes if _prefers_scan(windows, axis))
+    scans = tuple(axis for axis in _axes(windows) if _prefers_scan(windows, axis))
+    if windows.channels == 1:
+        return _in_rows(pool, scans, target).as_plan()
     taps = prod(windows.out) * prod(windows.kernel)
-    if target.machine.separable_pool_gain * _operations(windows, axes, scans) > taps:
+    if target.machine.separable_pool_gain * _operations(windows, scans) > taps:
         return None
-    return _blocked(pool, scans, target).as_plan()
+    return _in_channels(pool, scans, target).as_plan()
+
+
+def pixels_of(fusion: Fusion, is_in_rows: bool) -> Pixels:
+    """Return where the cells of the result of a pool lie; its one channel is none, *in rows*."""
+    pixels = Pixels.of(fusion.pointers, fusion.made.type.shape)
+    if not is_in_rows:
+        return pixels
+    return Pixels({name: strides[:-1] for name, strides in pixels.strides.items()})
 
 
 def _axes(windows: Windows) -> tuple[int, ...]:
@@ -48,8 +60,13 @@ def _axes(windows: Windows) -> tuple[int, ...]:
 
 
 def _prefers_scan(windows: Windows, axis: int) -> bool:
-    """Return whether scans of a line take fewer operations than its taps."""
-    return windows.dilation[axis] == 1 and _scanned(windows, axis) < _tapped(windows, axis)
+    """Return whether scans of a line, or halves of a row, take fewer operations than its taps."""
+    if windows.dilation[axis] > 1:
+        return False
+    if windows.is_row(axis):
+        taps = windows.kernel[axis]
+        return windows.stride[axis] == 1 and 2 * taps.bit_length() + taps.bit_count() < taps
+    return _scanned(windows, axis) < _tapped(windows, axis)
 
 
 def _tapped(windows: Windows, axis: int) -> int:
@@ -63,10 +80,10 @@ def _scanned(windows: Windows, axis: int) -> int:
     return 2 * cells + 2 * windows.out[axis]
 
 
-def _operations(windows: Windows, axes: tuple[int, ...], scans: tuple[int, ...]) -> int:
+def _operations(windows: Windows, scans: tuple[int, ...]) -> int:
     """Return the operations on vectors for one block of channels of one image."""
-    total, sizes = 0, list(windows.size)
-    for axis in axes:
+    total, sizes = 1, list(windows.size)
+    for axis in _axes(windows):
         line = _scanned(windows, axis) if axis in scans else _tapped(windows, axis)
         stored = 2 * windows.out[axis]
         lines = prod(size for other, size in enumerate(sizes) if other != axis)
@@ -75,17 +92,35 @@ def _operations(windows: Windows, axes: tuple[int, ...], scans: tuple[int, ...])
     return total
 
 
-def _blocked(pool: Pool, scans: tuple[int, ...], target: Target) -> SeparablePlan:
+def _in_channels(pool: Pool, scans: tuple[int, ...], target: Target) -> SeparablePlan:
     """Return the plan of as many channels and rows as the second-level cache has room for."""
-    machine, windows = target.machine, pool.windows
     native = native_lanes(target, pool.fold.kind)
-    lanes = min(machine.unroll_vectors * native, ceil_power_of_two(windows.channels))
-    plan = SeparablePlan(pool, scans, lanes, windows.out[0])
-    room = machine.l2_share * machine.l2_bytes
+    lanes = min(target.machine.unroll_vectors * native, ceil_power_of_two(pool.windows.channels))
+    plan, room = SeparablePlan(pool, scans, lanes, pool.windows.out[0]), _room(target)
     while plan.lanes > native and plan.scratch_bytes > room:
-        plan = SeparablePlan(pool, scans, plan.lanes // 2, plan.rows)
+        plan = replace(plan, lanes=plan.lanes // 2)
+    return _cut(plan, room)
+
+
+def _in_rows(pool: Pool, scans: tuple[int, ...], target: Target) -> SeparablePlan:
+    """Return the plan of as many rows as the second-level cache has room for."""
+    native = native_lanes(target, pool.fold.kind)
+    lanes = min(native, ceil_power_of_two(pool.windows.out[-1]))
+    rows = pool.windows.out[0] if len(pool.windows.out) > 1 else 1
+    return _cut(SeparablePlan(pool, scans, lanes, rows), _room(target))
+
+
+def _room(target: Target) -> float:
+    return target.machine.l2_share * target.machine.l2_bytes
+
+
+def _cut(plan: SeparablePlan, room: float) -> SeparablePlan:
+    """Return *plan* with rows for which there is *room*, or as few as do not overlap much."""
+    windows = plan.pool.windows
+    if windows.is_row(0):
+        return plan
     while plan.scratch_bytes > room and plan.rows * windows.stride[0] > windows.span(0):
-        plan = SeparablePlan(pool, scans, plan.lanes, -(-plan.rows // 2))
+        plan = replace(plan, rows=-(-plan.rows // 2))
     return plan
 
 
@@ -117,6 +152,8 @@ class SeparablePlan:
             UnsupportedError: A setting is missing, or the pool cannot be computed like that.
         """
         windows, scans = pool.windows, plan.sizes("scans")
+        if not windows.has_dense_rows:
+            raise plan.unfit("neighbours of a row lie apart")
         most = target.machine.unroll_vectors * native_lanes(target, pool.fold.kind)
         lanes = plan.number("lanes", most=most)
         if lanes.bit_count() != 1:
@@ -126,40 +163,91 @@ class SeparablePlan:
                 raise plan.unfit(
                     f"scans = {scans} must be dimensions without dilation, of {windows.dilation}"
                 )
-        return cls(pool, scans, lanes, plan.number("rows", most=max(1, *windows.out[:1])))
+            if windows.is_row(axis) and windows.stride[axis] != 1:
+                raise plan.unfit(
+                    f"scans = {scans}: a row of stride {windows.stride[axis]} has none"
+                )
+        return cls(pool, scans, lanes, plan.number("rows", most=windows.out[0]))
+
+    @property
+    def is_in_rows(self) -> bool:
+        """Whether vectors are neighbours of the last dimension, not channels."""
+        return self.pool.windows.channels == 1
+
+    @property
+    def row(self) -> Row:
+        """The windows along the last dimension, if that is a row of vectors."""
+        windows = self.pool.windows
+        is_halved = len(windows.out) - 1 in self.scans
+        return Row(windows, self.pool.fold, self.lanes, is_halved, self._kept_elements)
+
+    @property
+    def width(self) -> int:
+        """Elements of a cell in scratch: a block of channels, or a row of the result."""
+        return (
+            -(-self.pool.windows.out[-1] // self.lanes) * self.lanes
+            if self.is_in_rows
+            else self.lanes
+        )
+
+    @property
+    def rank(self) -> int:
+        """Dimensions in which cells lie."""
+        return len(self.pool.windows.out) - self.is_in_rows
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The dimensions to reduce, in this order; the last one writes the result."""
-        return _axes(self.pool.windows) or (0,)
+        """The dimensions of cells to reduce, in this order; the last one writes the result."""
+        axes = tuple(axis for axis in _axes(self.pool.windows) if axis < self.rank)
+        return axes if axes or self.is_in_rows else (0,)
 
     @property
     def pieces(self) -> int:
-        """Parts of the result along the first dimension."""
-        return -(-self.pool.windows.out[0] // self.rows)
+        """Parts of the result along the first dimension; a row is one."""
+        return 1 if not self.rank else -(-self.pool.windows.out[0] // self.rows)
 
     @property
     def read_rows(self) -> int:
-        """The most rows of the input along the first dimension that a part reads."""
+        """The most steps of the first dimension of the input that a part reads."""
         windows = self.pool.windows
         return min(windows.size[0], (self.rows - 1) * windows.stride[0] + windows.span(0))
 
     @property
     def level_sizes(self) -> list[tuple[int, ...]]:
-        """Spatial sizes of what waits in scratch, for each dimension but the last that reduces."""
-        sizes, levels = [self.read_rows, *self.pool.windows.size[1:]], []
+        """Sizes of what waits in scratch: the reduced rows, then cells, but for the result."""
+        windows = self.pool.windows
+        sizes, levels = [self.read_rows, *windows.size[1:]][: self.rank], []
+        if self.is_in_rows and self.axes:
+            levels.append(tuple(sizes))
         for axis in self.axes[:-1]:
-            sizes[axis] = self.pool.windows.out[axis]
+            sizes[axis] = windows.out[axis]
             levels.append(tuple(sizes))
         return levels
 
     @property
-    def scan_vectors(self) -> int:
-        """Vectors that the scans of a line keep."""
-        return max((self.pool.windows.kernel[axis] for axis in self.scans), default=0)
+    def scan_offset(self) -> int:
+        """Where in scratch a scan keeps its vectors, in elements."""
+        return sum(map(prod, self.level_sizes)) * self.width
+
+    @property
+    def keeps_counts(self) -> bool:
+        """Whether windows of a mean differ along the row in how many of their cells count."""
+        windows, axis = self.pool.windows, len(self.pool.windows.out) - 1
+        return self.pool.is_mean and self.is_in_rows and windows.is_clipped(axis)
+
+    @property
+    def counts_offset(self) -> int:
+        """Where in scratch these counts lie, in elements."""
+        return self._kept_elements + self.row.elements
+
+    @property
+    def _kept_elements(self) -> int:
+        """Elements of all cells in scratch, and of the vectors that a scan keeps."""
+        taps = (self.pool.windows.kernel[axis] for axis in self.scans if axis < self.rank)
+        return self.scan_offset + max(taps, default=0) * self.lanes
 
     @property
     def scratch_bytes(self) -> int:
-        """Size of the scratch: the levels, then what a scan keeps."""
-        vectors = sum(map(prod, self.level_sizes)) + self.scan_vectors
-        return vectors * self.lanes * self.pool.fold.kind.size_bytes
+        """Size of the scratch."""
+        rows = self.row.elements + self.keeps_counts * self.width if self.is_in_rows else 0
+        return (self._kept_elements + rows) * self.pool.fold.kind.size_bytes

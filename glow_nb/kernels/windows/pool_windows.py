@@ -76,6 +76,15 @@ class Windows:
         last = (self.out[axis] - 1) * self.stride[axis] - self.begins[axis]
         return self.begins[axis] > 0 or last + self.span(axis) > self.size[axis]
 
+    @property
+    def has_dense_rows(self) -> bool:
+        """Whether neighbours of a row lie side by side, if it has one channel."""
+        return self.channels != 1 or self.source.strides[-2] == 1 or self.size[-1] == 1
+
+    def is_row(self, axis: int) -> bool:
+        """Return whether neighbours along *axis* are neighbours in memory."""
+        return self.channels == 1 and axis == len(self.out) - 1
+
     def is_single(self, axis: int) -> bool:
         """Return whether each window is one cell along *axis*, and each cell is in one."""
         pads = (self.begins[axis], self.ends[axis])
@@ -162,12 +171,12 @@ class Pool:
         """Whether it divides by the cells that count."""
         return isinstance(self.instruction, AvgPoolInst)
 
-    def result(self, total: str, bounds: Bounds, lanes: int) -> str:
-        """Return the result of a window whose cells come to *total*, as a vector of its kind."""
-        if self.is_mean:
-            count = count_text(self.windows, bounds, self.instruction)
-            total = f"div({total}, splat_{self.fold.kind.value}({count}, {lanes}))"
-        return narrowed(self.kind, total)
+    def result(self, total: str, count: str = "") -> str:
+        """Return the result of windows that come to *total*, in its kind.
+
+        Both are vectors, as *count* is: how many cells count, of a mean.
+        """
+        return narrowed(self.kind, f"div({total}, {count})" if self.is_mean else total)
 
 
 def cells(kind: ElementKind, block: Block, place: str) -> str:
@@ -181,14 +190,20 @@ def narrowed(kind: ElementKind, vector: str) -> str:
     return vector if computed_kind(kind) is kind else f"convert_{kind.value}({vector})"
 
 
-def count_text(windows: Windows, bounds: Bounds, instruction: Any) -> str:
-    """Return how many cells of the window ``cell0, cell1, ...`` count, as text."""
-    factors = []
-    for axis, (begin, end) in enumerate(bounds):
-        if instruction.count_padding:
-            skipped = instruction.uncounted[axis] if instruction.uncounted else 0
-            limit = windows.size[axis] + windows.ends[axis] - skipped
-            factors.append(f"max(0, {windows.taps_before(axis, f'{limit} - cell{axis}')})")
-        else:
-            factors.append(end if begin == "0" else f"max(0, {end} - {begin})")
-    return " * ".join(factors)
+def count_text(instruction: Any, windows: Windows, bounds: Bounds) -> str:
+    """Return how many cells count of the window ``cell0, cell1, ...``, as text.
+
+    A dimension without *bounds* is left out.
+    """
+    axes = enumerate(bounds)
+    return " * ".join(count_along(instruction, windows, axis, own) for axis, own in axes)
+
+
+def count_along(instruction: Any, windows: Windows, axis: int, bounds: tuple[str, str]) -> str:
+    """Return how many cells count of a window along one dimension."""
+    begin, end = bounds
+    if not instruction.count_padding:
+        return end if begin == "0" else f"max(0, {end} - {begin})"
+    skipped = instruction.uncounted[axis] if instruction.uncounted else 0
+    limit = windows.size[axis] + windows.ends[axis] - skipped
+    return f"max(0, {windows.taps_before(axis, f'{limit} - cell{axis}')})"

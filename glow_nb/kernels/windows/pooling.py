@@ -17,7 +17,15 @@ from glow_nb.kernels.registry import head_kernel_for, kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.windows.pool_plan import SEPARABLE, SeparablePlan, plan_pool
-from glow_nb.kernels.windows.pool_windows import Bounds, Fold, Pool, Windows, cells, narrowed
+from glow_nb.kernels.windows.pool_windows import (
+    Bounds,
+    Fold,
+    Pool,
+    Windows,
+    cells,
+    count_text,
+    narrowed,
+)
 from glow_nb.kernels.windows.separable_pooling import write_separable_pool
 from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import loops
@@ -119,7 +127,11 @@ def pool_source(
             pool.fold.write(
                 out, "total", cells(pool.kind, site.block, window.place(taps, site.block))
             )
-        fusion.write(out, site, pool.result("total", window.bounds, site.lanes))
+        count = ""
+        if pool.is_mean:
+            text = count_text(instruction, pool.windows, window.bounds)
+            count = f"splat_{pool.fold.kind.value}({text}, {site.lanes})"
+        fusion.write(out, site, pool.result("total", count))
 
     lanes = target.machine.unroll_vectors * native_lanes(target, pool.fold.kind)
     return _pool_kernel(family, pool.windows, fusion, lanes, body)

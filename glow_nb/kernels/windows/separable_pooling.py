@@ -1,4 +1,4 @@
-"""Pools one dimension after the other (see :mod:`.pool_plan`): lines of vectors of channels."""
+"""Pools one dimension after the other, as :mod:`.pool_plan` plans them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import prod
 
+from typing_extensions import override
+
 from glow_nb.kernels.stacks.fusion import Fusion
-from glow_nb.kernels.windows.pool_plan import SeparablePlan
-from glow_nb.kernels.windows.pool_windows import Pool, cells
+from glow_nb.kernels.windows.pool_plan import SeparablePlan, pixels_of
+from glow_nb.kernels.windows.pool_windows import Bounds, Pool, cells, count_along, count_text
 from glow_nb.kernels.windows.window_lines import Line
 from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import loops
-from glow_nb.kernels.writing.pixels import Pixels
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.vectors import Block, ceil_power_of_two
+from glow_nb.kernels.writing.vectors import Block, blocks_of, ceil_power_of_two
 from glow_nb.llir.strides import contiguous_strides
 
-Load = Callable[[Sequence[str]], str]
-"""Returns the load of a vector at some spatial indices."""
+Load = Callable[[Sequence[str], Block], str]
+"""Returns the load of a block of the cell at some indices."""
+Place = Callable[[Sequence[str], Block], str]
+"""Returns where a block of the cell at some indices lies in ``work``."""
 
 
 def write_separable_pool(
@@ -32,8 +35,13 @@ def write_separable_pool(
             out.line(f"src = {source}")
         if plan.scratch_bytes:
             out.line(f"work = as_{pool.fold.kind.value}(scratch)")
-        for strips, block in _strips(pool.windows.channels, plan.lanes):
-            _Writer(out, pool, plan, fusion, block).write(strips)
+        if plan.is_in_rows:
+            rows = _RowWriter(out, pool, plan, fusion)
+            rows.write_once()
+            rows.write(1)
+        else:
+            for strips, block in _strips(pool.windows.channels, plan.lanes):
+                _ChannelWriter(out, pool, plan, fusion, block).write(strips)
     return KernelSource(family, out.text, fusion.kinds, plan.scratch_bytes)
 
 
@@ -52,38 +60,40 @@ def _strips(channels: int, lanes: int) -> Iterator[tuple[int, Block]]:
 
 @dataclass(frozen=True)
 class _Writer:
-    """Writes the loops for blocks of channels of one form.
+    """Writes the loops over samples and parts, and over the cells of each.
 
     Attributes:
         out: Takes the lines.
         pool: What is computed.
         plan: How.
         fusion: What is done to the result.
-        block: The channels.
     """
 
     out: SourceWriter
     pool: Pool
     plan: SeparablePlan
     fusion: Fusion
-    block: Block
-
-    @property
-    def rank(self) -> int:
-        """Spatial dimensions."""
-        return len(self.pool.windows.out)
 
     def write(self, strips: int) -> None:
         """Write the thread's share of samples, parts and *strips* of channels."""
-        out, sizes = self.out, (self.pool.windows.source.type.shape[0], self.plan.pieces, strips)
-        with loops(out, sizes, shared=True, prefix="u") as (sample, piece, strip):
-            if self.block.column == "column":
-                out.line(f"column = {index_text([strip], [self.block.lanes])}")
-            self._write_range(piece)
-            load = self._from_input(sample)
-            for number, axis in enumerate(self.plan.axes[:-1]):
-                load = self._write_level(axis, number, load)
-            self._write_results(sample, load)
+        sizes = (self.pool.windows.source.type.shape[0], self.plan.pieces, strips)
+        with loops(self.out, sizes, shared=True, prefix="u") as (sample, piece, strip):
+            self._write_part(sample, piece, strip)
+
+    def _write_part(self, sample: str, piece: str, strip: str) -> None:
+        raise NotImplementedError
+
+    def _whole_blocks(self) -> Iterator[Block]:
+        """Yield the blocks of a cell in scratch; what is written for each is its body."""
+        raise NotImplementedError
+
+    def _result_blocks(self) -> Iterator[Block]:
+        """Yield the blocks of a cell of the result, likewise."""
+        raise NotImplementedError
+
+    def _column(self, block: Block) -> str:
+        """Return where a block begins in a cell in scratch."""
+        raise NotImplementedError
 
     def _write_range(self, piece: str) -> None:
         """Write which steps of the first dimension the part has, and which rows it reads."""
@@ -95,69 +105,80 @@ class _Writer:
         reach = index_text(["(end - 1)"], [stride], windows.span(0) - begin)
         self.out.line(f"high = min({size}, {reach})")
 
-    def _from_input(self, sample: str) -> Load:
-        """Return how cells of the input are loaded."""
-        strides = self.pool.windows.source.strides
+    def _place_in(self, level: int) -> Place:
+        """Return where the cells of a level lie in scratch."""
+        sizes, width = self.plan.level_sizes, self.plan.width
+        strides = [width * step for step in contiguous_strides(sizes[level])]
+        offset = sum(map(prod, sizes[:level])) * width
 
-        def load(indices: Sequence[str]) -> str:
-            place = index_text([sample, *indices], strides[:-1])
-            return cells(self.pool.kind, self.block, plus(place, self.block.column))
-
-        return load
-
-    def _write_level(self, axis: int, number: int, load: Load) -> Load:
-        """Write the lines along *axis* to scratch; returns how they are loaded from there."""
-        windows, lanes = self.pool.windows, self.block.lanes
-        sizes = self.plan.level_sizes
-        strides = [lanes * step for step in contiguous_strides(sizes[number])]
-        offset = sum(prod(level) for level in sizes[:number]) * self.plan.lanes
-        done = self.plan.axes[:number]
-
-        def place(indices: Sequence[str]) -> str:
+        def place(indices: Sequence[str], block: Block) -> str:
             row, *others = indices
-            return plus(index_text([f"({row} - low)", *others], strides), str(offset))
+            cell = index_text([f"({row} - low)", *others], strides)
+            return plus(cell, offset, self._column(block))
 
-        def load_again(indices: Sequence[str]) -> str:
-            return f"load(work, {place(indices)}, {lanes})"
+        return place
 
-        ranges = ["low, high"]
-        ranges += [
-            str((windows.out if a in done else windows.size)[a]) for a in range(1, self.rank)
-        ]
+    def _load_from(self, level: int) -> Load:
+        """Return how cells are loaded from scratch."""
+        place = self._place_in(level)
+        return lambda indices, block: f"load(work, {place(indices, block)}, {block.lanes})"
+
+    def _write_level(self, axis: int, level: int, done: Sequence[int], load: Load) -> None:
+        """Write the lines along *axis* to scratch; those of the dimensions *done* are reduced."""
+        windows, place = self.pool.windows, self._place_in(level)
+        others = range(1, self.plan.rank)
+        sizes = ((windows.out if other in done else windows.size)[other] for other in others)
+        ranges = ["low, high", *map(str, sizes)]
         with self._others(axis, ranges) as indices:
+            for block in self._whole_blocks():
 
-            def emit(step: str, total: str) -> None:
-                self.out.line(f"store(work, {place(_with(indices, axis, step))}, {total})")
+                def emit(step: str, total: str, block: Block = block) -> None:
+                    to = place(_with(indices, axis, step), block)
+                    self.out.line(f"store(work, {to}, {total})")
 
-            self._write_line(axis, ("0", str(windows.out[axis])), indices, load, emit)
-        return load_again
+                steps = ("0", str(windows.out[axis]))
+                self._write_line(axis, steps, indices, load, block, emit)
 
-    def _write_results(self, sample: str, load: Load) -> None:
-        """Write the lines along the last of the dimensions to the result."""
-        axis, windows, out = self.plan.axes[-1], self.pool.windows, self.out
-        results = Pixels.of(self.fusion.pointers, self.fusion.made.type.shape)
-        ranges = ["first, end", *(str(n) for n in windows.out[1:])]
+    def _write_results(self, sample: str, axis: int, load: Load) -> None:
+        """Write the lines along *axis*, the last one to be reduced, to the result."""
+        windows, rank = self.pool.windows, self.plan.rank
+        ranges = ["first, end", *map(str, windows.out[1:rank])]
         with self._others(axis, ranges) as indices:
-            bounds = [("0", "1")] * self.rank
-            if self.pool.is_mean:
-                for other in range(self.rank):
-                    if other != axis:
-                        bounds[other] = windows.write_bounds(out, other, indices[other])
+            bounds = self._write_counts(indices, axis)
+            for block in self._result_blocks():
 
-            def emit(step: str, total: str) -> None:
-                if self.pool.is_mean:
-                    bounds[axis] = windows.write_bounds(out, axis, step)
-                places = results.write_places(out, [sample, *_with(indices, axis, step)])
-                site = results.site(self.block, places)
-                self.fusion.write(out, site, self.pool.result(total, tuple(bounds), site.lanes))
+                def emit(step: str, total: str, block: Block = block) -> None:
+                    if self.pool.is_mean:
+                        bounds[axis] = windows.write_bounds(self.out, axis, step)
+                    self._write_result([sample, *_with(indices, axis, step)], total, bounds, block)
 
-            steps = ("first", "end") if axis == 0 else ("0", str(windows.out[axis]))
-            self._write_line(axis, steps, indices, load, emit)
+                steps = ("first", "end") if axis == 0 else ("0", str(windows.out[axis]))
+                self._write_line(axis, steps, indices, load, block, emit)
+
+    def _write_counts(self, indices: Sequence[str], axis: int | None) -> list[tuple[str, str]]:
+        """Write which taps of a mean see the input, along all dimensions of cells but *axis*."""
+        bounds = [("0", "1")] * self.plan.rank
+        for other, index in enumerate(indices):
+            if self.pool.is_mean and other != axis:
+                bounds[other] = self.pool.windows.write_bounds(self.out, other, index)
+        return bounds
+
+    def _write_result(
+        self, indices: Sequence[str], total: str, bounds: Sequence[tuple[str, str]], block: Block
+    ) -> None:
+        """Write what becomes of the *total* of a block of the cell at *indices*."""
+        results = pixels_of(self.fusion, self.plan.is_in_rows)
+        site = results.site(block, results.write_places(self.out, indices))
+        self.fusion.write(self.out, site, self._result(total, tuple(bounds), block))
+
+    def _result(self, total: str, bounds: Bounds, block: Block) -> str:
+        """Return the result of windows of which some vectors of cells come to *total*."""
+        raise NotImplementedError
 
     @contextmanager
-    def _others(self, axis: int, ranges: Sequence[str]) -> Iterator[list[str]]:
+    def _others(self, axis: int | None, ranges: Sequence[str]) -> Iterator[list[str]]:
         """Write loops over all dimensions but *axis*; yields the names of their indices."""
-        names = [f"o{number}" for number in range(self.rank)]
+        names = [f"o{number}" for number in range(self.plan.rank)]
         with ExitStack() as stack:
             for number, (name, limits) in enumerate(zip(names, ranges, strict=True)):
                 if number != axis:
@@ -170,20 +191,159 @@ class _Writer:
         steps: tuple[str, str],
         indices: Sequence[str],
         load: Load,
+        block: Block,
         emit: Callable[[str, str], None],
     ) -> None:
         """Write the windows along *axis* in the way that the plan says."""
-        plan, lanes = self.plan, self.block.lanes
-        kept = sum(map(prod, plan.level_sizes)) * plan.lanes
-        line = Line(self.pool.windows, axis, self.pool.fold, lanes, kept)
+        line = Line(self.pool.windows, axis, self.pool.fold, block.lanes, self.plan.scan_offset)
 
         def read(cell: str) -> str:
-            return load(_with(indices, axis, f"({cell})"))
+            return load(_with(indices, axis, f"({cell})"), block)
 
-        if axis in plan.scans:
+        if axis in self.plan.scans:
             line.write_scans(self.out, *steps, read, emit)
         else:
             line.write_taps(self.out, ", ".join(steps), read, emit)
+
+
+@dataclass(frozen=True)
+class _ChannelWriter(_Writer):
+    """Writes them for cells of channels.
+
+    Attributes:
+        block: The channels.
+    """
+
+    block: Block
+
+    @override
+    def _write_part(self, sample: str, piece: str, strip: str) -> None:
+        if self.block.column == "column":
+            self.out.line(f"column = {index_text([strip], [self.block.lanes])}")
+        self._write_range(piece)
+        load, axes = self._from_input(sample), self.plan.axes
+        for level, axis in enumerate(axes[:-1]):
+            self._write_level(axis, level, axes[:level], load)
+            load = self._load_from(level)
+        self._write_results(sample, axes[-1], load)
+
+    def _from_input(self, sample: str) -> Load:
+        """Return how cells of the input are loaded."""
+        strides = self.pool.windows.source.strides
+
+        def load(indices: Sequence[str], block: Block) -> str:
+            place = index_text([sample, *indices], strides[:-1])
+            return cells(self.pool.kind, block, plus(place, block.column))
+
+        return load
+
+    @override
+    def _whole_blocks(self) -> Iterator[Block]:
+        yield self.block
+
+    @override
+    def _result_blocks(self) -> Iterator[Block]:
+        yield self.block
+
+    @override
+    def _column(self, _: Block) -> str:
+        return "0"
+
+    @override
+    def _result(self, total: str, bounds: Bounds, block: Block) -> str:
+        if not self.pool.is_mean:
+            return self.pool.result(total)
+        count = count_text(self.pool.instruction, self.pool.windows, bounds)
+        return self.pool.result(total, f"splat_{self.pool.fold.kind.value}({count}, {block.lanes})")
+
+
+@dataclass(frozen=True)
+class _RowWriter(_Writer):
+    """Writes them for cells that are rows of the result."""
+
+    @override
+    def _write_part(self, sample: str, piece: str, _: str) -> None:
+        if self.plan.rank:
+            self._write_range(piece)
+        axes = self.plan.axes
+        if not axes:
+            self._write_rows_of_result(sample)
+            return
+        self._write_rows(sample)
+        for level, axis in enumerate(axes[:-1], 1):
+            self._write_level(axis, level, axes[: level - 1], self._load_from(level - 1))
+        self._write_results(sample, axes[-1], self._load_from(len(axes) - 1))
+
+    def _write_rows(self, sample: str) -> None:
+        """Write the windows of all rows of the part to scratch."""
+        row, place, size = self.plan.row, self._place_in(0), self.pool.windows.size
+        with self._others(None, ["low, high", *map(str, size[1 : self.plan.rank])]) as indices:
+            self._write_copy(sample, indices)
+
+            def emit(block: Block) -> None:
+                self.out.line(f"store(work, {place(indices, block)}, total)")
+
+            row.write_windows(self.out, emit, is_masked=False)
+
+    def _write_rows_of_result(self, sample: str) -> None:
+        """Write the windows of all rows to the result: in no other dimension are there any."""
+        ranges = ["first, end", *map(str, self.pool.windows.out[1:])][: self.plan.rank]
+        with self._others(None, ranges) as indices:
+            self._write_copy(sample, indices)
+            bounds = self._write_counts(indices, None)
+
+            def emit(block: Block) -> None:
+                self._write_result([sample, *indices], "total", bounds, block)
+
+            self.plan.row.write_windows(self.out, emit, is_masked=True)
+
+    def _write_copy(self, sample: str, indices: Sequence[str]) -> None:
+        """Write the copy of a row of the input."""
+        windows, row = self.pool.windows, self.plan.row
+        self.out.line(f"row = {index_text([sample, *indices], windows.source.strides[:-2])}")
+        for block in blocks_of(self.out, windows.size[-1], row.lanes):
+            load = cells(self.pool.kind, block, plus("row", block.column))
+            row.write_copy(self.out, load, block)
+
+    @override
+    def _whole_blocks(self) -> Iterator[Block]:
+        return blocks_of(self.out, self.plan.width, self.plan.lanes)
+
+    @override
+    def _result_blocks(self) -> Iterator[Block]:
+        return blocks_of(self.out, self.pool.windows.out[-1], self.plan.lanes)
+
+    @override
+    def _column(self, block: Block) -> str:
+        return block.column
+
+    def write_once(self) -> None:
+        """Write what stays the same for all rows: their padding, and counts along them."""
+        self.plan.row.write_padding(self.out)
+        if not self.plan.keeps_counts:
+            return
+        windows, last = self.pool.windows, self.plan.rank
+        with self.out.block(f"for o{last} in range({windows.out[last]}):"):
+            bounds = {last: windows.write_bounds(self.out, last, f"o{last}")}
+            count = count_along(self.pool.instruction, windows, last, bounds[last])
+            place = plus(f"o{last}", self.plan.counts_offset)
+            self.out.line(f"store(work, {place}, splat_{self.pool.fold.kind.value}({count}, 1))")
+
+    @override
+    def _result(self, total: str, bounds: Bounds, block: Block) -> str:
+        """Windows side by side may have counts of their own."""
+        if not self.pool.is_mean:
+            return self.pool.result(total)
+        kind, lanes = self.pool.fold.kind.value, block.lanes
+        windows, last = self.pool.windows, self.plan.rank
+        counts = [count_text(self.pool.instruction, windows, bounds)] if bounds else []
+        if not self.plan.keeps_counts:
+            counts.append(str(windows.kernel[last]))
+        common = f"splat_{kind}({' * '.join(counts) or '1'}, {lanes})"
+        if self.plan.keeps_counts:
+            own = f"load(work, {plus(block.column, self.plan.counts_offset)}, {lanes})"
+            common = f"mul({common}, {own})"
+        return self.pool.result(total, common)
 
 
 def _with(indices: Sequence[str], axis: int, index: str) -> list[str]:

@@ -119,6 +119,35 @@ SEPARABLE = [
 ]
 
 
+ROWS_OF_ONE_CHANNEL = [
+    ((2, 9, 19, 1), (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
+    ((3, 45, 1), (13,), (1,), (6, 6), (1,)),
+    ((2, 5, 6, 21, 1), (2, 3, 2), (1, 2, 2), (1, 0, 1, 0, 2, 1), (1, 1, 1)),
+    ((1, 18, 20, 1), (11, 9), (1, 1), (5, 4, 5, 4), (1, 1)),
+    ((2, 7, 30, 1), (2, 3), (3, 3), (0, 1, 0, 2), (2, 4)),
+    ((2, 8, 10, 1), (3, 1), (1, 1), (1, 0, 1, 0), (1, 1)),
+    ((2, 3, 23, 1), (1, 4), (1, 2), (0, 9, 0, 5), (1, 1)),
+]
+IN_ROWS = [*itertools.product(POOLS[:3], ROWS_OF_ONE_CHANNEL)]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    ("case", "lanes"),
+    each_with_one_width(IN_ROWS, slow=left_out(2, IN_ROWS)),
+)
+def test_rows_of_one_channel_give_what_their_operator_gives(
+    case: tuple[Any, Any], lanes: int
+) -> None:
+    """Vectors are windows side by side."""
+    pool, window = case
+    target = Target.host(lanes)
+    instruction = planned(_pool(pool, *window), target)
+    assert instruction.plan is not None
+    assert "load(work, " in generate_kernel(instruction, target).text
+    check(instruction, target, ulp=8, absolute=1e-6, specials=pool[0] is MaxPoolInst)
+
+
 def _separable(pool: Any, window: tuple[Any, ...], scans: bool, rows: int) -> Instruction:
     dilation = window[-1]
     axes = tuple(axis for axis, step in enumerate(dilation) if step == 1 and scans)
