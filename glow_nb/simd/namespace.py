@@ -39,7 +39,7 @@ dots of weights from several places at a time
 tables
     ``look_up(p, v)`` ``take(p, v)``
 elements at known places
-    ``pick(p, i, q, j, "0 0 1 1", lanes)``
+    ``load_steps(p, i, step, lanes)``  ``pick(p, i, q, j, "0 0 1 1", lanes)``
 products of channels by themselves in such groups
     ``tile_taps_<form>`` with the forms of the dots, ``interleave(v, w)``
     ``spread(v, size, factors, part)``
@@ -203,7 +203,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     taps: "interleave spread",
     transpose: "tile_transpose tile_load_columns tile_prefetch",
     patch: "copy_patch",
-    pick: "pick",
+    pick: "load_steps pick",
     philox: "random_words random_words_anywhere",
     shares: "own_share",
     strassen: "strassen_factors strassen_results strassen_recovered",

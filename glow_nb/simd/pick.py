@@ -25,7 +25,7 @@ from glow_nb.simd.memory import (
     store_vector,
     to_index,
 )
-from glow_nb.simd.types import INDEX, Pointer, llvm_vector
+from glow_nb.simd.types import INDEX, Pointer, Vec, llvm_vector
 
 
 @dataclass(frozen=True)
@@ -107,3 +107,19 @@ def pick(typing: Any, dest: Any, to: Any, source: Any, start: Any, places: Any, 
         return context.get_dummy_value()
 
     return types.void(dest, to, source, start, places, lanes), codegen
+
+
+@intrinsic(prefer_literal=True)
+def load_steps(typing: Any, pointer: Any, index: Any, step: Any, lanes: Any) -> Any:
+    """``load_steps(p, i, step, lanes)``: the elements at i, i + step, i + 2 * step, ..."""
+    if not (isinstance(pointer, Pointer) and are_literal(step, lanes)):
+        return None
+    vector = Vec(pointer.kind, literal(lanes))
+    places = range(0, literal(lanes) * literal(step), literal(step))
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        start = to_index(context, builder, arguments[1], signature.args[1])
+        reach = 0, places[-1] + 1
+        return _Source(builder, arguments[0], start, pointer.kind, *reach).picked(places)
+
+    return vector(pointer, types.unliteral(index), step, lanes), codegen

@@ -14,6 +14,7 @@ from glow_nb.backends.cpu.algorithms.choice import (
     check_layers,
 )
 from glow_nb.backends.cpu.algorithms.selection import Tuner, before_selection
+from glow_nb.backends.cpu.channels_first_pools import channels_first_pools
 from glow_nb.backends.cpu.columns_to_rows import columns_to_rows
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.kernel_estimate import estimated_ns
@@ -121,6 +122,7 @@ class CpuBackend(Backend):
                 {"target": self.target},
                 needed="kernels that dequantize weights read them in panels",
             ),
+            Step(channels_first_pools.__name__, {"target": self.target}),
             Step(columns_to_rows.__name__, {"target": self.target, "threads": self.threads}),
             Step(
                 select_packed_operators.__name__,

@@ -60,12 +60,9 @@ def _axes(windows: Windows) -> tuple[int, ...]:
 
 
 def _prefers_scan(windows: Windows, axis: int) -> bool:
-    """Return whether scans of a line, or halves of a row, take fewer operations than its taps."""
-    if windows.dilation[axis] > 1:
+    """Return whether scans of a line take fewer operations than its taps."""
+    if windows.dilation[axis] > 1 or windows.is_row(axis):
         return False
-    if windows.is_row(axis):
-        taps = windows.kernel[axis]
-        return windows.stride[axis] == 1 and 2 * taps.bit_length() + taps.bit_count() < taps
     return _scanned(windows, axis) < _tapped(windows, axis)
 
 
@@ -177,9 +174,7 @@ class SeparablePlan:
     @property
     def row(self) -> Row:
         """The windows along the last dimension, if that is a row of vectors."""
-        windows = self.pool.windows
-        is_halved = len(windows.out) - 1 in self.scans
-        return Row(windows, self.pool.fold, self.lanes, is_halved, self._kept_elements)
+        return Row(self.pool.windows, self.pool.fold, self.pool.kind, self.lanes)
 
     @property
     def width(self) -> int:
@@ -238,7 +233,7 @@ class SeparablePlan:
     @property
     def counts_offset(self) -> int:
         """Where in scratch these counts lie, in elements."""
-        return self._kept_elements + self.row.elements
+        return self._kept_elements
 
     @property
     def _kept_elements(self) -> int:
@@ -249,5 +244,6 @@ class SeparablePlan:
     @property
     def scratch_bytes(self) -> int:
         """Size of the scratch."""
-        rows = self.row.elements + self.keeps_counts * self.width if self.is_in_rows else 0
-        return (self._kept_elements + rows) * self.pool.fold.kind.size_bytes
+        return (
+            self._kept_elements + self.keeps_counts * self.width
+        ) * self.pool.fold.kind.size_bytes

@@ -85,6 +85,13 @@ class Windows:
         """Return whether neighbours along *axis* are neighbours in memory."""
         return self.channels == 1 and axis == len(self.out) - 1
 
+    def inside(self, axis: int) -> range:
+        """Return the windows that see no padding along *axis*."""
+        begin, stride, count = self.begins[axis], self.stride[axis], self.out[axis]
+        first = min(-(-begin // stride), count)
+        last = (self.size[axis] + begin - self.span(axis)) // stride
+        return range(first, max(first, min(count, last + 1)))
+
     def is_single(self, axis: int) -> bool:
         """Return whether each window is one cell along *axis*, and each cell is in one."""
         pads = (self.begins[axis], self.ends[axis])

@@ -276,34 +276,31 @@ class _RowWriter(_Writer):
 
     def _write_rows(self, sample: str) -> None:
         """Write the windows of all rows of the part to scratch."""
-        row, place, size = self.plan.row, self._place_in(0), self.pool.windows.size
+        place, size = self._place_in(0), self.pool.windows.size
         with self._others(None, ["low, high", *map(str, size[1 : self.plan.rank])]) as indices:
-            self._write_copy(sample, indices)
+            self._write_start(sample, indices)
 
             def emit(block: Block) -> None:
                 self.out.line(f"store(work, {place(indices, block)}, total)")
 
-            row.write_windows(self.out, emit, is_masked=False)
+            self.plan.row.write_windows(self.out, emit, overlaps=True)
 
     def _write_rows_of_result(self, sample: str) -> None:
         """Write the windows of all rows to the result: in no other dimension are there any."""
         ranges = ["first, end", *map(str, self.pool.windows.out[1:])][: self.plan.rank]
         with self._others(None, ranges) as indices:
-            self._write_copy(sample, indices)
+            self._write_start(sample, indices)
             bounds = self._write_counts(indices, None)
 
             def emit(block: Block) -> None:
                 self._write_result([sample, *indices], "total", bounds, block)
 
-            self.plan.row.write_windows(self.out, emit, is_masked=True)
+            self.plan.row.write_windows(self.out, emit, overlaps=False)
 
-    def _write_copy(self, sample: str, indices: Sequence[str]) -> None:
-        """Write the copy of a row of the input."""
-        windows, row = self.pool.windows, self.plan.row
-        self.out.line(f"row = {index_text([sample, *indices], windows.source.strides[:-2])}")
-        for block in blocks_of(self.out, windows.size[-1], row.lanes):
-            load = cells(self.pool.kind, block, plus("row", block.column))
-            row.write_copy(self.out, load, block)
+    def _write_start(self, sample: str, indices: Sequence[str]) -> None:
+        """Write where a row of the input begins."""
+        strides = self.pool.windows.source.strides[:-2]
+        self.out.line(f"row = {index_text([sample, *indices], strides)}")
 
     @override
     def _whole_blocks(self) -> Iterator[Block]:
@@ -318,8 +315,7 @@ class _RowWriter(_Writer):
         return block.column
 
     def write_once(self) -> None:
-        """Write what stays the same for all rows: their padding, and counts along them."""
-        self.plan.row.write_padding(self.out)
+        """Write what stays the same for all rows: how many cells of their windows count."""
         if not self.plan.keeps_counts:
             return
         windows, last = self.pool.windows, self.plan.rank

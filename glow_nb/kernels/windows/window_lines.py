@@ -21,6 +21,9 @@ from glow_nb.kernels.windows.pool_windows import Fold, Windows
 from glow_nb.kernels.writing.index_text import index_text, plus, times
 from glow_nb.kernels.writing.source import SourceWriter
 
+FEW_TAPS = 8
+"""Taps of windows that see no padding are written out by the compiler, if there are no more."""
+
 Read = Callable[[str], str]
 """Returns the load of the vector of a cell."""
 Emit = Callable[[str, str], None]
@@ -47,13 +50,26 @@ class Line:
 
     def write_taps(self, out: SourceWriter, steps: str, read: Read, emit: Emit) -> None:
         """Write a loop over the windows in the range *steps* with a loop over the taps of each."""
-        axis, step = self.axis, self.windows.dilation[self.axis]
+        axis = self.axis
         with out.block(f"for o{axis} in range({steps}):"):
             begin, end = self.windows.write_bounds(out, axis, f"o{axis}")
             out.line(f"total = {self.fold.start(self.lanes)}")
-            with out.block(f"for k{axis} in range({begin}, {end}):"):
-                self.fold.write(out, "total", read(plus(f"cell{axis}", times(f"k{axis}", step))))
+            whole, taps = self.windows.inside(axis), self.windows.kernel[axis]
+            is_split = self.windows.is_clipped(axis) and whole and taps <= FEW_TAPS
+            if is_split:
+                with out.block(f"if {whole.start} <= o{axis} and o{axis} < {whole.stop}:"):
+                    self._write_total(out, ("0", str(taps)), read)
+                with out.block("else:"):
+                    self._write_total(out, (begin, end), read)
+            else:
+                self._write_total(out, (begin, end), read)
             emit(f"o{axis}", "total")
+
+    def _write_total(self, out: SourceWriter, taps: tuple[str, str], read: Read) -> None:
+        """Write the loop over the *taps* of a window from one to before another."""
+        axis, step = self.axis, self.windows.dilation[self.axis]
+        with out.block(f"for k{axis} in range({', '.join(taps)}):"):
+            self.fold.write(out, "total", read(plus(f"cell{axis}", times(f"k{axis}", step))))
 
     def write_scans(self, out: SourceWriter, first: str, end: str, read: Read, emit: Emit) -> None:
         """Write a loop over the blocks of the windows from *first* to before *end*."""
