@@ -7,7 +7,7 @@ import pytest
 
 import glow_nb
 from glow_nb.backends.cpu.channels_first_pools import channels_first_pools
-from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import AvgPool, MaxPool, Relu, Transpose
 from glow_nb.hlir.optimize.eliminate_dead_nodes import eliminate_dead_nodes
 from glow_nb.hlir.optimize.eliminate_noops import eliminate_noops
@@ -19,7 +19,7 @@ WIDE = Target.of(ROWS["zen4"])
 
 
 def _function(
-    pool: type[Node],
+    pool: type[Any],
     shape: tuple[int, ...],
     kernel: tuple[int, ...],
     stride: tuple[int, ...],
@@ -30,13 +30,18 @@ def _function(
     builder, rank = glow_nb.Builder("pools"), len(shape)
     x = builder.input("x", f"float32<{' x '.join(map(str, shape))}>")
     last = builder.emit(Transpose(x, (0, *range(2, rank), 1)))
-    window = {"kernel": kernel, "stride": stride, "pads": pads, "dilation": (1,) * len(kernel)}
+    window: dict[str, Any] = {
+        "kernel": kernel,
+        "stride": stride,
+        "pads": pads,
+        "dilation": (1,) * len(kernel),
+    }
     pooled = builder.emit(Relu(builder.emit(pool(last, **window, **more))))
     builder.save(builder.emit(Transpose(pooled, (0, rank - 1, *range(1, rank - 1)))), "y")
     return builder.function()
 
 
-POOLS: list[tuple[type[Node], tuple[Any, ...], dict[str, Any]]] = [
+POOLS: list[tuple[type[Any], tuple[Any, ...], dict[str, Any]]] = [
     (MaxPool, ((2, 3, 6, 70), (2, 2), (2, 2), (0, 0, 0, 0)), {}),
     (AvgPool, ((1, 5, 9, 33), (3, 2), (1, 1), (1, 0, 2, 0)), {}),
     (AvgPool, ((2, 3, 40), (3,), (2,), (0, 0)), {"count_padding": True}),
@@ -76,7 +81,12 @@ def test_transpose_that_others_read_stays() -> None:
     builder = glow_nb.Builder("pools")
     x = builder.input("x", "float32<1 x 4 x 6 x 64>")
     last = builder.emit(Transpose(x, (0, 2, 3, 1)))
-    window = {"kernel": (2, 2), "stride": (2, 2), "pads": (0,) * 4, "dilation": (1, 1)}
+    window: dict[str, Any] = {
+        "kernel": (2, 2),
+        "stride": (2, 2),
+        "pads": (0,) * 4,
+        "dilation": (1, 1),
+    }
     builder.save(builder.emit(MaxPool(last, **window)), "y")
     builder.save(builder.emit(Relu(last)), "z")
     function = builder.function()
