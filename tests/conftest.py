@@ -67,6 +67,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if cache is not None:
         os.environ.setdefault("GLOW_NB_CACHE_DIR", str(cache.mkdir("glow_nb_kernels")))
     os.environ["GLOW_NB_CACHE_NETWORKS"] = "0"  # what a test compiles, it compiles each time
+    os.fsync = _leave_to_the_system
+
+
+def _leave_to_the_system(fd: object) -> None:
+    """Stand in for fsync, which waits tens of milliseconds for the disk.
+
+    It matters to a machine that loses its power, which no test is about; a process that is killed
+    leaves what it has written.
+    """
 
 
 def pytest_collection_finish() -> None:

@@ -36,6 +36,10 @@ def kernel(dest, lhs, rhs, scratch, thread, threads):
 """``dest[i] = lhs[-1 - i] + rhs[i]``: a share reads what another share's thread has written."""
 
 
+class Owner:
+    """Something that wants workers kept."""
+
+
 def source(text: str = ROTATE_ADD, arguments: int = 3, scratch_bytes: int = 0) -> KernelSource:
     return KernelSource("sample", text, (FLOAT32,) * arguments, scratch_bytes)
 

@@ -14,7 +14,7 @@ from glow_nb.codegen.symbols import read_symbols
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from tests.in_turn import marked
-from tests.unit.codegen.samples import run_python, source
+from tests.unit.codegen.samples import Owner, run_python, source
 
 pytestmark = pytest.mark.jit
 HOST = Target.host()
@@ -41,7 +41,7 @@ def test_objects_by_symbol(tmp_path: Path, count: int) -> None:
         assert symbols.defined == {symbol}
 
 
-def test_workers_and_this_process_agree_byte_for_byte(tmp_path: Path) -> None:
+def test_workers_and_this_process_agree_byte_for_byte(owner: Owner) -> None:
     here = compile_objects([numbered(1)], HOST, cache=ObjectCache(None), workers=0)
     there = compile_objects([numbered(1)], HOST, cache=ObjectCache(None), workers=1)
     assert here == there
@@ -81,7 +81,7 @@ def test_cached_objects_are_not_compiled(tmp_path: Path, monkeypatch: pytest.Mon
     assert again.items() >= first.items()
 
 
-def test_kernels_done_before_an_error_stay_in_the_cache(tmp_path: Path) -> None:
+def test_kernels_done_before_an_error_stay_in_the_cache(owner: Owner, tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path)
     good = source(f"# {'long ' * 100}\n{numbered(1).text}", arguments=1)
     with pytest.raises(CompileError):
@@ -90,12 +90,12 @@ def test_kernels_done_before_an_error_stay_in_the_cache(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", marked([0, 1, 2], slow=[2]))
-def test_faulty_source(count: int) -> None:
+def test_faulty_source(owner: Owner, count: int) -> None:
     with pytest.raises(CompileError, match=r"2 \|     nonsense\(\)"):
         compile_objects([numbered(1), FAULTY], HOST, cache=ObjectCache(None), workers=count)
 
 
-def test_worker_that_dies_names_kernel_status_and_last_words() -> None:
+def test_worker_that_dies_names_kernel_status_and_last_words(owner: Owner) -> None:
     with pytest.raises(CompileError) as raised:
         compile_objects([DEADLY], HOST, cache=ObjectCache(None), workers=1)
     assert DEADLY.symbol in str(raised.value)
@@ -103,6 +103,7 @@ def test_worker_that_dies_names_kernel_status_and_last_words() -> None:
     assert "so long" in str(raised.value)
 
 
+@pytest.mark.usefixtures("no_worker_waits")
 @pytest.mark.parametrize("module", ["glow_nb.no_such_module", "this"])
 def test_workers_that_do_not_start_are_done_without(
     monkeypatch: pytest.MonkeyPatch, module: str
@@ -112,12 +113,13 @@ def test_workers_that_do_not_start_are_done_without(
     assert numbered(1).symbol in objects
 
 
-def test_worker_that_prints_does_not_disturb(tmp_path: Path) -> None:
+def test_worker_that_prints_does_not_disturb(owner: Owner) -> None:
     chatty = source(f"print('hello')\n{numbered(1).text}", arguments=1)
     objects = compile_objects([chatty], HOST, cache=ObjectCache(None), workers=1)
     assert chatty.symbol in objects
 
 
+@pytest.mark.usefixtures("no_worker_waits")
 @pytest.mark.parametrize("interpreter", ["", "/no/such/python", "/bin/an_application", None])
 def test_interpreter_that_cannot_be_started(
     monkeypatch: pytest.MonkeyPatch, interpreter: str | None
@@ -157,9 +159,9 @@ from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.pool import compile_objects
 from glow_nb.kernels.target import Target
 from tests.unit.codegen.test_pool import numbered
-sources = [numbered(i) for i in range(3)]
-objects = compile_objects(sources, Target.host(), cache=ObjectCache(), workers=2)
-assert len(objects) == 3
+sources = [numbered(i) for i in range(2)]
+objects = compile_objects(sources, Target.host(), cache=ObjectCache(), workers=1)
+assert len(objects) == 2
 assert "numba" not in sys.modules
 print("done")
 """
@@ -179,7 +181,7 @@ def test_daemon_without_standard_streams(tmp_path: Path) -> None:
         for stream in (0, 1, 2):
             os.close(stream)
         sys.stdin = sys.stdout = sys.stderr = None
-        exec({SCRIPT.replace('print("done")', "").replace("workers=2", "workers=1")!r})
+        exec({SCRIPT.replace('print("done")', "")!r})
         open("result", "w").write("done")
     """
     run_python(daemon, tmp_path)

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,23 +16,11 @@ from glow_nb.codegen import pool, workers
 from glow_nb.codegen.pool import choose_workers
 from glow_nb.codegen.workers import compile_in_workers, idle_workers, keep_workers
 from glow_nb.kernels.target import Target
-from tests.unit.codegen.samples import source
+from tests.unit.codegen.samples import Owner, source
 from tests.unit.codegen.test_pool import numbered
 
 pytestmark = pytest.mark.jit
 HOST = Target.host()
-
-
-class Owner:
-    """Something that wants workers kept."""
-
-
-@pytest.fixture
-def owner() -> Iterator[Owner]:
-    owner = Owner()
-    keep_workers(owner)
-    yield owner
-    workers._IDLE.stop()
 
 
 def compiled(*numbers: int, count: int = 1) -> int:
@@ -44,7 +31,7 @@ def processes() -> list[int]:
     return [worker._process.pid for worker in workers._IDLE._workers]
 
 
-def test_without_an_owner_workers_end_with_their_kernels() -> None:
+def test_without_an_owner_workers_end_with_their_kernels(no_worker_waits: None) -> None:
     assert compiled(1) == 1
     assert idle_workers() == 0
 
@@ -61,7 +48,7 @@ def test_the_same_worker_compiles_the_next_kernels_and_costs_no_start(
     assert choose_workers(few) == 1
 
 
-def test_workers_go_with_their_owner() -> None:
+def test_workers_go_with_their_owner(no_worker_waits: None) -> None:
     owner = Owner()
     keep_workers(owner)
     compiled(1)
@@ -112,7 +99,8 @@ def test_a_fork_leaves_the_workers_to_its_parent(owner: Owner) -> None:
 
 
 SCRIPT = """
-from tests.unit.codegen.test_workers import Owner, compiled, processes
+from tests.unit.codegen.samples import Owner
+from tests.unit.codegen.test_workers import compiled, processes
 from glow_nb.codegen.workers import keep_workers
 owner = Owner()
 keep_workers(owner)

@@ -8,7 +8,7 @@ from glow_nb.hlir.ops.families import NUMBERS
 from glow_nb.kernels.registry import planned
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.reduction import TopKInst
-from tests.in_turn import one_in
+from tests.in_turn import in_turn, left_out, one_in
 from tests.unit.kernels.cases import check, instruction_of, random_array
 
 NUMBER_KINDS = [kind for kind in ElementKind if kind in NUMBERS]
@@ -81,15 +81,27 @@ def test_sorted_candidates(shape: tuple[int, ...], k: int, axis: int, largest: b
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("kind", one_in(4, NUMBER_KINDS, first=2, always=[ElementKind.FLOAT64]))
-def test_every_kind_has_keys_in_its_order(kind: ElementKind) -> None:
-    _check((2, 2003), 260, 1, kind)
-    _check((1, 300), 300, 1, kind, largest=False)
+@pytest.mark.parametrize(
+    ("kind", "largest"),
+    in_turn(
+        NUMBER_KINDS,
+        [True, False],
+        slow=left_out(4, NUMBER_KINDS, first=2, always=[ElementKind.FLOAT64]),
+    ),
+)
+def test_every_kind_has_keys_in_its_order(kind: ElementKind, largest: bool) -> None:
+    _check((2, 2003), 260, 1, kind, largest=largest)
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("largest", [True, False], ids=["largest", "smallest"])
-@pytest.mark.parametrize("kind", one_in(4, NUMBER_KINDS, first=3, always=[ElementKind.FLOAT32]))
+@pytest.mark.parametrize(
+    ("kind", "largest"),
+    in_turn(
+        NUMBER_KINDS,
+        [True, False],
+        slow=left_out(4, NUMBER_KINDS, first=3, always=[ElementKind.FLOAT32]),
+    ),
+)
 def test_several_lines_at_a_time(kind: ElementKind, largest: bool) -> None:
     _check((2, 70, 37), 5, 1, kind, largest=largest)
     _check((70, 3), 1, 0, kind, largest=largest)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from glow_nb.network.saved import kept
+from glow_nb.network.saved import kept, key
 from glow_nb.network.saved.cache import NetworkCache
+from glow_nb.system.installed import identity_of_package
 from tests.unit.network.saved.models import wait_for_writers
+
+unchanged_package = functools.cache(identity_of_package)
+"""The identity of a package that no test changes; each network asks for it several times."""
 
 
 @pytest.fixture
@@ -18,5 +23,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NetworkCa
     cache = NetworkCache(tmp_path / "cache")
     monkeypatch.delenv(kept.NETWORKS_VARIABLE)
     monkeypatch.setattr(kept, "NetworkCache", lambda: cache)
+    monkeypatch.setattr(key, "identity_of_package", unchanged_package)
     yield cache
     wait_for_writers()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,42 @@ from glow_nb.runtime.devices.device import Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.engine import Engine
 from glow_nb.runtime.devices.managed_device import ManagedDevice
+from glow_nb.runtime.devices.open_device import open_device
+from tests.in_turn import marked
 from tests.unit.runtime.deployables import compile_text, deploy, feed
 from tests.unit.runtime.devices.conftest import Open
 
 pytestmark = pytest.mark.jit
+
+
+@pytest.fixture(scope="module")
+def used() -> Iterator[list[Any]]:
+    """Yield the process devices that tests have left in good order."""
+    devices: list[Any] = []
+    yield devices
+    for device in devices:
+        device.close()
+
+
+@pytest.fixture
+def opened(opened: Open, used: list[Any]) -> Iterator[Open]:
+    """Return what opens a device; a process may be one that another test has left."""
+    mine: list[Any] = []
+
+    def open_one(kind: str, **fields: Any) -> Any:
+        if kind != "process" or fields:
+            return opened(kind, **fields)
+        mine.append(used.pop() if used else open_device(DeviceDescription("d", kind=kind)))
+        return mine[-1]
+
+    yield open_one
+    for device in mine:
+        if device.health().alive:
+            for key in list(device._networks._held):
+                device.evict(key)
+        is_as_new = device.health() == Health(alive=True)
+        used.append(device) if is_as_new else device.close()
+
 
 COUNTER = """
 state %count : int32<2> = dense [0, 10]
@@ -158,14 +191,16 @@ def test_a_network_that_is_replaced_while_feeds_are_checked(
     squares(device, 2)
 
 
-def test_a_system_without_threads(opened: Open, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_threads(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = "interpreter" if kind == "interpreter" else "cpu"
+
     def refuse(_: object) -> None:
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
         with pytest.raises(DeviceError, match="device 'd': the system gives no thread .*can't"):
-            opened(kind)
+            open_device(DeviceDescription("d", kind=kind, backend=backend))
 
 
 def test_a_device_that_cannot_be_restarted(
@@ -393,6 +428,7 @@ def test_a_device_stays_with_its_process(opened: Open, kind: str, network: Deplo
     squares(device, 2)
 
 
+@pytest.mark.parametrize("kind", marked(["local", "process"], slow=["process"]))
 def test_a_description_is_kept(opened: Open, kind: str) -> None:
     device = opened(kind, name="gpu 7")
     assert isinstance(device.description, DeviceDescription)

@@ -117,7 +117,7 @@ def test_loading_waits_for_a_long_run(device: Any, native: Deployable) -> None:
     worker = worker_of(device)
     os.kill(worker, signal.SIGSTOP)
     future = device.submit("net", [feed(3)])
-    threading.Timer(1.0, os.kill, (worker, signal.SIGCONT)).start()
+    threading.Timer(0.4, os.kill, (worker, signal.SIGCONT)).start()
     device.add("more", native)
     np.testing.assert_array_equal(future.result(30)[0], feed(3) ** 2)
     np.testing.assert_array_equal(device.run("more", [feed(2)])[0], feed(2) ** 2)
