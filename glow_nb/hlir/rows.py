@@ -179,6 +179,7 @@ MIXED: dict[type[Node], Callable[[Node], Iterable[int]]] = {
     **dict.fromkeys((ops.ReduceProd, ops.Moments), _axes),
     ops.LocalResponseNormalization: _images,
     ops.LayerNormalization: _from_axis,
+    ops.GroupNormalization: _images,
     ops.BatchNormalization: _channels,
     ops.Split: _axis,
     ops.Pad: _padded,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from typing_extensions import override
 
@@ -37,8 +38,8 @@ from glow_nb.codegen.debugging.debug_folder import require_debug_support
 from glow_nb.codegen.debugging.perf import chosen
 from glow_nb.codegen.program_memory import PlacedWeight
 from glow_nb.codegen.workers import keep_workers
-from glow_nb.hlir.graph import Function
-from glow_nb.hlir.ops import ConvolutionFilterGradient, DequantizingMatMul
+from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.ops import ConvolutionFilterGradient, DequantizingMatMul, GroupNormalization
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Buffer, Instruction, Program
@@ -99,6 +100,21 @@ class CpuBackend(Backend):
         backend = self.for_variants()
         backend._is_whole = False
         return backend
+
+    @override
+    def should_lower(self, node: Node) -> bool:
+        """True for an operator without a kernel, or whose kernel is slower than what it lowers to.
+
+        The kernel of a group normalization walks three times over the elements of a group. So they
+        should lie side by side and stay in the cache, and each thread should have a group.
+        """
+        if not isinstance(node, GroupNormalization):
+            return super().should_lower(node)
+        shape = node.type.shape
+        is_side_by_side = prod(shape[1 : node.channel_axis]) == 1
+        group_bytes = node.group_elements * node.type.kind.size_bytes
+        is_near = group_bytes <= self.target.machine.l2_bytes // 2
+        return not (is_side_by_side and is_near and shape[0] * node.groups >= self.threads)
 
     @property
     @override

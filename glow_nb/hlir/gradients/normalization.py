@@ -12,6 +12,7 @@ from glow_nb.hlir.ops.arithmetic import Pow
 from glow_nb.hlir.ops.batch_norm_training import BatchNormTraining
 from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.elementwise import Exp, Reciprocal, Sqrt
+from glow_nb.hlir.ops.group_normalization import GroupNormalization
 from glow_nb.hlir.ops.normalization import (
     BatchNormalization,
     LayerNormalization,
@@ -26,6 +27,7 @@ from glow_nb.hlir.rules import OperandGradients, gradient
 from glow_nb.hlir.terms import Term
 
 gradient(BatchNormTraining)(through_lowering)
+gradient(GroupNormalization)(through_lowering)
 
 
 @gradient(BatchNormalization)

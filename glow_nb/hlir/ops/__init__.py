@@ -70,6 +70,7 @@ from glow_nb.hlir.ops.elementwise import (
     Tan,
 )
 from glow_nb.hlir.ops.gather import Gather, GatherElements, GatherND
+from glow_nb.hlir.ops.group_normalization import GroupNormalization
 from glow_nb.hlir.ops.linear_quantization import DequantizeLinear, QuantizeLinear, Requantize
 from glow_nb.hlir.ops.matrix import Determinant, FullyConnected, MatMul
 from glow_nb.hlir.ops.normalization import (

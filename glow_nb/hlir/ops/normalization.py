@@ -240,11 +240,9 @@ class LayerNormalization(Node):
 
     @override
     def evaluate(self, input: Array, scale: Array, bias: Array | None) -> Array:
-        x = wide(input)
-        axes = tuple(range(self.axis, x.ndim))
+        axes = tuple(range(self.axis, input.ndim))
         with np.errstate(all="ignore"):
-            centred = x - _mean(x, axes)
-            result = centred / np.sqrt(_mean(centred * centred, axes) + self.epsilon) * wide(scale)
+            result = normalized(wide(input), axes, self.epsilon) * wide(scale)
         return fitted(result if bias is None else result + wide(bias), self.type)
 
     @override
@@ -264,6 +262,12 @@ def lower_layer_normalization(node: LayerNormalization, rewriter: Rewriter) -> V
     normal = emit(Mul(centred, emit(Reciprocal(deviation))))
     result = emit(Mul(normal, emit(Reshape(node.scale, shape))))
     return result if node.bias is None else emit(Add(result, emit(Reshape(node.bias, shape))))
+
+
+def normalized(x: Any, axes: tuple[int, ...], epsilon: float) -> Any:
+    """Return ``(x - mean) / sqrt(variance + epsilon)`` along *axes* of an array."""
+    centred = x - _mean(x, axes)
+    return centred / np.sqrt(_mean(centred * centred, axes) + epsilon)
 
 
 def _mean(x: Any, axes: tuple[int, ...]) -> Any:

@@ -28,6 +28,7 @@ from glow_nb.hlir.ops import (
     Convolution,
     CumSum,
     Gather,
+    GroupNormalization,
     IntLookupTable,
     LogSoftmax,
     MaxPool,
@@ -241,11 +242,18 @@ def _transpose_rest(
 
 
 def _batch_normalization(
-    node: BatchNormalization, source: Transpose, rewriter: Rewriter
+    node: BatchNormalization | GroupNormalization, source: Transpose, rewriter: Rewriter
 ) -> Replacement:
     axis = source.permutation[node.channel_axis]
     inner = dataclasses.replace(node, input=source.input, channel_axis=axis)
     return rewriter.emit(Transpose(rewriter.emit(inner), permutation=source.permutation))
+
+
+def _group_normalization(
+    node: GroupNormalization, source: Transpose, rewriter: Rewriter
+) -> Replacement:
+    """Samples stay the first axis."""
+    return _batch_normalization(node, source, rewriter) if source.permutation[0] == 0 else None
 
 
 def _moments(node: Moments, source: Transpose, rewriter: Rewriter) -> Replacement:
@@ -364,6 +372,7 @@ _SINKS: dict[type[Node], Callable[[Any, Transpose, Rewriter], Replacement]] = {
     ArgMax: _arg_reduction,
     ArgMin: _arg_reduction,
     BatchNormalization: _batch_normalization,
+    GroupNormalization: _group_normalization,
     Broadcast: _broadcast,
     CumSum: _over_axis,
     Gather: _gather,

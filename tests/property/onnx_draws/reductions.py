@@ -119,6 +119,17 @@ def instance_normalization(g: Drawing, op: str) -> None:
     g.add(op, [x, *vectors], epsilon=0.01)
 
 
+@recipe("GroupNormalization")
+def group_normalization(g: Drawing, op: str) -> None:
+    g.since(18)
+    x = g.tensor(("float32",), (3, 4, 5))
+    channels = g.shape_of(x)[1]
+    groups = g.one_of(*(n for n in range(1, channels + 1) if channels % n == 0))
+    count = channels if g.opset >= 21 else groups
+    vectors = [g.like(x, (count,)) for _ in range(2)]
+    g.add(op, [x, *vectors], epsilon=0.01, num_groups=groups)
+
+
 @recipe("BatchNormalization")
 def batch_normalization(g: Drawing, op: str) -> None:
     x = g.tensor(("float32", "float64"), (2, 3, 4, 5))

@@ -116,14 +116,49 @@ def moments(ctx: Context, x: Value, axes: Sequence[int]) -> tuple[Term, Term]:
 @onnx_op("InstanceNormalization")
 def instance_normalization(ctx: Context, node: OnnxNode) -> Value:
     """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` for each sample and channel."""
-    x = node.operand(0)
+    x, scale, bias = (node.operand(index) for index in range(3))
     if x.type.rank < 3:
         raise ctx.wrong(f"input {x} must be [N, C, spatial...]")
-    mean, variance = moments(ctx, x, range(2, x.type.rank))
-    inverse = _inverse_deviation(variance, node)
-    by_channel = (1, x.type.shape[1], *(1,) * (x.type.rank - 2))
-    scale, bias = ctx.terms(*(ctx.reshape(node.operand(i), by_channel) for i in (1, 2)))
-    return ((ctx.term(x) - mean) * inverse * scale + bias).value
+    return ops.GroupNormalization(
+        x, scale, bias, groups=x.type.shape[1], channel_axis=1, epsilon=node.number("epsilon")
+    )
+
+
+@onnx_op("GroupNormalization", since=21)
+def group_normalization(ctx: Context, node: OnnxNode) -> Value:
+    """The same for each sample and group of channels."""
+    return _group_normalized(ctx, node, node.operand(1), node.operand(2))
+
+
+@onnx_op("GroupNormalization", since=18)
+def group_normalization_with_weights_of_groups(ctx: Context, node: OnnxNode) -> Value:
+    """As later, but scale and bias are the same for all channels of a group."""
+    groups, channels = _group_sizes(ctx, node)
+    scale, bias = (
+        ctx.broadcast(ctx.reshape(node.operand(index), (groups, 1)), (groups, channels // groups))
+        for index in (1, 2)
+    )
+    vectors = (ctx.reshape(weights, (channels,)) for weights in (scale, bias))
+    return _group_normalized(ctx, node, *vectors)
+
+
+def _group_sizes(ctx: Context, node: OnnxNode) -> tuple[int, int]:
+    """Return the numbers of groups and of channels."""
+    x, groups = node.operand(0), node.integer("num_groups")
+    if x.type.rank < 3:
+        raise ctx.wrong(f"input {x} must be [N, C, spatial...]")
+    channels = x.type.shape[1]
+    if groups < 1 or channels % groups:
+        raise ctx.wrong(f"num_groups is {groups}, it must divide the {channels} channels of {x}")
+    return groups, channels
+
+
+def _group_normalized(ctx: Context, node: OnnxNode, scale: Value, bias: Value) -> Value:
+    x, (groups, _) = node.operand(0), _group_sizes(ctx, node)
+    kind, epsilon = _computed_kind(node, x.type.kind), node.number("epsilon")
+    wide, scale, bias = (ctx.convert(value, kind) for value in (x, scale, bias))
+    normal = ops.GroupNormalization(wide, scale, bias, groups, channel_axis=1, epsilon=epsilon)
+    return ctx.convert(ctx.emit(normal), x.type.kind)
 
 
 def _inverse_deviation(variance: Term, node: OnnxNode) -> Term:

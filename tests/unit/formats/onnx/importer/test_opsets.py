@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 from glow_nb.formats.onnx.importer import import_onnx
+from glow_nb.hlir.evaluate import evaluate
 from tests.unit.formats.onnx.importer.models import one, value, weight
 from tests.unit.formats.onnx.importer.reference import check, numbers, typed
 
@@ -198,18 +199,37 @@ def test_resize_by_places_that_lie_half_a_pixel_off(opset: int, mode: str) -> No
     check(typed(proto), numbers(2, 7))
 
 
-def test_group_normalization_by_groups() -> None:
+@pytest.mark.parametrize(("opset", "weights"), [(18, 2), (21, 4)])
+def test_group_normalization_by_groups(opset: int, weights: int) -> None:
     """Opset 18 has scale and bias for each group; later for each channel."""
-    vectors = [weight("s", numbers(2)), weight("b", numbers(2))]
+    vectors = [weight("s", numbers(weights)), weight("b", numbers(weights))]
     proto = one(
         "GroupNormalization",
         ("x", "s", "b"),
-        opset=18,
+        opset=opset,
         inputs=[value("x", (2, 4, 3))],
         weights=vectors,
         num_groups=2,
     )
     check(typed(proto), numbers(2, 4, 3), tolerance=1e-4)
+
+
+def test_groups_far_from_zero_do_not_cancel() -> None:
+    """The expansion that ONNX has for the operator loses every digit."""
+    vectors = [weight("s", np.ones(4, np.float32)), weight("b", np.zeros(4, np.float32))]
+    proto = one(
+        "GroupNormalization",
+        ("x", "s", "b"),
+        opset=21,
+        inputs=[value("x", (2, 4, 50))],
+        weights=vectors,
+        num_groups=2,
+    )
+    x = numbers(2, 4, 50) + np.float32(10_000)
+    rows = x.astype(np.float64).reshape(4, 100)
+    expected = (rows - rows.mean(1, keepdims=True)) / rows.std(1, keepdims=True)
+    (found,) = evaluate(import_onnx(proto), {"x": x}).values()
+    np.testing.assert_allclose(found.reshape(4, 100), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("reduction", ["none", "add", "mul", "max"])

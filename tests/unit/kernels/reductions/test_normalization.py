@@ -1,11 +1,11 @@
-"""Layer normalization against its operator."""
+"""Layer and group normalization against their operators."""
 
 import numpy as np
 import pytest
 
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.target import LANE_COUNTS, Target
-from glow_nb.llir.instructions.normalization import LayerNormalizationInst
+from glow_nb.llir.instructions.normalization import GroupNormalizationInst, LayerNormalizationInst
 from glow_nb.llir.program import Instruction
 from tests.in_turn import in_turn
 from tests.unit.kernels.cases import check, instruction_of
@@ -56,3 +56,39 @@ def test_variance_of_numbers_far_from_zero() -> None:
     weights = np.ones(50, np.float32)
     instruction = _normalization((3, 50), 1)
     check(instruction, Target.host(), operands=[rows, weights, weights], ulp=64, absolute=1e-2)
+
+
+GROUPS: list[tuple[tuple[int, ...], int, int]] = [
+    ((2, 6, 5, 7), 3, 1),  # groups of two channels
+    ((2, 5, 77), 5, 1),  # instances
+    ((3, 7, 2, 3, 3), 1, 1),  # all of a sample
+    ((2, 3, 5, 12), 3, 3),  # the channels last
+    ((2, 3, 5, 21), 21, 3),
+    ((2, 4, 1), 2, 1),
+    ((2, 0, 3), 2, 1),
+]
+
+
+def _groups(
+    shape: tuple[int, ...], groups: int, axis: int, kind: ElementKind = FLOAT32
+) -> Instruction:
+    operands = [TensorType(kind, shape), *[TensorType(kind, (shape[axis],))] * 2]
+    attributes = {"groups": groups, "channel_axis": axis, "epsilon": 1e-2}
+    return instruction_of(GroupNormalizationInst, operands, **attributes)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    ("case", "target"),
+    in_turn(GROUPS, TARGETS),
+    ids=lambda given: f"{given.lanes}-lanes" if isinstance(given, Target) else str(given),
+)
+def test_group_normalization(case: tuple[tuple[int, ...], int, int], target: Target) -> None:
+    check(_groups(*case), target, specials=False, ulp=64, absolute=2e-5)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", [kind for kind in ElementKind if kind.is_float])
+def test_kinds_are_normalized_by_groups(kind: ElementKind) -> None:
+    instruction = _groups((2, 6, 9), 3, 1, kind)
+    check(instruction, Target.host(), specials=False, ulp=8, absolute=2e-5)

@@ -1,7 +1,8 @@
-"""Layer normalization in three walks: the mean, the mean of centred squares, the result."""
+"""Layer and group normalization in three walks: mean, mean of centred squares, result."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -15,8 +16,11 @@ from glow_nb.kernels.writing.loops import broadcast_strides
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
 from glow_nb.kernels.writing.walks import Walk
-from glow_nb.llir.instructions.normalization import LayerNormalizationInst
+from glow_nb.llir.instructions.normalization import GroupNormalizationInst, LayerNormalizationInst
+from glow_nb.llir.program import Buffer
 from glow_nb.llir.traits import FUSES_BOTH
+
+Strides = tuple[int, ...]
 
 
 @head_kernel_for(LayerNormalizationInst, traits=FUSES_BOTH)
@@ -24,33 +28,76 @@ def layer_normalization_source(
     instruction: LayerNormalizationInst, target: Target, fusion: Fusion
 ) -> KernelSource:
     """Return the kernel ``(dest, src, scale[, bias])``, or that of the stack around it."""
-    weights = [b for b in (instruction.scale, instruction.bias) if b is not None]
-    names = ("dest", "src", "scale", "bias")[: 2 + len(weights)]
-    fusion = fusion.named(*names)
     dest, axis = instruction.dest, instruction.axis
-    kind, shape = dest.type.kind, dest.type.shape
-    tensors = fusion.tensors(
-        lambda buffer: (
-            (0,) * axis + buffer.strides if buffer in weights else broadcast_strides(buffer, shape)
-        )
-    )
+    shape = dest.type.shape
+    weights = {
+        buffer: (0,) * axis + buffer.strides
+        for buffer in (instruction.scale, instruction.bias)
+        if buffer is not None
+    }
+
+    def strides_of(buffer: Buffer) -> Strides:
+        return weights.get(buffer) or broadcast_strides(buffer, shape)
+
+    named = fusion.named(*("dest", "src", "scale", "bias")[: 2 + len(weights)])
+    tensors = named.tensors(strides_of)
+    axes = range(axis, len(shape))
+    return _normalization_source(instruction, target, named, shape, axes, tensors)
+
+
+@head_kernel_for(GroupNormalizationInst, traits=FUSES_BOTH)
+def group_normalization_source(
+    instruction: GroupNormalizationInst, target: Target, fusion: Fusion
+) -> KernelSource:
+    """Return the kernel ``(dest, src, scale, bias)``, or that of the stack around it.
+
+    The axis of the channels is cut in two: groups, and the channels of one.
+    """
+    shape, axis = instruction.dest.type.shape, instruction.channel_axis
+    weights = (instruction.scale, instruction.bias)
+    size = shape[axis] // instruction.groups
+
+    def strides_of(buffer: Buffer) -> Strides:
+        if buffer in weights:
+            strides = tuple(buffer.strides[0] * (each == axis) for each in range(len(shape)))
+        else:
+            strides = broadcast_strides(buffer, shape)
+        return (*strides[:axis], strides[axis] * size, *strides[axis:])
+
+    cut = (*shape[:axis], instruction.groups, size, *shape[axis + 1 :])
+    axes = [each for each in range(1, len(cut)) if each != axis]
+    named = fusion.named("dest", "src", "scale", "bias")
+    tensors = named.tensors(strides_of)
+    return _normalization_source(instruction, target, named, cut, axes, tensors)
+
+
+def _normalization_source(
+    instruction: LayerNormalizationInst | GroupNormalizationInst,
+    target: Target,
+    fusion: Fusion,
+    shape: tuple[int, ...],
+    axes: Sequence[int],
+    tensors: dict[str, Strides],
+) -> KernelSource:
+    """Return the kernel that normalizes along *axes* of *shape*, over which *tensors* stride."""
+    kind = instruction.dest.type.kind
     lanes = target.machine.unroll_vectors * native_lanes(target, computed_kind(kind))
-    walk = Walk.over(shape, range(axis, len(shape)), tensors, lanes)
-    body = _LayerNormalization(
-        fusion, walk, Rows.of(fusion, walk, target), kind, prod(shape[axis:]), instruction
-    )
+    walk = Walk.over(shape, axes, tensors, lanes)
+    rows = Rows.of(fusion, walk, target)
+    count = prod(shape[axis] for axis in axes)
+    body = _Normalization(fusion, walk, rows, kind, count, instruction)
     out = SourceWriter()
     with out.block(fusion.header):
-        if not dest.type.size:
+        if not instruction.dest.type.size:
             out.line("return")
         else:
-            for place in body.rows.places(out):
+            for place in rows.places(out):
                 body.write(out, place)
-    return KernelSource("layer_normalization", out.text, fusion.kinds, body.rows.scratch_bytes)
+    return KernelSource(instruction.opcode, out.text, fusion.kinds, rows.scratch_bytes)
 
 
 @dataclass(frozen=True)
-class _LayerNormalization:
+class _Normalization:
     """The body of the kernel at one place, or at the places of a block.
 
     Attributes:
@@ -67,7 +114,7 @@ class _LayerNormalization:
     rows: Rows
     kind: ElementKind
     count: int
-    instruction: LayerNormalizationInst
+    instruction: LayerNormalizationInst | GroupNormalizationInst
 
     @property
     def wide(self) -> str:
