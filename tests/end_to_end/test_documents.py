@@ -49,6 +49,9 @@ FOREIGN = ("pre-commit",)
 ENDLESS = ("serve",)
 """Commands of glow-nb that run until they are stopped."""
 
+MEASURING = (["machine"],)
+"""Commands of glow-nb that measure this machine; their own tests run them."""
+
 SHORTER = {"bench": ("--rounds", "1", "--seconds", "0")}
 """What is added to commands of glow-nb that measure for seconds."""
 
@@ -174,8 +177,8 @@ def check_command(command: str, folder: Path, *, is_mentioned: bool = False) -> 
     """Run *command*, or check what stands for it.
 
     ``make`` is asked what it would do. Of ``pip install`` the extras must exist. A command that is
-    only mentioned (measurements of minutes are), or that runs until it is stopped, must have a help
-    text that knows its options.
+    only mentioned (measurements of minutes are), runs until it is stopped, or measures the
+    machine must have a help text that knows its options.
     """
     program, *rest = words_of(command)
     if program in FOREIGN:
@@ -189,7 +192,7 @@ def check_command(command: str, folder: Path, *, is_mentioned: bool = False) -> 
     elif program == ".ci/run":
         assert os.access(ROOT / program, os.X_OK)
     elif program in ("glow-nb", "python"):
-        if is_mentioned or rest[0] in ENDLESS:
+        if is_mentioned or rest[0] in ENDLESS or rest in MEASURING:
             words = ["-m", "glow_nb", *rest] if program == "glow-nb" else rest
             check_options(words, folder)
         elif program == "glow-nb":
@@ -249,10 +252,10 @@ def script_of(page: Path) -> str:
 
 
 LONG = (
-    *("debugging.md", "deploying.md", "inspecting.md", "plans.md"),
+    *("bundles.md", "debugging.md", "deploying.md", "inspecting.md", "plans.md"),
     *("running.md", "runtime.md", "training.md", "extending.md"),
 )
-"""Pages that train, draw and measure: their scripts and commands run in the slow run alone. The
+"""Pages that train, build, draw and measure: their scripts and commands run in the slow run. The
 scripts of the last one run in ``test_extension.py`` as well."""
 
 

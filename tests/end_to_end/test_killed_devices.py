@@ -194,8 +194,8 @@ def test_ten_thousand_requests_to_actors_have_one_answer_each() -> None:
     assert set(happened) == set(FAULTS)
 
 
-def with_large_arena(size: int = 5000) -> Function:
-    """Return ``y = ones * (x^T * x)``, whose inner product takes 100 MB."""
+def with_large_arena(size: int = 3000) -> Function:
+    """Return ``y = ones * (x^T * x)``, whose inner product takes 36 MB."""
     builder = glow_nb.Builder("large")
     x = builder.input("x", f"float32<1 x {size}>")
     column = builder.constant("column", np.ones((size, 1), np.float32))
@@ -206,7 +206,7 @@ def with_large_arena(size: int = 5000) -> Function:
 
 
 def test_a_run_without_memory_goes_to_a_copy_or_says_where_there_is_none() -> None:
-    x = {"x": np.arange(5000, dtype=np.float32)[None]}
+    x = {"x": np.arange(3000, dtype=np.float32)[None]}
     with opened("process", 2) as devices, HostManager(devices) as host:
         host.add_network("large", with_large_arena(), duplicates=2)
         for device in devices:
@@ -216,5 +216,5 @@ def test_a_run_without_memory_goes_to_a_copy_or_says_where_there_is_none() -> No
         unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         resource.prlimit(process_of(devices[1]), resource.RLIMIT_AS, unlimited)
         for _ in range(3):
-            np.testing.assert_allclose(host.run("large", x)["y"], 5000 * x["x"], rtol=1e-5)
+            np.testing.assert_allclose(host.run("large", x)["y"], 3000 * x["x"], rtol=1e-5)
         assert [health.restarts for health in host.health().values()] == [0, 0]

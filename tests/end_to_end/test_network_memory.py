@@ -15,10 +15,10 @@ import glow_nb
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function
+from tests.in_turn import marked_rows
 from tests.unit.codegen.samples import run_python
 
 KIB = 1024
-RUNS = 10_000
 
 
 def dense(columns: int) -> Function:
@@ -76,8 +76,8 @@ def test_function_and_program_still_hold_their_numbers() -> None:
             weight.array[...] = 0
 
 
-def growth_of_runs(threads: int) -> tuple[int, int]:
-    """Return by how many bytes what Python holds, and the process, grow in RUNS runs."""
+def growth_of_runs(threads: int, runs: int) -> tuple[int, int]:
+    """Return by how many bytes what Python holds, and the process, grow in so many runs."""
     net = glow_nb.compile(dense(40), threads=threads)
     x = np.ones((1, 40), np.float32)
     tracemalloc.start()
@@ -85,7 +85,7 @@ def growth_of_runs(threads: int) -> tuple[int, int]:
         net.run(x)
     gc.collect()
     traced, resident = tracemalloc.get_traced_memory()[0], resident_bytes()
-    for _ in range(RUNS):
+    for _ in range(runs):
         net.run(x)
     gc.collect()
     return tracemalloc.get_traced_memory()[0] - traced, resident_bytes() - resident
@@ -93,17 +93,21 @@ def growth_of_runs(threads: int) -> tuple[int, int]:
 
 SCRIPT = """
 from tests.end_to_end.test_network_memory import growth_of_runs
-print(*growth_of_runs(threads={threads}))
+print(*growth_of_runs(threads={threads}, runs={runs}))
 """
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 2])
-def test_ten_thousand_runs_take_no_memory(tmp_path: Path, threads: int) -> None:
+@pytest.mark.parametrize(
+    ("threads", "runs"), marked_rows([(2, 2_000), (2, 10_000), (1, 10_000)], only=[(2, 2_000)])
+)
+def test_many_runs_take_no_memory(tmp_path: Path, threads: int, runs: int) -> None:
     """In a process of its own: what other tests leave behind does not end while it counts.
 
-    The slow run also has a single thread, which does what each of two does.
+    One object that each of 2,000 runs left behind would be 32 KiB. The slow run has more, and also
+    a single thread, which does what each of two does.
     """
-    traced, resident = map(int, run_python(SCRIPT.format(threads=threads), tmp_path).split())
+    script = SCRIPT.format(threads=threads, runs=runs)
+    traced, resident = map(int, run_python(script, tmp_path).split())
     assert traced < 16 * KIB
     assert resident < 1024 * KIB

@@ -24,12 +24,14 @@ from experiments.networks.scaling_graphs import (
     concat,
     draw_function,
     draw_model,
+    inputs,
     layers,
     layouts,
     side_by_side,
     slices,
     slices_inside,
     slices_of_concat,
+    tree,
 )
 from glow_nb.backends import backend_named
 from glow_nb.compiler import pipelines
@@ -73,7 +75,7 @@ def calls_of(work: Callable[[], object]) -> int:
     return sum(entry.callcount for entry in profile.getstats())
 
 
-SEEN = [concat, layers, side_by_side, slices, slices_inside]
+SEEN = [concat, inputs, layers, side_by_side, slices, slices_inside, tree]
 """Graphs for the slow run: others have parts of them."""
 
 

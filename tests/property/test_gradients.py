@@ -20,7 +20,7 @@ from glow_nb.hlir.lower import lower
 from glow_nb.hlir.ops import Add, Mul, ReduceSum
 from glow_nb.hlir.rules import GRADIENTS
 from glow_nb.hlir.save import Save
-from tests.in_turn import marked, one_in
+from tests.in_turn import left_out, marked
 from tests.property.drawn_losses import DrawnLoss, draw_loss
 from tests.property.drawn_operators import SIZES
 from tests.property.test_drawn_operators import PART, SEEDS, check_close
@@ -105,7 +105,13 @@ def test_gradients_of_small_tensors_can_be_lowered(seed: int, name: str) -> None
     check_close(evaluate(lower(function), loss.feeds), evaluate(function, loss.feeds))
 
 
-@pytest.mark.parametrize("name", one_in(2, DIFFERENTIABLE))
+TWICE_LONG = "recurrence_gradient"
+"""It is itself the gradient of an operator; its own gradient takes seconds for each example."""
+
+
+@pytest.mark.parametrize(
+    "name", marked(DIFFERENTIABLE, slow=[TWICE_LONG, *left_out(2, DIFFERENTIABLE)])
+)
 @given(SEEDS)
 @settings(max_examples=PART)
 def test_gradients_of_gradients_are_limits_of_differences(name: str, seed: int) -> None:

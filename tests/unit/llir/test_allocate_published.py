@@ -8,6 +8,7 @@ from experiments.networks.published import inception_v3, mobilenet_v1, mobilenet
 from glow_nb.backends import backend_named
 from glow_nb.hlir.graph import Function
 from glow_nb.network import compilation as compiler
+from tests.in_turn import in_turn
 
 F = 4  # bytes of a float32
 LARGEST_PAIRS = {
@@ -19,8 +20,7 @@ LARGEST_PAIRS = {
 Pisarchyk & Lee (arXiv 2001.03288)."""
 
 
-@pytest.mark.parametrize("backend", ["cpu", "interpreter"])
-@pytest.mark.parametrize("make", LARGEST_PAIRS)
+@pytest.mark.parametrize(("make", "backend"), in_turn(LARGEST_PAIRS, ["cpu", "interpreter"]))
 def test_the_arena_is_no_larger_than_the_published_bound(make: object, backend: str) -> None:
     assert callable(make)
     function = make()

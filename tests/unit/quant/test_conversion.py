@@ -32,7 +32,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.quant.methods import METHODS
 from glow_nb.quant.schemas import SCHEMAS, Encoding
 from glow_nb.quant.weights import MOST_BIAS, least_scales, quantize_bias, quantize_weights
-from tests.in_turn import in_turn
+from tests.in_turn import in_turn, marked
 from tests.unit.quant.networks import branching, convolutional, dense, random, residual
 
 INT8, UINT8 = ElementKind.INT8, ElementKind.UINT8
@@ -178,7 +178,7 @@ AVX512 = Target(
 )
 
 
-@pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
+@pytest.mark.parametrize("target", marked([AVX2, AVX512], slow=[AVX2]), ids=["avx2", "avx512"])
 def test_an_island_that_saves_less_than_its_conversions_cost_stays_float(target: Target) -> None:
     function = islands()
     found = converted(function, least_gain=1.0, backend=CpuBackend(target))

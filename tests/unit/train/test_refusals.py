@@ -17,6 +17,7 @@ from glow_nb.hlir.terms import Term
 from glow_nb.network.network import CompiledNetwork
 from glow_nb.train import SGD, Adam, MeanSquaredError, SoftmaxCrossEntropy, Trainer
 from glow_nb.train.sums import mean, total
+from tests.in_turn import in_turn
 from tests.unit.train.networks import dropping
 from tests.unit.train.trainers import POINTS, REGIONS, make
 
@@ -68,8 +69,8 @@ def test_gradients_that_are_not_finite_though_the_loss_is(parts: int) -> None:
     np.testing.assert_array_equal(trainer.weights["w"], np.zeros((4, 3)))
 
 
-@pytest.mark.parametrize("parts", [1, 2])
-@pytest.mark.parametrize("backend", ["interpreter", pytest.param("cpu", marks=pytest.mark.jit)])
+@pytest.mark.jit
+@pytest.mark.parametrize(("backend", "parts"), in_turn(["interpreter", "cpu"], [1, 2]))
 def test_a_gradient_that_is_not_finite_is_refused_with_its_weight(parts: int, backend: str) -> None:
     """The slope of a root at 0 is infinite; the other weight of the network stays as it is, too."""
     optimizer, points = SGD(0.1, momentum=0.9), np.abs(POINTS[:4])

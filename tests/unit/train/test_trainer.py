@@ -222,7 +222,10 @@ class TestNormalization:
         assert trainer.inputs == ["x"]
         assert trainer.weights["filter"].shape == (3, 2, 3, 3)
 
-    @pytest.mark.parametrize(("opset", "is_loaded"), [(9, False), (14, True), (17, False)])
+    @pytest.mark.parametrize(
+        ("opset", "is_loaded"),
+        [(9, False), (14, True), pytest.param(17, False, marks=pytest.mark.slow)],
+    )
     def test_the_mode_of_a_model_is_that_of_its_trainer(self, opset: int, is_loaded: bool) -> None:
         """One that was exported in training mode is trained and used as one that was not."""
         plain, model = normalized_model(), in_training_mode(normalized_model(), opset)

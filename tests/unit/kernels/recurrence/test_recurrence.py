@@ -21,7 +21,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.llir.generate import generate
 from glow_nb.llir.instructions.recurrence import RecurrenceGradientInst, RecurrenceInst
 from glow_nb.llir.program import Instruction, Weight, read
-from tests.in_turn import each_with_one_width
+from tests.in_turn import each_with_one_width, marked
 from tests.unit.kernels.cases import assert_close, instruction_of, run
 
 CASES: dict[str, dict[str, Any]] = {
@@ -95,7 +95,9 @@ class Case:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
+@pytest.mark.parametrize(
+    "backwards", marked([False, True], slow=[True]), ids=["forwards", "backwards"]
+)
 @pytest.mark.parametrize(("name", "lanes"), each_with_one_width(CASES, only=["lstm"]))
 def test_kernel_computes_what_the_operator_means(name: str, lanes: int, backwards: bool) -> None:
     target = Target.host(lanes)
