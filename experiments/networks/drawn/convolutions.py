@@ -157,6 +157,24 @@ def transposed_convolution_of_three_dimensions(g: Drawing) -> str:
 
 
 @kind
+def transposed_convolution_in_any_window(g: Drawing) -> str:
+    """Groups, dilations, longer strides, more at the ends."""
+    group, rank = g.one_of(1, 1, 2, 8), g.one_of(1, 2, 2, 3)
+    channels, depth = group * g.whole(2, 64 // group), group * g.one_of(1, 2, 4, 8)
+    size = {1: g.whole(100, 800), 2: g.whole(14, 48), 3: g.whole(5, 12)}[rank]
+    stride, kernel, dilation = g.one_of(2, 3, 4), g.one_of(3, 5, 7), g.one_of(1, 1, 2)
+    x = g.input(g.one_of(1, 1, 2), channels, *[size] * rank)
+    weights = g.weights(channels, depth // group, *[kernel] * rank, sums=channels * kernel // group)
+    return str(
+        g.node(
+            "ConvTranspose", x, weights, g.constant(g.array(depth)), strides=[stride] * rank,
+            kernel_shape=[kernel] * rank, pads=[kernel // 2] * (2 * rank), group=group,
+            dilations=[dilation] * rank, output_padding=[g.one_of(0, 1)] * rank,
+        )
+    )  # fmt: skip
+
+
+@kind
 def deformable_convolution(g: Drawing) -> str:
     g.opset = 22
     channels, depth, size = g.whole(8, 48), g.whole(8, 48), g.whole(14, 40)

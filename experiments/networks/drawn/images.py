@@ -122,6 +122,16 @@ def columns_to_image(g: Drawing) -> str:
 
 
 @kind
+def columns_to_image_by_strides(g: Drawing) -> str:
+    kernel, stride, pad = g.one_of(3, 4, 7), g.one_of(2, 3, 4), g.one_of(0, 1)
+    channels, places = g.whole(4, 32), g.whole(8, 32)
+    size = stride * (places - 1) + kernel - 2 * pad
+    x = g.input(1, channels * kernel**2, places**2)
+    sizes = g.constant([size, size]), g.constant([kernel, kernel])
+    return str(g.node("Col2Im", x, *sizes, strides=[stride] * 2, pads=[pad] * 4))
+
+
+@kind
 def max_unpool(g: Drawing) -> str:
     x = g.input(1, g.whole(16, 64), 2 * g.whole(7, 56), 2 * g.whole(7, 56))
     pooled, places = g.node("MaxPool", x, results=2, kernel_shape=[2, 2], strides=[2, 2])

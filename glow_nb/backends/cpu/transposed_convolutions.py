@@ -15,11 +15,11 @@ from glow_nb.backends.cpu.algorithms import Problem
 from glow_nb.backends.cpu.algorithms.candidates import candidates_for
 from glow_nb.backends.cpu.products import PRODUCTS
 from glow_nb.base.schema import operands_of
-from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.ops import (
     Broadcast,
     ColumnsToImage,
+    ConvertTo,
     MatMul,
     Reshape,
     Transpose,
@@ -28,9 +28,9 @@ from glow_nb.hlir.ops import (
 from glow_nb.hlir.ops.transposed_convolution import lower_transposed_convolution
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rounding import WIDE, is_narrow
+from glow_nb.kernels.products.caches import byte_cycles, level_2_bytes
 from glow_nb.kernels.target import Target
-
-FLOATS = frozenset({ElementKind.FLOAT32, ElementKind.FLOAT64})
 
 Form = Callable[[TransposedConvolution, Rewriter], Replacement]
 """Emits what computes a transposed convolution."""
@@ -68,12 +68,19 @@ def transposed_convolutions(
 
 def _can_add_up(node: TransposedConvolution) -> bool:
     """Return whether *node* computes floats, and there are some."""
-    is_plain = node.type.kind in FLOATS and node.predicate is None
+    is_plain = node.type.kind.is_float and node.predicate is None
     return is_plain and 0 not in (node.type.size, node.input.type.size, node.filter.type.size)
 
 
 def as_columns(node: TransposedConvolution, rewriter: Rewriter) -> Value:
-    """Emit the product of the taps and the input, and what adds its rows up."""
+    """Emit the product of the taps and the input, and what adds its rows up.
+
+    The products of 16-bit floats are added up in float32.
+    """
+    if is_narrow(node.type):
+        filter = rewriter.emit(ConvertTo(node.filter, WIDE))
+        wide = replace(node, input=_widened(node.input, rewriter), filter=filter, name="")
+        return rewriter.emit(ConvertTo(as_columns(wide, rewriter), node.type.kind))
     emit, rank = rewriter.emit, len(node.size)
     batch, *places, depth = node.input.type.shape
     channels = node.type.shape[-1]
@@ -90,6 +97,13 @@ def as_columns(node: TransposedConvolution, rewriter: Rewriter) -> Value:
         ColumnsToImage(emit(Reshape(product, shape)), image=node.size, **node.window.attributes)
     )
     return emit(Transpose(image, (0, *range(2, rank + 2), 1)))
+
+
+def _widened(value: Value, rewriter: Rewriter) -> Value:
+    """Return *value* as float32, a transpose as one of what was converted."""
+    if isinstance(value, Transpose):
+        return rewriter.emit(Transpose(_widened(value.input, rewriter), value.permutation))
+    return rewriter.emit(ConvertTo(value, WIDE))
 
 
 def _rows_of_taps(node: TransposedConvolution, outer: tuple[int, ...], rewriter: Rewriter) -> Value:
@@ -135,6 +149,7 @@ def _cycles(
     rewriter.reset(mark)
     rewriter.begin(node)
     read = {value for each in nodes for value in operands_of(each)}
+    nodes = [each for each in nodes if each is nodes[-1] or read.intersection(each.results)]
     is_left_over = node.input in read and rewriter.use_count(node.input) == 1
     if isinstance(node.input, Transpose) and is_left_over:
         nodes.append(node.input)
@@ -154,9 +169,15 @@ def _cycles_of(nodes: Sequence[Node], target: Target, threads: int) -> float:
             cycles = candidates_for(problem, target)[0].cycles
             total += cycles if problem.product is None else cycles / threads
         elif isinstance(node, ColumnsToImage):
-            size = node.input.type.size_bytes + node.type.size_bytes
-            total += target.machine.image_byte_cycles * size / threads
+            total += _cycles_of_columns(node, target) / threads
         elif not isinstance(node, (Reshape, TransposedConvolution)):
             size = node.results[0].type.size_bytes
             total += target.machine.narrow_transposed_byte_cycles * size / threads
     return total
+
+
+def _cycles_of_columns(node: ColumnsToImage, target: Target) -> float:
+    """Estimate the sums, and that columns go to a far cache and come back if they are many."""
+    size = node.input.type.size_bytes
+    far = byte_cycles(size, target) if size > level_2_bytes(target) else 0.0
+    return target.machine.image_byte_cycles * (size + node.type.size_bytes) + 2 * far * size
