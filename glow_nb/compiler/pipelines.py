@@ -129,6 +129,7 @@ INFERENCE = Pipeline(
         Repeat(
             (
                 "raise_attention",  # before passes that move what it is made of
+                "raise_group_normalization",  # likewise: transposes sink below it, not its reshapes
                 "lay_out_attention",  # transposes around attention cost nothing if it makes them
                 "sink_transposes",  # a transpose that meets its inverse is dropped with it
                 "sink_reshapes",  # elementwise nodes join their producer if no reshape is between
@@ -189,6 +190,7 @@ TRAINING = Pipeline(
         Repeat(
             (
                 "raise_attention",  # patterns are raised for their gradients, which are better ones
+                "raise_group_normalization",  # transposes sink below it, not below its reshapes
                 "sink_transposes",  # a transpose that meets its inverse is dropped with it
                 "sink_reshapes",  # elementwise nodes join their producer if no reshape is between
                 "sink_broadcasts",  # elementwise operators repeat small operands by themselves
