@@ -2,6 +2,7 @@
 
 Keys are in the order in which elements come: the least comes first. A sort goes by one digit after
 the other, from the lowest one, and keeps the order of equal keys, which is that of their places.
+Lines that are sorted already, either way, are common, and are told by one look at their keys.
 """
 
 from __future__ import annotations
@@ -110,7 +111,30 @@ class Candidates:
         out.line("put(keys, half + length, key)\nput(places, half + length, i)")
 
     def write_sort(self, out: SourceWriter) -> None:
-        """Write the sort of all candidates, after which ``half`` may be the other one."""
+        """Write the sort of all candidates, after which ``half`` may be the other one.
+
+        Those that come in order already, or in reverse, are not sorted by digits.
+        """
+        out.line("later = 0\nkey = get(keys, half)")
+        with out.block("for i in range(1, length):"):
+            out.line("before = key\nkey = get(keys, half + i)")
+            out.line("later = later + (1 if key < before else 0)")
+        with out.block("if later == length - 1 and length > 1:"):  # no two are equal
+            self._write_reversed(out)
+        with out.block("elif later > 0:"):
+            self._write_sort_by_digits(out)
+
+    def _write_reversed(self, out: SourceWriter) -> None:
+        """Write the moves to the other half, in reverse."""
+        out.line(f"other = {self.room} - half")
+        with out.block("for i in range(length):"):
+            for tensor in ("keys", "places"):
+                last = f"get({tensor}, half + length - 1 - i)"
+                out.line(f"put({tensor}, other + i, {last})")
+        out.line("half = other")
+
+    def _write_sort_by_digits(self, out: SourceWriter) -> None:
+        """Write the sort by one digit after the other, from the lowest one."""
         out.line(f"clear(counts, 0, {self.key_digits * DIGITS})")
         with out.block("for i in range(length):"):
             out.line("key = get(keys, half + i)")

@@ -26,7 +26,11 @@ def _check(
     instruction = instruction_of(TopKInst, [type], k=k, axis=axis, largest=largest)
     rng = np.random.default_rng(k)
     repeating = rng.integers(0, 5, shape).astype(kind.dtype)
-    for numbers in (random_array(rng, type), repeating, np.sort(repeating, axis=axis)):
+    ties = np.sort(repeating, axis=axis)
+    places = np.arange(shape[axis]).reshape(-1, *(1,) * (len(shape) - axis - 1))
+    rising = np.broadcast_to(places, shape).astype(kind.dtype)
+    orders = (ties, np.flip(ties, axis), rising, np.flip(rising, axis))
+    for numbers in (random_array(rng, type), repeating, *map(np.ascontiguousarray, orders)):
         check(instruction, Target.host(), operands=[numbers], ulp=0)
 
 
