@@ -7,16 +7,22 @@ in scratch meanwhile.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.index_text import plus
 from glow_nb.kernels.writing.lines import Lines
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import computed_kind, native_lanes
 from glow_nb.llir.instructions.reduction import CumSumInst
+
+SHARE = 2
+"""The second-level cache holds so many times the sums of a stretch."""
+
+TOGETHER = 4
+"""Steps for which sums stay in registers."""
 
 
 @kernel_for(CumSumInst)
@@ -54,14 +60,15 @@ class _Sums:
         zero = "-0.0" if self.total.is_float and not self.instruction.exclusive else "0"
         return f"splat_{self.total.value}({zero}, {self.lanes})"
 
-    def write_steps(self, out: SourceWriter) -> AbstractContextManager[None]:
-        """Write the loop over the places ``k`` of the elements of a line, in their order."""
-        order = range(self.lines.count)
-        return out.block(f"for k in {order[::-1] if self.instruction.reverse else order}:")
+    @property
+    def order(self) -> range:
+        """Return the places of the elements of a line, in the order in which they are added."""
+        places = range(self.lines.count)
+        return places[::-1] if self.instruction.reverse else places
 
-    def write_sum(self, out: SourceWriter, start: str) -> None:
-        """Write how ``total`` takes the elements ``k`` of the lines that begin at *start*."""
-        at, kind = self.lines.element(start, "k"), self.instruction.input.type.kind
+    def write_sum(self, out: SourceWriter, start: str, place: str = "k") -> None:
+        """Write how ``total`` takes the elements at *place* of the lines that begin at *start*."""
+        at, kind = self.lines.element(start, place), self.instruction.input.type.kind
         store = f"store(dest, {at}, convert_{kind.value}(total))"
         if self.instruction.exclusive:
             out.line(store)
@@ -74,18 +81,19 @@ def _write_lines(out: SourceWriter, sums: _Sums) -> None:
     """Write the walk along lines that one vector has, from their first step to the last."""
     with sums.lines.walk(out, sums.lanes, results=sums.lines.count) as (start, _):
         out.line(f"total = {sums.start}")
-        with sums.write_steps(out):
+        with out.block(f"for k in {sums.order}:"):
             sums.write_sum(out, start)
 
 
 def _write_stretches(out: SourceWriter, sums: _Sums, target: Target) -> int:
     """Write the walk over stretches of neighbouring lines; return the bytes of their sums.
 
-    The first level of the cache holds the sums of a stretch.
+    The sums of a stretch take a part of the second-level cache: long ones are read from memory, or
+    a farther cache, without leaps.
     """
     inner, lanes, size_bytes = sums.lines.inner, sums.lanes, sums.total.size_bytes
     groups = -(-inner // lanes)
-    most = min(groups, target.machine.l1_bytes // (lanes * size_bytes))
+    most = min(groups, target.machine.l2_bytes // (SHARE * lanes * size_bytes))
     out.line(f"sums = as_{sums.total.value}(scratch)")
     out.line(f"place = thread * {sums.lines.outer * groups} // threads")
     out.line(f"end = (thread + 1) * {sums.lines.outer * groups} // threads")
@@ -95,11 +103,30 @@ def _write_stretches(out: SourceWriter, sums: _Sums, target: Target) -> int:
         out.line(f"base = place // {groups} * {sums.lines.count * inner}")
         with out.block("for group in range(count):"):
             out.line(f"store(sums, group * {lanes}, {sums.start})")
-        with sums.write_steps(out), out.block("for group in range(count):"):
-            column, last = f"(first + group) * {lanes}", inner - lanes
-            out.line(f"src = base + {column if inner % lanes == 0 else f'min({column}, {last})'}")
-            out.line(f"total = load(sums, group * {lanes}, {lanes})")
-            sums.write_sum(out, "src")
-            out.line(f"store(sums, group * {lanes}, total)")
+        for steps in _steps_together(sums.order):
+            _write_steps(out, sums, steps)
         out.line("place += count")
     return most * lanes * size_bytes
+
+
+def _steps_together(order: range) -> list[range]:
+    """Return *order* as the first steps of several that are taken together, and those left over.
+
+    The step of a range is that from the first step of some to the first of the next.
+    """
+    whole = len(order) - len(order) % TOGETHER
+    together, left = order[:whole:TOGETHER], order[whole:]
+    return [steps for steps in (together, left) if steps]
+
+
+def _write_steps(out: SourceWriter, sums: _Sums, steps: range) -> None:
+    """Write the loop over *steps*, in which each group of lines takes some in turn."""
+    inner, lanes, step = sums.lines.inner, sums.lanes, sums.order.step
+    taken = steps.step // step
+    with out.block(f"for k in {steps}:"), out.block("for group in range(count):"):
+        column, last = f"(first + group) * {lanes}", inner - lanes
+        out.line(f"src = base + {column if inner % lanes == 0 else f'min({column}, {last})'}")
+        out.line(f"total = load(sums, group * {lanes}, {lanes})")
+        for number in range(taken):
+            sums.write_sum(out, "src", f"({plus('k', number * step)})")
+        out.line(f"store(sums, group * {lanes}, total)")

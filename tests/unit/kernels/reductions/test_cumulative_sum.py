@@ -46,9 +46,11 @@ def test_directions(exclusive: bool, reverse: bool) -> None:
 
 @pytest.mark.jit
 @pytest.mark.parametrize("exclusive", [False, True])
-def test_more_lines_than_the_first_level_has_sums_of(exclusive: bool) -> None:
-    columns = Target.host().machine.l1_bytes // 8 + 35
-    _check((2, 3, columns), 1, Target.host(), exclusive=exclusive, reverse=exclusive)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_more_lines_than_the_cache_has_sums_of(exclusive: bool, reverse: bool) -> None:
+    target = Target.host().with_machine(l2_bytes=1 << 11)
+    for count in (3, 4, 10):  # single steps, some together, both
+        _check((2, count, 307), 1, target, exclusive=exclusive, reverse=reverse)
 
 
 @pytest.mark.jit
