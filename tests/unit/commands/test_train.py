@@ -66,7 +66,8 @@ def test_ir_text_is_trained(tmp_path: Path) -> None:
     glow_nb.save_text(perceptron(20), model)
     points, regions = corners()
     np.savez(data, x=points, regions=regions)
-    options = ("--data", data, "--loss", "softmax", "--epochs", 1, "--batch", 20)
+    options: tuple[object, ...] = ("--data", data, "--loss", "softmax", "--epochs", 1)
+    options += ("--batch", 20, "--optimizer", "sgd", "--threads", 1)
     result = call("train", model, *options, "--output", output)
     assert result.exit_code == 0, result.output
     assert {c.name for c in glow_nb.load(output).constants} == {"w1", "b1", "w2", "b2"}  # type: ignore[union-attr]
