@@ -6,6 +6,7 @@ from glow_nb.base.errors import CompileError, UnsupportedError
 from glow_nb.base.foreign import foreign, name_of
 from glow_nb.fuse.check_traits import check_traits
 from glow_nb.kernels.attention import attention
+from glow_nb.kernels.fourier import transform as fast_fourier
 from glow_nb.kernels.movement import gather, pad, repeat, scatter
 from glow_nb.kernels.products import (
     channel_wise,
@@ -56,6 +57,7 @@ __all__ = [
     "depthwise_filter_gradient",
     "dequantizing_matmul",
     "determinant",
+    "fast_fourier",
     "filter_gradient",
     "gather",
     "generate_kernel",

@@ -26,6 +26,7 @@ from glow_nb.backends.cpu.placed_calls import Places
 from glow_nb.backends.cpu.plan_kernels import plan_kernels
 from glow_nb.backends.cpu.planned_calls import Kernels, plan_calls, used_weights
 from glow_nb.backends.cpu.products import PRODUCTS
+from glow_nb.backends.cpu.select_fourier_transforms import select_fourier_transforms
 from glow_nb.backends.cpu.select_gradient_kernels import select_gradient_kernels
 from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
 from glow_nb.backends.cpu.shared_weights import SharedWeights
@@ -39,7 +40,12 @@ from glow_nb.codegen.debugging.perf import chosen
 from glow_nb.codegen.program_memory import PlacedWeight
 from glow_nb.codegen.workers import keep_workers
 from glow_nb.hlir.graph import Function, Node
-from glow_nb.hlir.ops import ConvolutionFilterGradient, DequantizingMatMul, GroupNormalization
+from glow_nb.hlir.ops import (
+    ConvolutionFilterGradient,
+    DequantizingMatMul,
+    FourierTransform,
+    GroupNormalization,
+)
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Buffer, Instruction, Program
@@ -50,7 +56,7 @@ class CpuBackend(Backend):
 
     name = "cpu"
     kernels = CPU_KERNELS
-    replaced = (*PRODUCTS, ConvolutionFilterGradient, DequantizingMatMul)
+    replaced = (*PRODUCTS, ConvolutionFilterGradient, DequantizingMatMul, FourierTransform)
 
     _shared: SharedWeights | None = None
     _loads = True
@@ -139,6 +145,11 @@ class CpuBackend(Backend):
                 needed="kernels that dequantize weights read them in panels",
             ),
             Step(channels_first_pools.__name__, {"target": self.target}),
+            Step(
+                select_fourier_transforms.__name__,
+                {"target": self.target},
+                needed="transforms have kernels in the form that it makes, or are products",
+            ),
             Step(columns_to_rows.__name__, {"target": self.target, "threads": self.threads}),
             Step(
                 select_packed_operators.__name__,

@@ -69,6 +69,7 @@ from glow_nb.hlir.ops.elementwise import (
     Sqrt,
     Tan,
 )
+from glow_nb.hlir.ops.fourier import FourierTransform
 from glow_nb.hlir.ops.gather import Gather, GatherElements, GatherND
 from glow_nb.hlir.ops.group_normalization import GroupNormalization
 from glow_nb.hlir.ops.linear_quantization import DequantizeLinear, QuantizeLinear, Requantize

@@ -13,6 +13,7 @@ from glow_nb.kernels.operators import (
 )
 from glow_nb.kernels.operators.channel_wise import ChannelWiseConvolution
 from glow_nb.kernels.operators.dequantizing import PackedDequantizingMatMul
+from glow_nb.kernels.operators.fast_fourier import FastFourier
 from glow_nb.kernels.operators.filter_gradient import (
     DepthwiseFilterGradient,
     FilterGradientParts,

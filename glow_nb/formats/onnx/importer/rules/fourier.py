@@ -1,19 +1,16 @@
-"""Discrete Fourier transforms, as matrix products with the roots of unity."""
+"""Discrete Fourier transforms, of whole sequences and of windows that slide over them."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
-from glow_nb.formats.onnx.importer.rules.matrix import matrix_product
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 
-_MAX_LENGTH = 8192
+_MAX_LENGTH = 1 << 20
 
 
 @onnx_op("DFT", since=17)
@@ -53,54 +50,20 @@ def transform(
 ) -> Value:
     """Return the transform along the last axis but one of ``[..., n, 1 or 2]``.
 
-    The sequence is cut or filled with zeros to the *length* that is transformed. One product with a
-    matrix gives real and imaginary parts at once. Half of a symmetric spectrum, ``is_onesided``, is
-    what a transform gives, and what an inverse takes to give real numbers.
+    The sequence is cut or filled with zeros to the *length* that is transformed. Half of a
+    symmetric spectrum, ``is_onesided``, is what a transform gives, and what an inverse takes to
+    give real numbers.
     """
     if not 0 < length <= _MAX_LENGTH:
         raise ctx.unsupported(f"length {length}; lengths of 1 to {_MAX_LENGTH} are possible")
-    *outer, size, parts = x.type.shape
-    half = length // 2 + 1
-    wanted = half if is_inverse and is_onesided else length
+    *outer, size, _ = x.type.shape
+    wanted = length // 2 + 1 if is_inverse and is_onesided else length
     if size != wanted:
         ends = (*(0,) * len(outer), wanted - size, 0)
         x = ctx.emit(ops.Pad(x, pads=(*(0,) * x.type.rank, *ends)))
-    ctx.spend(4 * length * length * x.type.kind.size_bytes)
-    if is_inverse and is_onesided:
-        matrix = _real_inverse_roots(length, parts)
-    else:
-        matrix = _roots(length, half if is_onesided else length, parts, is_inverse)
-    flat = ctx.reshape(x, (*(outer or (1,)), wanted * parts))
-    roots = ctx.rounded(matrix.reshape(wanted * parts, -1), x.type.kind)
-    product = ctx.emit(matrix_product(ctx, flat, roots))
-    return ctx.reshape(product, (*outer, *matrix.shape[2:]))
-
-
-def _angles(rows: int, columns: int, length: int) -> Any:
-    # The product of indices modulo the length keeps the angles small and exact.
-    return np.outer(np.arange(rows), np.arange(columns)) % length * (2 * np.pi / length)
-
-
-def _roots(length: int, count: int, parts: int, is_inverse: bool) -> Any:
-    """Return ``[length, parts, count, 2]``: parts of the input to parts of the result."""
-    angles = _angles(length, count, length)
-    real, imaginary = np.cos(angles), np.sin(angles) * (1 if is_inverse else -1)
-    rows = [np.stack([real, imaginary], axis=-1), np.stack([-imaginary, real], axis=-1)]
-    matrix = np.stack(rows[:parts], axis=1)
-    return matrix / length if is_inverse else matrix
-
-
-def _real_inverse_roots(length: int, parts: int) -> Any:
-    """Return ``[half, parts, length, 1]``: half a symmetric spectrum to real numbers."""
-    half = length // 2 + 1
-    angles = _angles(half, length, length)
-    # All but the first, and for an even length the last, stand for two of the whole spectrum.
-    double = np.full((half, 1), 2.0)
-    double[0] = 1
-    if length % 2 == 0:
-        double[-1] = 1
-    rows = [double * np.cos(angles), -double * np.sin(angles)]
-    return np.stack(rows[:parts], axis=1)[..., None] / length
+    ctx.spend(16 * length * x.type.kind.size_bytes)
+    transform = ops.FourierTransform(x, length=length, inverse=is_inverse, onesided=is_onesided)
+    return ctx.emit(transform)
 
 
 @onnx_op("STFT", since=17)
