@@ -38,7 +38,13 @@ from glow_nb.kernels.stacks import generate_stack
 from glow_nb.kernels.strassen import matmul as strassen
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.transposes import transpose
-from glow_nb.kernels.windows import columns_to_image, max_pool_gradient, pooling, roi_align
+from glow_nb.kernels.windows import (
+    columns_to_image,
+    grid_sample,
+    max_pool_gradient,
+    pooling,
+    roi_align,
+)
 from glow_nb.kernels.winograd import convolution as winograd
 from glow_nb.kernels.winograd import filter as winograd_filter
 from glow_nb.kernels.writing.source import KernelSource
@@ -62,6 +68,7 @@ __all__ = [
     "gather",
     "generate_kernel",
     "generate_stack",
+    "grid_sample",
     "local_response_normalization",
     "matmul",
     "max_pool_gradient",

@@ -72,8 +72,9 @@ def split(length: int, lanes: int, *, has_eight: bool, is_even: bool) -> tuple[i
         for a in range(1, length + 1)
         if length % a == 0 and not (is_even and (a % lanes or length // a % lanes))
     ]
-    known = [pair for pair in found if work(*pair, lanes, has_eight=has_eight) < np.inf]
-    return min(known, key=lambda pair: work(*pair, lanes, has_eight=has_eight), default=None)
+    works = {(a, b): work(a, b, lanes, has_eight=has_eight) for a, b in found}
+    known = [pair for pair in found if works[pair] < np.inf]
+    return min(known, key=lambda pair: works[pair], default=None)
 
 
 def work(rows: int, columns: int, lanes: int, *, has_eight: bool) -> float:
@@ -100,7 +101,7 @@ def smooth_length(least: int, lanes: int, *, has_eight: bool) -> int:
         if length <= max(limit, step):
             pair = split(length, lanes, has_eight=has_eight, is_even=True)
             if pair is not None:
-                found[length] = work(*pair, lanes, has_eight=has_eight)
+                found[length] = work(pair[0], pair[1], lanes, has_eight=has_eight)
     return min(found, key=lambda length: (found[length], length))
 
 

@@ -18,7 +18,7 @@ PRODUCT_ROWS = 6
 
 def pass_cycles(node: Any, plan: FourierPlan, target: Target) -> float:
     """Return the cycles of radix passes."""
-    sequences = prod(node.input.type.shape[:-2])
+    sequences: int = prod(node.input.type.shape[:-2])
     once = plan.operations * target.passes / OPERATIONS_PER_CYCLE
     return sequences * (once + SEQUENCE_CYCLES)
 
@@ -26,11 +26,11 @@ def pass_cycles(node: Any, plan: FourierPlan, target: Target) -> float:
 def product_cycles(node: Any, target: Target) -> float:
     """Return the cycles of a product: of its arithmetic, or of reading its matrix."""
     machine, kind = target.machine, node.type.kind
-    sequences = prod(node.input.type.shape[:-2])
-    roots = prod(node.input.type.shape[-2:]) * prod(node.type.shape[-2:])
-    lanes = target.unit_lanes * FLOAT_BYTES / kind.size_bytes
+    sequences: int = prod(node.input.type.shape[:-2])
+    roots: int = prod(node.input.type.shape[-2:]) * prod(node.type.shape[-2:])
+    lanes: float = target.unit_lanes * FLOAT_BYTES / kind.size_bytes
     arithmetic = sequences * roots / (lanes * machine.fma_per_cycle)
-    read = roots * kind.size_bytes
+    read: int = roots * kind.size_bytes
     rate = machine.dram_bytes_per_cycle
     if read <= machine.l2_bytes:
         rate = machine.l2_vectors_per_cycle * machine.vector_bytes

@@ -14,12 +14,12 @@ from glow_nb.base.types import ElementKind
 from glow_nb.hlir.recurrence.cells import HIDDEN, MEMORY, Phase
 from glow_nb.hlir.recurrence.steps import NEXT, forward_step, step_type
 from glow_nb.kernels.recurrence.plan import RecurrencePlan, Scratch
-from glow_nb.kernels.recurrence.step_code import StepCode
 from glow_nb.kernels.recurrence.walk import Tile, Walk, ended, load_shared, write_ends
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus, times
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
+from glow_nb.kernels.writing.step_code import StepCode
 from glow_nb.llir.instructions.recurrence import RecurrenceInst
 from glow_nb.llir.program import kernel_operands
 

@@ -5,4 +5,4 @@ from __future__ import annotations
 from glow_nb.hlir.ops import fourier as nodes
 from glow_nb.llir.instructions.derived import derive_instruction
 
-FourierTransformInst = derive_instruction(nodes.FourierTransform)
+derive_instruction(nodes.FourierTransform)

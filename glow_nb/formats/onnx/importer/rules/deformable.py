@@ -14,12 +14,12 @@ from glow_nb.base.types import Array
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
-from glow_nb.formats.onnx.importer.rules.grid_sample import Sampler, sampled
+from glow_nb.formats.onnx.importer.rules.grid_sample import require_few_taps
 from glow_nb.formats.onnx.importer.windows import window_of
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.windows import Window
-from glow_nb.hlir.terms import Term
+from glow_nb.hlir.sampling import ELEMENTS, LINEAR, TAPS, ZEROS
 
 
 @onnx_op("DeformConv", since=19)
@@ -30,6 +30,7 @@ def deformable_convolution(ctx: Context, node: OnnxNode) -> Value:
     ``[N, offset_group * taps, *out]``; what lies outside of the input is 0.
     """
     layer = _layer_of(ctx, node)
+    require_few_taps(ctx, TAPS[LINEAR] ** len(layer.out))
     last = ctx.channels_last(node.operand(0))
     moved = [_moved(ctx, layer, last, number) for number in range(layer.offset_group)]
     columns = moved[0] if len(moved) == 1 else ctx.emit(ops.Concat(tuple(moved), axis=3))
@@ -107,13 +108,9 @@ def _moved(ctx: Context, layer: _Layer, x: Value, number: int) -> Value:
     """Return the taps of offset group *number*, ``[N, out, taps, C / offset_group]``."""
     share = layer.channels // layer.offset_group
     part = ctx.part(x, x.type.rank - 1, number * share, share)
-    sampler = Sampler(ctx, mode="linear", padding="zeros", align_corners=True)
-    offsets = ctx.part(layer.offset, 1, number, 1)
-    axes = [
-        sampler.taps_at(_places(ctx, layer, offsets, axis), size)
-        for axis, size in enumerate(layer.spatial)
-    ]
-    columns = sampled(ctx, part, axes)
+    grid = _places(ctx, layer, ctx.part(layer.offset, 1, number, 1))
+    sampled = ops.GridSample(part, grid, mode=LINEAR, padding=ZEROS, coordinates=ELEMENTS)
+    columns = ctx.emit(sampled)
     if layer.mask is None:
         return columns
     mask = ctx.part(layer.mask, 1, number, 1)
@@ -124,19 +121,20 @@ def _moved(ctx: Context, layer: _Layer, x: Value, number: int) -> Value:
     return ctx.emit(ops.Mul(columns, factors))
 
 
-def _places(ctx: Context, layer: _Layer, offsets: Value, axis: int) -> Term:
-    """Return where the taps lie along spatial *axis*, ``[N, out, taps]``."""
-    along = ctx.part(offsets, 3, axis, 1)
-    count = prod(layer.out)
-    moves = ctx.transpose(ctx.reshape(along, (layer.batch, layer.taps, count)), (0, 2, 1))
-    window = layer.window
-    first = np.arange(layer.out[axis]) * window.stride[axis] - window.pads[axis]
-    taps = np.arange(window.kernel[axis]) * window.dilation[axis]
-    starts = _spread(first, axis, layer.out)
-    steps = _spread(taps, axis, window.kernel)
-    grid = (starts[:, None] + steps).astype(moves.type.kind.dtype)
+def _places(ctx: Context, layer: _Layer, offsets: Value) -> Value:
+    """Return where the taps lie, ``[N, out, taps, rank]``."""
+    count, rank, window = prod(layer.out), len(layer.out), layer.window
+    moves = ctx.reshape(offsets, (layer.batch, layer.taps, rank, count))
+    moves = ctx.transpose(moves, (0, 3, 1, 2))
+    columns = []
+    for axis in range(rank):
+        first = np.arange(layer.out[axis]) * window.stride[axis] - window.pads[axis]
+        taps = np.arange(window.kernel[axis]) * window.dilation[axis]
+        starts = _spread(first, axis, layer.out)
+        columns.append(starts[:, None] + _spread(taps, axis, window.kernel))
+    grid = np.stack(columns, axis=-1)[None].astype(moves.type.kind.dtype)
     ctx.spend(grid.nbytes)
-    return ctx.term(moves) + ctx.term(ctx.constant(grid[None]))
+    return ctx.emit(ops.Add(moves, ctx.constant(grid)))
 
 
 def _spread(numbers: Array, axis: int, shape: tuple[int, ...]) -> Array:

@@ -1,4 +1,4 @@
-"""The elementwise part of a step as vector code, for a register tile of each operand."""
+"""Elementwise functions of the graph as vector code, on vectors or register tiles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from glow_nb.llir.program import Alloc, Buffer, Dealloc, Weight
 
 
 class StepCode:
-    """Writes a function of :mod:`glow_nb.hlir.recurrence.steps`.
+    """Writes a function such as a step of a recurrent layer.
 
     Attributes:
         reads: The names of what it reads.
@@ -38,7 +38,7 @@ class StepCode:
             out: Receives the lines.
             prefix: What the names of variables begin with.
             lanes: Elements of a vector.
-            load: Gives what an operand of this name is loaded by: a tile.
+            load: Gives what an operand of this name is loaded by: a tile, or a vector.
         """
         code = VectorCode(lanes, prefix)
         vectors: dict[Buffer, Vector] = {}
