@@ -95,15 +95,15 @@ def objects_of_earlier_modules_stay() -> None:
 
 @pytest.fixture(scope="session")
 def node_cases(request: pytest.FixtureRequest) -> list[Any]:
-    """Return ONNX's own node tests; they take ten seconds to make, and are kept for all workers."""
-    from glow_nb.tools.conformance import node_tests
+    """Return ONNX's own node tests; they take seconds to make, and are kept for all workers."""
+    from tests.quick_pools import quick_node_tests
 
     cache: pytest.Cache | None = getattr(request.config, "cache", None)
     if cache is None:
-        return node_tests()
+        return quick_node_tests()
     path = cache.mkdir("onnx_node_tests") / f"{onnx.__version__}.pickle"
     if not path.exists():
-        payload = pickle.dumps(node_tests())
+        payload = pickle.dumps(quick_node_tests())
         replace_file(path, lambda place: place.write_bytes(payload))
     found: list[Any] = pickle.loads(path.read_bytes())
     return found

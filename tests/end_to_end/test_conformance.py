@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import onnx
 import pytest
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.ops import op_pool_common
 
 from glow_nb.base.distance import distance
 from glow_nb.base.errors import UnsupportedError
@@ -14,6 +18,7 @@ from glow_nb.base.types import ElementKind
 from glow_nb.onnx_backend import prepare
 from glow_nb.tools.conformance import EXPLAINED, FAILED, PASSED, CaseOutcome, Report, run_tests
 from tests.in_turn import marked
+from tests.quick_pools import quick_pool
 
 pytestmark = pytest.mark.skipif(
     onnx.defs.onnx_opset_version() < 28,
@@ -49,6 +54,32 @@ SHARES = 16
 ROUNDED_ONCE = {f"test_attention_{rank}d_causal_bf16_expanded": 2.0**-7 for rank in (3, 4)}
 """Tests that write attention out in bfloat16, which rounds after each operator, and the distance of
 two neighbours of that kind. A pass makes one node of it, which rounds once."""
+
+
+POOLS: dict[str, list[dict[str, Any]]] = {
+    "AveragePool": [{"count_include_pad": 1}, {"count_include_pad": 0}],
+    "LpPool": [{"p": 3}],
+    "MaxPool": [{}],
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_quick_pools_are_those_of_the_suite(name: str) -> None:
+    """What the fixture of the node tests computes in place of ONNX's own loop."""
+    x = np.random.default_rng(0).normal(size=(2, 2, 7, 6)).astype(np.float32)
+    edges: list[dict[str, Any]] = [
+        {"kernel_shape": [3, 2]},
+        {"kernel_shape": [3, 3], "strides": [2, 3], "pads": [1, 0, 2, 1], "ceil_mode": 1},
+        {"kernel_shape": [2, 3], "dilations": [2, 1], "pads": [1, 1, 1, 1]},
+        {"kernel_shape": [3, 2], "strides": [2, 2], "auto_pad": "SAME_LOWER"},
+    ]
+    for own, edge in itertools.product(POOLS[name], edges):
+        node = onnx.helper.make_node(name, ["x"], ["y"], **own, **edge)
+        pool: Any = ReferenceEvaluator(node)
+        (wanted,) = pool.run(None, {"x": x})
+        with patch.object(op_pool_common, "pool", quick_pool):
+            (found,) = pool.run(None, {"x": x})
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
 
 
 @pytest.fixture
