@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 
 class NonFiniteError(GlowError):
-    """A kernel has made a NaN or an infinity, or one was fed.
+    """A kernel has made a NaN or an infinity, or one came in: fed, in a state, or in a constant.
 
     Attributes:
-        kernel: The number of the first such kernel in ``net.kernels``; None if it was fed.
-        family: What kind of kernel that is; empty if it was fed.
-        operators: The names of the nodes of the model that it computes; the input's, if it was fed.
-        value: What the element is one of: a result of the kernel, or an input.
+        kernel: The number of the first such kernel in ``net.kernels``; None if it came in.
+        family: What kind of kernel that is; empty if it came in.
+        operators: The names of the nodes of the model that it computes; that of the input, state
+            or constant, if it came in.
+        value: What the element is one of: a result of the kernel, an input, state or constant.
         index: The first element that is not finite.
         count: How many are not.
         outputs: What the run returned, by name: it was made as any other.
@@ -70,10 +71,10 @@ class BadElement:
 
 @dataclass(frozen=True)
 class FiniteCheck:
-    """What ``compile(check_finite=...)`` looks at: inputs, and what each kernel writes.
+    """What ``compile(check_finite=...)`` looks at: what comes in, and what each kernel writes.
 
     Attributes:
-        exclude: Names of inputs, and of nodes or values of the model, that may be anything. A
+        exclude: Names of inputs, states, nodes or values of the model that may be anything. A
             kernel that computes one of these nodes is not looked at.
         infinity: Whether an infinity counts; if not, a NaN alone does.
     """

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterable
 
 from glow_nb.base.errors import OptionError
-from glow_nb.base.schema import closest
-from glow_nb.hlir.graph import Function, Node, Placeholder, Value
+from glow_nb.base.schema import closest, operands_of
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value
 from glow_nb.hlir.save import Save
 
 
@@ -40,6 +40,37 @@ def with_values(function: Function, names: Iterable[str]) -> tuple[Function, dic
 def value_names(function: Function) -> list[str]:
     """Return the names that :func:`with_values` takes for all values that nodes make."""
     return [result.name for node in function.nodes for result in node.results]
+
+
+def named_nodes(function: Function) -> dict[str, tuple[str, ...]]:
+    """Return all names of *function*, each with the imported nodes that it stands for.
+
+    Inputs, outputs, states and constants stand for none.
+    """
+    found: dict[str, tuple[str, ...]] = {value.name: () for value in function.storage}
+    for node in function.nodes:
+        origins = function.origins_of(node)
+        found |= dict.fromkeys([node.name, *(result.name for result in node.results)], origins)
+        found.update((name, (name,)) for name in origins if name not in function.names)
+    return found
+
+
+def constants_behind(function: Function, names: Iterable[str]) -> list[Constant]:
+    """Return the constants that the imported nodes *names* read.
+
+    Passes compute nodes of constants alone beforehand: what these read is read as well.
+    """
+    wanted = set(names)
+    known: dict[Value, list[Constant]] = {constant: [constant] for constant in function.constants}
+    found: dict[Constant, None] = {}
+    for node in function.nodes:
+        operands = operands_of(node)
+        read = [constant for value in operands for constant in known.get(value, ())]
+        if not wanted.isdisjoint(function.origins_of(node)):
+            found.update(dict.fromkeys(read))
+        if all(value in known for value in operands):
+            known.update(dict.fromkeys(node.results, read))
+    return list(found)
 
 
 def _with_saves(function: Function, added: list[tuple[Placeholder, Save]]) -> Function:

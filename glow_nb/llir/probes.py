@@ -16,6 +16,7 @@ from glow_nb.base.schema import closest
 from glow_nb.base.types import Array
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Bound, Buffer, Instruction, Program, is_marker, mutated
+from glow_nb.llir.stack import StackInst
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,20 @@ def with_values(program: Program, names: Iterable[str]) -> tuple[Program, dict[s
 def value_names(program: Program) -> list[str]:
     """Return the names that :func:`with_values` takes for all that instructions write."""
     return list(dict.fromkeys(probe.buffer.name for probe in probes(program)))
+
+
+def named_nodes(program: Program) -> dict[str, tuple[str, ...]]:
+    """Return all names of *program*, each with the imported nodes that it stands for.
+
+    Inputs, outputs, states and weights stand for none.
+    """
+    found: dict[str, tuple[str, ...]] = {buffer.name: () for buffer in program.declared}
+    stacked = (m for i in program.work if isinstance(i, StackInst) for m in i.body)
+    for instruction in (*program.work, *stacked):
+        origins, written = instruction.imported_names, mutated(instruction)
+        found.update((name, (name,)) for name in origins)
+        found |= {name: origins for name in (instruction.name, *(b.name for b in written)) if name}
+    return found
 
 
 def _probe(name: str, known: Sequence[Probe]) -> Probe:

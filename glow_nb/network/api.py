@@ -44,6 +44,7 @@ from glow_nb.network.dynamic import (
     SizedModel,
     describe_sizes,
 )
+from glow_nb.network.excluded import KnownCheck
 from glow_nb.network.levels import Border, Levels
 from glow_nb.network.loading import Graph, imported, source_of
 from glow_nb.network.module_network import ModuleNetwork
@@ -55,6 +56,7 @@ from glow_nb.network.watched_model import (
     GivenModel,
     Gone,
     SizedModelFor,
+    Source,
     WatchedModel,
     value_names,
     with_values,
@@ -80,6 +82,7 @@ def open_defaults(request: CompileRequest, kept: KeptSizes | None = None) -> Net
     build = _build_for(request)
     with within_memory("import"):
         source = source_of(request.graph)
+    build = build.checking(request.check_finite, source)
     limit, work = request.max_variants, _work(request)
     opened = partial(_open_network, build=build, limit=limit, work=work, kept=kept)
     defaults = _defaults(source, request.shapes, request.constants, opened)
@@ -91,9 +94,11 @@ def open_model(request: CompileRequest) -> tuple[SizedModel, CompileFor]:
     """Return the model of *request*, which leaves sizes open, and what compiles it for some."""
     build = _build_for(request)
     with within_memory("import"):
-        model = imported(source_of(request.graph), request.shapes, request.constants)
+        source = source_of(request.graph)
+        model = imported(source, request.shapes, request.constants)
     assert not isinstance(model, Function | Module | Program)
-    return model, _for_sizes(model, build.for_variants(), _work(request))
+    build = build.checking(request.check_finite, source).for_variants()
+    return model, _for_sizes(model, build, _work(request))
 
 
 def pipeline_of(request: CompileRequest) -> Pipeline:
@@ -129,8 +134,7 @@ def _build_for(request: CompileRequest) -> _Build:
         allocator=request.allocator,
     )
     order(backend)  # which checks all of it, before sizes are known
-    check = request.check_finite
-    return _Build(backend, request.threads, order, request.observer, state, check, seconds)
+    return _Build(backend, request.threads, order, request.observer, state, seconds=seconds)
 
 
 def _compile(request: CompileRequest, build: _Build, work: str, kept: KeptSizes | None) -> Network:
@@ -142,6 +146,7 @@ def _compile(request: CompileRequest, build: _Build, work: str, kept: KeptSizes 
             source = source_of(request.graph)
             loaded = imported(source, request.shapes, request.constants)
         seconds = time.perf_counter() - began
+        build = build.checking(request.check_finite, source)
         if not isinstance(loaded, Function | Module | Program):
             return _open_network(loaded, build, limit, work, kept)
         tell(observer, PassRun("import", loaded, loaded, seconds))
@@ -154,7 +159,7 @@ def _compile(request: CompileRequest, build: _Build, work: str, kept: KeptSizes 
             build.order(build.backend).of(loaded).whole.checked(request.without)
         opened = partial(_open_network, build=build, limit=limit, work=work, kept=kept)
         defaults = _defaults(source, request.shapes, request.constants, opened)
-        return build(loaded, given(), defaults=defaults)
+        return build.require_known(build(loaded, given(), defaults=defaults))
 
 
 def _called(graph: Graph) -> str:
@@ -173,8 +178,18 @@ class _Build:
     order: Callable[[Backend], compiler.Order]
     observer: Observer | None
     state: StateStore | None
-    check: FiniteCheck | None = None
+    check: KnownCheck | None = None
     seconds: float = 0.0
+
+    def checking(self, check: FiniteCheck | None, source: Source) -> _Build:
+        """Return what makes networks of *source* that *check* their runs."""
+        return self if check is None else replace(self, check=KnownCheck.of(check, source))
+
+    def require_known(self, *networks: CompiledNetwork) -> CompiledNetwork:
+        """Return the first of all *networks* of a model, which have all that a check excludes."""
+        if self.check is not None:
+            self.check.require_known(networks)
+        return networks[0]
 
     def for_variants(self) -> _Build:
         """Return what makes several networks of one model, which share their weights."""
@@ -231,8 +246,9 @@ class _Build:
                 partial(self._watched, model, lambda: levels),
                 partial(_value_names, model, levels),
                 partial(compiler.make_executable, backend=self.backend, threads=self.threads),
+                model.read,
             ),
-            check=self.check,
+            check=self.check.check if self.check else None,
             sizes=sizes,
             defaults=defaults,
         )
@@ -302,7 +318,8 @@ def _for_sizes(model: SymbolicModel, build: _Build, work: str) -> CompileFor:
             function = model.function(known, constants)
             seconds = time.perf_counter() - began
             tell(build.observer, PassRun("import", function, function, seconds))
-            return build(function, SizedModelFor(model, known, constants), sizes)
+            made = build(function, SizedModelFor(model, known, constants), sizes)
+            return build.require_known(made)
 
     return build_for
 
@@ -341,6 +358,7 @@ def _compile_module(module: Module, build: _Build, models: Iterable[WatchedModel
     build = replace(build.for_functions(module.functions), state=state)
     made = zip(module.functions, models, strict=True)
     networks = {function.name: build(function, model) for function, model in made}
+    build.require_known(*networks.values())
     return ModuleNetwork(networks, state, build.threads)
 
 

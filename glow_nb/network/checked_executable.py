@@ -7,15 +7,16 @@ run moves states on once, and its memory holds all results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from glow_nb.base.counted import cut
-from glow_nb.base.finite import FiniteCheck, NonFiniteError
+from glow_nb.base.finite import BadElement, FiniteCheck, NonFiniteError
 from glow_nb.base.outputs import Outputs
 from glow_nb.base.text import format_name
-from glow_nb.base.types import Array
+from glow_nb.base.types import Array, TensorType
+from glow_nb.llir.program import Program, StateBuffer, mutated, read
 from glow_nb.network.levels import Border
 from glow_nb.system.state_store import StateStore
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from glow_nb.backends.backend import Executable, StatefulExecutable
     from glow_nb.base.kernel_report import KernelReport
     from glow_nb.llir.probes import Probe
-    from glow_nb.llir.program import Instruction, Program
+    from glow_nb.llir.program import Instruction, Weight
+    from glow_nb.network.rebuilding import Rebuilding
 
 
 class CheckedExecutable:
@@ -34,15 +36,15 @@ class CheckedExecutable:
         check: FiniteCheck,
         border: Border,
         program: Callable[[], Program],
-        make: Callable[[Program], Executable],
+        rebuilding: Rebuilding[Any],
         plain: Executable,
     ) -> None:
         """Look at what the kernels of *program*, whose executable is *plain*, write.
 
-        *make* makes a program run that has further copies.
+        *rebuilding* makes a program run that has further copies, and has the model.
         """
         self._check, self._border = check, border
-        self._program, self._make, self._plain = program, make, plain
+        self._program, self._rebuilding, self._plain = program, rebuilding, plain
 
     @cached_property
     def _probed(self) -> tuple[Executable, list[Probe]]:
@@ -51,7 +53,7 @@ class CheckedExecutable:
 
         program = self._program()
         chosen = probes(program)
-        return self._make(with_probes(program, chosen)[0]), chosen
+        return self._rebuilding.executable(with_probes(program, chosen)[0]), chosen
 
     def _is_checked(self, probe: Probe) -> bool:
         instruction = probe.instruction
@@ -62,36 +64,87 @@ class CheckedExecutable:
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Run on *inputs*; return the outputs, or raise NonFiniteError, which has them."""
-        return self._checked(inputs, self._probed[0].run(inputs))
+        return self._checked(inputs, self._fault_of_inputs(inputs), self._probed[0].run(inputs))
 
     def run_on(self, state: StateStore, inputs: Sequence[Array]) -> list[Array]:
         """Do what :meth:`run` does, on *state*."""
         stateful: StatefulExecutable = cast(Any, self._probed[0])
-        return self._checked(inputs, stateful.run_on(state, inputs))
+        with state.for_reading() as held:  # before the run, which writes over it
+            fed = self._fault_of_inputs(inputs) or self._fault_of_states(held)
+        return self._checked(inputs, fed, stateful.run_on(state, inputs))
 
-    def _checked(self, inputs: Sequence[Array], results: list[Array]) -> list[Array]:
+    def _checked(
+        self, inputs: Sequence[Array], fed: NonFiniteError | None, results: list[Array]
+    ) -> list[Array]:
+        """Return the outputs among *results*; raise what was wrong with what is *fed*, or is."""
         names = self._border.outputs
         outputs, copies = results[: len(names)], results[len(names) :]
-        error = self._fault_of_inputs(inputs) or self._fault_of_kernels(inputs, copies)
+        error = fed or self._fault_of_kernels(inputs, copies)
         if error is None:
             return outputs
         named = Outputs(zip(names, outputs, strict=True))
         error.outputs = cut(named, self._border.counted)
         raise error
 
+    def _bad_element(self, name: str, type: TensorType, array: Array) -> BadElement | None:
+        """Return the first wrong number of what comes into a run as *name*."""
+        is_looked_at = type.kind.is_float and not self._check.excludes([name])
+        return self._check.bad_element(array) if is_looked_at else None
+
     def _fault_of_inputs(self, inputs: Sequence[Array]) -> NonFiniteError | None:
         for (name, type), array in zip(self._border.inputs.items(), inputs, strict=True):
-            bad = None
-            if type.kind.is_float and not self._check.excludes([name]):
-                bad = self._check.bad_element(array)
+            bad = self._bad_element(name, type, array)
             if bad is not None:
+                message = f"{bad}; feed finite numbers, or allow it: {_allowing(name)}"
+                return NonFiniteError(f"input {name!r}: {message}", bad, name, (name,))
+        return None
+
+    def _fault_of_states(self, held: Mapping[str, Array]) -> NonFiniteError | None:
+        program = self._program()
+        used = {buffer.root for instruction in program.work for buffer in read(instruction)}
+        for state in program.state:
+            bad = self._bad_element(state.name, state.type, held[state.name])
+            if bad is not None and state in used:
                 return NonFiniteError(
-                    f"input {name!r}: {bad}; feed finite numbers, or allow it: {_allowing(name)}",
+                    f"state {state.name!r}: {bad} before the run; assign finite numbers "
+                    f"(net.state[{state.name!r}] = ...), or allow it: {_allowing(state.name)}",
                     bad,
-                    name,
-                    (name,),
+                    state.name,
+                    (state.name,),
                 )
         return None
+
+    def _fault_of_constants(self, instruction: Instruction, kernel: str) -> NonFiniteError | None:
+        """Return the error about a constant that *instruction*, of a *kernel* at fault, reads."""
+        constants = set(self._program().weights)
+        read_here = [b.root for b in read(instruction) if b.root in constants]
+        for held in (self._constants_of_model(instruction, read_here), read_here):
+            for constant in cast("Sequence[Weight]", held):
+                bad = self._bad_element(constant.name, constant.type, constant.array)
+                if bad is not None:
+                    names = instruction.imported_names
+                    return NonFiniteError(
+                        f"constant {constant.name!r}: {bad}; {kernel}, {_shown(names)}, reads it, "
+                        "and no kernel before makes what is not finite; if this is meant, allow "
+                        f"it: {_allowing(*names[:1])}",
+                        bad,
+                        constant.name,
+                        (constant.name,),
+                    )
+        return None
+
+    def _constants_of_model(
+        self, instruction: Instruction, read_here: Sequence[Any]
+    ) -> Sequence[Any]:
+        """Return the constants of the model of which passes made those that are *read_here*."""
+        if not any(self._bad_element(w.name, w.type, w.array) for w in read_here):
+            return ()
+        model = self._rebuilding.model()
+        if model is None or isinstance(model, Program):
+            return ()
+        from glow_nb.hlir.watched import constants_behind
+
+        return constants_behind(model, instruction.imported_names)
 
     def _fault_of_kernels(
         self, inputs: Sequence[Array], copies: Sequence[Array]
@@ -104,11 +157,15 @@ class CheckedExecutable:
             report: KernelReport = self._plain.kernels[probe.number]
             whole = probe.instruction.imported_names
             before = list(zip(chosen[:index], copies, strict=False))
-            operators = self._operators(probe.instruction, inputs, before) or whole
+            member = self._first_at_fault(probe.instruction, inputs, before) or probe.instruction
+            kernel = f"kernel {probe.number} ({report.family})"
+            if came_in := self._fault_of_constants(member, kernel):
+                return came_in
+            operators = member.imported_names or whole
             within = f", in the kernel of {_shown(whole)}" if operators != whole else ""
             one_of = "one of " if len(operators) > 1 else ""
             return NonFiniteError(
-                f"kernel {probe.number} ({report.family}): {one_of}{_shown(operators)} makes what "
+                f"{kernel}: {one_of}{_shown(operators)} makes what "
                 f"is not finite{within}: {bad}, in %{format_name(probe.buffer.name)} : "
                 f"{probe.buffer.type}; no kernel before it does; if this is meant, allow it: "
                 f"{_allowing(*operators[:1])}",
@@ -120,36 +177,35 @@ class CheckedExecutable:
             )
         return None
 
-    def _operators(
+    def _first_at_fault(
         self,
         instruction: Instruction,
         inputs: Sequence[Array],
         before: Sequence[tuple[Probe, Array]],
-    ) -> tuple[str, ...]:
-        """Return the nodes behind the first member of a stack that makes a wrong number.
+    ) -> Instruction | None:
+        """Return the first member of a stack that makes a wrong number.
 
-        NumPy computes the members on what is known to have been written *before*. Nothing is
+        NumPy computes the members on what is known to have been written *before*. None is
         returned where that does not tell: of no stack, or of one that reads a state.
         """
         from glow_nb.backends.interpreter import InterpretedProgram
         from glow_nb.llir.probes import contents
-        from glow_nb.llir.program import StateBuffer, mutated, read
         from glow_nb.llir.stack import StackInst
 
         program = self._program()
         used = {buffer.root for buffer in (*read(instruction), *mutated(instruction))}
         roots = used.difference(program.weights)
         if not isinstance(instruction, StackInst) or any(isinstance(b, StateBuffer) for b in roots):
-            return ()
+            return None
         held = contents(roots, dict(zip(program.inputs, inputs, strict=True)), before)
-        found: list[tuple[str, ...]] = []
+        found: list[Instruction] = []
 
         def watch(member: Instruction, array: Array) -> None:
             if mutated(member)[0].type.kind.is_float and self._check.bad_element(array):
-                found.append(member.imported_names)
+                found.append(member)
 
         InterpretedProgram(program).results_of(instruction, held, watch)
-        return found[0] if found else ()
+        return found[0] if found else None
 
 
 def _shown(names: Sequence[str]) -> str:

@@ -221,8 +221,7 @@ class CompiledNetwork(CompiledViews, Network):
         if check is not None:
             from glow_nb.network.checked_executable import CheckedExecutable
 
-            make = rebuilding.executable
-            runs = CheckedExecutable(check, border, lambda: self.program, make, executable)
+            runs = CheckedExecutable(check, border, lambda: self.program, rebuilding, executable)
         self._runner = Runner(border, runs, state)
         self._direct_run = self._runner.direct
 

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Union, cast
 
 from glow_nb.base.arguments import Constants, Shapes, as_path
 from glow_nb.base.errors import ModelError
@@ -20,6 +20,12 @@ from glow_nb.network.dynamic import SizedModel
 from glow_nb.network.loading import Graph, source_of
 from glow_nb.network.text_files import archive_of, is_ir_text
 from glow_nb.system.data_folder import DataFolder
+
+if TYPE_CHECKING:
+    from glow_nb.formats.onnx.importer import Model
+
+Source = Union[Function, Module, Program, "Model"]
+"""A model as it was read."""
 
 Watched = tuple[Function | Program, dict[str, str]]
 """A model with further outputs, and the output of each name that was asked for."""
@@ -34,6 +40,10 @@ class WatchedModel(Protocol):
 
     def value_names(self) -> list[str] | None:
         """Return the names of all values that nodes make; None if its graph is gone."""
+        ...
+
+    def read(self) -> Function | Program | None:
+        """Return it as it was before all passes; None if its graph is gone."""
         ...
 
 
@@ -82,6 +92,15 @@ class GivenModel:
 
         return importer.value_names(source.proto.graph)
 
+    def read(self) -> Function | Program | None:
+        """Return the model before all passes; None if it is gone."""
+        source = self._source()
+        if source is None or isinstance(source, Function | Program):
+            return cast(Any, source)
+        from glow_nb.formats.onnx.importer import import_onnx
+
+        return import_onnx(source, shapes=self._shapes, constants=self._constants)
+
 
 class SizedModelFor:
     """A model that leaves sizes open, for some sizes."""
@@ -100,6 +119,10 @@ class SizedModelFor:
         """Return the names of all values that nodes of the model make."""
         return self._model.value_names()
 
+    def read(self) -> Function:
+        """Return the model before all passes."""
+        return self._model.function(self._shapes, self._constants)
+
 
 class Gone:
     """A model that nobody has any more."""
@@ -108,6 +131,9 @@ class Gone:
         """Return nothing."""
 
     def value_names(self) -> None:
+        """Return nothing."""
+
+    def read(self) -> None:
         """Return nothing."""
 
 
@@ -121,6 +147,23 @@ def with_values(ir: Function | Program, names: Sequence[str]) -> Watched:
 def value_names(ir: Function | Program) -> list[str]:
     """Return the names of all values of *ir*."""
     return hlir.value_names(ir) if isinstance(ir, Function) else llir.value_names(ir)
+
+
+def named_nodes(source: Source) -> dict[str, tuple[str, ...]]:
+    """Return all names of a model, each with the nodes that it stands for, as kernels name them."""
+    if isinstance(source, Function):
+        return hlir.named_nodes(source)
+    if isinstance(source, Program):
+        return llir.named_nodes(source)
+    if not isinstance(source, Module):
+        from glow_nb.formats.onnx import importer
+
+        return importer.named_nodes(source.proto.graph)
+    found: dict[str, tuple[str, ...]] = {}
+    for function in source.functions:
+        for name, nodes in hlir.named_nodes(function).items():
+            found[name] = (*found.get(name, ()), *nodes)
+    return found
 
 
 def _reader(graph: Graph, source: object, number: int) -> Callable[[], Any]:

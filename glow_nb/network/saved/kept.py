@@ -24,6 +24,7 @@ from glow_nb.system.state_store import StateStore
 if TYPE_CHECKING:
     from glow_nb.base.types import Array
     from glow_nb.network.dynamic import CompileFor, SizedModel, Sizes
+    from glow_nb.network.excluded import KnownCheck
     from glow_nb.network.network import CompiledNetwork, Network
 
 NETWORKS_VARIABLE = "GLOW_NB_CACHE_NETWORKS"
@@ -124,11 +125,12 @@ class KeptModel:
             return []
         from glow_nb.network.saved.reading import Model, read_network
 
+        check = self._known_check()
         model = Model(
             self._with_feeds,
             again if self._content.path else None,
             again,
-            self._request.check_finite,
+            check and check.check,
         )
         try:
             found = read_network(
@@ -140,7 +142,18 @@ class KeptModel:
                 self._cache.remove(key)
             return []
         log(INFO, "network of %s: found in the cache as %s", self._content, key)
+        if check is not None:
+            check.require_known(found)
         return found
+
+    def _known_check(self) -> KnownCheck | None:
+        """Return what of a run is looked at, if anything is, by the names of the model."""
+        if self._request.check_finite is None:
+            return None
+        from glow_nb.network.excluded import KnownCheck
+        from glow_nb.network.loading import source_of
+
+        return KnownCheck.of(self._request.check_finite, source_of(self._request.graph))
 
     def keep(self, network: Network) -> None:
         """Write *network* to the cache, in the background, unless its model changed meanwhile.

@@ -34,6 +34,8 @@ from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from glow_nb.base.finite import FiniteCheck
+    from glow_nb.hlir.graph import Function
+    from glow_nb.llir.program import Program
 
 
 class Model(NamedTuple):
@@ -162,6 +164,7 @@ def _network(
             partial(_watched, executable, origin.number, model.watched, function.threads),
             partial(_value_names, executable, origin.number, model.watched),
             lambda program: executable.whole.executable.for_program(program),
+            partial(_model, origin.number, model.watched),
         ),
         check=model.check,
         sizes=function.sizes,
@@ -197,6 +200,16 @@ def _value_names(
 
     levels = executable.whole.levels
     return value_names(levels.function or levels.program)
+
+
+def _model(
+    number: int, again: Callable[[], Sequence[CompiledNetwork]] | None
+) -> Function | Program | None:
+    """Return function *number* of the model before all passes; None if it is not at hand."""
+    try:
+        return None if again is None else again()[number].rebuilding.model()
+    except ModelError:  # it was changed or removed meanwhile
+        return None
 
 
 def _border(name: str, layout: RunLayout) -> Border:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto
 from onnx.helper import make_node
@@ -16,8 +17,9 @@ from glow_nb import FiniteCheck, NonFiniteError
 from glow_nb.base.errors import OptionError
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function, State
+from glow_nb.hlir.module import Module
 from tests.unit.formats.onnx.importer.models import model, value
-from tests.unit.network.stateful import BACKENDS
+from tests.unit.network.stateful import BACKENDS, counter, new_total
 
 ONES = np.ones((2, 4), np.float32)
 
@@ -103,6 +105,97 @@ class TestKernels:
         with pytest.raises(NonFiniteError, match="is nan, the first of 8") as caught:
             net.run(-ONES)
         assert "log" in caught.value.operators
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+class TestWhatComesIn:
+    def test_a_state_is_named(self, backend: str) -> None:
+        total, unused = (State.of(name, np.zeros(3, np.float32)) for name in ("total", "kept"))
+        b = glow_nb.Builder("count")
+        added = b.emit(ops.Add(total, x := b.input("x", "float32<3>")), "added")
+        b.save(b.emit(ops.Neg(added), "negative"), "y")
+        b.update(total, added)
+        b.update(unused, x)
+        function = b.function()
+        net = glow_nb.compile(function, backend=backend, threads=1, check_finite=True)
+        net.state["kept"] = np.full(3, np.nan, np.float32)  # which no kernel reads
+        net.run(ONES[0, :3])
+        net.state["total"] = np.array([1, np.nan, 1], np.float32)
+        message = r"state 'total': element \[1\] is nan before the run; assign finite numbers"
+        with pytest.raises(NonFiniteError, match=message) as caught:
+            net.run(ONES[0, :3])
+        assert (caught.value.kernel, caught.value.operators) == (None, ("total",))
+        np.testing.assert_array_equal(caught.value.outputs["y"], [-2, np.nan, -2])
+        masked = FiniteCheck(exclude=["total", "added", "negative"])
+        net = glow_nb.compile(
+            function, backend=backend, threads=1, check_finite=masked, state=net.state
+        )
+        net.run(ONES[0, :3])
+
+    def test_a_constant_is_named_as_in_the_model(self, backend: str) -> None:
+        weights = np.ones((4, 3), np.float32)
+        weights[2, 1] = np.nan
+        b = glow_nb.Builder("main")
+        turned = b.emit(ops.Transpose(b.constant("w", weights.T.copy()), (1, 0)), "turned")
+        product = b.emit(ops.MatMul(b.input("x", "float32<2 x 4>"), turned), "product")
+        b.save(b.emit(ops.Exp(product), "exp"), "y")
+        function = b.function()
+        net = glow_nb.compile(function, backend=backend, threads=1, check_finite=True)
+        message = r"constant 'w': element \[1, 2\] is nan; kernel 0 .*%product, reads it.*'product'"
+        with pytest.raises(NonFiniteError, match=message) as caught:
+            net.run(ONES)
+        assert (caught.value.kernel, caught.value.value) == (None, "w")
+
+    def test_an_infinite_constant_may_be_harmless(self, backend: str) -> None:
+        b = glow_nb.Builder("main")
+        bound = b.constant("bound", np.full((2, 4), np.inf, np.float32))
+        lesser = b.emit(ops.Minimum(b.input("x", "float32<2 x 4>"), bound), "lesser")
+        b.save(b.emit(ops.Log(lesser), "log"), "y")
+        net = glow_nb.compile(b.function(), backend=backend, threads=1, check_finite=True)
+        net.run(ONES)
+        with pytest.raises(NonFiniteError, match="%log makes"):
+            net.run(-ONES)
+
+
+def logarithm_of_onnx() -> onnx.ModelProto:
+    """Return ``y = exp(log(x))`` as a model whose nodes and values have names of their own."""
+    nodes = [
+        make_node("Identity", ["x"], ["same"], name="identity_1"),
+        make_node("Log", ["same"], ["l"], name="log_1"),
+        make_node("Exp", ["l"], ["y"], name="exp_1"),
+    ]
+    return model(nodes, [value("x", (2, 4))], ["y"])
+
+
+class TestExcludedNames:
+    @pytest.mark.parametrize("name", ["l", "log_1", "y", "exp_1"])
+    def test_nodes_and_values_mean_the_kernel(self, name: str) -> None:
+        check = FiniteCheck(exclude=[name])
+        net = glow_nb.compile(logarithm_of_onnx(), backend="interpreter", check_finite=check)
+        net.run(-ONES)
+
+    def test_what_passes_removed_is_known(self) -> None:
+        check = FiniteCheck(exclude=["same", "identity_1", "x"])
+        net = glow_nb.compile(logarithm_of_onnx(), backend="interpreter", check_finite=check)
+        with pytest.raises(NonFiniteError, match="log_1"):
+            net.run(-ONES)
+
+    @pytest.mark.parametrize("batch", [2, "n"])
+    def test_others_are_refused(self, batch: Any) -> None:
+        proto = model(
+            [make_node("Log", ["x"], ["l"], name="log_1")], [value("x", (batch, 4))], ["l"]
+        )
+        message = "names that the model does not have: 'lgo_1'; did you mean 'log_1'"
+        with pytest.raises(OptionError, match=message):
+            check = FiniteCheck(exclude=["lgo_1"])
+            glow_nb.compile(proto, backend="interpreter", check_finite=check).run(ONES)
+
+    def test_each_function_of_a_module_has_names(self) -> None:
+        module = Module([logarithm(), counter(new_total())])
+        glow_nb.compile(module, backend="interpreter", check_finite=FiniteCheck(exclude=["log"]))
+        with pytest.raises(OptionError, match="does not have: 'logs'"):
+            check = FiniteCheck(exclude=["log", "logs"])
+            glow_nb.compile(module, backend="interpreter", check_finite=check)
 
 
 def test_all_calls_and_open_sizes_are_checked() -> None:

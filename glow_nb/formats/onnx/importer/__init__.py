@@ -21,7 +21,7 @@ from glow_nb.formats.onnx.importer.symbolic import (
     defaults_of,
     snapshot,
 )
-from glow_nb.formats.onnx.importer.watched import value_names, watched_values
+from glow_nb.formats.onnx.importer.watched import named_nodes, value_names, watched_values
 from glow_nb.hlir.graph import Function
 
 
@@ -79,6 +79,7 @@ __all__ = [
     "defaults_of",
     "import_onnx",
     "load_model",
+    "named_nodes",
     "onnx_op",
     "rules",
     "snapshot",

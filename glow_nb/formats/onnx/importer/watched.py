@@ -30,6 +30,39 @@ def value_names(graph: onnx.GraphProto) -> list[str]:
     return [name for name in names if name is not None]
 
 
+def named_nodes(graph: onnx.GraphProto) -> dict[str, tuple[str, ...]]:
+    """Return all names in *graph*, each with the nodes that it stands for, as kernels name them.
+
+    That is the node of this name or that makes the value; for what is inside of a body of ``If``,
+    ``Loop`` or ``Scan``, the node that has the body; and nothing for inputs and weights.
+    """
+    found: dict[str, tuple[str, ...]] = dict.fromkeys(_stored_names(graph), ())
+    for node in graph.node:
+        outputs = [output for output in node.output if output]
+        own = node.name or next(iter(outputs), node.op_type)
+        for name in dict.fromkeys([own, *outputs, *_names_inside(node)]):
+            found[name] = (*found.get(name, ()), own)
+    return found
+
+
+def _stored_names(graph: onnx.GraphProto) -> list[str]:
+    """Return the names of what no node of *graph* makes: inputs and weights."""
+    tensors = [*graph.input, *graph.initializer, *(t.values for t in graph.sparse_initializer)]
+    return [tensor.name for tensor in tensors]
+
+
+def _names_inside(node: onnx.NodeProto) -> list[str]:
+    """Return the names of nodes and values inside of the bodies of *node*."""
+    names: list[str] = []
+    bodies = [body for a in node.attribute for body in (a.g, *a.graphs)]
+    while bodies:
+        body = bodies.pop()
+        for inner in body.node:
+            names += filter(None, [inner.name, *inner.output])
+            bodies += (more for a in inner.attribute for more in (a.g, *a.graphs))
+    return names
+
+
 class _Names:
     """What the names in a graph mean.
 
@@ -46,10 +79,7 @@ class _Names:
             self.makers.update(dict.fromkeys(outputs, node.name))
             if node.name:
                 self._made_by.setdefault(node.name, []).extend(outputs)
-        self._values = dict.fromkeys(info.name for info in graph.input)
-        self._values |= dict.fromkeys(tensor.name for tensor in graph.initializer)
-        self._values |= dict.fromkeys(tensor.values.name for tensor in graph.sparse_initializer)
-        self._values |= dict.fromkeys(self.makers)
+        self._values = dict.fromkeys([*_stored_names(graph), *self.makers])
 
     def _meanings(self, name: str) -> list[str]:
         own = [name] if name in self._values else []
