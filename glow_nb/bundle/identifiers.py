@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from glow_nb.base.arguments import described
 from glow_nb.base.errors import OptionError
+
+TEMPLATES = Path(__file__).with_name("templates")
+"""The texts that are filled for a bundle."""
 
 _LONGEST = 60
 _LONGEST_FUNCTION = 40
@@ -20,11 +25,29 @@ _HEADERS = frozenset(
 )
 _LIBRARIES = frozenset({"c", "dl", "gcc", "m", "rt", "util"})
 
+_COMPOUNDS = frozenset(
+    """
+    and_eq co_await co_return co_yield const_cast dynamic_cast not_eq or_eq reinterpret_cast
+    static_assert static_cast thread_local xor_eq aligned_alloc asctime_r at_quick_exit
+    clock_getcpuclockid clock_getres clock_nanosleep clock_settime ctime_r getc_unlocked
+    getchar_unlocked getdate_err gmtime_r initstate_r localtime_r posix_fadvise posix_fallocate
+    posix_madvise posix_memalign posix_openpt putc_unlocked putchar_unlocked quick_exit rand_r
+    random_r run_in_pool shm_open shm_unlink strerror_l strerror_r strcoll_l strftime_l strtok_r
+    strxfrm_l timer_create timer_delete timer_getoverrun timer_gettime timer_settime va_arg va_copy
+    va_end va_list va_start
+    """.split()
+)
+"""What C, C++ and the headers that the example includes call something, of several words."""
+
+_FAMILIES = ("atomic", "memory_order", "pthread")
+"""What all names of a header of C begin with."""
+
 _OF_THE_BUNDLE = (
     *("alignment", "arena_bytes", "constants", "constants_bytes", "function", "functions"),
     *("initialize", "max_rank", "no_such_share", "not_initialized", "misaligned", "pool"),
     *("pool_start", "pool_stop", "states", "state_count", "tensor", "tensors_bytes", "threads"),
     *("variant", "wrong_constants", "wrong_processor"),
+    "t",  # ``..._t`` are types of C and POSIX
 )
 _OF_A_FUNCTION = (
     *("", "_inputs", "_outputs", "_phases", "_share", "_input_count", "_output_count"),
@@ -38,7 +61,8 @@ def checked_name(name: object) -> str:
     """Return *name*, which a bundle may have.
 
     Raises:
-        OptionError: It is no identifier of C, or there is a header or library of this name.
+        OptionError: It is no identifier of C, there is a header or library of this name, or names
+            of C begin with it.
     """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name, re.ASCII):
         raise OptionError(
@@ -52,6 +76,11 @@ def checked_name(name: object) -> str:
             f"name={name!r}: C has a header or a library of this name, which the bundle would "
             "hide; choose another one"
         )
+    if f"{name}_".lower().startswith(tuple(f"{family}_" for family in _FAMILIES)):
+        raise OptionError(
+            f"name={name!r}: names of C begin so, which those of the bundle could be; choose "
+            "another one"
+        )
     return name
 
 
@@ -61,17 +90,18 @@ def identifier_of(text: str) -> str:
     return found if not found[:1].isdigit() else f"n{found}"[:_LONGEST]
 
 
-def function_identifiers(names: Iterable[str]) -> list[str]:
-    """Return for each function of these *names* an identifier that no other name in C has.
+def function_identifiers(bundle: str, names: Iterable[str]) -> list[str]:
+    """Return what functions of these *names* are called in C, behind the name of their *bundle*.
 
-    Macros are written in capitals, so names that differ in these alone are the same.
+    No two names in C are the same then. Identifiers are written in small letters: macros are not,
+    so that none is like a function.
     """
     names = list(names)
     if len(names) == 1:
         return [ONLY_FUNCTION]
-    taken, found = set(_OF_THE_BUNDLE), []
+    taken, found = _names_in_c(bundle), []
     for number, name in enumerate(names):
-        stem = identifier_of(name)[:_LONGEST_FUNCTION] or f"function_{number}"
+        stem = identifier_of(name)[:_LONGEST_FUNCTION].lower() or f"function_{number}"
         candidate, again = stem, 1
         while not taken.isdisjoint(_names_of(candidate)):
             again += 1
@@ -81,9 +111,23 @@ def function_identifiers(names: Iterable[str]) -> list[str]:
     return found
 
 
+def _names_in_c(bundle: str) -> set[str]:
+    """Return what no function of *bundle* may be called: with its name before it, C knows it."""
+    known = _COMPOUNDS | _words_of_templates()
+    begin = f"{bundle.lower()}_"
+    behind = {word[len(begin) :] for word in known if word.lower().startswith(begin)}
+    return {*_OF_THE_BUNDLE, *behind}
+
+
+@functools.cache
+def _words_of_templates() -> frozenset[str]:
+    """Return the identifiers of several words in the templates of the example and of the pool."""
+    texts = (path.read_text(encoding="utf-8") for path in TEMPLATES.glob("*.[ch]"))
+    return frozenset(word for text in texts for word in re.findall(r"[a-z0-9]+_[a-z0-9_]*", text))
+
+
 def _names_of(identifier: str) -> set[str]:
-    names = {f"{identifier}{ending}" for ending in _OF_A_FUNCTION} | {f"pool_{identifier}"}
-    return {name.lower() for name in names}
+    return {f"{identifier}{ending}" for ending in _OF_A_FUNCTION} | {f"pool_{identifier}"}
 
 
 def c_string(text: str) -> str:

@@ -230,7 +230,7 @@ def plan_bundle(
     first = tuple(_block_of(values.get(s.name, s.array)) for s in held.values())
     for block in first:
         constants.add(block)
-    identifiers = function_identifiers(functions)
+    identifiers = function_identifiers(name, functions)
     bundled = tuple(
         _function(functions[i], identifiers[i], [v.natives[i] for v in variants], layout)
         for i in range(len(functions))

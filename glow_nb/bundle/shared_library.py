@@ -46,10 +46,13 @@ def c_compiler(target: Target) -> list[str]:
 def link_shared(command: Sequence[str], library: Path, objects: Sequence[Path]) -> None:
     """Let the C compiler *command* link *objects* to the shared *library*.
 
+    Programs find it by the name of its file (``soname``), wherever it was when they were linked.
+
     Raises:
         CompileError: It fails, writes no library, or takes too long.
     """
-    arguments = [*command, "-shared", "-o", os.fspath(library), *map(os.fspath, objects), "-lm"]
+    made = ["-shared", f"-Wl,-soname,{library.name}", "-o", os.fspath(library)]
+    arguments = [*command, *made, *map(os.fspath, objects), "-lm"]
     try:
         done = subprocess.run(
             arguments,

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from string import Template
 
 from glow_nb.base.alignment import ALIGNMENT
 from glow_nb.base.version import __version__
-from glow_nb.bundle.identifiers import c_string
+from glow_nb.bundle.identifiers import TEMPLATES, c_string
 from glow_nb.bundle.plan import Bundle, PlacedTensor
-
-_TEMPLATES = Path(__file__).with_name("templates")
 
 _MAPPED_INCLUDES = """
 #include <fcntl.h>
@@ -107,7 +104,7 @@ def _filled(template: str, *values: Mapping[str, object], **more: object) -> str
 
 
 def _template(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
+    return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def _main(bundle: Bundle, form: Form, values: Mapping[str, str]) -> str:

@@ -22,7 +22,7 @@ from glow_nb.codegen.debugging.debug_files import SOURCE_FOLDER
 from glow_nb.codegen.debugging.debug_folder import debug_texts
 from glow_nb.codegen.runtime import RUNTIME
 from glow_nb.kernels.target import Target
-from glow_nb.system.replaced_folders import new_folder, require_free
+from glow_nb.system.replaced_folders import new_folder, require_free, require_only
 
 FORMAT = "glow_nb bundle 1"
 """What a manifest begins with; another layout says another number."""
@@ -135,17 +135,23 @@ def _write_library(
 
 
 def is_bundle(folder: Path) -> bool:
-    """Return whether *folder* holds a bundle, and nothing that its example was not built to."""
+    """Return whether *folder* holds a bundle.
+
+    Raises:
+        OptionError: It has other files besides, which its example was not built to.
+    """
     manifest = folder / MANIFEST
     try:
         if not manifest.is_file() or manifest.stat().st_size > _LARGEST_MANIFEST_BYTES:
             return False
         plain = json.loads(manifest.read_text(encoding="utf-8"))
         known = {*plain["files"], f"{plain['name']}{EXAMPLE_SUFFIX}", *_BUILT}
-        found = {path.name for path in folder.iterdir()}
+        is_one = bool(plain["format"] == FORMAT)
     except (OSError, ValueError, TypeError, LookupError, RecursionError):
         return False
-    return bool(plain.get("format") == FORMAT and found <= known)
+    if is_one:
+        require_only(folder, known, "the bundle")
+    return is_one
 
 
 def _manifest(

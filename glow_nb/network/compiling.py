@@ -94,7 +94,7 @@ def compile(
         observer: Called after every step, in order; see :mod:`glow_nb.observers`.
         state: What to keep states in: give that of another network, ``net.state``, and both work on
             the same ones. States that it does not hold yet are added. By default it is a new one.
-        check_finite: Look at each run: at inputs and states, and at what each kernel writes. A NaN or an
+        check_finite: Look at each run: at inputs, states, and what each kernel writes. A NaN or an
             infinity raises a :class:`glow_nb.NonFiniteError`, which names the first kernel that has
             one, and the nodes of the model. A run takes longer, and memory for all results. A
             :class:`glow_nb.FiniteCheck` says what may be infinite, such as a mask.

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Union, cast
+from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from glow_nb.base.arguments import Constants, Shapes, as_path
 from glow_nb.base.errors import ModelError
@@ -95,8 +95,10 @@ class GivenModel:
     def read(self) -> Function | Program | None:
         """Return the model before all passes; None if it is gone."""
         source = self._source()
-        if source is None or isinstance(source, Function | Program):
-            return cast(Any, source)
+        if source is None:
+            return None
+        if isinstance(source, Function | Program):
+            return source
         from glow_nb.formats.onnx.importer import import_onnx
 
         return import_onnx(source, shapes=self._shapes, constants=self._constants)

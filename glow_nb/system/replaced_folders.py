@@ -7,7 +7,7 @@ import ctypes
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +15,9 @@ from glow_nb.base.errors import GlowError, OptionError
 
 _EXCHANGE, _WORKING_FOLDER = 2, -100
 """What Linux calls the exchange of two names, and the folder that relative paths begin at."""
+
+_MOST_NAMED = 8
+"""Files that an error names."""
 
 
 @contextlib.contextmanager
@@ -25,7 +28,8 @@ def new_folder(place: Path, is_old: Callable[[Path], bool], what: str) -> Iterat
 
     Args:
         place: Where it is to be.
-        is_old: Tells of a folder that is there and not empty whether it may be replaced.
+        is_old: Tells of a folder that is there and not empty whether it may be replaced; it may
+            raise an OptionError of its own, as :func:`require_only` does.
         what: What such a folder is, for the error: "a saved network".
 
     Raises:
@@ -73,6 +77,17 @@ def require_free(place: Path, is_old: Callable[[Path], bool], what: str) -> None
         raise OptionError(
             f"{place}: is no folder with {what}, which would be replaced; give the path of a new "
             "folder"
+        )
+
+
+def require_only(folder: Path, known: Collection[str], what: str) -> None:
+    """Raise OptionError if *folder*, which is *what*, has files that are not *known*."""
+    others = sorted({path.name for path in folder.iterdir()}.difference(known))
+    if others:
+        more = f" and {len(others) - _MOST_NAMED} others" if len(others) > _MOST_NAMED else ""
+        raise OptionError(
+            f"{folder}: it would be replaced, and holds what is no part of {what}: "
+            f"{', '.join(others[:_MOST_NAMED])}{more}; move that, or give the path of a new folder"
         )
 
 

@@ -130,7 +130,7 @@ class KeptModel:
             self._with_feeds,
             again if self._content.path else None,
             again,
-            check and check.check,
+            None if check is None else check.check,
         )
         try:
             found = read_network(

@@ -12,7 +12,8 @@ from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.log import INFO, log
 from glow_nb.codegen.linked_code import IS_SUPPORTED
 from glow_nb.network.saved.files import SUMS
-from glow_nb.system.replaced_folders import new_folder
+from glow_nb.system.regular_files import read_text
+from glow_nb.system.replaced_folders import new_folder, require_only
 from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
@@ -47,7 +48,13 @@ def save_networks(
 
 
 def _is_saved_network(folder: Path) -> bool:
-    return (folder / SUMS).is_file()
+    """Return whether *folder* holds a saved network; raise OptionError if it has other files."""
+    try:
+        lines = read_text(folder / SUMS).splitlines()
+    except (OSError, ValueError):
+        return False
+    require_only(folder, {SUMS, *(line.partition("  ")[2] for line in lines)}, "the saved network")
+    return True
 
 
 def require_support() -> None:

@@ -23,6 +23,8 @@ from glow_nb.bundle.identifiers import c_string, checked_name, function_identifi
         "Math",
         "features",
         "m",
+        "atomic",
+        "pthread_mutex",
         None,
         3,
     ],
@@ -38,19 +40,25 @@ def test_an_identifier_is_taken_as_it_is(name: str) -> None:
 
 
 def test_one_function_is_called_run() -> None:
-    assert function_identifiers(["main*/"]) == ["run"]
+    assert function_identifiers("net", ["main*/"]) == ["run"]
 
 
 def test_functions_get_names_that_differ_from_all_others() -> None:
     names = ["a b", "a/b", "A_B", "", "7", "initialize", "a_b_share", "é", "x" * 500, "pool_a_b"]
-    found = function_identifiers(names)
+    found = function_identifiers("net", names)
     assert found[:2] == ["a_b", "a_b_2"]
     assert all(identifier_of(one) == one and len(one) <= 50 for one in found)
     endings = ("", "_share", "_inputs", "_phases")
-    every = [f"{one}{ending}".lower() for one in found for ending in endings]
-    every += [f"pool_{one}".lower() for one in found]
+    assert all(one.islower() for one in found)  # as no macro is
+    every = [f"{one}{ending}" for one in found for ending in endings]
+    every += [f"pool_{one}" for one in found]
     assert len(set(every)) == len(every)
     assert not {"initialize", "variant", "tensor"} & set(every)
+
+
+def test_no_function_is_called_like_what_c_knows() -> None:
+    assert function_identifiers("static", ["cast", "assert", "t"]) == ["cast_2", "assert_2", "t_2"]
+    assert function_identifiers("READ", ["NPY", "it"]) == ["npy_2", "it"]  # in the example
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,9 @@ from glow_nb.codegen.linked_code import IS_SUPPORTED
 from glow_nb.codegen.symbols import read_symbols
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
+from glow_nb.hlir.module import Module
 from tests.unit.bundle.bundles import (
+    WARNINGS,
     build_example,
     counting_module,
     needs_c,
@@ -37,6 +39,7 @@ from tests.unit.bundle.bundles import (
     run_example,
 )
 from tests.unit.network.saved.models import X, dense_model, expected
+from tests.unit.network.stateful import counter, new_total
 
 pytestmark = [needs_elf, pytest.mark.jit]
 
@@ -115,6 +118,8 @@ def test_the_example_computes_the_same_bits(
         if dialect != "c++"
         else build_example(folder, "-x", "c++", compiler="g++")
     )
+    if form == "shared":  # which is found by its name, and may have moved
+        assert os.fsencode(folder / "libdense.so") not in program.read_bytes()
     found = run_example(program, folder, [X])
     assert list(found) == ["output_0"]
     assert found["output_0"].tobytes() == net.run({"x": X})["y"].tobytes()
@@ -192,9 +197,13 @@ def test_a_folder_with_something_else_is_refused(net: glow_nb.Network, tmp_path:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "manifest.json").write_text('{"format": "something"}')
     (tmp_path / "file").write_text("")
-    for place in ("out", "other", "file"):
+    for place in ("other", "file"):
         with pytest.raises(OptionError, match="is no folder with a bundle"):
             net.build(tmp_path / place, name="dense")
+    (tmp_path / "out" / "result_output_0.npy").write_bytes(b"")
+    message = r"no part of the bundle: mine\.txt, result_output_0\.npy; move that"
+    with pytest.raises(OptionError, match=message):
+        net.build(tmp_path / "out", name="dense")
     assert (tmp_path / "out" / "mine.txt").exists()
 
 
@@ -377,6 +386,25 @@ int main(void)
     return code;
 }
 """
+
+
+@needs_c
+def test_functions_may_be_called_as_anything_in_c_is(tmp_path: Path) -> None:
+    """Names of two functions, of macros of the header, of types and keywords of C and C++."""
+    hostile = ["INPUT_0_OFFSET", "Step", "step", "step_INPUT_0_BYTES", "STATE_0_OFFSET", "t"]
+    hostile += ["FUNCTION_COUNT", "run_inputs", "t_2", "ARENA_BYTES", "cast", "in_pool", "while"]
+    total = new_total()
+    functions = [counter(total, name) for name in hostile]
+    net = glow_nb.compile(Module(functions), threads=1)
+    for name in ("static", "STATIC", "run", "size"):
+        folder = tmp_path / name
+        net.build(folder, name=name)
+        for compiler in (["cc", "-std=c99"], ["g++", "-x", "c++"]):
+            if shutil.which(compiler[0]):
+                run_command([*compiler, *WARNINGS, "-fsyntax-only", "main.c"], folder)
+        manifest = json.loads((folder / "manifest.json").read_text())
+        symbols = [function["symbol"] for function in manifest["functions"]]
+        assert len(set(symbols)) == len(hostile)
 
 
 @needs_c

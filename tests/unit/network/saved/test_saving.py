@@ -119,6 +119,13 @@ def test_a_saved_network_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["net"]
 
 
+def test_files_of_the_user_are_not_replaced(copied: Path) -> None:
+    (copied / "results.npy").write_bytes(b"")
+    with pytest.raises(OptionError, match=r"no part of the saved network: results\.npy; move that"):
+        glow_nb.load_compiled(copied).save(copied)
+    assert (copied / "results.npy").exists()
+
+
 def test_a_save_that_fails_leaves_the_old_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
