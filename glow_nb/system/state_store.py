@@ -61,7 +61,8 @@ class LentState:
 class StateStore(MutableMapping[str, Array]):
     """The arrays of states by name, shared by all functions that work on them.
 
-    Reading gives a copy; an assignment is checked and copied. While a run is in progress, both are
+    Reading gives a copy; an assignment is checked and copied. ``copy``, ``deepcopy`` and ``pickle``
+    make a dict of copies, which ``update`` takes back. While a run is in progress, both are
     refused, and so is another run. A run that begins while somebody reads or assigns waits for it.
     """
 
@@ -209,6 +210,12 @@ class StateStore(MutableMapping[str, Array]):
     @override
     def __len__(self) -> int:
         return len(self._arrays)
+
+    @override
+    def __reduce_ex__(self, protocol: object) -> tuple[type, tuple[dict[str, Array]]]:
+        """Be copied and pickled as a dict of arrays: the store itself belongs to its networks."""
+        with self.for_reading() as held:
+            return dict, ({name: array.copy() for name, array in held.items()},)
 
     @override
     def __repr__(self) -> str:

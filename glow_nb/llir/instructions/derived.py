@@ -144,7 +144,18 @@ def _fields_like(node_class: type[Node], results: tuple[str, ...]) -> dict[str, 
         "__annotations__": {**dict.fromkeys(results, Out), **operands},
         "__doc__": node_class.__doc__,
         "__module__": node_class.__module__,
+        "__reduce__": _reduced,
     }
+
+
+def _reduced(instruction: NodeInstruction) -> tuple[Any, ...]:
+    """Let a pickle name the operator, as no module has the class that was made for it."""
+    values = {f.name: getattr(instruction, f.name) for f in dataclasses.fields(instruction)}
+    return _made_again, (instruction.node_class, values)
+
+
+def _made_again(node_class: type[Node], values: dict[str, Any]) -> Any:
+    return instruction_for(node_class)(**values)
 
 
 def _annotation(spec: FieldSpec) -> Any:

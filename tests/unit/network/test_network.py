@@ -29,7 +29,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network.dynamic import DynamicNetwork
 from glow_nb.network.files import load_constants
-from glow_nb.network.network import Network
+from glow_nb.network.network import CompiledNetwork, Network
 from tests.unit.commands.samples import write_dense
 from tests.unit.formats.onnx.importer.models import model, value
 
@@ -141,6 +141,19 @@ def test_a_network_says_how_to_keep_it(
             continue  # copies the list, not what is in it
         with pytest.raises(UnsupportedError, match=r"cannot be copied or pickled.*save_text"):
             copying(kept)
+
+
+def test_program_and_memory_are_pickled_whole(net: Network) -> None:
+    assert isinstance(net, CompiledNetwork)
+    program, memory = pickle.loads(pickle.dumps((net.program, net.memory)))
+    assert (str(program), str(memory)) == (str(net.program), str(net.memory))
+
+
+@pytest.mark.parametrize("copying", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_bound_run_is_not_copied(net: Network, copying: Callable[[object], object]) -> None:
+    bound = net.bind({"x": X, "y": X})
+    with pytest.raises(UnsupportedError, match=r"a bound run cannot be copied.*net\.bind"):
+        copying(bound)
 
 
 def test_a_network_is_kept_as_text(net: Network, tmp_path: Path) -> None:

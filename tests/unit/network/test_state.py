@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+import pickle
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +233,19 @@ def test_networks_share_a_state_that_is_given() -> None:
 def test_what_is_no_state_is_refused(wrong: Any) -> None:
     with pytest.raises(OptionError, match="give the state of another network, net.state"):
         glow_nb.compile(counter(State.of("total", np.zeros(3, np.float32))), state=wrong)
+
+
+def _pickled(state: object) -> Any:
+    return pickle.loads(pickle.dumps(state))
+
+
+@pytest.mark.parametrize("copying", [copy.copy, copy.deepcopy, _pickled])
+def test_a_copy_of_the_state_is_a_dict_of_arrays(copying: Callable[[Any], Any]) -> None:
+    net = glow_nb.compile(counter(new_total()), backend="interpreter")
+    net.run(ONES)
+    kept = copying(net.state)
+    net.run(ONES)
+    assert type(kept) is dict
+    np.testing.assert_array_equal(kept["total"], ONES)
+    net.state.update(kept)
+    np.testing.assert_array_equal(net.run(ONES)["y"], ONES)
