@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import shutil
-import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from glow_nb.base.errors import GlowError, OptionError
+from glow_nb.system.temporary_files import temporary_folder_beside
 
 _EXCHANGE, _WORKING_FOLDER = 2, -100
 """What Linux calls the exchange of two names, and the folder that relative paths begin at."""
@@ -24,7 +23,8 @@ _MOST_NAMED = 8
 def new_folder(place: Path, is_old: Callable[[Path], bool], what: str) -> Iterator[Path]:
     """Yield an empty folder that becomes *place* after the block, if that was left well.
 
-    If the process is killed meanwhile, what was there stays.
+    If the process is killed meanwhile, what was there stays; the next one for *place* removes what
+    the killed one has left.
 
     Args:
         place: Where it is to be.
@@ -38,15 +38,11 @@ def new_folder(place: Path, is_old: Callable[[Path], bool], what: str) -> Iterat
     """
     place = Path(os.path.realpath(place))
     require_free(place, is_old, what)
-    new = place.with_name(f".{place.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        new.mkdir()
-        try:
+        with temporary_folder_beside(place) as new:
             yield new
             _sync(new)
             _move(new, place)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
     except OSError as error:
         raise GlowError(f"{place}: cannot be written: {error.strerror}") from error
 

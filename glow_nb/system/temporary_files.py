@@ -1,6 +1,6 @@
-"""Files that are being written beside those that they shall replace, and what a kill leaves.
+"""Files and folders being written beside those that they shall replace, and what a kill leaves.
 
-The writer of such a file holds a lock on it, which the system takes back however a process ends. So
+The writer of one holds a lock on it, which the system takes back however a process ends. So
 the next writer can tell what is left of one that was killed from what another one is
 writing, also one in another container or on another machine. The name of the file says who writes
 it. That decides for the threads of this process, and where a file system has no locks.
@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 try:
     import fcntl
@@ -35,34 +35,79 @@ def temporary_beside(path: Path) -> Iterator[Path]:
     Raises:
         OSError: The folder does not take a file.
     """
-    place = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    place = _temporary_name(path)
     try:
-        with _locked(place):
+        with _locked(place, _opened_file):
             _remove_what_is_left(path)
             yield place
     finally:
-        with contextlib.suppress(OSError):
-            place.unlink()
+        _remove(place)
 
 
-def _locked(place: Path) -> BinaryIO:
+@contextlib.contextmanager
+def temporary_folder_beside(path: Path) -> Iterator[Path]:
+    """Do what :func:`temporary_beside` does, with a folder.
+
+    What has its name at the end is removed: the folder, or what it was exchanged for.
+    """
+    place = _temporary_name(path)
+    try:
+        with _locked(place, _opened_folder):
+            _remove_what_is_left(path)
+            yield place
+    finally:
+        _remove(place)
+
+
+def _temporary_name(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+
+
+def _opened_file(place: Path) -> Opened:
+    return Opened(os.open(place, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666))
+
+
+def _opened_folder(place: Path) -> Opened:
+    with contextlib.suppress(FileExistsError):
+        place.mkdir()
+        return Opened(os.open(place, os.O_RDONLY))
+    _remove_if_left(place, os.getpid())  # of a killed process of this number, as in a container
+    place.mkdir()
+    return Opened(os.open(place, os.O_RDONLY))
+
+
+class Opened:
+    """A file or folder that is open, to hold its lock."""
+
+    def __init__(self, number: int) -> None:
+        """Hold the descriptor *number*."""
+        self.number = number
+
+    def __enter__(self) -> None:
+        """Hold it for a block."""
+
+    def __exit__(self, *_: object) -> None:
+        """Let it go, with its lock."""
+        os.close(self.number)
+
+
+def _locked(place: Path, opened: Callable[[Path], Opened]) -> Opened:
     """Create *place*, which is for this thread alone, and return it with its lock."""
     for _ in range(ATTEMPTS):
-        stream = place.open("w+b")
-        if _lock(stream) is not False and _leads_to(place, stream):
-            return stream
-        stream.close()  # an interrupted writer of this thread has it, or one who removes such files
-        with contextlib.suppress(OSError):
-            place.unlink()
-    return place.open("w+b")
+        held = opened(place)
+        if _lock(held) is not False and _leads_to(place, held):
+            return held
+        os.close(held.number)  # an interrupted writer of this thread has it, or who removes such
+        _remove(place)
+    return opened(place)
 
 
-def _lock(stream: BinaryIO) -> bool | None:
-    """Take the lock of *stream*; return False if somebody has it, None if there are no locks."""
+def _lock(held: Opened) -> bool | None:
+    """Take the lock of what is *held*; return False if somebody has it, None without locks."""
     if fcntl is None:
         return None
     try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(held.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:  # a file system without locks
@@ -70,9 +115,9 @@ def _lock(stream: BinaryIO) -> bool | None:
     return True
 
 
-def _leads_to(place: Path, stream: BinaryIO) -> bool:
+def _leads_to(place: Path, held: Opened) -> bool:
     try:
-        return os.path.samestat(place.stat(), os.fstat(stream.fileno()))
+        return os.path.samestat(place.stat(), os.fstat(held.number))
     except OSError:
         return False
 
@@ -89,12 +134,23 @@ def _remove_what_is_left(path: Path) -> None:
 
 
 def _remove_if_left(place: Path, process: int) -> None:
-    """Remove the file at *place* unless *process*, or another writer, is writing it."""
-    with contextlib.suppress(OSError), place.open("r+b") as stream:
-        has_lock = _lock(stream)
-        is_left = not _is_alive(process) if has_lock is None else has_lock
-        if is_left and _leads_to(place, stream):  # and not to what came there meanwhile
+    """Remove what is at *place* unless *process*, or another writer, is writing it."""
+    with contextlib.suppress(OSError):
+        held = Opened(os.open(place, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)))
+        with held:
+            has_lock = _lock(held)
+            is_left = not _is_alive(process) if has_lock is None else has_lock
+            if is_left and _leads_to(place, held):  # and not to what came there meanwhile
+                _remove(place)
+
+
+def _remove(place: Path) -> None:
+    """Remove the file or folder *place* as far as that goes."""
+    with contextlib.suppress(OSError):
+        if not place.is_dir():
             place.unlink()
+            return
+    shutil.rmtree(place, ignore_errors=True)
 
 
 def _is_of_this_process(process: int, thread: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ def small() -> Function:
     return b.function()
 
 
-def gdb(folder: Path, program: list[object], *commands: str) -> str:
+def gdb(folder: Path, program: Sequence[object], *commands: str) -> str:
     """Return what gdb prints of *program*, with the commands of the bundle in *folder*."""
     before = ["set width 0", "set debuginfod enabled off"]
     before += [f"source {folder}/glow_nb_sources/gdb_commands.py", "set breakpoint pending on"]

@@ -394,7 +394,7 @@ def test_functions_may_be_called_as_anything_in_c_is(tmp_path: Path) -> None:
     hostile = ["INPUT_0_OFFSET", "Step", "step", "step_INPUT_0_BYTES", "STATE_0_OFFSET", "t"]
     hostile += ["FUNCTION_COUNT", "run_inputs", "t_2", "ARENA_BYTES", "cast", "in_pool", "while"]
     total = new_total()
-    functions = [counter(total, name) for name in hostile]
+    functions = tuple(counter(total, name) for name in hostile)
     net = glow_nb.compile(Module(functions), threads=1)
     for name in ("static", "STATIC", "run", "size"):
         folder = tmp_path / name

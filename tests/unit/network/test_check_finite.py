@@ -191,7 +191,7 @@ class TestExcludedNames:
             glow_nb.compile(proto, backend="interpreter", check_finite=check).run(ONES)
 
     def test_each_function_of_a_module_has_names(self) -> None:
-        module = Module([logarithm(), counter(new_total())])
+        module = Module((logarithm(), counter(new_total())))
         glow_nb.compile(module, backend="interpreter", check_finite=FiniteCheck(exclude=["log"]))
         with pytest.raises(OptionError, match="does not have: 'logs'"):
             check = FiniteCheck(exclude=["log", "logs"])
