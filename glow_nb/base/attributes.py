@@ -7,6 +7,7 @@ from typing import Any, get_args, get_origin
 
 from glow_nb.base.errors import GlowError, VerifyError
 from glow_nb.base.schema import attribute_specs, same_items
+from glow_nb.base.size import Size
 
 
 def check_attributes(item: Any) -> None:
@@ -49,6 +50,8 @@ def _fit(value: Any, annotation: Any) -> Any:
         return float(value)
     if isinstance(value, bool) and annotation is not bool:
         return _MISFIT
+    if annotation is int and isinstance(value, Size):
+        return value
     return value if isinstance(value, annotation) else _MISFIT
 
 

@@ -5,7 +5,8 @@ Grammar of the shared parts::
     name      = '%' ( identifier | string )           // %conv1, %"any name at all"
     literal   = number | string | 'true' | 'false' | 'nan' | 'inf' | '-inf' | kind
               | '[' literal,* ']'
-    type      = kind '<' [ int ('x' int)* ] [',' 'scale' '=' float ',' 'offset' '=' int] '>'
+    type      = kind '<' [ size ('x' size)* ] [',' 'scale' '=' float ',' 'offset' '=' int] '>'
+    size      = int | polynomial of declared symbols, :mod:`glow_nb.base.size_text`
     comment   = '//' to the end of the line
 """
 
@@ -23,6 +24,8 @@ from typing_extensions import override
 
 from glow_nb.base.errors import GlowError, ParseError
 from glow_nb.base.plan import Plan
+from glow_nb.base.size import Symbol
+from glow_nb.base.size_text import begins_size, read_size
 from glow_nb.base.table import html_text
 from glow_nb.base.types import ElementKind, TensorType
 
@@ -31,11 +34,11 @@ T = TypeVar("T")
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r\n]+|//[^\n]*)"
     r"|(?P<name>[%@](?:[A-Za-z0-9_][A-Za-z0-9_.$/-]*|\"(?:[^\"\\\n]|\\.)*\"))"
-    r"|(?P<number>-?(?:\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+|inf\b))"
+    r"|(?P<number>-?(?:\d+(?=\.\.)|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+|inf\b))"
     r"|(?P<string>\"(?:[^\"\\\n]|\\.)*\")"
     r"|(?P<word>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<arrow>->)"
-    r"|(?P<punctuation>[(){}<>\[\]=,:#])"
+    r"|(?P<punctuation>\.\.|[(){}<>\[\]=,:#+*/-])"
 )
 _BARE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.$/-]*")
 _KINDS = {kind.value: kind for kind in ElementKind}
@@ -132,6 +135,7 @@ class TokenReader:
     def __init__(self, text: str, path: str) -> None:
         """Read *text*; *path* is what errors call it."""
         self.text, self.path = text, path
+        self.symbols: dict[str, Symbol] = {}  # of open sizes, by name
         self._tokens = tokenize(text, path)
         self._next = 0
 
@@ -240,9 +244,9 @@ class TokenReader:
     def _read_sizes(self, kind: str) -> tuple[int, ...]:
         """Read ``2 x 3``, or nothing, up to the scale or the end of the type."""
         shape: list[int] = []
-        while self.token.kind == "number":
-            shape.append(self.read_int("a dimension"))
-            if not (self.token.text == "x" and self._tokens[self._next + 1].kind == "number"):
+        while begins_size(self.token) and self.token.text != "scale":
+            shape.append(read_size(self))
+            if not (self.token.text == "x" and begins_size(self._tokens[self._next + 1])):
                 break
             self.advance()
         behind = self._tokens[min(self._next + 1, len(self._tokens) - 1)]
@@ -266,10 +270,10 @@ class TokenReader:
                 if self.token.text != "]":
                     self.expect(",")
             return tuple(items)
-        if token.kind == "number":
-            self.advance()
-            is_whole = re.fullmatch(r"-?\d+", token.text)
-            return self._whole(token) if is_whole else float(token.text)
+        if token.kind == "number" and not re.fullmatch(r"-?\d+", token.text):
+            return float(self.advance().text)
+        if token.kind == "number" or token.text in ("(", "-") or token.text in self.symbols:
+            return read_size(self)
         if token.kind == "string":
             return self._unquote(self.advance(), token.text)
         return self._read_word_literal()

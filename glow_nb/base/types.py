@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from glow_nb.base.errors import GlowError
 from glow_nb.base.override import override
+from glow_nb.base.size import at, bounds, symbols_of
 
 Array = npt.NDArray[Any]
 
@@ -185,6 +187,14 @@ def quantization_problem(kind: ElementKind, scale: float, offset: int) -> str:
     return ""
 
 
+_NUMBERS = frozenset({int})
+
+
+def _least(shape: tuple[int, ...]) -> int:
+    """Return the least number that a size of *shape* may be."""
+    return min(bounds(size)[0] for size in shape)
+
+
 @dataclass(frozen=True, repr=False)
 class TensorType:
     """Element kind and shape of a tensor, printed ``float32<2 x 3>``.
@@ -193,6 +203,9 @@ class TensorType:
     ``real = (stored - offset) * scale`` (paper 4.1). Per-channel scales are operands of the node
     that uses them. The scale is a number of float32, kept as the shortest decimal that means it, so
     that types with the same one are equal.
+
+    Sizes that are known only when the network runs are a :class:`glow_nb.base.size.Size` each, as
+    in ``float32<batch x length x 768>``.
     """
 
     kind: ElementKind
@@ -206,13 +219,16 @@ class TensorType:
                 f"a {self.kind.value} tensor of {len(self.shape)} dimensions: at most {MAX_RANK} "
                 "are possible; reshape it"
             )
-        if min(self.shape, default=0) < 0:
+        is_open = not _NUMBERS.issuperset(map(type, self.shape)) and bool(symbols_of(*self.shape))
+        if (min(self.shape, default=0) if not is_open else _least(self.shape)) < 0:
             raise GlowError(f"shape {list(self.shape)}: a dimension is negative")
         size = prod(self.shape)  # which everybody asks for
-        self.__dict__.update(size=size, size_bytes=size * self.kind.size_bytes)
-        if self.size_bytes > MAX_TENSOR_BYTES:
+        size_bytes = size * self.kind.size_bytes
+        self.__dict__.update(size=size, size_bytes=size_bytes, is_open=is_open)
+        least = bounds(size_bytes)[0] if is_open else size_bytes
+        if least > MAX_TENSOR_BYTES:
             raise GlowError(
-                f"{self}: {self.size_bytes} bytes are more than the {MAX_TENSOR_BYTES} bytes "
+                f"{self}: {least} bytes are more than the {MAX_TENSOR_BYTES} bytes "
                 "that a tensor may have; check the shape"
             )
         if (self.scale is None) != (self.offset is None):
@@ -242,6 +258,15 @@ class TensorType:
     def size_bytes(self) -> int:
         """Bytes of a contiguous tensor of this type."""
         return self.size * self.kind.size_bytes
+
+    @cached_property
+    def is_open(self) -> bool:
+        """Whether a size is known only when the network runs."""
+        return bool(symbols_of(*self.shape))
+
+    def at(self, sizes: Mapping[str, int]) -> TensorType:
+        """Return the type for *sizes* by the name of the symbol."""
+        return self.with_shape(tuple(at(n, sizes) for n in self.shape)) if self.is_open else self
 
     @property
     def is_quantized(self) -> bool:

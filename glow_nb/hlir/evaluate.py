@@ -20,6 +20,7 @@ from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value
 from glow_nb.hlir.save import Save
 from glow_nb.hlir.verify import verify
+from glow_nb.hlir.with_sizes import sizes_of_inputs, with_sizes
 
 
 def evaluate(
@@ -28,6 +29,8 @@ def evaluate(
     state: MutableMapping[str, Array] | None = None,
 ) -> dict[str, Array]:
     """Return the outputs of *function* by name, for *feeds* by input name; counted ones are cut.
+
+    Sizes that the function leaves open are those of the feeds.
 
     Args:
         function: What to evaluate.
@@ -46,6 +49,10 @@ def evaluate(
     state = {} if state is None else state
     inputs = {placeholder.name: placeholder for placeholder in given_function(function).inputs}
     named = name_feeds(inputs.keys(), feeds)
+    if function.sizes:
+        found = sizes_of_inputs(function, {name: np.shape(array) for name, array in named.items()})
+        function = with_sizes(function, found)
+        inputs = {placeholder.name: placeholder for placeholder in function.inputs}
     values: dict[Value, Array] = {
         placeholder: as_fitting(f"input {name!r}", named[name], placeholder.type)
         for name, placeholder in inputs.items()

@@ -22,6 +22,7 @@ from glow_nb.base.costs import Cost
 from glow_nb.base.errors import GlowError, UnsupportedError, VerifyError
 from glow_nb.base.plan import Plan
 from glow_nb.base.schema import Registry, as_dataclass, changed_operands, operands_of
+from glow_nb.base.size import Guard, Symbol, symbols_of
 from glow_nb.base.text import Printable, format_name
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.values import Constant as Constant
@@ -272,6 +273,16 @@ class Function(Printable):
     def classes_of(self, bases: tuple[type[Node], ...]) -> frozenset[type[Node]]:
         """Return the classes of its nodes that are *bases* or derived from these."""
         return frozenset(cls for cls in self._classes if issubclass(cls, bases))
+
+    @cached_property
+    def sizes(self) -> tuple[Symbol, ...]:
+        """The symbols of sizes that are known only when it runs, with their ranges and hints."""
+        return symbols_of(*(n for value in self.inputs for n in value.type.shape))
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """The comparisons of sizes under which it holds, as far as ranges leave them open."""
+        return tuple(dict.fromkeys(guard for symbol in self.sizes for guard in symbol.guards))
 
     @property
     def constants(self) -> tuple[Constant, ...]:

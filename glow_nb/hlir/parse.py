@@ -14,6 +14,7 @@ import numpy as np
 from glow_nb.base.counted import read_counted
 from glow_nb.base.errors import GlowError
 from glow_nb.base.schema import attribute_specs, closest, operand_specs
+from glow_nb.base.size_text import read_symbols
 from glow_nb.base.text import Token, TokenReader
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import NODES, Constant, Function, Node, Placeholder, State, Value
@@ -146,6 +147,7 @@ class _Parser(TokenReader):
         self.expect("func")
         name = self.read_name("@")
         self._placeholders = {}
+        self.symbols = read_symbols(self)
         inputs = self._parse_placeholders()
         self.expect("->")
         outputs = self._parse_placeholders()
@@ -154,6 +156,7 @@ class _Parser(TokenReader):
         nodes: list[Node] = []
         while not self.accept("}"):
             nodes.append(self._parse_node())
+        self.symbols = {}  # what stands between functions has fixed sizes
         function = Function(name, inputs, outputs, tuple(nodes), self._origins)
         verify(function)
         return function

@@ -11,6 +11,9 @@
       %y_save = save(%relu, %y)
     }
 
+A function whose sizes are open declares them with range and hint, and types have polynomials of
+them: ``func @main<batch in 1..64 like 8>(%x : float32<batch x 144>)``.
+
 A ``state`` shows the value before the first run. A ``fixed`` constant is a number of a formula,
 which training does not change. ``from`` names the imported nodes that a node does the work of,
 where it is not the node itself. Small constants and states are written out; the numbers of the
@@ -102,7 +105,9 @@ def _print_body(function: Function) -> str:
     body = "".join(
         f"  {print_node(node)}{_print_origins(function, node)}\n" for node in function.nodes
     )
-    return f"func @{format_name(function.name)}({inputs}) -> ({outputs}) {{\n{body}}}\n"
+    sizes = ", ".join(symbol.declaration for symbol in function.sizes)
+    sizes = f"<{sizes}>" if sizes else ""
+    return f"func @{format_name(function.name)}{sizes}({inputs}) -> ({outputs}) {{\n{body}}}\n"
 
 
 def _print_placeholder(placeholder: Placeholder) -> str:

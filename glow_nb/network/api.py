@@ -49,6 +49,7 @@ from glow_nb.network.levels import Border, Levels
 from glow_nb.network.loading import Graph, imported, source_of
 from glow_nb.network.module_network import ModuleNetwork
 from glow_nb.network.network import CompiledNetwork, Network
+from glow_nb.network.open_function import OpenFunction
 from glow_nb.network.rebuilding import Rebuilding, WatchedNetwork
 from glow_nb.network.request import CompileRequest
 from glow_nb.network.text_files import is_ir_text
@@ -149,6 +150,8 @@ def _compile(request: CompileRequest, build: _Build, work: str, kept: KeptSizes 
         build = build.checking(request.check_finite, source)
         if not isinstance(loaded, Function | Module | Program):
             return _open_network(loaded, build, limit, work, kept)
+        if isinstance(loaded, Function) and loaded.sizes:
+            return _open_network(OpenFunction(loaded), build, limit, work)
         tell(observer, PassRun("import", loaded, loaded, seconds))
         tell(observer, PassRun("backend", loaded, loaded, build.seconds))
         given = partial(GivenModel, request.graph, source, request.shapes, request.constants)
@@ -291,7 +294,7 @@ def watched_in_levels(
 
 
 def _open_network(
-    model: SymbolicModel, build: _Build, limit: int, work: str, kept: KeptSizes | None
+    model: SizedModel, build: _Build, limit: int, work: str, kept: KeptSizes | None = None
 ) -> DynamicNetwork:
     """Return *model* as a network that is compiled for the sizes that come; *work* is its name."""
     build = build.for_variants()
@@ -308,7 +311,7 @@ def _open_network(
     )
 
 
-def _for_sizes(model: SymbolicModel, build: _Build, work: str) -> CompileFor:
+def _for_sizes(model: SizedModel, build: _Build, work: str) -> CompileFor:
     """Return what compiles *model* for the sizes that come."""
 
     def build_for(known: Shapes, constants: Constants) -> CompiledNetwork:

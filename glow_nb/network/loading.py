@@ -22,6 +22,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
 from glow_nb.llir.program import Program
 from glow_nb.network.files import load_all_text, parse_all_text
+from glow_nb.network.open_function import OpenFunction
 from glow_nb.network.text_files import SUFFIX, is_ir_text
 
 if TYPE_CHECKING:
@@ -44,8 +45,9 @@ def load(
         graph: The path of an ONNX model or of IR text (``.glow``), the bytes of a model, an
             ``onnx.ModelProto``, IR text itself, a Function, a Module with one function, or a
             Program.
-        shapes: Sizes of symbolic dimensions by name, or whole shapes by input name. An initializer
-            that the model lists as an input, too, becomes an input by a whole shape.
+        shapes: Sizes of symbolic dimensions by name, or whole shapes by input name. Without them a
+            graph whose sizes are open stays as it is. An initializer that an ONNX model lists as an
+            input, too, becomes an input by a whole shape.
         constants: Inputs of an ONNX model that are fixed to these arrays and no inputs any more;
             needed where a shape is computed from their numbers. Initializers that the model lists
             as inputs, too, get these numbers in place of their own.
@@ -138,6 +140,8 @@ def imported(
     source: Function | Module | Program | Model, shapes: Shapes, constants: Constants
 ) -> Function | Module | Program | SymbolicModel:
     """Return *source* as IR, or as it is where it leaves sizes open."""
+    if isinstance(source, Function) and source.sizes and shapes:
+        return OpenFunction(source).function(shapes, constants)
     if isinstance(source, Function | Module | Program):
         _refuse_bindings(shapes, constants)
         return source
@@ -158,8 +162,7 @@ def _refuse_bindings(shapes: Shapes, constants: Constants) -> None:
         )
     if shapes:
         raise OptionError(
-            f"shapes={dict(shapes)!r:.80}: only an ONNX model has sizes to bind; "
-            "those of other graphs are fixed"
+            f"shapes={dict(shapes)!r:.80}: there are no sizes to bind; those of the graph are fixed"
         )
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.base.size import same
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import fitted
@@ -25,7 +26,10 @@ class Broadcast(Node):
         type = self.input.type
         self.require(
             len(self.shape) == type.rank
-            and all(n >= 0 and m in (1, n) for m, n in zip(type.shape, self.shape, strict=True)),
+            and all(
+                n >= 0 and (m == 1 or same(m, n))
+                for m, n in zip(type.shape, self.shape, strict=True)
+            ),
             f"{type} does not broadcast to shape {list(self.shape)}; ranks must be equal, and in "
             "each dimension the size 1 or equal",
         )

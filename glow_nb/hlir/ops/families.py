@@ -14,6 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.base.errors import KindError, VerifyError
+from glow_nb.base.size import same
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Node, Value
@@ -135,7 +136,7 @@ def broadcast_type(node: Node, **operands: TensorType) -> TensorType:
             raise _unlike(node, "element kinds differ", both, "convert one")
         if type.rank != first.rank:
             raise _unlike(node, "ranks differ", both, "reshape one")
-        if any(m != n and 1 not in (m, n) for m, n in zip(shape, type.shape, strict=True)):
+        if any(1 not in (m, n) and not same(m, n) for m, n in zip(shape, type.shape, strict=True)):
             advice = "in each dimension the sizes must be equal or 1"
             raise _unlike(node, "shapes do not broadcast", both, advice)
         shape = tuple(n if m == 1 else m for m, n in zip(shape, type.shape, strict=True))

@@ -6,6 +6,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.base.costs import Cost
+from glow_nb.base.size import same
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add
@@ -48,7 +49,7 @@ class MatMul(Node):
         self.require(
             lhs.rank >= 2 and rhs.rank >= 2, f"operands must be matrices, got {lhs} and {rhs}"
         )
-        self.require(lhs.shape[-1] == rhs.shape[-2], f"inner sizes differ: {lhs} and {rhs}")
+        self.require(same(lhs.shape[-1], rhs.shape[-2]), f"inner sizes differ: {lhs} and {rhs}")
         self.require(
             rhs.rank == 2 or lhs.shape[:-2] == rhs.shape[:-2],
             f"batch dimensions differ: {lhs} and {rhs}; broadcast them first",

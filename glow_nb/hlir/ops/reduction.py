@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,7 +56,7 @@ class Reduction(Node):
     @property
     def count(self) -> int:
         """Number of elements combined into one."""
-        return int(np.prod([self.input.type.shape[axis] for axis in self.axes], dtype=np.int64))
+        return prod(self.input.type.shape[axis] for axis in self.axes)
 
     @override
     def evaluate(self, input: Array) -> Array:

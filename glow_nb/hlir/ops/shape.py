@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from glow_nb.base.conversion import quantized
 from glow_nb.base.schema import OneOf
+from glow_nb.base.size import same
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
@@ -34,7 +35,7 @@ class Reshape(Node):
     def infer_type(self) -> TensorType:
         type = self.input.type
         self.require(
-            all(n >= 0 for n in self.shape) and prod(self.shape) == type.size,
+            all(n >= 0 for n in self.shape) and same(prod(self.shape), type.size),
             f"{type.size} elements of {type} do not fill shape {list(self.shape)}",
         )
         return type.with_shape(self.shape)
@@ -124,7 +125,7 @@ class Slice(Node):
         )
         for axis, size in enumerate(type.shape):
             self._check_axis(axis, size)
-        return type.with_shape(tuple(len(indices) for indices in self.ranges))
+        return type.with_shape(tuple(map(_count, self.starts, self.stops, self.steps)))
 
     def _check_axis(self, axis: int, size: int) -> None:
         start, stop, step = self.starts[axis], self.stops[axis], self.steps[axis]
@@ -148,6 +149,12 @@ class Slice(Node):
         return fitted(input[tuple(slices)], self.type)
 
 
+def _count(start: int, stop: int, step: int) -> int:
+    """Return the number of indices in a range that is as :class:`Slice` wants it."""
+    length = stop - start if step > 0 else start - stop
+    return (length + abs(step) - 1) // abs(step)
+
+
 @define_node("split")
 class Split(Node):
     """Cut a tensor along *axis* into pieces of the given *sizes*; one result for each."""
@@ -163,8 +170,8 @@ class Split(Node):
         require_axis(self, self.axis, type.rank)
         self.require(
             len(self.sizes) > 0
-            and min(self.sizes) >= 0
-            and sum(self.sizes) == type.shape[self.axis],
+            and all(size >= 0 for size in self.sizes)
+            and same(sum(self.sizes), type.shape[self.axis]),
             f"sizes {self.sizes} do not add up to axis {self.axis} of {type}",
         )
         before, after = type.shape[: self.axis], type.shape[self.axis + 1 :]

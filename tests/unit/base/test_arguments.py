@@ -67,7 +67,7 @@ def relu() -> Function:
         ("shapes", {"n": np.array(1.5)}, "shapes={'n': 1.5}: give a size"),
         ("shapes", {"n": np.array([[2]])}, "shapes={'n': ..2..}: give a size"),
         ("shapes", {"n": (2, -1)}, "shapes={'n': .2, -1.}: give a size"),
-        ("shapes", {"n": 8}, "only an ONNX model has sizes to bind"),
+        ("shapes", {"n": 8}, "there are no sizes to bind"),
         ("constants", TWO, "constants=a ndarray"),
         ("constants", {1: 2}, "constants={1: ...}: the names must be text"),
         (

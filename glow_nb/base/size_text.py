@@ -1,0 +1,100 @@
+"""Reading sizes and the symbols in them; they are written by their ``str``.
+
+::
+
+    symbols = '<' symbol ['in' int '..' int] ['like' int] (',' ...)* '>'
+    size    = ['-'] product (('+' | '-') product)*
+    product = factor (('*' | '/') factor)*            // '/' rounds down
+    factor  = int | symbol | '(' size ')'
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from glow_nb.base.errors import GlowError
+from glow_nb.base.size import MAX_SIZE, Symbol, example
+
+if TYPE_CHECKING:
+    from glow_nb.base.text import Token, TokenReader
+
+DEEPEST = 32
+"""The most brackets in brackets: far more than any size of ours has."""
+
+
+def read_symbols(reader: TokenReader) -> dict[str, Symbol]:
+    """Read ``<batch in 1..64 like 8, length in 1..512 like 128>``; nothing there means none."""
+    found: dict[str, Symbol] = {}
+    if not reader.accept("<"):
+        return found
+    while not reader.accept(">"):
+        place = reader.expect_kind("word", "the name of a size")
+        name = place.text
+        low, high = 1, MAX_SIZE
+        if reader.accept("in"):
+            low = reader.read_int("the least size")
+            reader.expect("..")
+            high = reader.read_int("the greatest size")
+        hint = example(len(found), low, high)
+        if reader.accept("like"):
+            hint = reader.read_int("the size of an example")
+        if name in found:
+            raise reader.error(f"size {name!r} is declared twice", place)
+        found[name] = reader.guarded(place, partial(Symbol, name, hint, low, high))
+        if reader.token.text != ">":
+            reader.expect(",")
+    return found
+
+
+def begins_size(token: Token) -> bool:
+    """Return whether *token* may begin a size that is not just a number."""
+    return token.kind in ("number", "word") or token.text in ("(", "-")
+
+
+def read_size(reader: TokenReader, depth: int = 0) -> int:
+    """Read a size, *depth* brackets deep: ``2*length + 1``."""
+    is_negative = reader.accept("-")
+    size = _read_product(reader, depth)
+    size = -size if is_negative else size
+    while (sign := reader.token.text) in ("+", "-"):
+        reader.advance()
+        term = _read_product(reader, depth)
+        size = size + term if sign == "+" else size - term
+    return size
+
+
+def _read_product(reader: TokenReader, depth: int) -> int:
+    size = _read_factor(reader, depth)
+    while (sign := reader.token.text) in ("*", "/"):
+        place = reader.advance()
+        size = reader.guarded(place, partial(_combined, size, sign, _read_factor(reader, depth)))
+    return size
+
+
+def _combined(size: int, sign: str, factor: int) -> int:
+    if sign == "*":
+        return size * factor
+    if factor == 0:
+        raise GlowError("a size is divided by 0")
+    return size // factor
+
+
+def _read_factor(reader: TokenReader, depth: int) -> int:
+    token = reader.token
+    if token.kind == "number":
+        return reader.read_int("a size")
+    if reader.accept("("):
+        if depth == DEEPEST:
+            raise reader.error(f"brackets in brackets, more than {DEEPEST} deep", token)
+        size = read_size(reader, depth + 1)
+        reader.expect(")")
+        return size
+    name = reader.expect_kind("word", "a size").text
+    if name not in reader.symbols:
+        raise reader.error(
+            f"unknown size '{name}'; write a number, or declare it before the inputs: "
+            f"func @main<{name} in 1..512 like 128>(...)",
+            token,
+        )
+    return reader.symbols[name].size

@@ -1,0 +1,131 @@
+"""A function whose sizes are open, for given sizes: the static function."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from glow_nb.base.errors import FeedError, OptionError
+from glow_nb.base.schema import attributes_of, changed_operands, closest, listed
+from glow_nb.base.size import Size, Symbol, at
+from glow_nb.hlir.graph import Function, Node, Placeholder, Value
+
+
+def with_sizes(function: Function, sizes: Mapping[str, int]) -> Function:
+    """Return *function* with every size a number: ``with_sizes(function, {"batch": 8})``.
+
+    Raises:
+        OptionError: A size is missing, unknown or out of its range, or the function does not hold
+            for these sizes, since a comparison was answered otherwise when it was made.
+    """
+    _check(function, sizes)
+    replaced: dict[Value, Value] = {
+        placeholder: dataclasses.replace(placeholder, type=placeholder.type.at(sizes))
+        for placeholder in function.placeholders
+        if placeholder.type.is_open
+    }
+    nodes = []
+    for node in function.nodes:
+        fixed = _fixed(node, replaced, sizes)
+        if fixed is not node:
+            replaced.update(zip(node.results, fixed.results, strict=True))
+        nodes.append(fixed)
+    inputs, outputs = (_fixed_ones(p, replaced) for p in (function.inputs, function.outputs))
+    return dataclasses.replace(function, inputs=inputs, outputs=outputs, nodes=tuple(nodes))
+
+
+def _fixed_ones(
+    placeholders: tuple[Placeholder, ...], replaced: Mapping[Value, Any]
+) -> tuple[Placeholder, ...]:
+    return tuple(replaced.get(placeholder, placeholder) for placeholder in placeholders)
+
+
+def _fixed(node: Node, replaced: Mapping[Value, Value], sizes: Mapping[str, int]) -> Node:
+    """Return *node* with operands and sizes replaced; it infers its types anew."""
+    changes = changed_operands(node, lambda operand: replaced.get(operand, operand))
+    for name, value in attributes_of(node).items():
+        fixed = _number(value, sizes)
+        if fixed is not value:
+            changes[name] = fixed
+    return dataclasses.replace(node, **changes) if changes else node
+
+
+def _number(value: Any, sizes: Mapping[str, int]) -> Any:
+    """Return an attribute with sizes replaced, the very *value* if none is in it."""
+    if isinstance(value, tuple):
+        items = tuple(_number(item, sizes) for item in value)
+        return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
+    return at(value, sizes) if isinstance(value, Size) else value
+
+
+def _check(function: Function, sizes: Mapping[str, int]) -> None:
+    symbols = {symbol.name: symbol for symbol in function.sizes}
+    for name in sizes:
+        if name not in symbols:
+            raise OptionError(
+                f"function {function.name!r}: it has no size {name!r}{closest(name, symbols)}; "
+                f"it has {listed(symbols)}"
+            )
+    for name, symbol in symbols.items():
+        if name not in sizes:
+            raise OptionError(
+                f"function {function.name!r}: size {name!r} is not given; it has {listed(symbols)}"
+            )
+        symbol.check(sizes[name])
+    for guard in function.guards:
+        if not guard.holds(sizes):
+            given = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+            raise OptionError(
+                f"function {function.name!r}: it was made for sizes where {guard}, and not for "
+                f"{given}; make it with hints like these sizes"
+            )
+
+
+def sizes_of_inputs(function: Function, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """Return the size of each symbol of *function* for inputs of these *shapes* by name.
+
+    What of a shape says nothing new about a symbol is left to the check of the feeds.
+
+    Raises:
+        FeedError: Two inputs give one symbol different sizes, or nothing tells what it is.
+    """
+    sizes: dict[str, int] = {}
+    tellers: dict[str, str] = {}
+    for placeholder in function.inputs:
+        shape, given = placeholder.type.shape, shapes.get(placeholder.name, ())
+        for axis, (size, number) in enumerate(zip(shape, given, strict=False)):
+            found = _solved(size, number)
+            if found is None:
+                continue
+            symbol, value = found
+            here = f"axis {axis} of input {placeholder.name!r}"
+            if sizes.setdefault(symbol.name, value) != value:
+                raise FeedError(
+                    f"size {symbol.name!r}: {tellers[symbol.name]} says {sizes[symbol.name]}, "
+                    f"{here} says {value}; feed arrays of the same size"
+                )
+            tellers.setdefault(symbol.name, here)
+    for symbol in function.sizes:
+        if symbol.name not in sizes:
+            raise FeedError(f"size {symbol.name!r}: no shape of the inputs tells what it is")
+        if not symbol.low <= sizes[symbol.name] <= symbol.high:
+            raise FeedError(
+                f"size {symbol.name!r}: {tellers[symbol.name]} says {sizes[symbol.name]}, which "
+                f"is outside its range {symbol.low}..{symbol.high}"
+            )
+    return sizes
+
+
+def _solved(size: int, number: int) -> tuple[Symbol, int] | None:
+    """Return the symbol and the number for which *size*, ``a*symbol + b``, is *number*."""
+    if not isinstance(size, Size):
+        return None
+    factors = dict(size.terms)
+    constant = factors.pop((), 0)
+    if len(factors) > 1:
+        return None
+    ((atoms, factor),) = factors.items()
+    if len(atoms) > 1 or not isinstance(atoms[0], Symbol) or (number - constant) % factor:
+        return None
+    return atoms[0], (number - constant) // factor

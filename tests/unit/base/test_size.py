@@ -1,0 +1,134 @@
+"""Sizes that are known when a network runs: arithmetic, text, comparisons and their guards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glow_nb.base.errors import GlowError, OptionError
+from glow_nb.base.size import OpenSizeError, Symbol, at, bounds, example, same
+from glow_nb.base.size_text import read_size
+from glow_nb.base.text import TokenReader
+
+BATCH, LENGTH = Symbol("batch", 8, 1, 64), Symbol("length", 128, 0, 512)
+SIZES = st.fixed_dictionaries({"batch": st.integers(1, 64), "length": st.integers(0, 512)})
+
+
+def _combined(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Draw pairs of a size and the function of numbers that it is, made of such *parts*."""
+    two = st.tuples(parts, parts)
+    return st.one_of(
+        two.map(lambda p: (p[0][0] + p[1][0], lambda s: p[0][1](s) + p[1][1](s))),
+        two.map(lambda p: (p[0][0] - p[1][0], lambda s: p[0][1](s) - p[1][1](s))),
+        two.map(lambda p: (p[0][0] * p[1][0], lambda s: p[0][1](s) * p[1][1](s))),
+        st.tuples(parts, st.integers(1, 9)).map(
+            lambda p: (p[0][0] // p[1], lambda s: p[0][1](s) // p[1])
+        ),
+        st.tuples(parts, st.integers(1, 9)).map(
+            lambda p: (p[0][0] % p[1], lambda s: p[0][1](s) % p[1])
+        ),
+        parts.map(lambda p: (p[0] // (BATCH.size + 2), lambda s: p[1](s) // (s["batch"] + 2))),
+    )
+
+
+LEAVES: st.SearchStrategy[Any] = st.one_of(
+    st.integers(-9, 9).map(lambda n: (n, lambda _: n)),
+    st.just((BATCH.size, lambda s: s["batch"])),
+    st.just((LENGTH.size, lambda s: s["length"])),
+)
+DRAWN = st.recursive(LEAVES, _combined, max_leaves=6)
+
+
+@given(DRAWN, SIZES)
+def test_arithmetic_on_sizes_is_that_on_numbers(drawn: Any, sizes: dict[str, int]) -> None:
+    size, number_of = drawn
+    assert at(size, sizes) == number_of(sizes)
+
+
+@given(DRAWN, SIZES)
+def test_a_size_is_never_outside_its_bounds(drawn: Any, sizes: dict[str, int]) -> None:
+    least, greatest = bounds(drawn[0])
+    assert least <= at(drawn[0], sizes) <= greatest
+
+
+@given(DRAWN)
+def test_a_size_reads_back_from_its_text(drawn: Any) -> None:
+    reader = TokenReader(str(drawn[0]), "<size>")
+    reader.symbols = {"batch": BATCH, "length": LENGTH}
+    assert read_size(reader) == drawn[0]
+    assert reader.token.kind == "end"
+
+
+@given(DRAWN, DRAWN, SIZES)
+def test_a_decided_comparison_holds_for_all_sizes(
+    left: Any, right: Any, sizes: dict[str, int]
+) -> None:
+    for symbol in (BATCH, LENGTH):
+        symbol.guards.clear()
+    for answer, numbers in (
+        (left[0] < right[0], left[1](sizes) < right[1](sizes)),
+        (left[0] <= right[0], left[1](sizes) <= right[1](sizes)),
+        (same(left[0], right[0]), left[1](sizes) == right[1](sizes)),
+    ):
+        guards = [guard for symbol in (BATCH, LENGTH) for guard in symbol.guards]
+        assert answer == numbers or not all(guard.holds(sizes) for guard in guards)
+
+
+def test_what_divides_without_rest_is_no_quotient() -> None:
+    batch, length = BATCH.size, LENGTH.size
+    assert batch * length * 768 // (batch * 12) == length * 64
+    assert (2 * length + 1) // 2 == length
+    assert str((length + 1) // 2 * 2) == "2*((length + 1)/2)"
+
+
+def test_an_undecided_comparison_is_answered_by_the_hint_and_noted() -> None:
+    symbol = Symbol("length", 128)
+    assert symbol.size <= 512
+    assert symbol.size > 77
+    assert [str(guard) for guard in symbol.guards] == ["length <= 512", "length > 77"]
+    guards = list(symbol.guards)
+    assert all(guard.holds({"length": 78}) for guard in guards)
+    assert not guards[0].holds({"length": 513})
+
+
+def test_a_comparison_that_the_range_decides_is_not_noted() -> None:
+    symbol = Symbol("length", 128, 1, 512)
+    assert symbol.size <= 512
+    assert symbol.size + 1 > symbol.size
+    assert bool(symbol.size)
+    assert not symbol.guards
+
+
+def test_a_size_is_no_number() -> None:
+    for take in (int, float, range, lambda size: size / 2):
+        with pytest.raises(OpenSizeError, match=r"^size length \+ 1: it is known only"):
+            take(LENGTH.size + 1)
+
+
+def test_no_size_is_divided_by_what_may_be_zero() -> None:
+    with pytest.raises(GlowError, match=r"^size batch divided by length, which may be 0"):
+        BATCH.size // LENGTH.size
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("n", 4, 5, 3), r"the range 5\.\.3 holds no size"),
+        (("n", 4, -1, 3), r"the range -1\.\.3 holds no size"),
+        (("n", 4, 5, 9), r"4 is outside its range 5\.\.9"),
+        (("a b", 4), "must be called by a word"),
+        (("scale", 4), "must be called by a word"),
+    ],
+)
+def test_a_symbol_that_cannot_be_is_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        Symbol(*arguments)
+
+
+def test_examples_differ_and_stay_in_the_range() -> None:
+    assert [example(place) for place in range(3)] == [32, 64, 96]
+    assert example(0, 40, 50) == 40
+    assert example(2, 1, 50) == 50

@@ -1,0 +1,130 @@
+"""Functions with open sizes: text, the static function of given sizes, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from glow_nb.base.errors import FeedError, GlowError, OptionError, ParseError
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.parse import parse_function
+from glow_nb.hlir.print import print_function
+from glow_nb.hlir.with_sizes import with_sizes
+
+HEAD = """\
+func @main<batch in 1..64 like 8, length in 1..512 like 128>(%x : float32<batch x length x 3>,\
+ %y : float32<length>) -> (%z : float32<batch*length x 3>) {
+"""
+BODY = """\
+  %some = slice(%y) {starts = [1], stops = [length], steps = [2]} : float32<length/2>
+  %flat = reshape(%x) {shape = [batch*length, 3]} : float32<batch*length x 3>
+  %z_save = save(%flat, %z)
+}
+"""
+
+
+def _function() -> Function:
+    return parse_function(HEAD + BODY)
+
+
+def test_a_function_with_open_sizes_reads_back_from_its_text() -> None:
+    assert print_function(_function()) == HEAD + BODY
+    assert [symbol.declaration for symbol in _function().sizes] == [
+        "batch in 1..64 like 8",
+        "length in 1..512 like 128",
+    ]
+
+
+def test_ranges_and_hints_need_not_be_written() -> None:
+    text = HEAD.replace("batch in 1..64 like 8, length in 1..512 like 128", "batch, length")
+    declared = [symbol.declaration for symbol in parse_function(text + BODY).sizes]
+    assert declared == ["batch in 1..2147483647 like 32", "length in 1..2147483647 like 64"]
+
+
+def test_the_static_function_has_no_size_left() -> None:
+    static = with_sizes(_function(), {"batch": 2, "length": 5})
+    assert not static.sizes
+    text = print_function(static)
+    assert "%some = slice(%y) {starts = [1], stops = [5], steps = [2]} : float32<2>" in text
+    assert "%flat = reshape(%x) {shape = [10, 3]} : float32<10 x 3>" in text
+
+
+def test_evaluate_takes_the_sizes_of_the_feeds() -> None:
+    x = np.arange(30, dtype=np.float32).reshape(2, 5, 3)
+    found = evaluate(_function(), {"x": x, "y": np.zeros(5, np.float32)})
+    assert np.array_equal(found["z"], x.reshape(10, 3))
+
+
+def _fed(x: tuple[int, ...], y: tuple[int, ...]) -> Callable[[Function], object]:
+    feeds = {"x": np.zeros(x, np.float32), "y": np.zeros(y, np.float32)}
+    return lambda function: evaluate(function, feeds)
+
+
+@pytest.mark.parametrize(
+    ("use", "error", "message"),
+    [
+        (
+            _fed((2, 5, 3), (6,)),
+            FeedError,
+            "axis 1 of input 'x' says 5, axis 0 of input 'y' says 6",
+        ),
+        (_fed((65, 5, 3), (5,)), FeedError, "says 65, which is outside its range 1..64"),
+        (_fed((2, 5, 4), (5,)), FeedError, "shape is [2, 5, 4], the network takes [2, 5, 3]"),
+        (_fed((2, 5), (5,)), FeedError, "shape is [2, 5], the network takes [2, 5, 3]"),
+        (lambda f: with_sizes(f, {"batch": 2}), OptionError, "size 'length' is not given"),
+        (lambda f: with_sizes(f, {"bach": 2}), OptionError, "did you mean 'batch'?"),
+        (
+            lambda f: with_sizes(f, {"batch": 0, "length": 1}),
+            OptionError,
+            "size 'batch': 0 is outside its range 1..64",
+        ),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(
+    use: Callable[[Function], object], error: type[GlowError], message: str
+) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        use(_function())
+
+
+def test_sizes_outside_of_a_guard_are_refused() -> None:
+    narrow = parse_function(
+        "func @main<n like 8>(%x : float32<n>) -> (%y : float32<4>) {\n"
+        "  %some = slice(%x) {starts = [0], stops = [4], steps = [1]} : float32<4>\n"
+        "  %y_save = save(%some, %y)\n}\n"
+    )
+    assert [str(guard) for guard in narrow.guards] == ["n >= 4"]
+    assert with_sizes(narrow, {"n": 4}).outputs[0].type.shape == (4,)
+    with pytest.raises(OptionError, match="made for sizes where n >= 4, and not for n = 3"):
+        with_sizes(narrow, {"n": 3})
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("<n in 5..3>", "the range 5..3 holds no size"),
+        ("<n in 1..3 like 4>", "4 is outside its range 1..3"),
+        ("<n, n>", "size 'n' is declared twice"),
+        ("<scale>", "must be called by a word"),
+        ("", "unknown size 'n'"),
+        ("<m>", "unknown size 'n'"),
+    ],
+)
+def test_a_wrong_declaration_of_sizes_is_refused(header: str, message: str) -> None:
+    text = f"func @main{header}(%x : float32<n>) -> (%y : float32<n>) {{ %s = save(%x, %y) }}"
+    with pytest.raises(ParseError, match=re.escape(message)):
+        parse_function(text)
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [("n/0", "divided by 0"), ("n/(n - 1)", "may be 0 or less"), ("(" * 99, "more than 32 deep")],
+)
+def test_a_wrong_size_is_refused(size: str, message: str) -> None:
+    text = f"func @main<n>(%x : float32<{size}>) -> (%y : float32<n>) {{ %s = save(%x, %y) }}"
+    with pytest.raises(ParseError, match=re.escape(message)):
+        parse_function(text)
