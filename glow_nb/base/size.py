@@ -36,7 +36,9 @@ _RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class OpenSizeError(GlowError):
-    """A plain number is needed where a size is known only when the network runs."""
+    """A plain number is needed where a ``size`` is known only when the network runs."""
+
+    size: Size
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,7 @@ class Size(_WholeNumber):
     @override
     def __add__(self, other: int) -> int:
         terms = dict(self.terms)
-        for atoms, factor in _terms(other).items():
+        for atoms, factor in self._beside(other).items():
             terms[atoms] = terms.get(atoms, 0) + factor
         return _made(terms)
 
@@ -229,7 +231,7 @@ class Size(_WholeNumber):
     def __mul__(self, other: int) -> int:
         terms: Terms = {}
         for atoms, factor in self.terms.items():
-            for others, times in _terms(other).items():
+            for others, times in self._beside(other).items():
                 product = tuple(sorted((*atoms, *others), key=str))
                 terms[product] = terms.get(product, 0) + factor * times
         return _made(terms)
@@ -284,11 +286,17 @@ class Size(_WholeNumber):
     def __bool__(self) -> bool:
         return not same(self, 0)
 
+    def _beside(self, other: int) -> Terms:
+        """Return *other*, which is added or multiplied, as terms; only a whole number has some."""
+        return _terms(other) if hasattr(other, "__index__") else self._refuse()
+
     def _refuse(self, *_: object) -> NoReturn:
-        raise OpenSizeError(
+        error = OpenSizeError(
             f"size {self}: it is known only when the network runs, and a number is needed here; "
             "give the sizes first, glow_nb.load(function, shapes={...})"
         )
+        error.size = self
+        raise error
 
     __index__ = __int__ = __float__ = __truediv__ = __rtruediv__ = _refuse
 

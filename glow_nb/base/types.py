@@ -190,9 +190,9 @@ def quantization_problem(kind: ElementKind, scale: float, offset: int) -> str:
 _NUMBERS = frozenset({int})
 
 
-def _least(shape: tuple[int, ...]) -> int:
-    """Return the least number that a size of *shape* may be."""
-    return min(bounds(size)[0] for size in shape)
+def _negative(shape: tuple[int, ...]) -> int:
+    """Return a number below 0 if a size of *shape* is negative whatever its symbols are."""
+    return min(bounds(size)[1] for size in shape)
 
 
 @dataclass(frozen=True, repr=False)
@@ -220,7 +220,7 @@ class TensorType:
                 "are possible; reshape it"
             )
         is_open = not _NUMBERS.issuperset(map(type, self.shape)) and bool(symbols_of(*self.shape))
-        if (min(self.shape, default=0) if not is_open else _least(self.shape)) < 0:
+        if (min(self.shape, default=0) if not is_open else _negative(self.shape)) < 0:
             raise GlowError(f"shape {list(self.shape)}: a dimension is negative")
         size = prod(self.shape)  # which everybody asks for
         size_bytes = size * self.kind.size_bytes

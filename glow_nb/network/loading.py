@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Union
 
@@ -15,7 +16,7 @@ from glow_nb.base.arguments import (
     as_shapes,
     described,
 )
-from glow_nb.base.errors import OptionError, UnboundDimension
+from glow_nb.base.errors import GlowWarning, OptionError, UnboundDimension
 from glow_nb.base.memory_limit import require_memory
 from glow_nb.base.progress import report
 from glow_nb.hlir.graph import Function
@@ -37,7 +38,11 @@ Graph = Union[str, "os.PathLike[str]", bytes, "onnx.ModelProto", Function, Modul
 
 
 def load(
-    graph: Graph, *, shapes: Shapes | None = None, constants: Constants | None = None
+    graph: Graph,
+    *,
+    shapes: Shapes | None = None,
+    constants: Constants | None = None,
+    open_sizes: bool = False,
 ) -> Function | Program:
     """Return *graph* as a function, or as a program if it is IR text of the lower level.
 
@@ -52,6 +57,10 @@ def load(
             needed where a shape is computed from their numbers. Initializers that the model lists
             as inputs, too, get these numbers in place of their own.
 
+        open_sizes: Sizes of an ONNX model that *shapes* does not give are open in the graph, as
+            ``float32<batch x 3>``. What has to be a number becomes that of an example, and a
+            ``GlowWarning`` says what and why. Without it, all sizes must be given.
+
     Raises:
         OptionError: *shapes* or *constants* do not fit the model, it is no ONNX model, or it has
             several functions, which :func:`load_module` returns.
@@ -59,7 +68,10 @@ def load(
         UnsupportedError: Operators that are not supported; all of them are listed.
         ParseError: The IR text is not valid.
     """
-    loaded = imported(source_of(graph), as_shapes(shapes) or {}, as_constants(constants))
+    source, bound, fixed = source_of(graph), as_shapes(shapes) or {}, as_constants(constants)
+    if open_sizes and not isinstance(source, Function | Module | Program):
+        return _imported_open(source, bound, fixed)
+    loaded = imported(source, bound, fixed)
     if isinstance(loaded, Function | Program):
         return loaded
     if isinstance(loaded, Module):
@@ -69,6 +81,17 @@ def load(
             "glow_nb.load_module(path) returns all, and module[name] is one of them"
         )
     return loaded.function({})  # which says what is open
+
+
+def _imported_open(source: Model, shapes: Shapes, constants: Constants) -> Function:
+    from glow_nb.formats.onnx.importer import import_open
+
+    function, specialized = import_open(source, shapes, constants)
+    for each in specialized:
+        warnings.warn(
+            f"size {each.name!r} is made {each.size}: {each.reason}", GlowWarning, stacklevel=3
+        )
+    return function
 
 
 def load_open(

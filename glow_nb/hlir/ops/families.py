@@ -115,6 +115,13 @@ def product_kind(node: Node, lhs: TensorType, rhs: TensorType) -> ElementKind:
     return kind
 
 
+def fits(type: TensorType, wanted: TensorType) -> bool:
+    """Return whether *type* is the one *wanted*, of the same rank, for the sizes at hand."""
+    if type == wanted or not (type.is_open or wanted.is_open):
+        return type == wanted
+    return type.with_shape(wanted.shape) == wanted and all(map(same, type.shape, wanted.shape))
+
+
 def require_axis(node: Node, axis: int, rank: int) -> None:
     """Raise VerifyError unless *axis* counts from the front of a tensor of *rank*."""
     if not 0 <= axis < rank:

@@ -17,7 +17,7 @@ from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.broadcast import Broadcast
-from glow_nb.hlir.ops.families import fitted, require_axis
+from glow_nb.hlir.ops.families import fits, fitted, require_axis
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 from glow_nb.system.freed_memory import mapped_empty
@@ -89,7 +89,7 @@ class Concat(Node):
             sizes = (*first.shape[: self.axis], *value.type.shape[self.axis : self.axis + 1])
             wanted = first.with_shape((*sizes, *first.shape[self.axis + 1 :]))
             self.require(
-                value.type.rank == first.rank and value.type == wanted,
+                value.type.rank == first.rank and fits(value.type, wanted),
                 f"input {value} does not fit the first, {first}, along axis {self.axis}",
             )
         size = self.ends[-1]

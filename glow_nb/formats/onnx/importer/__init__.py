@@ -14,6 +14,7 @@ from glow_nb.formats.onnx.importer import rules
 from glow_nb.formats.onnx.importer.dimensions import Shapes
 from glow_nb.formats.onnx.importer.importer import Importer
 from glow_nb.formats.onnx.importer.model import Model, ModelSource, load_model
+from glow_nb.formats.onnx.importer.open_sizes import import_open
 from glow_nb.formats.onnx.importer.registry import RULES, onnx_op
 from glow_nb.formats.onnx.importer.symbolic import (
     SymbolicModel,
@@ -78,6 +79,7 @@ __all__ = [
     "declared_inputs",
     "defaults_of",
     "import_onnx",
+    "import_open",
     "load_model",
     "named_nodes",
     "onnx_op",

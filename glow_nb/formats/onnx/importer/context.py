@@ -16,8 +16,11 @@ from glow_nb.base.errors import ModelError, UnboundInput, UnsupportedError
 from glow_nb.base.memory_limit import require_memory
 from glow_nb.base.payload import Recipe
 from glow_nb.base.schema import operands_of
+from glow_nb.base.size import same, symbols_of
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.formats.onnx.importer.dependence import inputs_behind
+from glow_nb.formats.onnx.importer.open_numbers import OpenNumbers
+from glow_nb.formats.onnx.importer.open_numbers import folded as folded_numbers
 from glow_nb.formats.onnx.importer.shaping import Shaping
 from glow_nb.formats.onnx.importer.tensors import Numbers
 from glow_nb.formats.onnx.importer.trace import Trace
@@ -107,7 +110,7 @@ class Context(Shaping):
         whose result has a quantized type.
         """
         name = name or f"{self.stem}_{node.opcode}"
-        values = self._fold(node, name)
+        values = self._fold_open(node, name) or self._fold(node, name)
         if values is None:
             emitted = self.builder.emit(node, name)
             self._carry_counts(emitted)
@@ -168,13 +171,30 @@ class Context(Shaping):
             return value
         return self.constant(value.array[(*(slice(None),) * axis, slice(size))])
 
+    def _fold_open(self, node: Node, name: str) -> tuple[Value, ...]:
+        """Return the results of a *node* that reads open numbers; nothing if it reads none."""
+        opened = [value for value in operands_of(node) if isinstance(value, OpenNumbers)]
+        if not opened:
+            return ()
+        results = folded_numbers(node)
+        if results is None:
+            opened[0].refuse()
+        pairs = zip(results, node.result_types, strict=True)
+        return tuple(self.integers(numbers, type, name) for numbers, type in pairs)
+
+    def integers(self, numbers: Sequence[int], type: TensorType, name: str | None = None) -> Value:
+        """Return a tensor of *type* of *numbers*, some of which may be open sizes."""
+        if symbols_of(*numbers):
+            return OpenNumbers(name or self.stem, type, tuple(numbers))
+        return self.constant(np.array(numbers, type.kind.dtype).reshape(type.shape), name)
+
     def _fold(self, node: Node, name: str) -> tuple[Value, ...] | None:
         """Return the results of *node* as constants called *name*, None if it stays a node."""
         operands = list(operands_of(node))
         if isinstance(node, Drawn | Recognized) or not all(map(is_number, operands)):
             return None
-        if any(type.is_quantized for type in node.result_types):  # which arrays do not have
-            return None
+        if any(type.is_quantized or type.is_open for type in node.result_types):
+            return None  # which arrays are not
         made = sum(type.size_bytes for type in node.result_types)
         read = sum(operand.type.size_bytes for operand in operands)
         if made > max(MAX_GROWTH_BYTES, 2 * read):
@@ -259,6 +279,8 @@ class Context(Shaping):
         """
         if isinstance(value, Constant):
             return value.array
+        if isinstance(value, OpenNumbers):
+            value.refuse()
         names = inputs_behind(value)
         if not names:
             return self._computed(value)
@@ -286,6 +308,8 @@ class Context(Shaping):
 
     def known_integers(self, value: Value, what: str) -> tuple[int, ...]:
         """Return a known integer tensor of rank 0 or 1 as a tuple."""
+        if isinstance(value, OpenNumbers) and value.type.rank <= 1:
+            return value.numbers
         array = self.known(value, what)
         if array.ndim > 1 or array.dtype.kind not in "iu":
             raise ModelError(
@@ -377,7 +401,7 @@ def broadcast_shape(context: Context, *shapes: tuple[int, ...]) -> tuple[int, ..
     result = [1] * rank
     for shape in shapes:
         for axis, size in enumerate(shape, rank - len(shape)):
-            if size != result[axis] and 1 not in (size, result[axis]):
+            if 1 not in (size, result[axis]) and not same(size, result[axis]):
                 raise context.wrong(f"shapes {[list(s) for s in shapes]} do not broadcast")
             if result[axis] == 1:
                 result[axis] = size

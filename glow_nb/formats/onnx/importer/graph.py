@@ -22,6 +22,7 @@ from glow_nb.base.errors import (
     VerifyError,
 )
 from glow_nb.base.progress import report
+from glow_nb.base.size import OpenSizeError
 from glow_nb.base.types import Array
 from glow_nb.formats.onnx.importer.context import MAX_CONSTANT_BYTES, AlreadyReportedError, Context
 from glow_nb.formats.onnx.importer.dependence import inputs_behind
@@ -223,7 +224,7 @@ class GraphImporter(Context):
         """Return what *build* returns; a rule of the IR that it breaks is the model's fault."""
         try:
             return build()
-        except (ModelError, UnsupportedError, OptionError, MemoryLimitError):
+        except (ModelError, UnsupportedError, OptionError, MemoryLimitError, OpenSizeError):
             raise
         except GlowError as error:
             message = error.message if isinstance(error, VerifyError) else str(error)

@@ -9,7 +9,9 @@ import numpy as np
 from glow_nb.base.types import Array, TensorType
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
+from glow_nb.formats.onnx.importer.open_numbers import OpenNumbers
 from glow_nb.formats.onnx.importer.registry import onnx_op
+from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 
 
@@ -45,9 +47,11 @@ def constant_of_shape(ctx: Context, node: OnnxNode) -> Value:
     number: Array = np.zeros((), np.float32)
     if node.has("value"):
         number = ctx.of_numbers(ctx.numbers(node.message("value").t), ctx.stem).array
-    if number.size != 1 or min(shape, default=0) < 0:
+    if number.size != 1 or any(size < 0 for size in shape):
         raise ctx.wrong(f"shape {list(shape)} must not be negative, its value be one number")
     type = TensorType(TensorType.of(number).kind, shape)
+    if type.is_open:
+        return ctx.broadcast(ctx.constant(number.reshape(()), ctx.stem), shape)
     ctx.spend(type.size_bytes)
     return ctx.constant(np.broadcast_to(number.reshape(()), shape), ctx.stem)
 
@@ -56,6 +60,8 @@ def constant_of_shape(ctx: Context, node: OnnxNode) -> Value:
 def arithmetic_range(ctx: Context, node: OnnxNode) -> Value:
     """``start, start + delta, ...`` before ``limit``."""
     names = ("'start'", "'limit'", "'delta'")
+    if any(isinstance(value, OpenNumbers) for value in node.operands):
+        return _open_range(ctx, node)
     arrays = [ctx.known(node.operand(i), name) for i, name in enumerate(names)]
     if any(array.size != 1 for array in arrays):
         raise ctx.wrong("start, limit and delta must be one number each")
@@ -70,3 +76,17 @@ def arithmetic_range(ctx: Context, node: OnnxNode) -> Value:
     if dtype.kind in "iu":
         return ctx.constant(start + steps.astype(dtype) * delta.astype(dtype))
     return ctx.constant((np.float64(first) + steps * np.float64(step)).astype(dtype))
+
+
+def _open_range(ctx: Context, node: OnnxNode) -> Value:
+    """Return a range whose ends are open sizes: a running sum of its steps."""
+    type = node.operand(0).type
+    names = ("'start'", "'limit'", "'delta'")
+    first, last, step = (ctx.known_integer(node.operand(i), name) for i, name in enumerate(names))
+    if not step:
+        raise ctx.wrong(f"a range from {first} to {last} in steps of 0 has no length")
+    length = last - first if step > 0 else first - last
+    count = (length + abs(step) - 1) // abs(step) if length > 0 else 0
+    steps = ctx.broadcast(ctx.integers([step], type.with_shape((1,))), (count,))
+    sums = ctx.emit(ops.CumSum(steps, axis=0, exclusive=True))
+    return ops.Add(sums, ctx.integers([first], type.with_shape((1,))))

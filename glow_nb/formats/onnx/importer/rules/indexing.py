@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from glow_nb.base.types import Array, ElementKind
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
@@ -186,13 +186,14 @@ def shape_of(ctx: Context, node: OnnxNode) -> Value:
     """The shape, or a part of it: always known at import."""
     shape = node.operand(0).type.shape
     end = node.integer("end") if node.has("end") else None
-    return ctx.constant(np.array(shape[node.integer("start", 0) : end], np.int64))
+    part = shape[node.integer("start", 0) : end]
+    return ctx.integers(part, TensorType(ElementKind.INT64, (len(part),)))
 
 
 @onnx_op("Size")
 def size_of(ctx: Context, node: OnnxNode) -> Value:
     """The number of elements: always known at import."""
-    return ctx.constant(np.array(node.operand(0).type.size, np.int64))
+    return ctx.integers([node.operand(0).type.size], TensorType(ElementKind.INT64, ()))
 
 
 @onnx_op("ReverseSequence")

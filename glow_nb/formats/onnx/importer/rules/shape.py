@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from glow_nb.base.size import same
 from glow_nb.formats.onnx.importer.context import Context, broadcast_shape
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
@@ -22,12 +23,12 @@ def reshape(ctx: Context, node: OnnxNode) -> Value:
         if 0 in shape[x.type.rank :]:
             raise ctx.wrong(f"shape {shape} keeps a dimension that {x} does not have")
         shape = [n or x.type.shape[axis] for axis, n in enumerate(shape)]
-    if shape.count(-1) > 1 or min(shape, default=0) < -1:
+    if shape.count(-1) > 1 or any(n < -1 for n in shape):
         raise ctx.wrong(f"shape {shape} must have one -1 at most and no other negative size")
     if -1 in shape:
         rest = prod(n for n in shape if n != -1)
         shape[shape.index(-1)] = x.type.size // rest if rest else 0
-    if prod(shape) != x.type.size:
+    if not same(prod(shape), x.type.size):
         wanted = list(ctx.known_integers(node.operand(1), "'shape'"))
         raise ctx.wrong(f"the {x.type.size} elements of {x} do not fill shape {wanted}")
     return ctx.reshape(x, shape)
@@ -57,7 +58,7 @@ def squeeze(ctx: Context, node: OnnxNode) -> Value:
     x, axes = node.operand(0), _axes(ctx, node)
     shape = x.type.shape
     if axes is None:
-        return ctx.reshape(x, [n for n in shape if n != 1])
+        return ctx.reshape(x, [n for n in shape if not same(n, 1)])
     axes = ctx.axes(axes, x.type.rank)
     if any(shape[axis] != 1 for axis in axes):
         raise ctx.wrong(f"axes {list(axes)} of {x} cannot be squeezed: a size is not 1")
@@ -128,22 +129,18 @@ def _slice(
             "must have the same length, and no step may be 0"
         )
     shape = x.type.shape
-    ranges = [range(n) for n in shape]
+    ranges = [(0, n, 1) for n in shape]
     for axis, start, end, step in zip(
         ctx.axes(axes, x.type.rank), starts, ends, steps, strict=True
     ):
         ranges[axis] = _clamped(start, end, step, shape[axis])
-    if all(r == range(n) for r, n in zip(ranges, shape, strict=True)):
+    if all(r == (0, n, 1) for r, n in zip(ranges, shape, strict=True)):
         return x
-    return ops.Slice(
-        x,
-        starts=tuple(r.start for r in ranges),
-        stops=tuple(r.stop for r in ranges),
-        steps=tuple(r.step for r in ranges),
-    )
+    begins, stops, strides = zip(*ranges, strict=True)
+    return ops.Slice(x, starts=begins, stops=stops, steps=strides)
 
 
-def _clamped(start: int, end: int, step: int, size: int) -> range:
+def _clamped(start: int, end: int, step: int, size: int) -> tuple[int, int, int]:
     """Return the indices of a slice of an axis of *size*; an empty range lies at the front.
 
     They are those of Python's slice, but for a negative step that starts before the axis: ONNX
@@ -151,8 +148,16 @@ def _clamped(start: int, end: int, step: int, size: int) -> range:
     """
     if step < 0 < size:
         start = max(start, -size)
-    indices = range(*slice(start, end, step).indices(size))
-    return indices if indices else range(0, 0, 1)
+    low, high = (0, size) if step > 0 else (-1, size - 1)
+    first, last = (_place(n, size, low, high) for n in (start, end))
+    is_empty = last <= first if step > 0 else first <= last
+    return (0, 0, 1) if is_empty else (first, last, step)
+
+
+def _place(index: int, size: int, low: int, high: int) -> int:
+    """Return *index*, from the end of an axis of *size* if negative, clamped to a range."""
+    place = index + size if index < 0 else index
+    return low if place < low else min(place, high)
 
 
 @onnx_op("Split")
@@ -258,7 +263,7 @@ def expand(ctx: Context, node: OnnxNode) -> Value:
     """Repeat dimensions of size 1; both the tensor and the shape may have the larger size."""
     x = node.operand(0)
     wanted = ctx.known_integers(node.operand(1), "'shape'")
-    if min(wanted, default=0) < 0:
+    if any(size < 0 for size in wanted):
         raise ctx.wrong(f"shape {list(wanted)} has a negative size")
     return ctx.broadcast(x, broadcast_shape(ctx, x.type.shape, wanted))
 

@@ -55,7 +55,7 @@ def _spread(
     full = _full_size(x.type.shape[2:], window)
     cut = [b + max(end, 0) - more for b, end, more in zip(begins, ends, spare, strict=True)]
     size = tuple(n - less for n, less in zip(full, cut, strict=True))
-    if min(size) < 0:
+    if any(n < 0 for n in size):
         raise ctx.wrong(f"pads {list(pads)} leave nothing of a result of size {full}")
     spread = ops.TransposedConvolution(
         ctx.channels_last(x),

@@ -1,0 +1,176 @@
+"""Models imported with their open sizes as symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import glow_nb
+from glow_nb.base.errors import GlowWarning
+
+Shape = Sequence[int | str | None]
+
+
+def _model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, Shape],
+    weights: Mapping[str, object],
+    kind: int = TensorProto.FLOAT,
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        nodes,
+        "model",
+        [helper.make_tensor_value_info(name, kind, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info("y", TensorProto.UNDEFINED, None)],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def _random(*shape: int) -> object:
+    return np.random.default_rng(0).standard_normal(shape, np.float32)
+
+
+def _node(op: str, inputs: str, output: str, **attributes: object) -> onnx.NodeProto:
+    return helper.make_node(op, inputs.split(), [output], **attributes)
+
+
+ENCODER = _model(
+    [
+        _node("Shape", "x", "shape"),
+        _node("Gather", "shape zero", "batch", axis=0),
+        _node("Gather", "shape one", "length", axis=0),
+        _node("Unsqueeze", "batch first", "batches"),
+        _node("Unsqueeze", "length first", "lengths"),
+        _node("Slice", "table begin lengths along", "places"),
+        _node("Add", "x places", "sum"),
+        _node("Concat", "batches lengths heads", "split", axis=0),
+        _node("Reshape", "sum split", "parts"),
+        _node("Transpose", "parts", "q", perm=[0, 2, 1, 3]),
+        _node("Transpose", "parts", "k", perm=[0, 2, 3, 1]),
+        _node("MatMul", "q k", "scores"),
+        _node("Range", "zero length one", "steps"),
+        _node("Unsqueeze", "steps first", "row"),
+        _node("Unsqueeze", "steps along", "column"),
+        _node("LessOrEqual", "row column", "seen"),
+        _node("Where", "seen scores low", "masked"),
+        _node("Softmax", "masked", "shares", axis=-1),
+        _node("MatMul", "shares q", "mixed"),
+        _node("Transpose", "mixed", "back", perm=[0, 2, 1, 3]),
+        _node("Reshape", "back whole", "y"),
+    ],
+    {"x": ("batch", "length", 8)},
+    {
+        "zero": np.int64(0),
+        "one": np.int64(1),
+        "first": [0],
+        "along": [1],
+        "begin": [0],
+        "table": _random(1, 64, 8),
+        "heads": [2, 4],
+        "whole": [0, 0, 8],
+        "low": np.float32(-1e4),
+    },
+)
+IMAGES = _model(
+    [
+        _node("Conv", "x w", "half", strides=[2, 2], pads=[1, 1, 1, 1]),
+        _node("MaxPool", "half", "quarter", kernel_shape=[2, 2], strides=[2, 2]),
+        _node("ConvTranspose", "quarter v", "up", strides=[2, 2]),
+        _node("Concat", "up half", "both", axis=1),
+        _node("GlobalAveragePool", "both", "mean"),
+        _node("Flatten", "mean", "y"),
+    ],
+    {"x": ("?", 3, None, None)},
+    {"w": _random(4, 3, 3, 3), "v": _random(4, 4, 2, 2)},
+)
+CACHE = _model(
+    [
+        _node("Concat", "past new", "keys", axis=1),
+        _node("Transpose", "keys", "turned", perm=[0, 2, 1]),
+        _node("MatMul", "new turned", "scores"),
+        _node("Softmax", "scores", "shares", axis=-1),
+        _node("MatMul", "shares keys", "y"),
+    ],
+    {"past": ("batch", "past", 4), "new": ("batch", 1, 4)},
+    {},
+)
+
+
+def _loaded(model: onnx.ModelProto) -> glow_nb.Function:
+    loaded = glow_nb.load(model, open_sizes=True)
+    assert isinstance(loaded, glow_nb.Function)
+    return loaded
+
+
+@pytest.mark.parametrize(
+    ("model", "sizes", "output"),
+    [
+        (
+            ENCODER,
+            [{"x": (1, 1, 8)}, {"x": (2, 7, 8)}, {"x": (1, 64, 8)}],
+            "float32<batch x length x 8>",
+        ),
+        (IMAGES, [{"x": (1, 3, 16, 8)}, {"x": (2, 3, 11, 20)}], "float32<x_0 x 8>"),
+        (
+            CACHE,
+            [{"past": (1, 1, 4), "new": (1, 1, 4)}, {"past": (2, 5, 4), "new": (2, 1, 4)}],
+            "float32<batch x 1 x 4>",
+        ),
+    ],
+)
+def test_open_sizes_stay_open_and_hold_for_all(
+    model: onnx.ModelProto, sizes: list[dict[str, tuple[int, ...]]], output: str
+) -> None:
+    function = _loaded(model)
+    assert [str(value.type) for value in function.outputs] == [output]
+    for shapes in sizes:
+        static = glow_nb.load(model, shapes=shapes)
+        assert isinstance(static, glow_nb.Function)
+        rng = np.random.default_rng(0)
+        feeds = {name: rng.standard_normal(s, np.float32) for name, s in shapes.items()}
+        found, wanted = glow_nb.evaluate(function, feeds), glow_nb.evaluate(static, feeds)
+        assert np.array_equal(found["y"], wanted["y"])
+
+
+def test_what_holds_for_some_sizes_is_a_guard() -> None:
+    assert [str(guard) for guard in _loaded(ENCODER).guards] == ["length <= 64"]
+
+
+def test_a_size_that_has_to_be_a_number_is_told() -> None:
+    model = _model(
+        [_node("Resize", "x roi up", "y")],
+        {"x": (1, 1, "n")},
+        {"roi": np.zeros(0, "f"), "up": np.float32([1, 1, 2])},
+    )
+    with pytest.warns(GlowWarning, match=r"size 'n' is made 32: .*node 'y' \(Resize\): it needs"):
+        function = _loaded(model)
+    assert [str(value.type) for value in function.outputs] == ["float32<1 x 1 x 64>"]
+
+
+def test_a_shape_that_is_an_output_needs_numbers() -> None:
+    with pytest.warns(GlowWarning, match="size 'n' is made 32"):
+        function = _loaded(_model([_node("Shape", "x", "y")], {"x": ("n", 2)}, {}))
+    assert [str(value.type) for value in function.inputs] == ["float32<32 x 2>"]
+
+
+@pytest.mark.parametrize("step", ["Add", "Sub", "Mul", "Div", "Mod", "Max", "Min"])
+def test_shapes_are_computed_with_open_sizes(step: str) -> None:
+    nodes = [
+        _node("Shape", "x", "shape"),
+        _node("Slice", "shape begin end", "n"),
+        _node(step, "n three" if step != "Sub" else "three n", "z"),
+        _node("Max", "z one", "positive"),
+        _node("Expand", "number positive", "y"),
+    ]
+    weights = {"begin": [0], "end": [1], "three": [3], "one": [1], "number": np.float32([7])}
+    function = _loaded(_model(nodes, {"x": ("n",)}, weights))
+    for size in (34, 40):
+        wanted = {"Add": size + 3, "Sub": 1, "Mul": 3 * size, "Div": size // 3}
+        wanted |= {"Mod": size % 3, "Max": size, "Min": 3}
+        found = glow_nb.evaluate(function, {"x": np.zeros(size, np.float32)})["y"]
+        assert found.shape == (wanted[step],)
