@@ -11,19 +11,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from glow_nb.base.errors import GlowError
 from glow_nb.base.size import MAX_SIZE, Symbol, example
-
-if TYPE_CHECKING:
-    from glow_nb.base.text import Token, TokenReader
+from glow_nb.base.tokens import Token, TokenStream
 
 DEEPEST = 32
 """The most brackets in brackets: far more than any size of ours has."""
 
 
-def read_symbols(reader: TokenReader) -> dict[str, Symbol]:
+def read_symbols(reader: TokenStream) -> dict[str, Symbol]:
     """Read ``<batch in 1..64 like 8, length in 1..512 like 128>``; nothing there means none."""
     found: dict[str, Symbol] = {}
     if not reader.accept("<"):
@@ -52,7 +49,7 @@ def begins_size(token: Token) -> bool:
     return token.kind in ("number", "word") or token.text in ("(", "-")
 
 
-def read_size(reader: TokenReader, depth: int = 0) -> int:
+def read_size(reader: TokenStream, depth: int = 0) -> int:
     """Read a size, *depth* brackets deep: ``2*length + 1``."""
     is_negative = reader.accept("-")
     size = _read_product(reader, depth)
@@ -64,7 +61,7 @@ def read_size(reader: TokenReader, depth: int = 0) -> int:
     return size
 
 
-def _read_product(reader: TokenReader, depth: int) -> int:
+def _read_product(reader: TokenStream, depth: int) -> int:
     size = _read_factor(reader, depth)
     while (sign := reader.token.text) in ("*", "/"):
         place = reader.advance()
@@ -80,7 +77,7 @@ def _combined(size: int, sign: str, factor: int) -> int:
     return size // factor
 
 
-def _read_factor(reader: TokenReader, depth: int) -> int:
+def _read_factor(reader: TokenStream, depth: int) -> int:
     token = reader.token
     if token.kind == "number":
         return reader.read_int("a size")

@@ -15,7 +15,8 @@ from glow_nb.base.counted import read_counted
 from glow_nb.base.errors import GlowError
 from glow_nb.base.schema import attribute_specs, closest, operand_specs
 from glow_nb.base.size_text import read_symbols
-from glow_nb.base.text import Token, TokenReader
+from glow_nb.base.text import TokenReader
+from glow_nb.base.tokens import Token
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import NODES, Constant, Function, Node, Placeholder, State, Value
 from glow_nb.hlir.module import Module

@@ -9,7 +9,8 @@ from typing import Any
 from glow_nb.base.attributes import check_attributes
 from glow_nb.base.counted import read_counted
 from glow_nb.base.schema import FieldSpec, closest, operand_specs
-from glow_nb.base.text import Token, TokenReader
+from glow_nb.base.text import TokenReader
+from glow_nb.base.tokens import Token
 from glow_nb.base.types import Array
 from glow_nb.hlir.parse import check_attribute_names, read_initializer
 from glow_nb.llir.instructions.derived import find_instruction, known_instructions

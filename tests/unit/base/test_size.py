@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.base.size import OpenSizeError, Symbol, at, bounds, example, same
 from glow_nb.base.size_text import read_size
-from glow_nb.base.text import TokenReader
+from glow_nb.base.tokens import TokenStream
 
 BATCH, LENGTH = Symbol("batch", 8, 1, 64), Symbol("length", 128, 0, 512)
 SIZES = st.fixed_dictionaries({"batch": st.integers(1, 64), "length": st.integers(0, 512)})
@@ -56,7 +56,7 @@ def test_a_size_is_never_outside_its_bounds(drawn: Any, sizes: dict[str, int]) -
 
 @given(DRAWN)
 def test_a_size_reads_back_from_its_text(drawn: Any) -> None:
-    reader = TokenReader(str(drawn[0]), "<size>")
+    reader = TokenStream(str(drawn[0]), "<size>")
     reader.symbols = {"batch": BATCH, "length": LENGTH}
     assert read_size(reader) == drawn[0]
     assert reader.token.kind == "end"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import glow_nb.hlir.ops  # noqa: F401 - the text has some
 from glow_nb.base.errors import FeedError, GlowError, OptionError, ParseError
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from glow_nb.base.size import RESERVED, OpenSizeError, Symbol, example
 from glow_nb.base.types import Array, Dimensions
 from glow_nb.formats.onnx.importer.dimensions import Shapes, partly_bound
@@ -58,6 +60,7 @@ class _OpenImporter(Importer):
 
     symbols: dict[str, Symbol]
 
+    @override
     def _input_shapes(
         self, signature: Mapping[str, Dimensions | None]
     ) -> Mapping[str, tuple[int, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -35,7 +36,7 @@ def _random(*shape: int) -> object:
     return np.random.default_rng(0).standard_normal(shape, np.float32)
 
 
-def _node(op: str, inputs: str, output: str, **attributes: object) -> onnx.NodeProto:
+def _node(op: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto:
     return helper.make_node(op, inputs.split(), [output], **attributes)
 
 
@@ -145,7 +146,7 @@ def test_a_size_that_has_to_be_a_number_is_told() -> None:
     model = _model(
         [_node("Resize", "x roi up", "y")],
         {"x": (1, 1, "n")},
-        {"roi": np.zeros(0, "f"), "up": np.float32([1, 1, 2])},
+        {"roi": np.zeros(0, "f"), "up": np.array([1, 1, 2], np.float32)},
     )
     with pytest.warns(GlowWarning, match=r"size 'n' is made 32: .*node 'y' \(Resize\): it needs"):
         function = _loaded(model)
@@ -167,7 +168,13 @@ def test_shapes_are_computed_with_open_sizes(step: str) -> None:
         _node("Max", "z one", "positive"),
         _node("Expand", "number positive", "y"),
     ]
-    weights = {"begin": [0], "end": [1], "three": [3], "one": [1], "number": np.float32([7])}
+    weights = {
+        "begin": [0],
+        "end": [1],
+        "three": [3],
+        "one": [1],
+        "number": np.array([7], np.float32),
+    }
     function = _loaded(_model(nodes, {"x": ("n",)}, weights))
     for size in (34, 40):
         wanted = {"Add": size + 3, "Sub": 1, "Mul": 3 * size, "Div": size // 3}
