@@ -67,16 +67,15 @@ def _pad(builder: Builder, x: Value, axis: int) -> Value:
 
 
 def _pool(builder: Builder, x: Value) -> Value:
-    window = {"kernel": (3,), "stride": (2,), "pads": (1, 1), "dilation": (1,)}
-    return builder.emit(ops.MaxPool(x, **window))
+    return builder.emit(ops.MaxPool(x, kernel=(3,), stride=(2,), pads=(1, 1), dilation=(1,)))
 
 
 def _convolve(builder: Builder, x: Value) -> Value:
     depth = x.type.shape[2]
     filter = builder.constant("f", np.ones((depth, 3, depth), np.float32) / 4)
-    window = {"kernel": (3,), "stride": (2,), "pads": (1, 1), "dilation": (1,)}
     bias = builder.constant("b", np.zeros(depth, np.float32))
-    return builder.emit(ops.Convolution(x, filter, bias, **window))
+    window = ops.Convolution(x, filter, bias, kernel=(3,), stride=(2,), pads=(1, 1), dilation=(1,))
+    return builder.emit(window)
 
 
 AXES = st.sampled_from([0, 1])
