@@ -30,6 +30,7 @@ from glow_nb.backends.cpu.select_fourier_transforms import select_fourier_transf
 from glow_nb.backends.cpu.select_gradient_kernels import select_gradient_kernels
 from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
 from glow_nb.backends.cpu.shared_weights import SharedWeights
+from glow_nb.backends.cpu.strides_before_transposes import strides_before_transposes
 from glow_nb.backends.cpu.transposed_convolutions import transposed_convolutions
 from glow_nb.backends.cpu.unsigned_activations import unsigned_activations
 from glow_nb.base.alignment import aligned_bytes
@@ -145,6 +146,7 @@ class CpuBackend(Backend):
                 needed="kernels that dequantize weights read them in panels",
             ),
             Step(channels_first_pools.__name__, {"target": self.target}),
+            strides_before_transposes.__name__,
             Step(
                 select_fourier_transforms.__name__,
                 {"target": self.target},
