@@ -85,21 +85,41 @@ def root_mean_square_normalization(g: Drawing) -> str:
     return str(g.node("Mul", g.node("Div", x, root), g.constant(g.array(width))))
 
 
+def _images(g: Drawing, channels: int) -> str:
+    """Samples of one to three dimensions with the channels first."""
+    samples = g.one_of(1, 1, g.whole(2, 4))
+    sizes = g.one_of([g.whole(16, 1024)], [g.whole(7, 64), g.whole(7, 64)], [g.whole(4, 16)] * 3)
+    return g.input(samples, channels, *sizes)
+
+
 @kind
 def instance_normalization(g: Drawing) -> str:
     channels = g.whole(8, 256)
-    sizes = [g.whole(16, 1024)] if g.chance(0.3) else [g.whole(7, 64), g.whole(7, 64)]
     scale, bias = (g.constant(g.array(channels)) for _ in range(2))
-    return str(g.node("InstanceNormalization", g.input(1, channels, *sizes), scale, bias))
+    return str(g.node("InstanceNormalization", _images(g, channels), scale, bias))
 
 
 @kind
 def group_normalization(g: Drawing) -> str:
-    groups = g.one_of(1, 4, 8, 32)
-    channels = groups * g.whole(1, 512 // groups // 2)
-    x = g.input(1, channels, g.whole(7, 64), g.whole(7, 64))
+    groups = g.one_of(1, 4, 8, 32, g.whole(3, 64))
+    channels = groups * g.whole(1, max(1, 256 // groups))
     scale, bias = (g.constant(g.array(channels)) for _ in range(2))
+    x = _images(g, channels)
     return str(g.node("GroupNormalization", x, scale, bias, num_groups=groups))
+
+
+@kind
+def group_normalization_by_parts(g: Drawing) -> str:
+    """As PyTorch exports it, and an activation."""
+    groups = g.one_of(4, 8, 32)
+    channels, size = groups * g.whole(1, 256 // groups), g.whole(7, 64)
+    x = g.input(1, channels, size, size)
+    ones, zeros = (g.constant(np.full(groups, number, np.float32)) for number in (1, 0))
+    rows = g.node("Reshape", x, g.constant([0, groups, -1]))
+    y = g.node("InstanceNormalization", rows, ones, zeros)
+    y = g.node("Reshape", y, g.constant([1, channels, size, size]))
+    scale, bias = (g.constant(g.array(channels, 1, 1)) for _ in range(2))
+    return str(g.node("Relu", g.node("Add", g.node("Mul", y, scale), bias)))
 
 
 @kind

@@ -16,9 +16,6 @@ from glow_nb.kernels.writing.walks import Walk
 from glow_nb.llir.instructions.normalization import LogSoftmaxInst, SoftmaxInst
 from glow_nb.llir.traits import FUSES_BOTH
 
-UNROLL = 2
-"""Vectors at a time: with more, exponentials and the sum do not fit into 16 registers."""
-
 
 @head_kernel_for(SoftmaxInst, LogSoftmaxInst, traits=FUSES_BOTH)
 def softmax_source(
@@ -28,7 +25,7 @@ def softmax_source(
     fusion = fusion.named("dest", "src")
     kind, shape = instruction.dest.type.kind, instruction.dest.type.shape
     tensors = fusion.tensors(lambda buffer: broadcast_strides(buffer, shape))
-    lanes = UNROLL * native_lanes(target, computed_kind(kind))
+    lanes = target.machine.unroll_vectors * native_lanes(target, computed_kind(kind))
     axes = (instruction.axis,)
     walk = Walk.over(shape, axes, tensors, lanes)
     is_logarithm = isinstance(instruction, LogSoftmaxInst)

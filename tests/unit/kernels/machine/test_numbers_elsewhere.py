@@ -30,7 +30,6 @@ ALLOWED = {
     "kernels/movement/scatter.py ENOUGH_LINES": "lines of a tensor that threads share",
     "kernels/products/caches.py LONGEST_CHAIN": "numerical: rounding errors of a sum",
     "kernels/products/product_plan.py MOST_SHORTER": "how many lengths of a stream are tried",
-    "kernels/reductions/softmax.py UNROLL": "registers: what fits into 16 of them",
     "kernels/transposes/plan.py PIECE_BYTES": "instruction sets shuffle within 16 bytes",
     "kernels/transposes/transpose.py LONG_RUN_BYTES": "two lines of a cache: a copy moves them",
     "codegen/measure_limits.py CHAINS": "what measures a machine knows none",
