@@ -134,7 +134,7 @@ def test_a_pass_given_as_a_function_is_left_out_by_its_name() -> None:
 
 NEEDED = {
     *("select_packed_operators", "select_gradient_kernels"),
-    *("pack_recurrences", "pack_dequantizing_products"),
+    *("pack_recurrences", "pack_dequantizing_products", "select_fourier_transforms"),
 }
 """Passes that the cpu backend cannot run without."""
 
