@@ -125,7 +125,7 @@ def _moments_of_groups(node: GroupNormalization, builder: Builder) -> tuple[Valu
     """
     emit, name = builder.emit, f"{node.name}_channels"
     mean, variance = emit(Moments(node.input, node.other_axes), name).results
-    if node.group_size == 1:
+    if node.group_size <= 1:
         return mean, variance
     shape, cut = mean.type.shape, (node.type.shape[0], node.groups, node.group_size)
     means, variances = (emit(Reshape(value, cut)) for value in (mean, variance))

@@ -120,7 +120,7 @@ def instance_normalization(ctx: Context, node: OnnxNode) -> Value:
     if x.type.rank < 3:
         raise ctx.wrong(f"input {x} must be [N, C, spatial...]")
     return ops.GroupNormalization(
-        x, scale, bias, groups=x.type.shape[1], channel_axis=1, epsilon=node.number("epsilon")
+        x, scale, bias, max(1, x.type.shape[1]), channel_axis=1, epsilon=node.number("epsilon")
     )
 
 

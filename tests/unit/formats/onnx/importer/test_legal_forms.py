@@ -295,3 +295,13 @@ def test_an_optional_operand_is_there_or_not() -> None:
     results = evaluate(import_onnx(model(nodes, outputs="ynz", opset=18)), {"x": x})
     assert (bool(results["y"]), bool(results["n"])) == (True, False)
     np.testing.assert_array_equal(results["z"], x)
+
+
+@pytest.mark.parametrize("shape", [(2, 0, 3), (0, 4, 3), (2, 4, 0)])
+def test_nothing_is_normalized_by_instance(shape: tuple[int, ...]) -> None:
+    weights = [weight(name, np.ones(shape[1], np.float32)) for name in ("s", "b")]
+    proto = one(
+        "InstanceNormalization", ("x", "s", "b"), inputs=[value("x", shape)], weights=weights
+    )
+    (found,) = evaluate(import_onnx(proto), {"x": np.ones(shape, np.float32)}).values()
+    assert found.shape == shape
