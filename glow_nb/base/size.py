@@ -15,9 +15,8 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from typing_extensions import override
-
 from glow_nb.base.errors import GlowError, OptionError
+from glow_nb.base.override import override
 
 MAX_SIZE = (1 << 31) - 1
 """The largest size of a symbol for which no range is given."""

@@ -106,6 +106,8 @@ def _is_determined(node: Node) -> bool:
             return False  # refused by a run only
         case ops.RecurrentLayer(cell="lstm") if node.clip:
             return False  # by ONNX's text the cell is clipped before its activation, too
+        case ops.ColumnsToImage() if len(node.image) != 2 and max(node.dilation) > 1:
+            return False  # the dilation is forgotten there; onnx.reference agrees with us
         case ops.RoiAlign(ratio=0):
             return False  # boxes that end before they begin are refused there
         case ops.ScatterElements() | ops.ScatterND():

@@ -8,19 +8,12 @@ from typing import Any
 from glow_nb.kernels.fourier.plan import FourierPlan
 from glow_nb.kernels.target import FLOAT_BYTES, Target
 
-OPERATIONS_PER_CYCLE = 1.5
-"""Loads, stores and arithmetic of vectors that a core does in a cycle of these kernels."""
-SEQUENCE_CYCLES = 60.0
-"""Cycles of the loops around the passes, for each sequence."""
-PRODUCT_ROWS = 6
-"""Rows that a product reads its matrix of roots once for."""
-
 
 def pass_cycles(node: Any, plan: FourierPlan, target: Target) -> float:
     """Return the cycles of radix passes."""
     sequences: int = prod(node.input.type.shape[:-2])
-    once = plan.operations * target.passes / OPERATIONS_PER_CYCLE
-    return sequences * (once + SEQUENCE_CYCLES)
+    once = plan.operations * target.passes / target.machine.fourier_operations_per_cycle
+    return sequences * (once + target.machine.fourier_sequence_cycles)
 
 
 def product_cycles(node: Any, target: Target) -> float:
@@ -34,4 +27,4 @@ def product_cycles(node: Any, target: Target) -> float:
     rate = machine.dram_bytes_per_cycle
     if read <= machine.l2_bytes:
         rate = machine.l2_vectors_per_cycle * machine.vector_bytes
-    return max(arithmetic, -(-sequences // PRODUCT_ROWS) * read / rate)
+    return max(arithmetic, -(-sequences // machine.fourier_product_rows) * read / rate)

@@ -75,8 +75,9 @@ class Caches:
     l2_share: float = fact(
         0.5,
         "of L2",
-        "The part for the left rows of a block and the sums of one panel, or for a block of keys "
-        "and a chunk of queries. The right operand, or other queries, pass through the rest.",
+        "The part for the left rows of a block and the sums of one panel, for a block of keys "
+        "and a chunk of queries, for parts of a pool, or for running sums. The right operand, "
+        "other queries or inputs pass through the rest.",
         f"{_SHARES} Shares of 0.25 and 0.75 had 0.99 times the speed each.",
     )
     l2_row_bytes: int = fact(

@@ -102,3 +102,15 @@ class Choices:
         "Zen 3: windows of 5 x 5 take 0.4 to 0.7 of the time, of 13 x 13 0.03 to 0.15; of 3 x 3, "
         "with 1.2 times fewer operations, they take 0.7 to 2.4 times as long.",
     )
+    fourier_operations_per_cycle: float = fact(
+        1.5,
+        "vectors a cycle",
+        "Loads, stores and arithmetic of vectors of the radix passes of a Fourier transform.",
+        "Zen 3.",
+    )
+    fourier_sequence_cycles: float = fact(
+        60.0, "cycles", "Loops around the passes, for each sequence.", "Zen 3."
+    )
+    fourier_product_rows: int = fact(
+        6, "rows", "Rows that a product with roots reads its matrix once for.", "Zen 3."
+    )

@@ -18,9 +18,6 @@ from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import computed_kind, native_lanes
 from glow_nb.llir.instructions.reduction import CumSumInst
 
-SHARE = 2
-"""The second-level cache holds so many times the sums of a stretch."""
-
 TOGETHER = 4
 """Steps for which sums stay in registers."""
 
@@ -93,7 +90,8 @@ def _write_stretches(out: SourceWriter, sums: _Sums, target: Target) -> int:
     """
     inner, lanes, size_bytes = sums.lines.inner, sums.lanes, sums.total.size_bytes
     groups = -(-inner // lanes)
-    most = min(groups, target.machine.l2_bytes // (SHARE * lanes * size_bytes))
+    room = int(target.machine.l2_share * target.machine.l2_bytes)
+    most = min(groups, room // (lanes * size_bytes))
     out.line(f"sums = as_{sums.total.value}(scratch)")
     out.line(f"place = thread * {sums.lines.outer * groups} // threads")
     out.line(f"end = (thread + 1) * {sums.lines.outer * groups} // threads")

@@ -232,10 +232,12 @@ class TestTypes:
             *(
                 (f"float32<{sizes}>", f"found '{found}' among the sizes; .* as in float32<2 x 3>")
                 for sizes, found in [
-                    *(("8, 3", ","), ("8x3", "x3"), ("n x 3", "n"), ("8 x", "x"), ("8 x n", "x")),
+                    *(("8, 3", ","), ("8x3", "x3"), ("8 x", "x")),
                     *(("8 3", "3"), ("8,", ",")),
                 ]
             ),
+            ("float32<n x 3>", "unknown size 'n'; write a number, or declare it before the inputs"),
+            ("float32<8 x n>", "unknown size 'n'; write a number, or declare it before the inputs"),
         ],
     )
     def test_other_spelling(self, text: str, advice: str) -> None:

@@ -301,6 +301,7 @@ NOT_SHAPING = {
     "base.arguments",  # what is said of wrong rows of dot instructions
     "base.errors",  # what is said of kernels that do not compile
     "base.plan",  # a plan names a row; the text is made by it
+    "base.size",  # kernels are made for sizes that are numbers
     "base.schema",  # rows are listed by it
     "kernels.target",  # a part of each key
     "kernels.writing.source",  # the text is a part of each key

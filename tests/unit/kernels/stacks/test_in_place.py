@@ -53,6 +53,8 @@ from tests.unit.kernels.running import RunningKernel
 
 AbsInst = instruction_for(ops.Abs)
 AddInst = instruction_for(ops.Add)
+ColumnsToImageInst = instruction_for(ops.ColumnsToImage)
+GroupNormalizationInst = instruction_for(ops.GroupNormalization)
 ReluInst = instruction_for(ops.Relu)
 TanhInst = instruction_for(ops.Tanh)
 
@@ -249,9 +251,23 @@ DRAWING: tuple[Instruction, ...] = (
     instruction_of(
         LayerNormalizationInst, [float32(9, 5, 37), float32(37), float32(37)], axis=2, epsilon=1e-5
     ),
+    instruction_of(
+        GroupNormalizationInst,
+        [float32(9, 6, 37), float32(6), float32(6)],
+        **{"groups": 3, "channel_axis": 1, "epsilon": 1e-5},
+    ),
 )
 SHOWN = [DRAWING[0], DRAWING[2], DRAWING[5], DRAWING[8]]
-POOLS = (pool(MaxPoolInst), pool(AvgPoolInst, count_padding=False))
+POOLS = (
+    pool(MaxPoolInst),
+    pool(AvgPoolInst, count_padding=False),
+    instruction_of(
+        ColumnsToImageInst,
+        [float32(2, 3, 2, 3, 8, 7)],
+        **{"kernel": (2, 3), "stride": (1, 1), "pads": (0,) * 4, "dilation": (1, 1)},
+        image=(9, 9),
+    ),
+)
 WORDS = instruction_of(RandomBitsInst, [GENERATOR], shape=(9, 5, 37), stream=1)
 
 
