@@ -20,7 +20,7 @@ def channels_first_pools(function: Function, *, target: Target | None = None) ->
     """Pool the channels of an image as images of one channel, and transpose the result.
 
     That is done where the channels of an image are moved behind for pools alone, the rows of the
-    result fill half of a vector of *target*, by default this processor, and no window reaches into
+    result fill a vector of *target*, by default this processor, and no window reaches into
     padding at their ends. A transpose back meets the one of the result, and both are dropped::
 
         %t = transpose(%x : <1 x 192 x 42 x 64>) {permutation = [0, 2, 3, 1]}
@@ -60,7 +60,7 @@ def _suits(node: MaxPool | AvgPool, target: Target) -> bool:
     rank, (*_, size, _), (*_, out, _) = len(node.kernel), node.input.type.shape, node.type.shape
     reach = (out - 1) * node.stride[-1] + node.window.span[-1]
     is_inside = not node.pads[rank - 1] and reach <= size
-    fills = 2 * out >= native_lanes(target, node.type.kind)
+    fills = out >= native_lanes(target, node.type.kind)
     return bool(node.type.size) and is_inside and fills and node.kernel[-1] <= FEW_TAPS
 
 
