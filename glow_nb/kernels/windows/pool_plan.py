@@ -156,13 +156,11 @@ class SeparablePlan:
         if lanes.bit_count() != 1:
             raise plan.unfit(f"lanes = {lanes} must be a power of two")
         for axis in scans:
-            if not 0 <= axis < len(windows.out) or windows.dilation[axis] != 1:
+            rank = len(windows.out) - (windows.channels == 1)
+            if not 0 <= axis < rank or windows.dilation[axis] != 1:
                 raise plan.unfit(
-                    f"scans = {scans} must be dimensions without dilation, of {windows.dilation}"
-                )
-            if windows.is_row(axis) and windows.stride[axis] != 1:
-                raise plan.unfit(
-                    f"scans = {scans}: a row of stride {windows.stride[axis]} has none"
+                    f"scans = {scans} must be dimensions without dilation, of {windows.dilation}, "
+                    "and no row of one channel"
                 )
         return cls(pool, scans, lanes, plan.number("rows", most=windows.out[0]))
 

@@ -148,8 +148,8 @@ def test_rows_of_one_channel_give_what_their_operator_gives(
 
 
 def _separable(pool: Any, window: tuple[Any, ...], scans: bool, rows: int) -> Instruction:
-    dilation = window[-1]
-    axes = tuple(axis for axis, step in enumerate(dilation) if step == 1 and scans)
+    dilation, rank = window[-1], len(window[-1]) - (window[0][-1] == 1)
+    axes = tuple(axis for axis, step in enumerate(dilation[:rank]) if step == 1 and scans)
     instruction = _pool(pool, *window)
     plan = Plan.of("separable", rows=rows, lanes=4, scans=axes)
     return dataclasses.replace(instruction, plan=plan)
