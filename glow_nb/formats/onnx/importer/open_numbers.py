@@ -12,7 +12,7 @@ import numpy as np
 
 from glow_nb.base.schema import operand_specs
 from glow_nb.base.size import Size, bounds, same
-from glow_nb.base.types import TensorType
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Node, Value
 
@@ -35,8 +35,7 @@ class OpenNumbers(Value):
 
     def refuse(self) -> NoReturn:
         """Raise OpenSizeError about the first of its sizes: numbers are needed."""
-        operator.index(next(n for n in self.numbers if isinstance(n, Size)))
-        raise AssertionError
+        raise_open(*self.numbers)
 
 
 def _quotient(left: int, right: int) -> int:
@@ -48,7 +47,27 @@ def _quotient(left: int, right: int) -> int:
 
 
 def _rest(left: int, right: int) -> int:
-    return left % right if isinstance(right, Size) or right else 0
+    """Return the remainder; both of its definitions agree where nothing is negative."""
+    if bounds(left)[0] < 0 or bounds(right)[0] < 1:
+        raise_open(left, right)
+    return left % right
+
+
+def _converted(number: int, kind: ElementKind) -> int:
+    """Return an open size as *kind*: whether it is not 0, or itself where the kind has it."""
+    if kind is ElementKind.BOOL:
+        return not same(number, 0)
+    least, greatest = bounds(number)
+    numbers = np.iinfo(kind.dtype)
+    if least < numbers.min or greatest > numbers.max:
+        raise_open(number)
+    return number
+
+
+def raise_open(*numbers: int) -> NoReturn:
+    """Raise OpenSizeError about the first of *numbers* that is an open size."""
+    operator.index(next(n for n in numbers if isinstance(n, Size)))
+    raise AssertionError
 
 
 _BY_ELEMENTS: dict[type[Node], Callable[..., int]] = {
@@ -87,7 +106,9 @@ def folded(node: Node) -> list[tuple[int, ...]] | None:
         return None
     if isinstance(node, ops.ConvertTo):
         numbers = _numbers(operands[0])
-        return None if numbers is None else [tuple(numbers)]
+        if numbers is None:
+            return None
+        return [tuple(_converted(number, node.type.kind) for number in numbers)]
     if isinstance(node, _MOVES):
         return _moved(node, operands)
     if isinstance(node, ops.ReduceProd) and node.type.size == 1:
@@ -136,7 +157,7 @@ def _moved(node: Node, operands: list[Any]) -> list[tuple[int, ...]] | None:
             if numbers is None:
                 return None
             ids = np.arange(len(found), len(found) + len(numbers)).reshape(value.type.shape)
-            parts.append(ids.astype(value.type.kind.dtype))
+            parts.append(ids)
             found += numbers
         places.append(tuple(parts) if isinstance(operand, tuple) else parts[0])
     result = node.evaluate(*places)

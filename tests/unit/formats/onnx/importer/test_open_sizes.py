@@ -181,3 +181,40 @@ def test_shapes_are_computed_with_open_sizes(step: str) -> None:
         wanted |= {"Mod": size % 3, "Max": size, "Min": 3}
         found = glow_nb.evaluate(function, {"x": np.zeros(size, np.float32)})["y"]
         assert found.shape == (wanted[step],)
+
+
+def _expanded(*steps: onnx.NodeProto, **weights: object) -> Any:
+    """Return a model that expands a number to what *steps* make of the sizes ``shape`` of x."""
+    nodes = [_node("Shape", "x", "shape"), *steps, _node("Expand", "number wanted", "y")]
+    known = {"number": np.array([7], np.float32), **weights}
+    return _model(nodes, {"x": ("n", 3)}, known)
+
+
+def test_a_size_is_true_unless_it_is_nothing() -> None:
+    model = _expanded(
+        _node("Cast", "shape", "is", to=TensorProto.BOOL),
+        _node("Concat", "is no", "are", axis=0),
+        _node("Cast", "are", "ones", to=TensorProto.INT64),
+        _node("Add", "ones one", "wanted"),
+        no=[False],
+        one=[1, 1, 1],
+    )
+    found = glow_nb.evaluate(_loaded(model), {"x": np.zeros((4, 3), np.float32)})["y"]
+    assert found.shape == (2, 2, 1)
+
+
+@pytest.mark.parametrize(("divisor", "fmod"), [(3, 1), (-3, 0)])
+def test_a_remainder_that_may_be_negative_needs_numbers(divisor: int, fmod: int) -> None:
+    """C's remainder and Python's differ there."""
+    model = _expanded(
+        _node("Sub", "shape five", "below"),
+        _node("Mod", "below divisor", "rest", fmod=fmod),
+        _node("Add", "rest five", "wanted"),
+        five=[5, 5],
+        divisor=[divisor],
+    )
+    with pytest.warns(GlowWarning, match=r"size 'n' is made 32: .*\(Mod\)"):
+        function = _loaded(model)
+    found = glow_nb.evaluate(function, {"x": np.zeros((32, 3), np.float32)})["y"]
+    rest = np.fmod if fmod else np.mod
+    assert found.shape == tuple(rest([27, -2], divisor) + 5)
