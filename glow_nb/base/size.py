@@ -52,6 +52,11 @@ class Guard:
     def __str__(self) -> str:
         return f"{self.left} {self.relation} {self.right}"
 
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The symbols in it."""
+        return symbols_of(self.left, self.right)
+
     def holds(self, sizes: Mapping[str, int]) -> bool:
         """Return whether it is so for *sizes* by the name of the symbol."""
         return _RELATIONS[self.relation](at(self.left, sizes), at(self.right, sizes))
@@ -189,9 +194,9 @@ class Size(_WholeNumber):
 
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
-        """The symbols in it, each once, in the order of its text."""
+        """The symbols in it, each once, by name: equal sizes have them in the same order."""
         found = (s for atoms in self.terms for atom in atoms for s in atom.symbols)
-        return tuple(dict.fromkeys(found))
+        return tuple(sorted(dict.fromkeys(found), key=str))
 
     @cached_property
     def bounds(self) -> tuple[int, int]:
@@ -397,9 +402,19 @@ def _compare(left: int, relation: str, right: int) -> bool:
         return holds(least, 0)
     symbols = difference.symbols
     answer = holds(difference.at({symbol.name: symbol.hint for symbol in symbols}), 0)
-    noted = relation if answer else _OPPOSITE[relation]
-    symbols[0].guards[Guard(left, noted, right)] = None
+    guard = Guard(left, relation if answer else OPPOSITE[relation], right)
+    symbols[0].guards[guard] = None
     return answer
 
 
-_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+def require(left: int, relation: str, right: int) -> None:
+    """Note the guard that the *relation* holds; raise OptionError if it does not for the hints."""
+    if not _compare(left, relation, right):
+        raise OptionError(
+            f"sizes where {Guard(left, relation, right)}: it is not so for the sizes of the "
+            "example; give hints for which it is"
+        )
+
+
+OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+"""Each relation of a guard, and the one that holds where it does not."""

@@ -2,7 +2,9 @@
 
 ::
 
-    symbols = '<' symbol ['in' int '..' int] ['like' int] (',' ...)* '>'
+    symbols = '<' declared (',' declared)* ['where' guard (',' guard)*] '>'
+    declared = symbol ['in' int '..' int] ['like' int]
+    guard   = size ('<' | '<=' | '>' | '>=' | '==' | '!=') size
     size    = ['-'] product (('+' | '-') product)*
     product = factor (('*' | '/') factor)*            // '/' rounds down
     factor  = int | symbol | '(' size ')'
@@ -10,19 +12,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from glow_nb.base.errors import GlowError
-from glow_nb.base.size import MAX_SIZE, Symbol, example
+from glow_nb.base.size import MAX_SIZE, OPPOSITE, Guard, Symbol, example, require
 from glow_nb.base.tokens import Token, TokenStream
 
 DEEPEST = 32
 """The most brackets in brackets: far more than any size of ours has."""
 
 
+def format_symbols(symbols: Sequence[Symbol], guards: Sequence[Guard]) -> str:
+    """Return the declaration of *symbols* for which *guards* hold; nothing if there are none."""
+    if not symbols:
+        return ""
+    declared = ", ".join(symbol.declaration for symbol in symbols)
+    where = f" where {', '.join(map(str, guards))}" if guards else ""
+    return f"<{declared}{where}>"
+
+
 def read_symbols(reader: TokenStream) -> dict[str, Symbol]:
-    """Read ``<batch in 1..64 like 8, length in 1..512 like 128>``; nothing there means none."""
+    """Read ``<batch in 1..64 like 8, length like 128 where length <= 512>``, or nothing.
+
+    They become the symbols that *reader* knows.
+    """
     found: dict[str, Symbol] = {}
+    reader.symbols = found
     if not reader.accept("<"):
         return found
     while not reader.accept(">"):
@@ -39,9 +55,32 @@ def read_symbols(reader: TokenStream) -> dict[str, Symbol]:
         if name in found:
             raise reader.error(f"size {name!r} is declared twice", place)
         found[name] = reader.guarded(place, partial(Symbol, name, hint, low, high))
+        if reader.accept("where"):
+            _read_guards(reader)
+            reader.expect(">")
+            break
         if reader.token.text != ">":
             reader.expect(",")
     return found
+
+
+def _read_guards(reader: TokenStream) -> None:
+    """Read and note what holds for the sizes; a '>' behind a whole guard ends them."""
+    is_first = True
+    while is_first or reader.accept(","):
+        is_first = False
+        place = reader.token
+        left, relation = read_size(reader), _read_relation(reader)
+        right = read_size(reader)
+        reader.guarded(place, partial(require, left, relation, right))
+
+
+def _read_relation(reader: TokenStream) -> str:
+    place = reader.advance()
+    relation = place.text + ("=" if place.text in ("<", ">", "=") and reader.accept("=") else "")
+    if relation not in OPPOSITE:
+        raise reader.error(f"expected one of {' '.join(OPPOSITE)}, found '{relation}'", place)
+    return relation
 
 
 def begins_size(token: Token) -> bool:

@@ -19,7 +19,7 @@ _TOKEN = re.compile(
     r"|(?P<string>\"(?:[^\"\\\n]|\\.)*\")"
     r"|(?P<word>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<arrow>->)"
-    r"|(?P<punctuation>\.\.|[(){}<>\[\]=,:#+*/-])"
+    r"|(?P<punctuation>\.\.|!=|[(){}<>\[\]=,:#+*/-])"
 )
 
 

@@ -281,8 +281,10 @@ class Function(Printable):
 
     @property
     def guards(self) -> tuple[Guard, ...]:
-        """The comparisons of sizes under which it holds, as far as ranges leave them open."""
-        return tuple(dict.fromkeys(guard for symbol in self.sizes for guard in symbol.guards))
+        """The comparisons of its sizes under which it holds, as far as ranges leave them open."""
+        sizes = set(self.sizes)  # a symbol may be in other functions, too, beside other symbols
+        noted = (guard for symbol in self.sizes for guard in symbol.guards)
+        return tuple(guard for guard in dict.fromkeys(noted) if sizes.issuperset(guard.symbols))
 
     @property
     def constants(self) -> tuple[Constant, ...]:

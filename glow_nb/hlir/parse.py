@@ -148,7 +148,7 @@ class _Parser(TokenReader):
         self.expect("func")
         name = self.read_name("@")
         self._placeholders = {}
-        self.symbols = read_symbols(self)
+        read_symbols(self)
         inputs = self._parse_placeholders()
         self.expect("->")
         outputs = self._parse_placeholders()

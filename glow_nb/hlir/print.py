@@ -12,7 +12,8 @@
     }
 
 A function whose sizes are open declares them with range and hint, and types have polynomials of
-them: ``func @main<batch in 1..64 like 8>(%x : float32<batch x 144>)``.
+them: ``func @main<batch in 1..64 like 8>(%x : float32<batch x 144>)``. Guards, for which it was
+made, stand behind them: ``<length in 1..512 like 128 where length >= 10>``.
 
 A ``state`` shows the value before the first run. A ``fixed`` constant is a number of a formula,
 which training does not change. ``from`` names the imported nodes that a node does the work of,
@@ -29,6 +30,7 @@ import numpy as np
 from glow_nb.base.literals import format_attributes, format_literal
 from glow_nb.base.payload import HasPayload, Payload, array_or_none
 from glow_nb.base.schema import attributes_of, operand_specs
+from glow_nb.base.size_text import format_symbols
 from glow_nb.base.text import format_name, format_plan, text_of
 from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Result, State, Value
@@ -105,8 +107,7 @@ def _print_body(function: Function) -> str:
     body = "".join(
         f"  {print_node(node)}{_print_origins(function, node)}\n" for node in function.nodes
     )
-    sizes = ", ".join(symbol.declaration for symbol in function.sizes)
-    sizes = f"<{sizes}>" if sizes else ""
+    sizes = format_symbols(function.sizes, function.guards)
     return f"func @{format_name(function.name)}{sizes}({inputs}) -> ({outputs}) {{\n{body}}}\n"
 
 

@@ -8,8 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-import glow_nb.hlir.ops  # noqa: F401 - the text has some
 from glow_nb.base.errors import FeedError, GlowError, OptionError, ParseError
+from glow_nb.base.size import Symbol, same
+from glow_nb.base.types import ElementKind, TensorType
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.parse import parse_function
@@ -102,6 +105,53 @@ def test_sizes_outside_of_a_guard_are_refused() -> None:
     assert with_sizes(narrow, {"n": 4}).outputs[0].type.shape == (4,)
     with pytest.raises(OptionError, match="made for sizes where n >= 4, and not for n = 3"):
         with_sizes(narrow, {"n": 3})
+
+
+def _guarded() -> Function:
+    """Return a function that was made otherwise for less than 10 elements."""
+    size, other = Symbol("n", 32).size, Symbol("m", 64).size
+    builder = Builder("main")
+    x = builder.input("x", TensorType(ElementKind.FLOAT32, (size + other,)))
+    y = builder.input("y", TensorType(ElementKind.FLOAT32, (size, other)))
+    stop = 3 if size < 10 or same(size + other, 99) or other - size < 5 else 2
+    builder.save(builder.emit(ops.Slice(x, (0,), (stop,), (1,))), "z")
+    builder.save(y, "w")
+    return builder.function()
+
+
+def test_guards_stand_in_the_text_and_read_back() -> None:
+    text = print_function(_guarded())
+    assert "like 32 where m + n != 99, m - n >= 5, n >= 10>(" in text
+    read = parse_function(text)
+    assert print_function(read) == text
+    assert read.guards == _guarded().guards
+    with pytest.raises(OptionError, match="made for sizes where n >= 10, and not for"):
+        with_sizes(read, {"n": 4, "m": 64})
+
+
+@pytest.mark.parametrize(
+    ("guards", "message"),
+    [
+        ("n >= 33", "it is not so for the sizes of the example"),
+        ("n >= m", "unknown size 'm'"),
+        ("n", "expected a size, found '%x'"),
+        ("n = 3", "expected one of < <= > >= == !=, found '='"),
+        ("n > 3 m", "expected '>', found 'm'"),
+        ("", "expected a size"),
+    ],
+)
+def test_a_wrong_guard_is_refused(guards: str, message: str) -> None:
+    body = "(%x : float32<n>) -> (%y : float32<n>) { %s = save(%x, %y) }"
+    with pytest.raises(ParseError, match=re.escape(message)):
+        parse_function(f"func @f<n where {guards}>{body}")
+
+
+def test_a_guard_about_sizes_of_another_function_is_none_of_this_one() -> None:
+    size, other = Symbol("n", 32).size, Symbol("m", 64).size
+    builder = Builder("main")
+    builder.save(builder.input("x", TensorType(ElementKind.FLOAT32, (size,))), "y")
+    assert size < other
+    assert not builder.function().guards
 
 
 @pytest.mark.parametrize(
