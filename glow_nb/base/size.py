@@ -57,6 +57,10 @@ class Guard:
         """The symbols in it."""
         return symbols_of(self.left, self.right)
 
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Guard, (self.left, self.relation, self.right)
+
     def holds(self, sizes: Mapping[str, int]) -> bool:
         """Return whether it is so for *sizes* by the name of the symbol."""
         return _RELATIONS[self.relation](at(self.left, sizes), at(self.right, sizes))
@@ -92,6 +96,11 @@ class Symbol:
                 "give a least size of 0 or more and a greatest one that is not below it"
             )
         self.check(self.hint)
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Guards are sizes of this very symbol, which they need whole.
+        return Symbol, (self.name, self.hint, self.low, self.high), {"guards": self.guards}
 
     def check(self, size: int) -> None:
         """Raise OptionError unless *size* is in the range."""
@@ -145,6 +154,10 @@ class Quotient:
     numerator: int
     denominator: int
 
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Quotient, (self.numerator, self.denominator)
+
     @property
     def bounds(self) -> tuple[int, int]:
         """The least and the greatest quotient; the denominator is positive."""
@@ -191,6 +204,10 @@ class Size(_WholeNumber):
     def __init__(self, terms: Terms) -> None:
         """Be the sum of *terms*, of which none is zero and one is not constant."""
         self.terms = terms
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _of_items, (tuple(self.terms.items()),)  # since keys must be whole to be in a dict
 
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -327,6 +344,10 @@ def _made(terms: Terms) -> int:
     """Return the sum of *terms*: a plain number if it is one."""
     kept = {atoms: factor for atoms, factor in terms.items() if factor}
     return Size(kept) if any(kept) else kept.get((), 0)
+
+
+def _of_items(items: tuple[tuple[tuple[Atom, ...], int], ...]) -> int:
+    return _made(dict(items))
 
 
 def _quotient(numerator: int, denominator: int) -> int:

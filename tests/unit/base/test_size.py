@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glow_nb.base.errors import GlowError, OptionError
-from glow_nb.base.size import OpenSizeError, Symbol, at, bounds, example, same
+from glow_nb.base.size import OpenSizeError, Size, Symbol, at, bounds, example, same
 from glow_nb.base.size_text import read_size
 from glow_nb.base.tokens import TokenStream
 
@@ -132,3 +135,24 @@ def test_examples_differ_and_stay_in_the_range() -> None:
     assert [example(place) for place in range(3)] == [32, 64, 96]
     assert example(0, 40, 50) == 40
     assert example(2, 1, 50) == 50
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda item: pickle.loads(pickle.dumps(item))])
+@pytest.mark.parametrize("begin", ["size", "quotient", "guard", "symbol"])
+def test_sizes_in_guards_of_their_own_symbols_are_copied(
+    copied: Callable[[Any], Any], begin: str
+) -> None:
+    symbol = Symbol("n", 32)
+    half = symbol.size // 2
+    assert half + 1 > half * half - 999
+    assert half + (half + 5) // 3 < 40
+    assert isinstance(half, Size)
+    ((quotient,),) = half.terms
+    item = {"size": half, "quotient": quotient, "guard": next(iter(symbol.guards))}.get(
+        begin, symbol
+    )
+    found = copied(item)
+    assert found == item
+    assert str(found) == str(item)
+    (same_symbol,) = dict.fromkeys(found.symbols)
+    assert list(same_symbol.guards) == list(symbol.guards)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from collections.abc import Callable
 
@@ -127,6 +129,12 @@ def test_guards_stand_in_the_text_and_read_back() -> None:
     assert read.guards == _guarded().guards
     with pytest.raises(OptionError, match="made for sizes where n >= 10, and not for"):
         with_sizes(read, {"n": 4, "m": 64})
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f))])
+def test_a_function_with_guards_is_copied(copied: Callable[[Function], Function]) -> None:
+    function = _guarded()
+    assert print_function(copied(function)) == print_function(function)
 
 
 @pytest.mark.parametrize(
