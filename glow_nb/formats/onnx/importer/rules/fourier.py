@@ -30,14 +30,18 @@ def fourier(ctx: Context, node: OnnxNode) -> Value:
 def _transformed(ctx: Context, node: OnnxNode, axis: int) -> Value:
     x, rank = node.operand(0), node.operand(0).type.rank
     axis = ctx.axis(axis, rank)
-    if rank < 2 or axis == rank - 1 or x.type.shape[-1] not in (1, 2):
-        raise ctx.wrong(f"input {x} must end in the real, or real and imaginary, part")
+    if axis == rank - 1:
+        raise ctx.wrong(f"axis {axis} of input {x} is the last one, that of the parts of a number")
     is_inverse, is_onesided = node.flag("inverse"), node.flag("onesided")
+    parts = (1, 2) if not is_onesided else (2,) if is_inverse else (1,)
+    if x.type.shape[-1] not in parts:
+        form = f"inverse={int(is_inverse)} and onesided={int(is_onesided)}"
+        raise ctx.wrong(f"input {x} must end in {' or '.join(map(str, parts))} with {form}")
     given, length = node.optional(1), x.type.shape[axis]
     if is_inverse and is_onesided:
         length = 2 * (length - 1)
     if given is not None:
-        (length,) = ctx.known_integers(given, "'dft_length'")[:1] or (length,)
+        length = ctx.known_integer(given, "'dft_length'")
     last = [i for i in range(rank - 1) if i != axis]
     moved = ctx.transpose(x, (*last, axis, rank - 1))
     result = transform(ctx, moved, length, is_inverse=is_inverse, is_onesided=is_onesided)
@@ -73,11 +77,11 @@ def short_time_fourier(ctx: Context, node: OnnxNode) -> Value:
     shape = signal.type.shape
     if signal.type.rank not in (2, 3) or (signal.type.rank == 3 and shape[2] != 1):
         raise ctx.unsupported(f"a signal of shape {list(shape)}; [batch, n, 1] is possible")
-    (step,) = ctx.known_integers(node.operand(1), "'frame_step'")[:1] or (0,)
+    step = ctx.known_integer(node.operand(1), "'frame_step'")
     given = node.optional(3)
     length = window.type.size if window is not None else 0
     if given is not None:
-        (length,) = ctx.known_integers(given, "'frame_length'")[:1] or (0,)
+        length = ctx.known_integer(given, "'frame_length'")
     if step < 1 or not 0 < length <= shape[1]:
         raise ctx.wrong(f"steps of {step} and frames of {length} do not fit {signal}")
     step = min(step, shape[1])  # there is one frame then

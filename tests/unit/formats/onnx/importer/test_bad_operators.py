@@ -183,3 +183,24 @@ def test_integers_beyond_int64_are_counted() -> None:
     function = import_onnx(one("Range", "abc", weights=weights))
     (results,) = evaluate(function, {"x": np.zeros((2, 3), np.float32)}).values()
     assert results.tolist() == [2**64 - 3, 2**64 - 2]
+
+
+@pytest.mark.parametrize(
+    ("parts", "length", "attributes", "words"),
+    [
+        (2, None, {"onesided": 1}, "must end in 1 with inverse=0 and onesided=1"),
+        (1, None, {"onesided": 1, "inverse": 1}, "must end in 2 with inverse=1 and onesided=1"),
+        (3, None, {}, "must end in 1 or 2 with inverse=0 and onesided=0"),
+        (1, None, {"axis": 2}, "axis 2 of input %x : float32<2 x 8 x 1> is the last one"),
+        (1, [8, 9], {}, r"'dft_length' must be one number, it is [8, 9]"),
+        (1, [], {}, r"'dft_length' must be one number, it is []"),
+    ],
+)
+def test_fourier_transform_of_what_has_none(
+    parts: int, length: list[int] | None, attributes: dict[str, int], words: str
+) -> None:
+    """Half a spectrum is all of that of real numbers alone."""
+    weights = [] if length is None else [weight("n", np.array(length, np.int64))]
+    names = ("x", *(each.name for each in weights))
+    inputs = [value("x", (2, 8, parts))]
+    assert words in complaint(one("DFT", names, inputs=inputs, weights=weights, **attributes))
