@@ -79,19 +79,20 @@ def _quarter_turns(x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
     return shifted.bits(), sine, cosine
 
 
-def _sine(x: Lanes, ahead: int) -> Lanes:
-    """Sine of x + *ahead* quarter turns."""
-    turns, sine, cosine = _quarter_turns(x)
+def sine_of(turned: tuple[Lanes, Lanes, Lanes], ahead: int) -> Lanes:
+    """Sine of an angle n pi / 2 + r, and *ahead* quarter turns; *turned* are n, sin(r), cos(r)."""
+    turns, sine, cosine = turned
     turns = turns + ahead
     size = (turns & 1).compare("!=", 0).select(cosine, sine)
     sign = (turns & 2).shift_left(62)
     return (size.bits() ^ sign).as_float(FLOAT64)
 
 
-def _tangent(x: Lanes) -> Lanes:
-    turns, sine, cosine = _quarter_turns(x)
+def tangent_of(turned: tuple[Lanes, Lanes, Lanes]) -> Lanes:
+    """Tangent of an angle n pi / 2 + r; *turned* are n, sin(r), cos(r)."""
+    turns, sine, cosine = turned
     is_odd = (turns & 1).compare("!=", 0)
-    minus = x.full(-0.0) - cosine
+    minus = cosine.full(-0.0) - cosine
     return is_odd.select(minus, sine).divide(is_odd.select(sine, cosine))
 
 
@@ -111,9 +112,9 @@ def _signed_zero(compute: Function) -> Function:
     return lambda x: x.compare("==", 0.0).select(x, compute(x))
 
 
-sin = _of_an_angle("sin", _signed_zero(lambda x: _sine(x, 0)))
-cos = _of_an_angle("cos", lambda x: _sine(x, 1))
-tan = _of_an_angle("tan", _signed_zero(_tangent))
+sin = _of_an_angle("sin", _signed_zero(lambda x: sine_of(_quarter_turns(x), 0)))
+cos = _of_an_angle("cos", lambda x: sine_of(_quarter_turns(x), 1))
+tan = _of_an_angle("tan", _signed_zero(lambda x: tangent_of(_quarter_turns(x))))
 
 
 def atan(x: Lanes) -> Lanes:

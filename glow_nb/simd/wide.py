@@ -21,9 +21,6 @@ from glow_nb.simd.rare import unless
 
 Function = Callable[[Lanes], Lanes]
 
-_ROUND = 6755399441055744.0
-"""1.5 * 2**52: adding it leaves the nearest integer in the low bits of a ``float64``."""
-
 _ONE_BITS, _TWO_52_BITS = 0x3FF0000000000000, 0x4330000000000000
 _ROOT_HALF_BITS = 0x3FE6A09E667F3BCD
 _HALF_PI_HIGH, _HALF_PI_LOW = 1.5707963267948966, 6.123233995736766e-17
@@ -50,8 +47,8 @@ def by_way_of_float64(compute: Function, exact: Function) -> Function:
 
 def _exp(x: Lanes) -> Lanes:
     """``e ** x`` in ``float64``, for x from -700 to 700."""
-    shifted = x.fma(math.log2(math.e), _ROUND)
-    rest = (shifted - _ROUND).fma(-math.log(2), x)
+    shifted = x.fma(math.log2(math.e), double.ROUND)
+    rest = (shifted - double.ROUND).fma(-math.log(2), x)
     power = (shifted.bits().shift_left(52) + _ONE_BITS).as_float(FLOAT64)
     return polynomial(rest, _EXP) * power
 
@@ -79,27 +76,11 @@ def log_of(x: Lanes) -> Lanes:
 
 def _quarter_turns(x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
     """Return n as integers, and sine and cosine of x - n pi / 2, which is within pi / 4."""
-    shifted = x.fma(2 / math.pi, _ROUND)
-    number = shifted - _ROUND
+    shifted = x.fma(2 / math.pi, double.ROUND)
+    number = shifted - double.ROUND
     rest = number.fma(-_HALF_PI_LOW, number.fma(-_HALF_PI_HIGH, x))
     square = rest * rest
     return shifted.bits(), polynomial(square, _SIN) * rest, polynomial(square, _COS)
-
-
-def _sine(x: Lanes, ahead: int) -> Lanes:
-    """Sine of x + *ahead* quarter turns."""
-    turns, sine, cosine = _quarter_turns(x)
-    turns = turns + ahead
-    size = (turns & 1).compare("!=", 0).select(cosine, sine)
-    sign = (turns & 2).shift_left(62)
-    return (size.bits() ^ sign).as_float(FLOAT64)
-
-
-def _tangent(x: Lanes) -> Lanes:
-    turns, sine, cosine = _quarter_turns(x)
-    is_odd = (turns & 1).compare("!=", 0)
-    minus = x.full(-0.0) - cosine
-    return is_odd.select(minus, sine).divide(is_odd.select(sine, cosine))
 
 
 def periodic(name: str, compute: Function, exact: Function) -> Function:
@@ -166,9 +147,9 @@ def power(x: Lanes, exponent: Lanes) -> Lanes:
 
 
 FUNCTIONS: dict[str, Function] = {
-    "sin": periodic("sin", lambda x: _sine(x, 0), angles.sin),
-    "cos": periodic("cos", lambda x: _sine(x, 1), angles.cos),
-    "tan": periodic("tan", _tangent, angles.tan),
+    "sin": periodic("sin", lambda x: angles.sine_of(_quarter_turns(x), 0), angles.sin),
+    "cos": periodic("cos", lambda x: angles.sine_of(_quarter_turns(x), 1), angles.cos),
+    "tan": periodic("tan", lambda x: angles.tangent_of(_quarter_turns(x)), angles.tan),
     "asin": angles.asin,
     "acos": angles.acos,
     "atan": angles.atan,
