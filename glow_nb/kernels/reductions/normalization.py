@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from glow_nb.base.types import ElementKind
+from typing_extensions import override
+
 from glow_nb.fuse.vector_code import number_text
-from glow_nb.kernels.reductions.rows import Rows
+from glow_nb.kernels.reductions.rows import Rows, RowsKernel
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
@@ -80,47 +81,28 @@ def _normalization_source(
     tensors: dict[str, Strides],
 ) -> KernelSource:
     """Return the kernel that normalizes along *axes* of *shape*, over which *tensors* stride."""
-    kind = instruction.dest.type.kind
-    lanes = target.machine.unroll_vectors * native_lanes(target, computed_kind(kind))
-    walk = Walk.over(shape, axes, tensors, lanes)
-    rows = Rows.of(fusion, walk, target)
+    lanes = target.machine.unroll_vectors * native_lanes(
+        target, computed_kind(instruction.dest.type.kind)
+    )
+    rows = Rows.of(fusion, Walk.over(shape, axes, tensors, lanes), target)
     count = prod(shape[axis] for axis in axes)
-    body = _Normalization(fusion, walk, rows, kind, count, instruction)
-    out = SourceWriter()
-    with out.block(fusion.header):
-        if not instruction.dest.type.size:
-            out.line("return")
-        else:
-            for place in rows.places(out):
-                body.write(out, place)
-    return KernelSource(instruction.opcode, out.text, fusion.kinds, rows.scratch_bytes)
+    kernel = _Normalization(rows, instruction.dest.type, count, instruction)
+    return kernel.source(instruction.opcode)
 
 
 @dataclass(frozen=True)
-class _Normalization:
-    """The body of the kernel at one place, or at the places of a block.
+class _Normalization(RowsKernel):
+    """Moments, then results.
 
     Attributes:
-        fusion: What stands around it.
-        walk: Its loops.
-        rows: How it comes by its input.
-        kind: Kind of the elements.
         count: Elements that are normalized together.
         instruction: Its weights, and what is added to the variance.
     """
 
-    fusion: Fusion
-    walk: Walk
-    rows: Rows
-    kind: ElementKind
     count: int
     instruction: LayerNormalizationInst | GroupNormalizationInst
 
-    @property
-    def wide(self) -> str:
-        """Name of the kind that is computed in."""
-        return computed_kind(self.kind).value
-
+    @override
     def write(self, out: SourceWriter, place: Site) -> None:
         """Write the three walks."""
         lanes, is_along = self.walk.width(place), self.walk.is_along
@@ -148,8 +130,7 @@ class _Normalization:
             y = f"mul({y}, {self._widened(site.load(names[scale]))})"
             if bias is not None:
                 y = f"add({y}, {self._widened(site.load(names[bias]))})"
-            y = y if self.kind.value == self.wide else f"convert_{self.kind.value}({y})"
-            self.fusion.write(out, site, y)
+            self.fusion.write(out, site, self.stored(y))
 
     def _mean(self, lanes: int) -> str:
         """Return the mean that belongs to ``total``."""
@@ -158,4 +139,4 @@ class _Normalization:
         return f"div(total, splat_{self.wide}({self.count}.0, {lanes}))"
 
     def _widened(self, x: str) -> str:
-        return x if self.kind.value == self.wide else f"convert_{self.wide}({x})"
+        return x if self.type.kind.value == self.wide else f"convert_{self.wide}({x})"

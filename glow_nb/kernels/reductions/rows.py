@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from glow_nb.base.types import ElementKind
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.source import SourceWriter
+from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import Site, computed_kind
 from glow_nb.kernels.writing.walks import Walk
 
@@ -70,3 +71,51 @@ class Rows:
     def _widened(self, value: str) -> str:
         kind = self.fusion.input.type.kind
         return value if kind is self.kind else f"convert_{self.kind.value}({value})"
+
+
+@dataclass(frozen=True)
+class RowsKernel(ABC):
+    """A kernel that walks over its input several times.
+
+    Attributes:
+        rows: How it comes by its input.
+        type: The type of the result.
+    """
+
+    rows: Rows
+    type: TensorType
+
+    @abstractmethod
+    def write(self, out: SourceWriter, place: Site) -> None:
+        """Write the body of the kernel at one place, or at the places of a block."""
+
+    @property
+    def fusion(self) -> Fusion:
+        """What stands around it."""
+        return self.rows.fusion
+
+    @property
+    def walk(self) -> Walk:
+        """Its loops."""
+        return self.rows.walk
+
+    @property
+    def wide(self) -> str:
+        """Name of the kind that is computed in."""
+        return computed_kind(self.type.kind).value
+
+    def stored(self, y: str) -> str:
+        """Return *y*, a vector of the kind that is computed in, as elements of the result."""
+        kind = self.type.kind.value
+        return y if kind == self.wide else f"convert_{kind}({y})"
+
+    def source(self, family: str) -> KernelSource:
+        """Return the kernel."""
+        out = SourceWriter()
+        with out.block(self.fusion.header):
+            if not self.type.size:
+                out.line("return")
+            else:
+                for place in self.rows.places(out):
+                    self.write(out, place)
+        return KernelSource(family, out.text, self.fusion.kinds, self.rows.scratch_bytes)

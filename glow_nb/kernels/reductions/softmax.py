@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glow_nb.base.types import ElementKind
-from glow_nb.kernels.reductions.rows import Rows
+from typing_extensions import override
+
+from glow_nb.kernels.reductions.rows import Rows, RowsKernel
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
@@ -34,44 +35,24 @@ def softmax_source(
     fits = kind is computed_kind(kind) and fusion.epilogue is None
     rows = Rows.of(fusion, walk, target, keeps=not is_logarithm and not fits)
     waits = "" if is_logarithm else "kept" if rows.keeps else "result" if fits else ""
-    softmax = _Softmax(fusion, walk, rows, kind, is_logarithm, waits)
-    out = SourceWriter()
-    with out.block(fusion.header):
-        if not instruction.dest.type.size:
-            out.line("return")
-        else:
-            for place in rows.places(out):
-                softmax.write(out, place)
-    family = "log_softmax" if is_logarithm else "softmax"
-    return KernelSource(family, out.text, fusion.kinds, rows.scratch_bytes)
+    softmax = _Softmax(rows, instruction.dest.type, is_logarithm, waits)
+    return softmax.source("log_softmax" if is_logarithm else "softmax")
 
 
 @dataclass(frozen=True)
-class _Softmax:
-    """The body of the kernel at one place, or at the places of a block.
+class _Softmax(RowsKernel):
+    """The largest element, the sum of exponentials, then results.
 
     Attributes:
-        fusion: What stands around it.
-        walk: Its loops.
-        rows: How it comes by its input.
-        kind: Kind of the elements.
         is_logarithm: The result is the logarithm.
         waits: Where exponentials wait for their sum: ``kept`` in scratch, in the ``result``, or
             nowhere, which is empty.
     """
 
-    fusion: Fusion
-    walk: Walk
-    rows: Rows
-    kind: ElementKind
     is_logarithm: bool
     waits: str
 
-    @property
-    def wide(self) -> str:
-        """Name of the kind that is computed in."""
-        return computed_kind(self.kind).value
-
+    @override
     def write(self, out: SourceWriter, place: Site) -> None:
         """Write the three walks.
 
@@ -126,8 +107,7 @@ class _Softmax:
                     if self.is_logarithm
                     else f"mul(exp_nonpositive({x}), factor)"
                 )
-            y = y if self.kind.value == self.wide else f"convert_{self.kind.value}({y})"
-            self.fusion.write(out, site, y)
+            self.fusion.write(out, site, self.stored(y))
 
     @property
     def _result(self) -> str:
