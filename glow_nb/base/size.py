@@ -9,7 +9,7 @@ which names the size: nothing takes a number for it in silence.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -50,7 +50,7 @@ class Guard:
 
     @override
     def __str__(self) -> str:
-        return f"{self.left} {self.relation} {self.right}"
+        return f"{self.left!s} {self.relation} {self.right!s}"
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -233,6 +233,13 @@ class Size(_WholeNumber):
             factor * prod(atom.at(sizes) for atom in atoms) for atoms, factor in self.terms.items()
         )
 
+    def with_symbols(self, symbols: Mapping[Symbol, Symbol]) -> int:
+        """Return the same polynomial in other *symbols*, those that are given."""
+        return sum(
+            factor * prod(_replaced(atom, symbols) for atom in atoms)
+            for atoms, factor in self.terms.items()
+        )
+
     @override
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Size) and self.terms == other.terms
@@ -313,7 +320,7 @@ class Size(_WholeNumber):
 
     def _refuse(self, *_: object) -> NoReturn:
         error = OpenSizeError(
-            f"size {self}: it is known only when the network runs, and a number is needed here; "
+            f"size {self!s}: it is known only when the network runs, and a number is needed here; "
             "give the sizes first, glow_nb.load(function, shapes={...})"
         )
         error.size = self
@@ -332,6 +339,11 @@ class Size(_WholeNumber):
             factors += [str(atom) if is_alone else _factor(atom) for atom in atoms]
             text += sign + "*".join(factors)
         return text
+
+    @override
+    def __format__(self, _: str) -> str:
+        """Return it as Python computes it, a factor of a longer text: ``((height + 1)//2)``."""
+        return _factor(self).replace("/", "//")
 
     __repr__ = __str__
 
@@ -353,7 +365,7 @@ def _of_items(items: tuple[tuple[tuple[Atom, ...], int], ...]) -> int:
 def _quotient(numerator: int, denominator: int) -> int:
     """Return the quotient rounded down: what divides without rest stands outside the rounding."""
     if bounds(denominator)[0] < 1:
-        raise GlowError(f"size {numerator} divided by {denominator}, which may be 0 or less")
+        raise GlowError(f"size {numerator!s} divided by {denominator!s}, which may be 0 or less")
     whole, rest = 0, numerator
     lead, divisor = max(_terms(denominator).items(), key=_degree)
     for atoms, factor in _terms(numerator).items():
@@ -366,6 +378,16 @@ def _quotient(numerator: int, denominator: int) -> int:
     if isinstance(denominator, Size):  # of which a part of the numerator says little
         whole, rest = 0, numerator
     return whole + Size({(Quotient(rest, denominator),): 1})
+
+
+def _replaced(atom: Atom, symbols: Mapping[Symbol, Symbol]) -> int:
+    if isinstance(atom, Symbol):
+        return symbols.get(atom, atom).size
+    numerator, denominator = (
+        n.with_symbols(symbols) if isinstance(n, Size) else n
+        for n in (atom.numerator, atom.denominator)
+    )
+    return numerator // denominator
 
 
 def _degree(term: tuple[tuple[Atom, ...], int]) -> tuple[int, tuple[str, ...]]:
@@ -404,6 +426,17 @@ def symbols_of(*sizes: int) -> tuple[Symbol, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def symbols_in(values: Iterable[object]) -> tuple[Symbol, ...]:
+    """Return the symbols in *values*, each once: sizes stand there alone, or in tuples."""
+    found: dict[Symbol, None] = {}
+    for value in values:
+        if isinstance(value, Size):
+            found.update(dict.fromkeys(value.symbols))
+        elif isinstance(value, tuple):
+            found.update(dict.fromkeys(symbols_in(value)))
+    return tuple(found)
+
+
 def same(left: int, right: int) -> bool:
     """Return whether two sizes are the same number; what ranges leave open, hints answer."""
     return left == right or (
@@ -426,6 +459,26 @@ def _compare(left: int, relation: str, right: int) -> bool:
     guard = Guard(left, relation if answer else OPPOSITE[relation], right)
     symbols[0].guards[guard] = None
     return answer
+
+
+def surely(left: int, relation: str, right: int) -> bool:
+    """Return whether the *relation* holds whatever the sizes are, as far as ranges show it."""
+    difference = left - right
+    if not isinstance(difference, Size):
+        return _RELATIONS[relation](difference, 0)
+    least, greatest = difference.bounds
+    if relation == "==":
+        return least == greatest == 0
+    if relation == "!=":
+        return not least <= 0 <= greatest
+    return _RELATIONS[relation](greatest if relation[0] == "<" else least, 0)
+
+
+def hinted(size: int) -> int:
+    """Return the number that *size* is for the sizes of the example."""
+    if not isinstance(size, Size):
+        return size
+    return size.at({symbol.name: symbol.hint for symbol in size.symbols})
 
 
 def require(left: int, relation: str, right: int) -> None:

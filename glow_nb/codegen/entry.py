@@ -20,9 +20,11 @@ from typing import Literal
 
 from glow_nb.base.alignment import aligned_bytes
 from glow_nb.base.errors import CompileError
+from glow_nb.base.size import Size
 from glow_nb.base.types import ElementKind
 from glow_nb.codegen.clock import STAMP_SYMBOL
 from glow_nb.codegen.hazards import Access, AccessMode, Hazard, plan_barriers
+from glow_nb.codegen.run_layout import LARGEST_RUN_BYTES
 from glow_nb.kernels.writing.source import INDENT, KernelSource, SourceWriter
 
 Space = Literal["constants", "arena", "binding"]
@@ -31,6 +33,8 @@ _LONE = "if share == 0:  # to share this would cost more than it saves"
 
 STAMP_BYTES = 16
 """For each call of a profiled entry, what a thread writes: the times of its begin and its end."""
+_TURNS = "turns"
+"""The space of what takes turns at one place of the arena, where places are not known."""
 CALL_LENGTH = 84
 """Columns of a call, which is indented up to four times."""
 
@@ -53,6 +57,9 @@ class Region:
             lowest one if the kernel walks backwards.
         run_bytes: If only some channels of each pixel belong to the region: the bytes of these.
         pitch_bytes: And the bytes from pixel to pixel.
+        memory: If its place or its size is known only when the network runs: the name of the
+            memory that it is in. It covers all of that but for what *extent* leaves out.
+        extent: Of such memory, the first byte and the one behind the last that it may touch.
     """
 
     space: Space
@@ -64,6 +71,8 @@ class Region:
     lead_bytes: int = 0
     run_bytes: int = 0
     pitch_bytes: int = 0
+    memory: str = ""
+    extent: tuple[int, int] = (0, LARGEST_RUN_BYTES)
 
     def __post_init__(self) -> None:
         if min(self.offset_bytes, self.size_bytes, self.binding, self.lead_bytes) < 0:
@@ -79,6 +88,9 @@ class Region:
     @property
     def access(self) -> Access:
         """What a call of a kernel with the region touches."""
+        if self.memory:
+            begin, end = self.extent
+            return Access(self.memory, begin, end, self.mode, self.run_bytes, self.pitch_bytes)
         end = self.offset_bytes + self.size_bytes
         run, pitch = self.run_bytes, self.pitch_bytes
         return Access(self.base, self.offset_bytes, end, self.mode, run, pitch)
@@ -92,11 +104,15 @@ class Call:
         source: The kernel.
         operands: Its pointer arguments in order.
         alone: Whether one thread makes the call, because sharing it would cost more than it saves.
+        begins: Whether memory begins to live with it that may be where other memory was.
+        ends: Whether such memory lives no longer.
     """
 
     source: KernelSource
     operands: tuple[Region, ...]
     alone: bool = False
+    begins: bool = False
+    ends: bool = False
 
     def __post_init__(self) -> None:
         kinds = tuple(operand.kind for operand in self.operands)
@@ -105,6 +121,16 @@ class Call:
                 f"call of {self.source.symbol}: operands are {kinds}, the kernel takes "
                 f"{self.source.arguments}"
             )
+
+    @property
+    def accesses(self) -> list[Access]:
+        """What it touches; memory that takes turns at one place is touched by who begins it."""
+        found = [o.access for o in self.operands if o.space != "constants" or o.memory]
+        if self.ends:
+            found.append(Access(_TURNS, 0, 1, "in"))
+        if self.begins:
+            found.append(Access(_TURNS, 0, 1, "out"))
+        return found
 
 
 @dataclass(frozen=True)
@@ -134,6 +160,7 @@ def generate_entry(
     threads: int,
     stamps: int | None = None,
     labels: Sequence[str] = (),
+    scratch: tuple[int, int] | None = None,
 ) -> EntrySource:
     """Return the entry of a program that makes *calls* in order.
 
@@ -145,6 +172,8 @@ def generate_entry(
             in stays as it is.
         labels: What the comment above each call says besides; for text that is read by people and
             never compiled, since names of a model may stand there.
+        scratch: If the working memory of a thread is an open size: the binding and the place of
+            the number in it.
     """
     scratch_bytes, threads = scratch_for(calls, threads)
     bindings = sorted({o.binding for c in calls for o in c.operands if o.space == "binding"})
@@ -152,7 +181,11 @@ def generate_entry(
     phases = _phases(hazards)
     out = SourceWriter()
     with out.block(f"def entry({', '.join(PARAMETERS)}):"):
-        out.line(f"own = scratch_at(scratch, thread, {scratch_bytes})")
+        own = scratch_bytes if scratch is None else f"size_at(bound{scratch[0]}, {scratch[1]})"
+        if scratch is not None:
+            bindings = [binding for binding in bindings if binding != scratch[0]]
+            out.line(f"bound{scratch[0]} = bound(bindings, {scratch[0]})")
+        out.line(f"own = scratch_at(scratch, thread, {own})")
         for binding in bindings:
             out.line(f"bound{binding} = bound(bindings, {binding})")
         if stamps is not None:
@@ -172,10 +205,12 @@ def generate_entry(
 def scratch_for(calls: Sequence[Call], threads: int) -> tuple[int, int]:
     """Return the scratch memory that *calls* need for each thread, and how many threads need it.
 
-    If one thread makes each call, there are no others.
+    If one thread makes each call, there are no others. Open sizes are left out.
     """
     threads = 1 if all(call.alone for call in calls) else threads
-    return aligned_bytes(max((call.source.scratch_bytes for call in calls), default=0)), threads
+    sizes = (call.source.scratch_bytes for call in calls)
+    sizes = (size for size in sizes if not isinstance(size, Size))
+    return aligned_bytes(max(sizes, default=0)), threads
 
 
 def plan_hazards(calls: Sequence[Call], alone: Sequence[bool]) -> list[Hazard | None]:
@@ -183,8 +218,7 @@ def plan_hazards(calls: Sequence[Call], alone: Sequence[bool]) -> list[Hazard | 
 
     Those that are *alone* are made by one thread.
     """
-    accesses = [[o.access for o in call.operands if o.space != "constants"] for call in calls]
-    return plan_barriers(accesses, alone)
+    return plan_barriers([call.accesses for call in calls], alone)
 
 
 def _phases(hazards: Sequence[Hazard | None]) -> list[list[int]]:

@@ -12,6 +12,7 @@ from glow_nb.codegen.linked_code import LinkedCode
 from glow_nb.codegen.loaded_code import LoadedCode
 from glow_nb.codegen.loaded_program import LoadedProgram
 from glow_nb.codegen.native_program import NativeProgram
+from glow_nb.codegen.open_program import OpenProgram
 from glow_nb.codegen.threads import Code
 from glow_nb.kernels.target import Target
 
@@ -34,7 +35,8 @@ def load(native: NativeProgram, linked: Path | None = None) -> LoadedProgram:
     else:
         code = LinkedCode(linked)
     code.address(native.entry.symbol)  # raises if no object defines it
-    return LoadedProgram(native.layout, code)
+    made = LoadedProgram if native.open is None else OpenProgram
+    return made(native.layout, code)
 
 
 def _require_this_processor(target: Target) -> None:

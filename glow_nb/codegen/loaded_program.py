@@ -51,7 +51,7 @@ class LoadedProgram:
         self._fed = [(output, source) for output, source in fed if source is not None]
         self._first_bound = len(layout.memory.borrowed) + len(layout.state)
         self._idle: deque[_Context] = deque(maxlen=available_cores())
-        _loaded.add(self)
+        programs_of_this_process.add(self)
 
     def run(self, inputs: Sequence[Array], state: StateStore | None = None) -> list[Array]:
         """Run on *inputs*, in the program's order, and return new output arrays in order.
@@ -62,6 +62,10 @@ class LoadedProgram:
         """
         _check("input", inputs, self._inputs)
         return self.run_checked(inputs, state)
+
+    def leave_contexts(self) -> None:
+        """Forget the idle contexts."""
+        self._idle.clear()
 
     def run_checked(self, inputs: Sequence[Array], state: StateStore | None = None) -> list[Array]:
         """Do what :meth:`run` does, on arrays of which the caller knows that they fit."""
@@ -208,13 +212,14 @@ class LoadedProgram:
             return _Context(self.layout, self.code)
 
 
-_loaded: WeakSet[LoadedProgram] = WeakSet()
+programs_of_this_process: WeakSet[LoadedProgram] = WeakSet()
+"""Programs that are loaded; a child of a fork has them, too."""
 
 
 def _leave_contexts() -> None:
     """Forget contexts in the child of a fork: their threads stayed in the parent."""
-    for program in _loaded:
-        program._idle.clear()
+    for program in programs_of_this_process:
+        program.leave_contexts()
 
 
 os.register_at_fork(after_in_child=_leave_contexts)

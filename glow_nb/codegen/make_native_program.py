@@ -7,6 +7,7 @@ from functools import partial
 
 from glow_nb.base.errors import CompileError, OptionError
 from glow_nb.base.kernel_report import KernelReport
+from glow_nb.base.size import symbols_of
 from glow_nb.base.stopwatch import Stopwatch
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.codegen.cache import ObjectCache, object_key
@@ -15,6 +16,7 @@ from glow_nb.codegen.compile_runtime import compile_runtime
 from glow_nb.codegen.debugging.debug_files import DebugFiles
 from glow_nb.codegen.entry import Call, generate_entry
 from glow_nb.codegen.native_program import NativeProgram
+from glow_nb.codegen.open_sizes import OpenSizes
 from glow_nb.codegen.pool import compile_objects
 from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding
@@ -34,6 +36,7 @@ def make_native_program(
     kernels: Sequence[KernelReport] = (),
     state: Sequence[InitialState] = (),
     stamped: bool = False,
+    open: OpenSizes | None = None,
     debug: DebugFiles | None = None,
     cache: ObjectCache | None = None,
     workers: int | None = None,
@@ -53,6 +56,8 @@ def make_native_program(
         state: What a run reads as the last one has left it.
         stamped: Whether a run takes the time of each call: one more output, ``int64[threads, calls,
             2]``, with begin and end of each thread's share in nanoseconds.
+        open: The sizes that inputs tell, if some are open. The array of sizes and the windows are
+            bound between the *state* and the *inputs*.
         debug: What a debugger is told of the calls.
         cache: Where objects are kept, by default the user's.
         workers: Compile processes; None chooses.
@@ -68,13 +73,18 @@ def make_native_program(
     bound += [(binding.type.size_bytes, True) for binding in state]
     bound += [(binding.type.size_bytes, False) for binding in inputs]
     bound += [(binding.type.size_bytes, True) for binding in outputs]
-    _check_regions(calls, memory, bound)
+    if open is None:
+        _check_regions(calls, memory, bound)
     target, cache = target or Target.host(), cache or ObjectCache()
     stopwatch = stopwatch or Stopwatch()
     sources = [call.source for call in calls]
     objects = compile_objects(sources, target, cache=cache, workers=workers)
     stopwatch.lap("compile_kernels")
-    entry = generate_entry(calls, threads, len(bound) if stamped else None)
+    behind = 0 if open is None else 1 + len(open.windows)
+    scratch = None
+    if open is not None and symbols_of(*open.scratch_bytes):
+        scratch = len(memory.borrowed) + len(state), len(open.words)
+    entry = generate_entry(calls, threads, len(bound) + behind if stamped else None, (), scratch)
     stopwatch.lap("generate_source")
     lines = debug.lines if debug else None
     for symbol, key, make in (
@@ -100,6 +110,7 @@ def make_native_program(
         target=target,
         kernels=tuple(kernels),
         state=tuple(state),
+        open=open,
         debug=debug,
     )
 

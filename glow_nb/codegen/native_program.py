@@ -15,13 +15,14 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.base.alignment import ALIGNMENT, Bytes, aligned_empty
-from glow_nb.base.errors import CompileError, GlowError
+from glow_nb.base.errors import CompileError, GlowError, UnsupportedError
 from glow_nb.base.kernel_report import KernelReport
 from glow_nb.base.types import Array
 from glow_nb.base.version import __version__
 from glow_nb.codegen.container import read_container, write_container
 from glow_nb.codegen.debugging.debug_files import DebugFiles
 from glow_nb.codegen.entry import EntrySource
+from glow_nb.codegen.open_sizes import OpenSizes
 from glow_nb.codegen.plain_data import from_plain, to_plain
 from glow_nb.codegen.program_memory import PlacedWeight, ProgramMemory
 from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding, RunLayout
@@ -49,6 +50,7 @@ class NativeProgram:
         target: The processor that the code is for.
         kernels: What each call of the entry computes, in order; without the source of the kernel.
         state: What a run reads as the last one has left it.
+        open: The sizes that inputs tell, if some are open.
         debug: What a debugger is told, if the objects have debug information; it is not written
             with the program.
     """
@@ -61,6 +63,7 @@ class NativeProgram:
     target: Target
     kernels: tuple[KernelReport, ...] = ()
     state: tuple[InitialState, ...] = ()
+    open: OpenSizes | None = None
     debug: DebugFiles | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -89,6 +92,7 @@ class NativeProgram:
             inputs=self.inputs,
             outputs=self.outputs,
             state=self.state,
+            open=self.open,
         )
 
     @property
@@ -106,6 +110,8 @@ class NativeProgram:
 
         :meth:`from_bytes` reads it, in another process or on another machine with such a processor.
         """
+        if self.open is not None:
+            raise UnsupportedError("native program: one with open sizes cannot be written yet")
         manifest = _Manifest(
             entry=self.entry,
             arena_bytes=self.memory.arena_bytes,

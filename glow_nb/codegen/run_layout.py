@@ -14,6 +14,7 @@ from glow_nb.base.counted import Counted, problem_of
 from glow_nb.base.errors import CompileError
 from glow_nb.base.memory_limit import require_memory
 from glow_nb.base.types import Array, TensorType
+from glow_nb.codegen.open_sizes import OpenSizes
 from glow_nb.codegen.program_memory import ProgramMemory
 
 LARGEST_RUN_BYTES = 1 << 48
@@ -75,6 +76,7 @@ class RunLayout:
         inputs: What a run reads, in the order in which it takes them.
         outputs: What a run writes, likewise.
         state: What a run reads as the last one has left it.
+        open: The sizes that inputs tell, if some are open.
     """
 
     symbol: str
@@ -85,6 +87,7 @@ class RunLayout:
     inputs: tuple[Binding, ...]
     outputs: tuple[OutputBinding, ...]
     state: tuple[InitialState, ...] = ()
+    open: OpenSizes | None = None
 
     def __post_init__(self) -> None:
         self._check_sizes()
@@ -123,7 +126,12 @@ class RunLayout:
         return self.threads * self.thread_scratch_bytes
 
     def require_memory(self) -> None:
-        """Raise MemoryLimitError if a run needs more memory than the process may have."""
+        """Raise MemoryLimitError if a run needs more memory than the process may have.
+
+        What a run needs whose sizes are open is known only when it begins.
+        """
+        if self.open is not None:
+            return
         bound = (*self.inputs, *self.outputs)
         tensors = [(f"{b.name} : {b.type}", b.type.size_bytes) for b in (*bound, *self.state)]
         parts = {

@@ -9,6 +9,7 @@ The language: ``name = f(...)`` and ``f(...)``, where an argument is a name, an 
 
     float32_at(base, bytes)            the address ``bytes`` after ``base``, likewise for every kind
     bound(bindings, index)             the pointer at ``index`` of an array of pointers
+    size_at(sizes, index)              the number at ``index`` of an array of numbers
     scratch_at(scratch, thread, bytes) the share of this thread, ``bytes`` long
     glow_...(...)                      a kernel
 """
@@ -143,6 +144,11 @@ class _Translation:
                     f"getelementptr ptr, ptr {self.value(base)[1]}, i64 {self.value(index)[1]}"
                 )
                 return "ptr", self.emit(f"load ptr, ptr {place}")
+            case ast.Call(func=ast.Name(id="size_at"), args=[base, index]):
+                place = self.emit(
+                    f"getelementptr i64, ptr {self.value(base)[1]}, i64 {self.value(index)[1]}"
+                )
+                return "i64", self.emit(f"load i64, ptr {place}")
             case ast.Call(func=ast.Name(id="scratch_at"), args=[base, thread, size]):
                 start = self.emit(f"mul i64 {self.value(thread)[1]}, {self.value(size)[1]}")
                 return self.address(self.value(base), ("i64", start))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
-from glow_nb.base.errors import FeedError, OptionError
+from glow_nb.base.errors import OptionError
 from glow_nb.base.schema import attributes_of, changed_operands, closest, listed
-from glow_nb.base.size import Size, Symbol, at
+from glow_nb.base.size import Size, at
+from glow_nb.base.sizes_of_shapes import sizes_of_shapes
 from glow_nb.hlir.graph import Function, Node, Placeholder, Value
 
 
@@ -20,7 +20,7 @@ def with_sizes(function: Function, sizes: Mapping[str, int]) -> Function:
         OptionError: A size is missing, unknown or out of its range, or the function does not hold
             for these sizes, since a comparison was answered otherwise when it was made.
     """
-    check_sizes(function, sizes)
+    _check(function, sizes)
     replaced: dict[Value, Value] = {
         placeholder: dataclasses.replace(placeholder, type=placeholder.type.at(sizes))
         for placeholder in function.placeholders
@@ -60,8 +60,7 @@ def _number(value: Any, sizes: Mapping[str, int]) -> Any:
     return at(value, sizes) if isinstance(value, Size) else value
 
 
-def check_sizes(function: Function, sizes: Mapping[str, int]) -> None:
-    """Raise OptionError unless *function* holds for *sizes*, which give all that are open."""
+def _check(function: Function, sizes: Mapping[str, int]) -> None:
     symbols = {symbol.name: symbol for symbol in function.sizes}
     for name in sizes:
         if name not in symbols:
@@ -77,66 +76,18 @@ def check_sizes(function: Function, sizes: Mapping[str, int]) -> None:
         symbol.check(sizes[name])
     for guard in function.guards:
         if not guard.holds(sizes):
+            given = ", ".join(f"{name} = {size}" for name, size in sizes.items())
             raise OptionError(
                 f"function {function.name!r}: it was made for sizes where {guard}, and not for "
-                f"{described(sizes)}; make it with hints like these sizes"
+                f"{given}; make it with hints like these sizes"
             )
 
 
-def described(sizes: Mapping[str, int]) -> str:
-    """Return *sizes* as messages tell them."""
-    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
-
-
-def sizes_of_inputs(
-    function: Function,
-    shapes: Mapping[str, tuple[int, ...]],
-    given: Mapping[str, int] = MappingProxyType({}),
-) -> dict[str, int]:
+def sizes_of_inputs(function: Function, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     """Return the size of each symbol of *function* for inputs of these *shapes* by name.
 
-    Some sizes may be *given*. What of a shape says nothing new about a symbol is left to the check
-    of the feeds.
-
     Raises:
-        FeedError: A symbol gets different sizes, or nothing tells what it is.
+        FeedError: Two inputs give one symbol different sizes, or nothing tells what it is.
     """
-    sizes = dict(given)
-    tellers = dict.fromkeys(given, "what is given by name")
-    for placeholder in function.inputs:
-        shape, fed = placeholder.type.shape, shapes.get(placeholder.name, ())
-        for axis, (size, number) in enumerate(zip(shape, fed, strict=False)):
-            found = _solved(size, number)
-            if found is None:
-                continue
-            symbol, value = found
-            here = f"axis {axis} of input {placeholder.name!r}"
-            if sizes.setdefault(symbol.name, value) != value:
-                raise FeedError(
-                    f"size {symbol.name!r}: {tellers[symbol.name]} says {sizes[symbol.name]}, "
-                    f"{here} says {value}; feed arrays of the same size"
-                )
-            tellers.setdefault(symbol.name, here)
-    for symbol in function.sizes:
-        if symbol.name not in sizes:
-            raise FeedError(f"size {symbol.name!r}: no shape of the inputs tells what it is")
-        if not symbol.low <= sizes[symbol.name] <= symbol.high:
-            raise FeedError(
-                f"size {symbol.name!r}: {tellers[symbol.name]} says {sizes[symbol.name]}, which "
-                f"is outside its range {symbol.low}..{symbol.high}"
-            )
-    return sizes
-
-
-def _solved(size: int, number: int) -> tuple[Symbol, int] | None:
-    """Return the symbol and the number for which *size*, ``a*symbol + b``, is *number*."""
-    if not isinstance(size, Size):
-        return None
-    factors = dict(size.terms)
-    constant = factors.pop((), 0)
-    if len(factors) > 1:
-        return None
-    ((atoms, factor),) = factors.items()
-    if len(atoms) > 1 or not isinstance(atoms[0], Symbol) or (number - constant) % factor:
-        return None
-    return atoms[0], (number - constant) // factor
+    types = {placeholder.name: placeholder.type for placeholder in function.inputs}
+    return sizes_of_shapes(types, function.sizes, shapes)

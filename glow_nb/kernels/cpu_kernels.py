@@ -8,6 +8,7 @@ from glow_nb.fuse.check_traits import check_traits
 from glow_nb.kernels.attention import attention
 from glow_nb.kernels.fourier import transform as fast_fourier
 from glow_nb.kernels.movement import gather, pad, repeat, scatter
+from glow_nb.kernels.open_sizes import open_kernel, symbols_of_instruction
 from glow_nb.kernels.products import (
     channel_wise,
     convolution,
@@ -48,6 +49,7 @@ from glow_nb.kernels.windows import (
 from glow_nb.kernels.winograd import convolution as winograd
 from glow_nb.kernels.winograd import filter as winograd_filter
 from glow_nb.kernels.writing.source import KernelSource
+from glow_nb.llir.kernel_table import Maker
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.stack import StackInst
 
@@ -100,7 +102,8 @@ __all__ = [
 def generate_kernel(instruction: Instruction, target: Target) -> KernelSource:
     """Return the kernel of *instruction* for *target*; it sees shapes and kinds, not names.
 
-    Its arguments are ``kernel_operands(instruction)``.
+    Its arguments are ``kernel_operands(instruction)``, and its sizes if they are known only when
+    it runs (:mod:`glow_nb.kernels.open_sizes`).
 
     Raises:
         UnsupportedError: There is no kernel for this instruction, or it cannot do what is asked.
@@ -113,6 +116,12 @@ def generate_kernel(instruction: Instruction, target: Target) -> KernelSource:
             "generator and register it with @glow_nb.kernels.registry.kernel_for"
         )
     check_traits(instruction, CPU_KERNELS.traits)
+    if symbols_of_instruction(instruction):
+        return open_kernel(instruction, lambda one: _written(one, generator, target))
+    return _written(instruction, generator, target)
+
+
+def _written(instruction: Instruction, generator: Maker, target: Target) -> KernelSource:
     subject = f"{instruction!r}: kernel generator {name_of(generator)!r}"
     with foreign(CompileError, subject):
         source = generator(instruction, target)

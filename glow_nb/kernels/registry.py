@@ -18,6 +18,7 @@ from glow_nb.llir.kernel_table import KernelTable
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.traits import PLAIN, KernelTraits
+from glow_nb.llir.with_sizes import instruction_at_hints
 
 KernelGenerator = Callable[[Any, Target], KernelSource]
 """Writes the kernel of an instruction of one class, or a few."""
@@ -111,7 +112,7 @@ def planned(instruction: Instruction, target: Target) -> Instruction:
     planner = PLANNERS.get(type(head)) if head is not None else None
     if head is None or planner is None or (head.plan is not None and head.plan.has("rows")):
         return instruction
-    plan, given = planner(head, target, Fusion.of(instruction)), head.plan
+    plan, given = _offered(planner, instruction, target), head.plan
     if plan is None:
         return instruction
     if given is not None:
@@ -120,6 +121,12 @@ def planned(instruction: Instruction, target: Target) -> Instruction:
         settings = dict(given.settings)
         plan = Plan.of(plan.algorithm, **{**settings, **dict(plan.settings), **settings})
     return _with_plan(instruction, plan)
+
+
+def _offered(planner: Planner, instruction: Instruction, target: Target) -> Plan | None:
+    """Return what *planner* offers, for the sizes of the example where sizes are open."""
+    fusion = Fusion.of(instruction_at_hints(instruction))
+    return planner(fusion.head, target, fusion)
 
 
 def _head_of(instruction: Instruction) -> Instruction | None:
@@ -154,7 +161,7 @@ def _refuse_unused_settings(instruction: Instruction, target: Target) -> None:
     plan = head.plan
     unused = [n for n, _ in plan.settings if n not in plan.asked and not hasattr(head, n)]
     if unused and (planner := PLANNERS.get(type(head))) is not None:
-        offered = planner(head, target, Fusion.of(instruction))
+        offered = _offered(planner, instruction, target)
         settings = {} if offered is None else dict(offered.settings)
         unused = [name for name in unused if name not in settings]
     if unused:

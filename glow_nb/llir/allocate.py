@@ -21,6 +21,7 @@ from glow_nb.base.alignment import ALIGNMENT
 from glow_nb.base.arguments import described
 from glow_nb.base.errors import GlowError, OptionError, VerifyError
 from glow_nb.base.foreign import name_of
+from glow_nb.base.size import hinted
 from glow_nb.llir.exact_placement import Tightening
 from glow_nb.llir.placement_search import Budget, Sections
 from glow_nb.llir.program import Alloc, Arena, Buffer, Dealloc, Program
@@ -72,6 +73,8 @@ def allocate(
 ) -> Program:
     """Return *program* with a place in the arena for every activation.
 
+    Of sizes that are known only when it runs, those of the example count; for others
+    :mod:`glow_nb.llir.order_placement` says where activations lie.
     Offsets are those of *allocator*, by default of :func:`place`; that no buffers overlap,
     :mod:`glow_nb.llir.check_placement` proves.
 
@@ -79,7 +82,7 @@ def allocate(
         VerifyError: An activation has no dealloc.
         OptionError: *allocator* does not return one offset for each live range.
     """
-    ranges = _live_ranges(program)
+    ranges = ranges_of(program)
     live = tuple(ranges.values())
     if allocator is None:
         placement = place(live, alignment=alignment)
@@ -109,7 +112,7 @@ def _placed_by(
     return Placement(tuple(offsets), size, Problem(live_ranges, alignment).lower_bound)
 
 
-def _live_ranges(program: Program) -> dict[Buffer, LiveRange]:
+def ranges_of(program: Program) -> dict[Buffer, LiveRange]:
     """Return the range from alloc to dealloc of each activation; steps are instructions."""
     starts: dict[Buffer, int] = {}
     ranges: dict[Buffer, LiveRange] = {}
@@ -118,7 +121,8 @@ def _live_ranges(program: Program) -> dict[Buffer, LiveRange]:
             starts[instruction.dest] = step
         elif isinstance(instruction, Dealloc):
             buffer = instruction.dest
-            ranges[buffer] = LiveRange(starts.pop(buffer), step, buffer.type.size_bytes)
+            size_bytes = hinted(buffer.type.size_bytes)
+            ranges[buffer] = LiveRange(starts.pop(buffer), step, size_bytes)
     if starts:
         raise VerifyError(program, f"activations are never deallocated: {list(starts)}")
     return ranges

@@ -13,6 +13,7 @@ from typing_extensions import override
 from glow_nb.base.alignment import ALIGNMENT
 from glow_nb.base.errors import VerifyError
 from glow_nb.base.schema import operands_of
+from glow_nb.base.size import hinted
 from glow_nb.llir.program import Activation, Arena, Buffer, Program, is_marker
 
 
@@ -38,7 +39,7 @@ def check_placement(program: Program, *, alignment: int = ALIGNMENT) -> None:
     """Prove that no two activations of an allocated *program* overlap while both are needed.
 
     An activation is needed from the first to the last instruction that touches it, both included,
-    so the operands of one instruction never overlap.
+    so the operands of one instruction never overlap. Open sizes are those of the example.
 
     Raises:
         VerifyError: The program is not allocated; a buffer has no place, lies outside of the arena
@@ -66,7 +67,7 @@ def _residents(program: Program, arena: Arena) -> list[_Resident]:
                 if root not in arena.offsets:
                     raise VerifyError(root, f"{instruction} touches it, but it has no place")
                 begin = arena.offsets[root]
-                end = begin + root.type.size_bytes
+                end = begin + hinted(root.type.size_bytes)
                 residents[root] = _Resident(root, begin, end, index, index)
             residents[root].last = index
     return list(residents.values())

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from glow_nb.base.schema import operand_specs, operands_of
+from glow_nb.base.size import hinted
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, mutated, read
 from glow_nb.llir.stack import StackInst, tables_in
 from glow_nb.llir.traits import Traits, traits_of
@@ -125,6 +126,7 @@ def tenancies(program: Program) -> list[Tenancy]:
     """Return the values that the activations hold one after the other, numbered by ``work``.
 
     One ends and the next begins where a result is written over what the same instruction reads.
+    Of open sizes, those of the example count.
     """
     begin: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
@@ -135,9 +137,9 @@ def tenancies(program: Program) -> list[Tenancy]:
                 begin.setdefault(root, number)
                 last[root] = number
         for root in _written_over(instruction):
-            found.append(Tenancy(begin[root], number, root.type.size_bytes))
+            found.append(Tenancy(begin[root], number, hinted(root.type.size_bytes)))
             begin[root] = number
-    found += [Tenancy(begin[root], last[root], root.type.size_bytes) for root in begin]
+    found += [Tenancy(begin[root], last[root], hinted(root.type.size_bytes)) for root in begin]
     return found
 
 

@@ -1,4 +1,7 @@
-"""How much memory is live at each instruction, kept up to date while buffers come and go."""
+"""How much memory is live at each instruction, kept up to date while buffers come and go.
+
+Of sizes that are known only when the network runs, those of the example count.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from glow_nb.base.schema import operands_of
+from glow_nb.base.size import hinted
 from glow_nb.llir.program import Activation, Buffer, Instruction
 
 
@@ -57,4 +61,4 @@ class LiveBytes:
         return True
 
     def _add(self, change: Change) -> None:
-        self._live[change.begin : change.end] += change.size_bytes
+        self._live[change.begin : change.end] += hinted(change.size_bytes)

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
+from glow_nb.base.size import symbols_of
 from glow_nb.base.spans import Spans
+from glow_nb.base.types import MAX_TENSOR_BYTES
 from glow_nb.llir.program import Buffer
 from glow_nb.llir.verify import element_interval, may_overlap, part_of_period
 
@@ -35,7 +37,7 @@ class Overlaps(Generic[T]):
         """Let *window* belong to *thing*."""
         if not window.type.size:
             return
-        first, last = element_interval(window)
+        first, last = _interval(window)
         part = _part(window, self._period)
         self._by_elements.add(first, last + 1, (window, thing))
         if part is None:
@@ -49,7 +51,7 @@ class Overlaps(Generic[T]):
             yield from (thing for near, thing in self._near(window) if may_overlap(near, window))
 
     def _near(self, window: Buffer) -> Iterator[tuple[Buffer, T]]:
-        first, last = element_interval(window)
+        first, last = _interval(window)
         part = _part(window, self._period)
         if part is None:
             yield from self._by_elements.overlapping(first, last + 1)
@@ -58,12 +60,22 @@ class Overlaps(Generic[T]):
             yield from self._others.overlapping(first, last + 1)
 
 
+def _interval(window: Buffer) -> tuple[int, int]:
+    """Return the elements that *window* may touch; all that there are if its sizes are open."""
+    first, last = element_interval(window)
+    return (0, MAX_TENSOR_BYTES) if symbols_of(first, last) else (first, last)
+
+
 def best_period(windows: Iterable[Buffer]) -> int:
     """Return the period within which *windows* of one region cover the least; 0 for the region."""
-    gapped = [w for w in windows if w.type.size and not w.is_contiguous]
+    gapped = [w for w in windows if not _is_open(w) and w.type.size and not w.is_contiguous]
     strides = Counter(abs(stride) for window in gapped for stride in window.strides)
     periods = [0, *(stride for stride, _ in strides.most_common(PERIODS) if stride)]
     return min(periods, key=lambda period: sum(_share(window, period) for window in gapped))
+
+
+def _is_open(window: Buffer) -> bool:
+    return bool(symbols_of(window.root.type.size, window.offset, *window.strides))
 
 
 def _share(window: Buffer, period: int) -> float:
@@ -80,6 +92,6 @@ def _part(window: Buffer, period: int) -> tuple[int, int] | None:
 
     ``may_overlap`` compares two windows within the strides of both.
     """
-    if not period or period not in map(abs, window.strides):
+    if not period or _is_open(window) or period not in map(abs, window.strides):
         return None
     return part_of_period(window, period)

@@ -12,5 +12,5 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     step = 1
     for size in reversed(shape):
         strides.append(step)
-        step *= max(size, 1)
+        step *= size if size != 0 else 1  # the strides of an empty tensor mean nothing
     return tuple(reversed(strides))

@@ -17,6 +17,7 @@ from numpy.lib.stride_tricks import as_strided
 from glow_nb.base.counted import problem_of
 from glow_nb.base.errors import VerifyError
 from glow_nb.base.schema import per_item, qualified_operands_of
+from glow_nb.base.size import surely
 from glow_nb.llir.in_place import covers_root, is_same_region, may_lie_on
 from glow_nb.llir.program import (
     Activation,
@@ -180,7 +181,7 @@ def may_overlap(left: Buffer, right: Buffer) -> bool:
         return False
     left_first, left_last = element_interval(left)
     right_first, right_last = element_interval(right)
-    if left_last < right_first or right_last < left_first:
+    if surely(left_last, "<", right_first) or surely(right_last, "<", left_first):
         return False
     if left.is_contiguous and right.is_contiguous:
         return True  # each has all elements of its interval
@@ -192,7 +193,7 @@ def _alternate(left: Buffer, right: Buffer, period: int) -> bool:
     """Return whether the views touch different parts of every *period* elements, as concat's do."""
     one = part_of_period(left, period)
     other = part_of_period(right, period) if one else None
-    return bool(one and other and (one[1] < other[0] or other[1] < one[0]))
+    return bool(one and other and (surely(one[1], "<", other[0]) or surely(other[1], "<", one[0])))
 
 
 def part_of_period(buffer: Buffer, period: int) -> tuple[int, int] | None:
@@ -207,7 +208,7 @@ def part_of_period(buffer: Buffer, period: int) -> tuple[int, int] | None:
 @per_item
 def _own_parts(buffer: Buffer) -> dict[int, tuple[int, int] | None]:
     """Return the part of each period that is a stride of *buffer*, and has room for others."""
-    periods = set(map(abs, buffer.strides)) - {0, 1}
+    periods = {s if surely(s, ">=", 0) else -s for s in buffer.strides} - {0, 1}
     return {period: _part_of_period(buffer, period) for period in periods}
 
 
@@ -217,16 +218,27 @@ def _part_of_period(buffer: Buffer, period: int) -> tuple[int, int] | None:
     inner = [
         (n - 1) * s
         for n, s in zip(buffer.type.shape, buffer.strides, strict=True)
-        if n > 1 and s % period
+        if n != 1 and _rest(s, period) != 0
     ]
-    first = (buffer.offset + sum(min(0, span) for span in inner)) % period
-    last = first + sum(map(abs, inner))
-    return (first, last) if last < period else None
+    first = _rest(buffer.offset + sum(map(_below, inner)), period)
+    last = first + sum(span - 2 * _below(span) for span in inner)
+    return (first, last) if surely(last, "<", period) else None
+
+
+def _rest(number: int, period: int) -> int:
+    """Return the rest of *number* divided by *period*, itself if it is surely that."""
+    is_rest = surely(number, ">=", 0) and surely(number, "<", period)
+    return number if is_rest else number % period
+
+
+def _below(span: int) -> int:
+    """Return how far below its first element a *span* reaches, as a number that is not positive."""
+    return 0 if surely(span, ">=", 0) else min(0, span)
 
 
 @per_item
 def element_interval(buffer: Buffer) -> tuple[int, int]:
     """Return the first and the last element of its root that *buffer* may touch."""
     spans = [(n - 1) * s for n, s in zip(buffer.type.shape, buffer.strides, strict=True)]
-    first = buffer.offset + sum(min(0, span) for span in spans)
-    return first, buffer.offset + sum(max(0, span) for span in spans)
+    first = buffer.offset + sum(map(_below, spans))
+    return first, buffer.offset + sum(span - _below(span) for span in spans)

@@ -111,7 +111,7 @@ def _pointers(instruction: Instruction, source: KernelSource) -> str:
     operands = kernel_operands(instruction)
     return ", ".join(
         f"{name} {buffer.type} {use(buffer)}"
-        for name, buffer in zip(source.parameters, operands, strict=True)
+        for name, buffer in zip(source.parameters, operands, strict=not source.symbols)
     )
 
 

@@ -22,9 +22,8 @@ from glow_nb.backends.cpu.kernel_estimate import estimated_ns
 from glow_nb.backends.cpu.options import CpuOptions
 from glow_nb.backends.cpu.pack_dequantizing_products import pack_dequantizing_products
 from glow_nb.backends.cpu.pack_recurrences import pack_recurrences
-from glow_nb.backends.cpu.placed_calls import Places
 from glow_nb.backends.cpu.plan_kernels import plan_kernels
-from glow_nb.backends.cpu.planned_calls import Kernels, plan_calls, used_weights
+from glow_nb.backends.cpu.planned_calls import Kernels, places_of, plan_calls, used_weights
 from glow_nb.backends.cpu.products import PRODUCTS
 from glow_nb.backends.cpu.select_fourier_transforms import select_fourier_transforms
 from glow_nb.backends.cpu.select_gradient_kernels import select_gradient_kernels
@@ -224,7 +223,7 @@ class CpuBackend(Backend):
         anywhere: dict[Buffer, PlacedWeight] = {  # what is only read may lie anywhere
             weight: PlacedWeight(weight.name, weight.type, 0, 0) for weight in weights
         }
-        planned = plan_calls(program, Places(program, anywhere, 0), self._planned, threads)
+        planned = plan_calls(program, places_of(program, anywhere, 0), self._planned, threads)
         return PlannedMemory(size, planned.scratch_bytes)
 
     @override

@@ -16,8 +16,7 @@ from glow_nb.backends.cpu.annotated_source import Use, annotated_entry, annotate
 from glow_nb.backends.cpu.constant_block import ConstantBlock, Placed
 from glow_nb.backends.cpu.debug_files import debug_files, kernel_nodes, with_debug_info
 from glow_nb.backends.cpu.kernel_estimate import estimated_ns
-from glow_nb.backends.cpu.placed_calls import Places
-from glow_nb.backends.cpu.planned_calls import Kernels, plan_calls, used_weights
+from glow_nb.backends.cpu.planned_calls import Kernels, places_of, plan_calls, used_weights
 from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.base.kernel_report import KernelReport
 from glow_nb.base.machine_limits import MachineLimits
@@ -35,6 +34,7 @@ from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import Bound, Program
+from glow_nb.llir.with_sizes import instruction_at_hints
 from glow_nb.system.state_store import StateStore
 
 
@@ -71,7 +71,7 @@ class CpuExecutable:
         # Not the block itself: it knows the weights as the model has them, which are to be freed.
         self._held, self.constant_bytes = constants.held, constants.size_bytes
         memory = constants.memory(program.arena.size_bytes if program.arena else 0)
-        places = Places(program, constants.places, len(memory.borrowed))
+        places = places_of(program, constants.places, len(memory.borrowed))
         stopwatch.lap("fill_constants")
         with constants.being_filled():  # while the kernels are written
             report("writing the kernels")
@@ -94,6 +94,7 @@ class CpuExecutable:
             target=target,
             kernels=reports,
             state=[InitialState(s.type, s.name, array=s.array) for s in program.state],
+            open=planned.open,
             debug=files,
             cache=self._cache,
             stopwatch=stopwatch,
@@ -131,7 +132,9 @@ class CpuExecutable:
             replace(
                 report,
                 source=annotated_kernel(call.source, [use]),
-                estimated_ns=estimated_ns(use.instruction, self.native.target),
+                estimated_ns=estimated_ns(
+                    instruction_at_hints(use.instruction), self.native.target
+                ),
             )
             for report, call, use in zip(self.native.kernels, self._calls, self._uses, strict=True)
         )
@@ -211,6 +214,7 @@ class CpuExecutable:
             target=plain.target,
             kernels=plain.kernels,
             state=plain.state,
+            open=plain.open,
             stamped=True,
             cache=self._cache,
         )

@@ -40,20 +40,23 @@ class Places:
 
     def call(self, instruction: Instruction, source: KernelSource) -> Call:
         """Return the call of *source*, the kernel of *instruction*."""
+        return Call(source, self.regions(instruction))
+
+    def regions(self, instruction: Instruction) -> tuple[Region, ...]:
+        """Return what the pointer arguments of the kernel of *instruction* cover."""
         written = {id(b) for b in mutated(instruction)}
         reads = {id(b) for b in read(instruction)}
-        regions = tuple(
+        return tuple(
             self._region(buffer, _mode(id(buffer) in written, id(buffer) in reads))
             for buffer in kernel_operands(instruction)
         )
-        return Call(source, regions)
 
     def _region(self, buffer: Buffer, mode: AccessMode) -> Region:
         kind = buffer.type.kind
         first, last = element_interval(buffer) if buffer.type.size else (buffer.offset, -1)
         size_bytes = max(0, last + 1 - first) * kind.size_bytes
         start, lead = first * kind.size_bytes, (buffer.offset - first) * kind.size_bytes
-        run_bytes, pitch_bytes = _runs(buffer)
+        run_bytes, pitch_bytes = runs_of(buffer)
         region = partial(
             Region,
             kind=kind,
@@ -77,7 +80,7 @@ class Places:
         raise CompileError(f"{buffer!r} lies in no region of the program")
 
 
-def _runs(buffer: Buffer) -> tuple[int, int]:
+def runs_of(buffer: Buffer) -> tuple[int, int]:
     """Return the bytes of a pixel and those from pixel to pixel, if others lie between them."""
     pitch = pixel_stride(buffer)
     channels = buffer.type.shape[-1] if buffer.type.shape else 1

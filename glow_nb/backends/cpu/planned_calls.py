@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from glow_nb.backends.cpu.annotated_source import Use
 from glow_nb.backends.cpu.kernel_estimate import work_ns
+from glow_nb.backends.cpu.open_places import OpenPlaces
 from glow_nb.backends.cpu.placed_calls import Places
 from glow_nb.base.alignment import aligned_bytes
 from glow_nb.base.kernel_report import KernelReport
+from glow_nb.base.size import hinted
 from glow_nb.codegen.entry import Call, plan_hazards, scratch_for
+from glow_nb.codegen.open_sizes import OpenSizes
+from glow_nb.codegen.program_memory import PlacedWeight
 from glow_nb.codegen.sharing import Sharing, plan_sharing
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel, is_loop
 from glow_nb.kernels.target import Target
@@ -18,9 +22,10 @@ from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.form import Form, form_of
 from glow_nb.llir.print import print_instruction
-from glow_nb.llir.program import Instruction, Program, Weight, mutated, read
+from glow_nb.llir.program import Buffer, Instruction, Program, Weight, mutated, read
 from glow_nb.llir.substitute import substitute
 from glow_nb.llir.traits import traits_of
+from glow_nb.llir.with_sizes import instruction_at_hints, symbols_of_program
 
 
 @dataclass(frozen=True)
@@ -31,11 +36,13 @@ class PlannedCalls:
         work: The instructions that compute.
         calls: One for each of them; each says whether one thread makes it.
         threads: How many threads are worth it.
+        open: The open sizes of the program, if there are any.
     """
 
     work: list[Instruction]
     calls: list[Call]
     threads: int
+    open: OpenSizes | None = None
 
     @property
     def scratch_bytes(self) -> int:
@@ -77,13 +84,26 @@ class Kernels:
         return aligned_bytes(max((self.source(one).scratch_bytes for one in work), default=0))
 
 
+def places_of(program: Program, weights: Mapping[Buffer, PlacedWeight], borrowed: int) -> Places:
+    """Return where the buffers of *program* lie; *borrowed* blocks of weights are bound first."""
+    if not symbols_of_program(program):
+        return Places(program, weights, borrowed)
+    return OpenPlaces(program, _work_of(program), weights, borrowed)
+
+
 def plan_calls(program: Program, places: Places, kernels: Kernels, threads: int) -> PlannedCalls:
     """Write the kernels of *program*, and decide which of them up to *threads* threads share."""
-    work = [i for i in program.work if _computes(i)]
+    work = _work_of(program)
     calls = [places.call(instruction, kernels.source(instruction)) for instruction in work]
     sharing = _sharing(work, calls, kernels.target, threads)
     made = [replace(call, alone=alone) for call, alone in zip(calls, sharing.alone, strict=True)]
-    return PlannedCalls(work, made, sharing.threads)
+    sizes = places.open_sizes if isinstance(places, OpenPlaces) else None
+    return PlannedCalls(work, made, sharing.threads, sizes)
+
+
+def _work_of(program: Program) -> list[Instruction]:
+    """Return the instructions of *program* that have kernels."""
+    return [instruction for instruction in program.work if _computes(instruction)]
 
 
 def _sharing(
@@ -119,7 +139,7 @@ def _without_numbers(work: Sequence[Instruction]) -> tuple[Instruction, ...]:
 def _shareable_ns(instruction: Instruction, target: Target) -> float:
     """Return about how long one thread takes for what threads can share of *instruction*."""
     is_serial = traits_of(instruction, CPU_KERNELS.traits).is_serial
-    return 0.0 if is_serial else work_ns(instruction, target)
+    return 0.0 if is_serial else work_ns(instruction_at_hints(instruction), target)
 
 
 def _report(use: Use, call: Call, threads: int) -> KernelReport:
@@ -130,8 +150,8 @@ def _report(use: Use, call: Call, threads: int) -> KernelReport:
         origin=instruction.name,
         family=call.source.family,
         symbol=call.source.symbol,
-        scratch_bytes=call.source.scratch_bytes,
-        cost=instruction_cost(instruction),
+        scratch_bytes=hinted(call.source.scratch_bytes),
+        cost=instruction_cost(instruction_at_hints(instruction)),
         origins=instruction.imported_names,
         opcode=instruction.opcode,
         threads=threads,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from glow_nb.base.errors import DefinitionError
+from glow_nb.base.size import Guard, Symbol
 from glow_nb.base.types import ElementKind
 
 INDENT = "    "
@@ -29,6 +30,9 @@ class KernelSource:
         scratch_bytes: Size of the private region that each thread passes as ``scratch``, which
             is a ``uint8`` pointer aligned to 64 bytes.
         has_lines: Whether the object says which lines of the text its code comes from.
+        symbols: The sizes that are known only when it runs, in the order in which the argument
+            ``sizes``, an ``int64`` pointer behind all others, has them.
+        guards: Comparisons of these that hold whenever it runs.
     """
 
     family: str
@@ -36,6 +40,8 @@ class KernelSource:
     arguments: tuple[ElementKind, ...]
     scratch_bytes: int = 0
     has_lines: bool = False
+    symbols: tuple[Symbol, ...] = ()
+    guards: tuple[Guard, ...] = ()
 
     def __post_init__(self) -> None:
         if not (self.family.isascii() and self.family[:1].isalpha() and self.family.isidentifier()):

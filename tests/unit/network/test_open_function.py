@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.base.errors import FeedError, OptionError
+from glow_nb.base.errors import OptionError
 
 TEXT = """\
 constant %w : float32<4 x 2> = splat 0.5
@@ -54,7 +54,6 @@ def test_a_graph_with_open_sizes_is_loaded_for_given_ones() -> None:
         ({"batch": 2}, "size 'length' is not given"),
         ({"batch": 2, "length": 600}, r"600 is outside its range 1\.\.512"),
         ({"z": (2, 3)}, "it has no input 'z'"),
-        ({"x": (2, 3, 4), "bach": 2}, "it has no size 'bach'; did you mean 'batch'"),
     ],
 )
 def test_sizes_that_do_not_fit_the_graph_are_refused(
@@ -62,40 +61,3 @@ def test_sizes_that_do_not_fit_the_graph_are_refused(
 ) -> None:
     with pytest.raises(OptionError, match=message):
         glow_nb.load(TEXT, shapes=shapes)
-    with pytest.raises(OptionError, match=message):
-        glow_nb.compile(TEXT, backend="interpreter").prepare(shapes)
-
-
-@pytest.mark.parametrize(
-    ("shapes", "message"),
-    [
-        ({"x": (2, 3, 99)}, r"\[2, 3, 99\], but .* is \[2, 3, 4\] for batch = 2, length = 3"),
-        ({"x": (2, 3)}, r"\[2, 3\], but .* is \[2, 3, 4\]"),
-        ({"x": (2, 3, 4, 5)}, r"\[2, 3, 4, 5\], but .* is \[2, 3, 4\]"),
-        ({"x": (2, 3, 4), "batch": 7}, "what is given by name says 7, axis 0 of input 'x' says 2"),
-        ({"x": (2, 3, 4), "y": (4, 4)}, r"\[4, 4\], but .* is \[4, 5\] for"),
-        ({"x": (2, 3, 4), "batch": 99}, "what is given by name says 99, axis 0 of input 'x'"),
-    ],
-)
-def test_whole_shapes_that_do_not_fit_are_refused(
-    shapes: dict[str, int | tuple[int, ...]], message: str
-) -> None:
-    text = TEXT.replace("4>)", "4>, %y : float32<batch*batch x 2*batch + 1>)").replace("%y)", "%z)")
-    text = text.replace("(%y :", "(%z :")
-    with pytest.raises(FeedError, match=message):
-        glow_nb.load(text, shapes=shapes)
-
-
-@pytest.mark.parametrize(
-    "shapes", [{"x": (4, 3), "m": 5}, {"z": (11,), "n": 4}, {"x": (4, 3), "z": (11,)}]
-)
-def test_whole_shapes_and_sizes_by_name_are_given_together(
-    shapes: dict[str, int | tuple[int, ...]],
-) -> None:
-    text = (
-        "func @main<n, m>(%x : float32<n x 3>, %z : float32<2*m + 1>) -> (%y : float32<n x 3>) {\n"
-        "  %s = save(%x, %y)\n}\n"
-    )
-    loaded = glow_nb.load(text, shapes=shapes)
-    assert isinstance(loaded, glow_nb.Function)
-    assert [list(value.type.shape) for value in loaded.inputs] == [[4, 3], [11]]

@@ -10,6 +10,7 @@ from glow_nb.backends.cpu.operand_layouts import operands_as_they_lie
 from glow_nb.backends.cpu.paired_weights import may_pair
 from glow_nb.backends.cpu.products import Product, shape_of
 from glow_nb.base.dot_instruction import DotInstruction
+from glow_nb.base.map_sizes import at_hints
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Constant
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Transpose
@@ -65,6 +66,8 @@ class Problem:
     def of(cls, node: Product, target: Target, *, threads: int = 1, widths: int = 1) -> Problem:
         """Return what *node* computes, for so many *threads* of *target*.
 
+        Sizes that are known only when the network runs are those of the example.
+
         Args:
             node: A convolution or a matrix product.
             target: The processor, which decides the dot instruction.
@@ -86,9 +89,8 @@ class Problem:
             threads=threads,
             widths=widths,
         )
-        if isinstance(node, Convolution):
-            return common
-        return _with_matrices(common, node)
+        problem = common if isinstance(node, Convolution) else _with_matrices(common, node)
+        return at_hints(problem)
 
 
 def _shape_of(node: Product) -> ConvolutionShape:

@@ -1,0 +1,61 @@
+"""Which sizes the shapes of what is fed tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from glow_nb.base.errors import FeedError
+from glow_nb.base.size import Size, Symbol
+from glow_nb.base.types import TensorType
+
+
+def sizes_of_shapes(
+    types: Mapping[str, TensorType],
+    symbols: Sequence[Symbol],
+    shapes: Mapping[str, tuple[int, ...]],
+) -> dict[str, int]:
+    """Return the size of each of *symbols* for inputs of *shapes* by name, which have *types*.
+
+    What of a shape says nothing new about a symbol is left to the check of the feeds.
+
+    Raises:
+        FeedError: Two inputs give one symbol different sizes, or nothing tells what it is.
+    """
+    sizes: dict[str, int] = {}
+    tellers: dict[str, str] = {}
+    for name, type in types.items():
+        for axis, (size, number) in enumerate(zip(type.shape, shapes.get(name, ()), strict=False)):
+            found = _solved(size, number)
+            if found is None:
+                continue
+            symbol, value = found
+            here = f"axis {axis} of input {name!r}"
+            if sizes.setdefault(symbol.name, value) != value:
+                raise FeedError(
+                    f"size {symbol.name!r}: {tellers[symbol.name]} says {sizes[symbol.name]}, "
+                    f"{here} says {value}; feed arrays of the same size"
+                )
+            tellers.setdefault(symbol.name, here)
+    for symbol in symbols:
+        if symbol.name not in sizes:
+            raise FeedError(f"size {symbol.name!r}: no shape of the inputs tells what it is")
+        if not symbol.low <= sizes[symbol.name] <= symbol.high:
+            raise FeedError(
+                f"size {symbol.name!r}: {tellers[symbol.name]} says {sizes[symbol.name]}, which "
+                f"is outside its range {symbol.low}..{symbol.high}"
+            )
+    return sizes
+
+
+def _solved(size: int, number: int) -> tuple[Symbol, int] | None:
+    """Return the symbol and the number for which *size*, ``a*symbol + b``, is *number*."""
+    if not isinstance(size, Size):
+        return None
+    factors = dict(size.terms)
+    constant = factors.pop((), 0)
+    if len(factors) > 1:
+        return None
+    ((atoms, factor),) = factors.items()
+    if len(atoms) > 1 or not isinstance(atoms[0], Symbol) or (number - constant) % factor:
+        return None
+    return atoms[0], (number - constant) // factor

@@ -1,0 +1,58 @@
+"""What a run of some sizes works with, of a program whose sizes are open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from glow_nb.base.alignment import aligned_bytes
+from glow_nb.base.size import at
+from glow_nb.codegen.result_memory import array_maker
+from glow_nb.codegen.run_layout import RunLayout
+
+
+class SizeLayout:
+    """The memory of a run of some sizes.
+
+    Attributes:
+        sizes: The sizes by name.
+        words: What kernels read of them, and the working memory of a thread behind.
+        arena_bytes: Memory of the activations.
+        scratch_bytes: Working memory of one thread.
+        types: The type of each output.
+        makers: What makes an array for each output.
+        in_arena: Window and offset of what lies in the arena.
+        in_constants: The same of what lies in the program's own block of constants.
+        in_bindings: Window, binding and offset of what lies in something that is bound.
+    """
+
+    def __init__(self, layout: RunLayout, sizes: Mapping[str, int]) -> None:
+        """Lay out a run of the program of *layout* for *sizes*.
+
+        Raises:
+            OptionError: The program is not right for these sizes.
+        """
+        opened = layout.open
+        assert opened is not None
+        opened.check(sizes)
+        self.sizes = sizes
+        offsets, self.arena_bytes = opened.placement.at(sizes)
+        scratch = max(opened.scratch_at(sizes), layout.thread_scratch_bytes)
+        self.scratch_bytes = aligned_bytes(scratch)
+        words = [sizes[symbol.name] for symbol in opened.words]
+        self.words = np.array([*words, self.scratch_bytes], np.int64)
+        self.types = [binding.type.at(sizes) for binding in layout.outputs]
+        self.makers = [array_maker(type.kind.dtype, type.shape) for type in self.types]
+        self.in_arena: list[tuple[int, int]] = []
+        self.in_constants: list[tuple[int, int]] = []
+        self.in_bindings: list[tuple[int, int, int]] = []
+        for number, window in enumerate(opened.windows):
+            offset = at(window.offset_bytes, sizes)
+            match window.space:
+                case "activation":
+                    self.in_arena.append((number, offsets[window.number] + offset))
+                case "constants":
+                    self.in_constants.append((number, offset))
+                case "binding":
+                    self.in_bindings.append((number, window.number, offset))

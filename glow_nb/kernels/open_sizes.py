@@ -1,0 +1,72 @@
+"""Kernels of instructions whose sizes are known only when the network runs.
+
+A generator writes such a kernel as any other: an open size prints itself as an expression, such as
+``(2 * size0 + 1)``. Here the sizes get names of ours before, and the kernel gets one argument more
+behind, ``sizes``, an array that it reads them from. What a generator asks of a size is answered by
+the sizes of the example, and is a guard of the kernel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from glow_nb.base.map_sizes import map_sizes, renaming
+from glow_nb.base.schema import attributes_of, operands_of
+from glow_nb.base.size import Guard, Symbol, symbols_in
+from glow_nb.base.types import ElementKind
+from glow_nb.kernels.writing.source import INDENT, KernelSource
+from glow_nb.llir.program import Instruction
+from glow_nb.llir.stack import members_of
+from glow_nb.llir.with_sizes import Sizing
+
+_HEAD = re.compile(r"def kernel\((.*?)scratch, thread, threads\):\n", re.DOTALL)
+
+
+def symbols_of_instruction(instruction: Instruction) -> tuple[Symbol, ...]:
+    """Return the symbols in the types, places and attributes of *instruction*, each once."""
+    found: list[object] = []
+    for member in members_of(instruction):
+        found += attributes_of(member).values()
+        for buffer in operands_of(member):
+            found += (buffer.type.shape, buffer.strides, buffer.offset)
+    return symbols_in(found)
+
+
+def open_kernel(
+    instruction: Instruction, write: Callable[[Instruction], KernelSource]
+) -> KernelSource:
+    """Return the kernel that *write* writes of *instruction*, with its sizes as an argument."""
+    symbols = symbols_of_instruction(instruction)
+    own = {
+        symbol: Symbol(f"size{number}", symbol.hint, symbol.low, symbol.high)
+        for number, symbol in enumerate(symbols)
+    }
+    source = write(Sizing(renaming(own)).instruction(instruction))
+    guards = tuple(dict.fromkeys(guard for symbol in own.values() for guard in symbol.guards))
+    return replace(
+        source,
+        text=_with_sizes(source.text, len(symbols)),
+        arguments=(*source.arguments, ElementKind.INT64),
+        symbols=tuple(own.values()),
+        guards=guards,
+    )
+
+
+def _with_sizes(text: str, count: int) -> str:
+    """Return *text* with the argument ``sizes``, and what it reads of that in front."""
+    head = _HEAD.search(text)
+    assert head is not None, text
+    body = text[head.end() :]
+    used = [n for n in range(count) if re.search(rf"\bsize{n}\b", body)]
+    lines = "".join(f"{INDENT}size{n} = get(sizes, {n})\n" for n in used)
+    begin = f"def kernel({head[1]}sizes, scratch, thread, threads):\n"
+    return text[: head.start()] + begin + lines + body
+
+
+def guard_with(guard: Guard, names: dict[Symbol, Symbol]) -> Guard:
+    """Return *guard* about other symbols."""
+    rename = renaming(names)
+    left, right = map_sizes(guard.left, rename), map_sizes(guard.right, rename)
+    return Guard(left, guard.relation, right)
