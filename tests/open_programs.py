@@ -9,8 +9,10 @@ import numpy as np
 from glow_nb.backends.cpu.backend import CpuBackend
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.options import CpuOptions
+from glow_nb.backends.interpreter import Interpreter
 from glow_nb.base.size import Guard
 from glow_nb.base.types import Array
+from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.with_sizes import with_sizes
 from glow_nb.kernels.target import Target
@@ -53,20 +55,29 @@ def check_sizes(
 ) -> CpuExecutable:
     """Compile *function* once, and compare its runs with those of a compilation for each set.
 
-    No comparison may have been answered by the sizes of the example, and placements are proved.
+    Those of the interpreter are compared with ``evaluate``. No comparison may have been answered
+    by the sizes of the example, and placements are proved.
     """
     opened = compiled(function, threads=threads, target=target, options=options)
     assert not guards_of(opened), "; ".join(map(str, guards_of(opened)))
     backend = CpuBackend(target, options, threads=threads)
     program = compile_function(function, backend, threads=threads).program
+    interpreted = compile_function(function, Interpreter(), threads=1).executable
     rng = np.random.default_rng(seed)
     for sizes in sets:
         check_placement(placed_for(program, sizes))
         static = with_sizes(function, sizes)
         inputs = [_array(rng, v.type.kind.dtype, v.type.shape) for v in static.inputs]
+        check_close(interpreted.run(inputs), _evaluated(static, inputs), 1e-4, sizes)
         wanted = compiled(static, threads=threads, target=target, options=options).run(inputs)
         check_close(opened.run(inputs), wanted, tolerance, sizes)
     return opened
+
+
+def _evaluated(function: Function, inputs: Sequence[Array]) -> list[Array]:
+    named = {value.name: array for value, array in zip(function.inputs, inputs, strict=True)}
+    results = evaluate(function, named)
+    return [np.asarray(results[value.name]) for value in function.outputs]
 
 
 def check_close(

@@ -7,27 +7,35 @@ or view shows as a wrong number. Memory that holds nothing yet, or nothing any m
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from typing_extensions import override
 
 from glow_nb.backends.backend import Backend, Timings
-from glow_nb.backends.scalar_numpy import evaluate_scalar
-from glow_nb.base.errors import FeedError, GlowError, UnsupportedError, VerifyError
-from glow_nb.base.foreign import foreign
+from glow_nb.backends.interpreter_steps import (
+    POISON as POISON,
+)
+from glow_nb.backends.interpreter_steps import (
+    Evaluate,
+    Memory,
+    Step,
+    Watch,
+    bytes_of,
+    evaluate_node,
+    step_of,
+    timed,
+)
+from glow_nb.base.errors import FeedError, VerifyError
 from glow_nb.base.kernel_report import KernelReport
 from glow_nb.base.machine_limits import MachineLimits
 from glow_nb.base.memory_limit import out_of_memory
-from glow_nb.base.schema import map_operands, operand_specs
+from glow_nb.base.sizes_of_shapes import sizes_of_shapes
 from glow_nb.base.steps import Entries
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node
 from glow_nb.hlir.ops import Recurrence, RecurrenceGradient
 from glow_nb.llir.cost import instruction_cost
-from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.instructions.normalization import (
     LayerNormalizationInst,
     LogSoftmaxInst,
@@ -43,39 +51,17 @@ from glow_nb.llir.instructions.reduction import (
     ReduceSumInst,
 )
 from glow_nb.llir.instructions.shape import TransposeInst
+from glow_nb.llir.order_placement import placed_for
 from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import (
-    Alloc,
-    Arena,
     Buffer,
-    Dealloc,
     Instruction,
     Program,
-    Register,
-    TensorView,
-    Weight,
     is_marker,
-    mutated,
-    read,
 )
-from glow_nb.llir.stack import StackInst
 from glow_nb.llir.traits import FUSES_BOTH, FUSES_EPILOGUE, KernelTraits, Traits
+from glow_nb.llir.with_sizes import is_open, symbols_of_program
 from glow_nb.system.state_store import StateStore, write_all
-
-POISON = 0xFF
-"""The byte of poisoned memory: NaN as a float of any width, -1 or the largest as an integer."""
-
-Bytes = npt.NDArray[np.uint8]
-
-Watch = Callable[[Instruction, Array], None]
-Evaluate = Callable[[Node, Sequence[Any]], Any]
-
-
-def evaluate_node(node: Node, arguments: Sequence[Any]) -> Any:
-    """Return what *node* means on the arrays of its operand fields."""
-    with foreign(GlowError, f"{node!r}: evaluate"):
-        return node.evaluate(*arguments)
-
 
 TRAITS: Traits = {
     **dict.fromkeys((MaxPoolInst, AvgPoolInst, RandomBitsInst), FUSES_EPILOGUE),
@@ -108,14 +94,16 @@ class Interpreter(Backend):
         return ()
 
     @override
-    def compile(self, program: Program, *, threads: int = 1) -> InterpretedProgram:
+    def compile(
+        self, program: Program, *, threads: int = 1
+    ) -> InterpretedProgram | OpenInterpretedProgram:
         """Return an allocated *program*, ready to run; *threads* changes nothing.
 
         Raises:
             VerifyError: The program is not allocated.
             UnsupportedError: NumPy does not know what an instruction means.
         """
-        return InterpretedProgram(program)
+        return OpenInterpretedProgram(program) if is_open(program) else InterpretedProgram(program)
 
 
 class InterpretedProgram:
@@ -130,8 +118,8 @@ class InterpretedProgram:
             raise VerifyError(program, "the program is not allocated; call allocate() first")
         self._program = program
         self._arena = program.arena
-        self._weights = {w: _bytes_of(w.array) for w in program.weights}
-        self._steps = tuple(_step_of(instruction) for instruction in program.instructions)
+        self._weights = {w: bytes_of(w.array) for w in program.weights}
+        self._steps = tuple(step_of(instruction) for instruction in program.instructions)
 
     @property
     def kernels(self) -> tuple[KernelReport, ...]:
@@ -191,7 +179,7 @@ class InterpretedProgram:
         """Run *runs* times with the time taken around each instruction, and as often without."""
         stamps: list[int] = []
         pairs = zip(self._program.instructions, self._steps, strict=True)
-        steps = [step if is_marker(i) else _timed(step, stamps) for i, step in pairs]
+        steps = [step if is_marker(i) else timed(step, stamps) for i, step in pairs]
         seconds: list[float] = []
         for _ in range(runs):
             self._execute(inputs, steps)
@@ -212,9 +200,9 @@ class InterpretedProgram:
         memory = Memory(self._program, self._arena, self._weights)
         memory.watch = watch
         for buffer, array in known.items():
-            memory.regions[buffer] = _bytes_of(array).copy()
+            memory.regions[buffer] = bytes_of(array).copy()
         with np.errstate(all="ignore"):
-            _step_of(instruction)(memory)
+            step_of(instruction)(memory)
 
     def _execute(
         self,
@@ -231,7 +219,7 @@ class InterpretedProgram:
             try:
                 memory = Memory(program, self._arena, self._weights)
                 memory.watch, memory.evaluate = watch, evaluate
-                memory.regions.update({b: _bytes_of(a).copy() for b, a in kept.items()})
+                memory.regions.update({b: bytes_of(a).copy() for b, a in kept.items()})
                 self._bind(memory, inputs)
                 with np.errstate(all="ignore"):
                     for step in steps:
@@ -249,150 +237,47 @@ class InterpretedProgram:
             found = TensorType.of(array)
             if (found.kind, found.shape) != (buffer.type.kind, buffer.type.shape):
                 raise FeedError(f"input {buffer!r} is {buffer.type}, got an array of {found}")
-            memory.regions[buffer] = _bytes_of(array).copy()
+            memory.regions[buffer] = bytes_of(array).copy()
 
 
-class Memory:
-    """The memory of one run: the arena, and the regions of weights, inputs and outputs.
+class OpenInterpretedProgram:
+    """A program with open sizes that NumPy executes: that of the sizes of each run."""
 
-    Attributes:
-        regions: The bytes of each region.
-        watch: What is told of each result, if anything is.
-        evaluate: What computes the operators.
-    """
+    source = ""
+    scratch_bytes = 0
 
-    def __init__(self, program: Program, arena: Arena, weights: dict[Weight, Bytes]) -> None:
-        """Make the memory for *program*, poisoned but for the *weights*."""
-        self.watch: Watch | None = None
-        self.evaluate: Evaluate = evaluate_node
-        block = np.full(arena.size_bytes, POISON, np.uint8)
-        self.regions: dict[Buffer, Bytes] = dict(weights.items())
-        for buffer, offset in arena.offsets.items():
-            self.regions[buffer] = block[offset : offset + buffer.type.size_bytes]
-        for output in program.outputs:
-            self.regions[output] = np.full(output.type.size_bytes, POISON, np.uint8)
+    def __init__(self, program: Program) -> None:
+        """Take an allocated *program*."""
+        self._program = program
+        self._types = {buffer.name: buffer.type for buffer in program.inputs}
+        self._symbols = symbols_of_program(program)
+        self._known: dict[tuple[int, ...], InterpretedProgram] = {}
 
-    def array(self, buffer: Buffer) -> Array:
-        """Return *buffer* as an array that lies in its region."""
-        dtype = buffer.type.kind.dtype
-        if not buffer.type.size:
-            return np.empty(buffer.type.shape, dtype)
-        return np.ndarray(
-            buffer.type.shape,
-            dtype,
-            buffer=self.regions[buffer.root],
-            offset=buffer.offset * dtype.itemsize,
-            strides=tuple(step * dtype.itemsize for step in buffer.strides),
-        )
+    def at(self, sizes: Mapping[str, int]) -> InterpretedProgram:
+        """Return the program for *sizes* by name, placed as for these."""
+        key = tuple(sizes.values())
+        if key not in self._known:
+            self._known = {key: InterpretedProgram(placed_for(self._program, sizes))}
+        return self._known[key]
 
-    def poison(self, buffer: Buffer) -> None:
-        """Make what *buffer* holds useless."""
-        self.regions[buffer][...] = POISON
+    @property
+    def kernels(self) -> tuple[KernelReport, ...]:
+        """One entry for each instruction that computes, for the sizes of the example."""
+        return self.at({symbol.name: symbol.hint for symbol in self._symbols}).kernels
 
+    @property
+    def constant_bytes(self) -> int:
+        """Memory that holds the weights."""
+        return sum(weight.type.size_bytes for weight in self._program.weights)
 
-def _bytes_of(array: Array) -> Bytes:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    def run(self, inputs: Sequence[Array], *, state: StateStore | None = None) -> list[Array]:
+        """Run on *inputs*, whose shapes tell the sizes, and on *state*; return the outputs."""
+        return self._for(inputs).run(inputs, state=state)
 
+    def run_on(self, state: StateStore, inputs: Sequence[Array]) -> list[Array]:
+        """Do what :meth:`run` does, on *state*."""
+        return self.run(inputs, state=state)
 
-Step = Callable[[Memory], None]
-
-
-def _timed(step: Step, stamps: list[int]) -> Step:
-    """Return *step* that also appends to *stamps* when it began and ended, in nanoseconds."""
-
-    def run(memory: Memory) -> None:
-        began = time.perf_counter_ns()
-        step(memory)
-        stamps.extend((began, time.perf_counter_ns()))
-
-    return run
-
-
-def _step_of(instruction: Instruction) -> Step:
-    """Return what executes *instruction*."""
-    match instruction:
-        case TensorView():
-            return lambda memory: None  # noqa: ARG005  a view costs nothing
-        case Alloc() | Dealloc():
-            return lambda memory: memory.poison(instruction.dest)
-    if isinstance(instruction, StackInst):
-        return _stack_step(instruction)
-    if instruction.scalar:
-        return _watched(instruction, lambda memory: _run_scalar(instruction, memory))
-    if isinstance(instruction, NodeInstruction):
-        node = instruction.as_node()
-        return _watched(instruction, lambda memory: _run_node(instruction, node, memory))
-    raise UnsupportedError(
-        f"{instruction}: the interpreter knows neither a scalar expression nor an operator for it"
-    )
-
-
-def _watched(instruction: Instruction, step: Step) -> Step:
-    """Return *step* that also tells who watches the memory what it made."""
-
-    def run(memory: Memory) -> None:
-        step(memory)
-        if memory.watch is not None:
-            for dest in mutated(instruction):
-                memory.watch(instruction, memory.array(dest))
-
-    return run
-
-
-def _stack_step(stack: StackInst) -> Step:
-    """Return what executes *stack*: its body in order, each result in an array of its own.
-
-    Memory is written at the end, since a result may lie on what a later member of the body reads.
-    """
-    arrays: dict[Buffer, Buffer] = {}
-    steps = []
-    for instruction in stack.body:
-        (dest,) = mutated(instruction)
-        if dest not in read(instruction):
-            arrays[dest] = dest if isinstance(dest, Register) else Register(dest.name, dest.type)
-        steps.append(_step_of(map_operands(instruction, lambda b: arrays.get(b, b))))
-
-    def run(memory: Memory) -> None:
-        for register in arrays.values():
-            memory.regions[register] = np.full(register.type.size_bytes, POISON, np.uint8)
-        for step in steps:
-            step(memory)
-        for dest, register in arrays.items():
-            if dest is not register:
-                memory.array(dest)[...] = memory.array(register)
-            del memory.regions[register]
-
-    return run
-
-
-def _run_scalar(instruction: Instruction, memory: Memory) -> None:
-    """Evaluate the scalar expression on whole arrays; NumPy broadcasts like instructions do."""
-    (dest,) = mutated(instruction)
-    operands = {
-        spec.name: memory.array(getattr(instruction, spec.name))
-        for spec in operand_specs(type(instruction))
-    }
-    memory.array(dest)[...] = evaluate_scalar(instruction, operands, dest.type.kind)
-
-
-def _run_node(instruction: Instruction, node: Node, memory: Memory) -> None:
-    """Let the node's ``evaluate`` compute what the instruction means, and store the results.
-
-    The operator's definition is the only place that says what a convolution is; so the interpreter
-    checks memory, views and order, and the operators themselves are checked against NumPy and other
-    engines by their own tests. ``evaluate`` takes one array for each operand field of the node, in
-    order, and the instruction repeats these fields after its ``@out`` operands.
-    """
-    arguments: list[Any] = []
-    for spec in operand_specs(type(instruction)):
-        if spec.qualifier and spec.qualifier.name == "out":
-            continue
-        operand = getattr(instruction, spec.name)
-        if spec.is_variadic:
-            arguments.append(tuple(map(memory.array, operand)))
-        else:
-            arguments.append(None if operand is None else memory.array(operand))
-    results = memory.evaluate(node, arguments)
-    arrays: Iterable[Array] = results if isinstance(results, tuple) else (results,)
-    for buffer, array in zip(mutated(instruction), arrays, strict=True):
-        memory.array(buffer)[...] = array
+    def _for(self, inputs: Sequence[Array]) -> InterpretedProgram:
+        shapes = zip(self._types, (array.shape for array in inputs), strict=True)
+        return self.at(sizes_of_shapes(self._types, self._symbols, dict(shapes)))

@@ -84,3 +84,8 @@ def symbols_of_program(program: Program) -> tuple[Symbol, ...]:
     """Return the symbols of the sizes of what *program* reads and writes, each once."""
     types = (buffer.type for buffer in (*program.inputs, *program.outputs))
     return symbols_of(*(size for type in types for size in type.shape))
+
+
+def is_open(program: Program) -> bool:
+    """Return whether a size of *program* is known only when it runs."""
+    return bool(symbols_of_program(program))

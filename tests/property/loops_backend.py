@@ -16,7 +16,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.backends.backend import Backend
-from glow_nb.backends.interpreter import Memory
+from glow_nb.backends.interpreter_steps import Memory
 from glow_nb.backends.scalar_numpy import evaluate_scalar
 from glow_nb.base.schema import Qualifier, operand_specs
 from glow_nb.base.types import Array

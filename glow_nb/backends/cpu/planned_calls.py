@@ -25,7 +25,7 @@ from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import Buffer, Instruction, Program, Weight, mutated, read
 from glow_nb.llir.substitute import substitute
 from glow_nb.llir.traits import traits_of
-from glow_nb.llir.with_sizes import instruction_at_hints, symbols_of_program
+from glow_nb.llir.with_sizes import instruction_at_hints, is_open
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Kernels:
 
 def places_of(program: Program, weights: Mapping[Buffer, PlacedWeight], borrowed: int) -> Places:
     """Return where the buffers of *program* lie; *borrowed* blocks of weights are bound first."""
-    if not symbols_of_program(program):
+    if not is_open(program):
         return Places(program, weights, borrowed)
     return OpenPlaces(program, _work_of(program), weights, borrowed)
 

@@ -22,6 +22,7 @@ RUN_FILES = (
     "glow_nb/system/claims.py",
     "glow_nb/system/state_store.py",
     "glow_nb/backends/interpreter.py",
+    "glow_nb/backends/interpreter_steps.py",
     "glow_nb/backends/cpu/executable.py",
     "glow_nb/codegen/loaded_program.py",
     "glow_nb/codegen/threads.py",
