@@ -9,29 +9,32 @@ which names the size: nothing takes a number for it in silence.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from glow_nb.base import polynomial
+from glow_nb.base.element_kind import ElementKind
 from glow_nb.base.errors import GlowError, OptionError
+from glow_nb.base.guards import OPPOSITE as OPPOSITE
+from glow_nb.base.guards import RELATIONS, decided
+from glow_nb.base.guards import Guard as Guard
+from glow_nb.base.noted import note, noted
 from glow_nb.base.override import override
+from glow_nb.base.quotient import Quotient
+from glow_nb.base.whole_numbers import at as at
+from glow_nb.base.whole_numbers import bounds as bounds
+from glow_nb.base.whole_numbers import symbols_in as symbols_in
 
 MAX_SIZE = (1 << 31) - 1
 """The largest size of a symbol for which no range is given."""
 
-RESERVED = ("x", "scale", "true", "false", "nan", "inf")
+RESERVED = frozenset(
+    {"x", "scale", "true", "false", "nan", "inf", *(kind.value for kind in ElementKind)}
+)
 """Words that mean something else where a size may stand, so that no symbol is called so."""
-
-_RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
 
 
 class OpenSizeError(GlowError):
@@ -40,30 +43,14 @@ class OpenSizeError(GlowError):
     size: Size
 
 
-@dataclass(frozen=True)
-class Guard:
-    """A comparison that was answered by hints: what is made of the answer holds where it holds."""
-
-    left: int
-    relation: str
-    right: int
-
-    @override
-    def __str__(self) -> str:
-        return f"{self.left!s} {self.relation} {self.right!s}"
-
-    @property
-    def symbols(self) -> tuple[Symbol, ...]:
-        """The symbols in it."""
-        return symbols_of(self.left, self.right)
-
-    @override
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Guard, (self.left, self.relation, self.right)
-
-    def holds(self, sizes: Mapping[str, int]) -> bool:
-        """Return whether it is so for *sizes* by the name of the symbol."""
-        return _RELATIONS[self.relation](at(self.left, sizes), at(self.right, sizes))
+def open_error(size: Size, problem: str) -> OpenSizeError:
+    """Return the error that says what the *problem* with a *size* is that is no number."""
+    error = OpenSizeError(
+        f"size {size!s:.80}: {problem}; give the sizes first, "
+        "glow_nb.load(function, shapes={...})"
+    )
+    error.size = size
+    return error
 
 
 @dataclass(frozen=True)
@@ -85,10 +72,14 @@ class Symbol:
     guards: dict[Guard, None] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not (self.name.isascii() and self.name.isidentifier()) or self.name in RESERVED:
+        if not (self.name.isascii() and self.name.isidentifier()):
             raise OptionError(
-                f"size {self.name!r:.80}: it must be called by a word of letters, digits and _ "
-                f"other than {', '.join(RESERVED)}"
+                f"size {self.name!r:.80}: it must be called by a word of letters, digits and _"
+            )
+        if self.name in RESERVED:
+            raise OptionError(
+                f"size {self.name!r}: this word has another meaning in the text of a graph; "
+                f"call it {self.name}_size or the like"
             )
         if not 0 <= self.low <= self.high:
             raise OptionError(
@@ -119,9 +110,18 @@ class Symbol:
         """The least and the greatest size."""
         return self.low, self.high
 
+    @property
+    def parts(self) -> int:
+        """One: it is a factor of a size."""
+        return 1
+
     def at(self, sizes: Mapping[str, int]) -> int:
         """Return its size among *sizes* by name."""
         return sizes[self.name]
+
+    def with_symbols(self, symbols: Mapping[Symbol, Symbol]) -> Size:
+        """Return the size of the one that *symbols* has in its place, or its own."""
+        return symbols.get(self, self).size
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -147,41 +147,8 @@ def example(place: int, low: int = 1, high: int = MAX_SIZE) -> int:
     return min(max(low, 32 * (place + 1)), high)
 
 
-@dataclass(frozen=True)
-class Quotient:
-    """A quotient rounded down, printed ``(height + 1)/2``."""
-
-    numerator: int
-    denominator: int
-
-    @override
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Quotient, (self.numerator, self.denominator)
-
-    @property
-    def bounds(self) -> tuple[int, int]:
-        """The least and the greatest quotient; the denominator is positive."""
-        (least, greatest), (small, large) = bounds(self.numerator), bounds(self.denominator)
-        ends = [n // d for n in (least, greatest) for d in (small, large)]
-        return min(ends), max(ends)
-
-    def at(self, sizes: Mapping[str, int]) -> int:
-        """Return the quotient for *sizes* by the name of the symbol."""
-        return at(self.numerator, sizes) // at(self.denominator, sizes)
-
-    @property
-    def symbols(self) -> tuple[Symbol, ...]:
-        """The symbols in it."""
-        return (*symbols_of(self.numerator), *symbols_of(self.denominator))
-
-    @override
-    def __str__(self) -> str:
-        return f"{_factor(self.numerator)}/{_factor(self.denominator)}"
-
-
 Atom = Symbol | Quotient
-Terms = dict[tuple[Atom, ...], int]
-"""Coefficients by what they are multiplied with, whose factors are in the order of their text."""
+Terms = polynomial.Terms[Atom]
 
 if TYPE_CHECKING:
     _WholeNumber = int  # to a type checker it is one; those that need a plain one find out
@@ -216,6 +183,11 @@ class Size(_WholeNumber):
         return tuple(sorted(dict.fromkeys(found), key=str))
 
     @cached_property
+    def parts(self) -> int:
+        """How many terms and factors it is made of."""
+        return polynomial.parts_of(self.terms)
+
+    @cached_property
     def bounds(self) -> tuple[int, int]:
         """Numbers that it is never below and never above, not always the nearest ones."""
         least, greatest = 0, 0
@@ -236,7 +208,7 @@ class Size(_WholeNumber):
     def with_symbols(self, symbols: Mapping[Symbol, Symbol]) -> int:
         """Return the same polynomial in other *symbols*, those that are given."""
         return sum(
-            factor * prod(_replaced(atom, symbols) for atom in atoms)
+            factor * prod(atom.with_symbols(symbols) for atom in atoms)
             for atoms, factor in self.terms.items()
         )
 
@@ -246,23 +218,22 @@ class Size(_WholeNumber):
 
     @override
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
         return hash(frozenset(self.terms.items()))
 
     @override
     def __add__(self, other: int) -> int:
-        terms = dict(self.terms)
-        for atoms, factor in self._beside(other).items():
-            terms[atoms] = terms.get(atoms, 0) + factor
-        return _made(terms)
+        return self._with(polynomial.total(self.terms, self._beside(other)))
 
     @override
     def __mul__(self, other: int) -> int:
-        terms: Terms = {}
-        for atoms, factor in self.terms.items():
-            for others, times in self._beside(other).items():
-                product = tuple(sorted((*atoms, *others), key=str))
-                terms[product] = terms.get(product, 0) + factor * times
-        return _made(terms)
+        more = self._beside(other)
+        if len(self.terms) * len(more) > polynomial.MOST_PARTS:
+            self._refuse_parts()
+        return self._with(polynomial.product(self.terms, more))
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -277,6 +248,16 @@ class Size(_WholeNumber):
     @override
     def __rsub__(self, other: int) -> int:
         return self * -1 + other
+
+    @override
+    def __pow__(self, exponent: int) -> int:  # type: ignore[override]
+        if exponent > polynomial.MOST_PARTS:
+            self._refuse_parts()
+        return prod([self] * exponent)
+
+    @override
+    def __abs__(self) -> int:
+        return self if self >= 0 else -self
 
     @override
     def __floordiv__(self, other: int) -> int:
@@ -318,44 +299,47 @@ class Size(_WholeNumber):
         """Return *other*, which is added or multiplied, as terms; only a whole number has some."""
         return _terms(other) if hasattr(other, "__index__") else self._refuse()
 
-    def _refuse(self, *_: object) -> NoReturn:
-        error = OpenSizeError(
-            f"size {self!s}: it is known only when the network runs, and a number is needed here; "
-            "give the sizes first, glow_nb.load(function, shapes={...})"
-        )
-        error.size = self
-        raise error
+    def _with(self, terms: Terms) -> int:
+        """Return the sum of *terms*, which were computed from this one; refuse too many."""
+        return _made(terms) if polynomial.is_simple(terms) else self._refuse_parts()
 
+    def _refuse_parts(self) -> NoReturn:
+        raise open_error(
+            self,
+            f"what is computed from it has more than {polynomial.MOST_PARTS} terms and factors, or "
+            f"numbers of more than {polynomial.MOST_DIGITS} digits",
+        )
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise open_error(
+            self, "it is known only when the network runs, and a number is needed here"
+        )
+
+    __array_ufunc__ = None  # so that numbers of NumPy leave arithmetic with it to it
     __index__ = __int__ = __float__ = __truediv__ = __rtruediv__ = _refuse
 
     @override
     def __str__(self) -> str:
-        ordered = sorted(self.terms.items(), key=lambda term: (-len(term[0]), *map(str, term[0])))
-        text = ""
-        for atoms, factor in ordered:
-            sign = (" - " if factor < 0 else " + ") if text else "-" * (factor < 0)
-            factors = [str(abs(factor))] if abs(factor) != 1 or not atoms else []
-            is_alone = len(factors) + len(atoms) == 1
-            factors += [str(atom) if is_alone else _factor(atom) for atom in atoms]
-            text += sign + "*".join(factors)
-        return text
+        return polynomial.text_of(self.terms)
 
     @override
     def __format__(self, _: str) -> str:
         """Return it as Python computes it, a factor of a longer text: ``((height + 1)//2)``."""
-        return _factor(self).replace("/", "//")
+        return polynomial.bracketed(str(self)).replace("/", "//")
 
     __repr__ = __str__
 
 
 def _terms(size: int) -> Terms:
-    return size.terms if isinstance(size, Size) else {(): operator.index(size)}
+    if isinstance(size, Size):
+        return size.terms
+    number = operator.index(size)
+    return {(): number} if number else {}
 
 
 def _made(terms: Terms) -> int:
     """Return the sum of *terms*: a plain number if it is one."""
-    kept = {atoms: factor for atoms, factor in terms.items() if factor}
-    return Size(kept) if any(kept) else kept.get((), 0)
+    return Size(terms) if any(terms) else terms.get((), 0)
 
 
 def _of_items(items: tuple[tuple[tuple[Atom, ...], int], ...]) -> int:
@@ -364,77 +348,25 @@ def _of_items(items: tuple[tuple[tuple[Atom, ...], int], ...]) -> int:
 
 def _quotient(numerator: int, denominator: int) -> int:
     """Return the quotient rounded down: what divides without rest stands outside the rounding."""
-    if bounds(denominator)[0] < 1:
-        raise GlowError(f"size {numerator!s} divided by {denominator!s}, which may be 0 or less")
-    whole, rest = 0, numerator
-    lead, divisor = max(_terms(denominator).items(), key=_degree)
-    for atoms, factor in _terms(numerator).items():
-        others = _without(atoms, lead)
-        if others is not None and (not lead or factor % divisor == 0):
-            step = _made({others: factor // divisor})
-            whole, rest = whole + step, rest - step * denominator
-    if not isinstance(rest, Size) and (rest == 0 or not lead):
-        return whole + (rest // denominator if rest else 0)
+    if isinstance(denominator, Size) and bounds(denominator)[0] < 1:
+        raise open_error(denominator, f"{numerator!s} is divided by it, and it may be 0 or less")
+    if denominator == 0:
+        raise GlowError(f"size {numerator!s} is divided by 0")
+    if denominator < 0:
+        numerator, denominator = -numerator, -denominator
+    quotient, rest = map(_made, polynomial.divided(_terms(numerator), _terms(denominator)))
+    if rest == 0:
+        return quotient
     if isinstance(denominator, Size):  # of which a part of the numerator says little
-        whole, rest = 0, numerator
-    return whole + Size({(Quotient(rest, denominator),): 1})
-
-
-def _replaced(atom: Atom, symbols: Mapping[Symbol, Symbol]) -> int:
-    if isinstance(atom, Symbol):
-        return symbols.get(atom, atom).size
-    numerator, denominator = (
-        n.with_symbols(symbols) if isinstance(n, Size) else n
-        for n in (atom.numerator, atom.denominator)
-    )
-    return numerator // denominator
-
-
-def _degree(term: tuple[tuple[Atom, ...], int]) -> tuple[int, tuple[str, ...]]:
-    return len(term[0]), tuple(map(str, term[0]))
-
-
-def _without(atoms: tuple[Atom, ...], removed: tuple[Atom, ...]) -> tuple[Atom, ...] | None:
-    """Return *atoms* without those *removed*, None if it does not have them all."""
-    left = list(atoms)
-    for atom in removed:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return tuple(left)
-
-
-def _factor(size: int | Atom) -> str:
-    """Return *size* as it stands in a product: in brackets if it is more than one factor."""
-    text = str(size)
-    return text if text.isidentifier() or text.isdigit() else f"({text})"
-
-
-def bounds(size: int) -> tuple[int, int]:
-    """Return numbers that *size* is never below and never above."""
-    return size.bounds if isinstance(size, Size) else (size, size)
-
-
-def at(size: int, sizes: Mapping[str, int]) -> int:
-    """Return the number that *size* is for *sizes* by the name of the symbol."""
-    return size.at(sizes) if isinstance(size, Size) else size
+        quotient, rest = 0, numerator
+    elif not isinstance(rest, Size):
+        return quotient + rest // denominator
+    return quotient + Size({(Quotient(rest, denominator),): 1})
 
 
 def symbols_of(*sizes: int) -> tuple[Symbol, ...]:
     """Return the symbols in *sizes*, each once."""
-    found = (s for size in sizes if isinstance(size, Size) for s in size.symbols)
-    return tuple(dict.fromkeys(found))
-
-
-def symbols_in(values: Iterable[object]) -> tuple[Symbol, ...]:
-    """Return the symbols in *values*, each once: sizes stand there alone, or in tuples."""
-    found: dict[Symbol, None] = {}
-    for value in values:
-        if isinstance(value, Size):
-            found.update(dict.fromkeys(value.symbols))
-        elif isinstance(value, tuple):
-            found.update(dict.fromkeys(symbols_in(value)))
-    return tuple(found)
+    return symbols_in(sizes)
 
 
 def same(left: int, right: int) -> bool:
@@ -445,19 +377,22 @@ def same(left: int, right: int) -> bool:
 
 
 def _compare(left: int, relation: str, right: int) -> bool:
-    """Return whether the *relation* holds, from ranges or else from hints, which is noted."""
+    """Return whether the *relation* holds; what nothing decides, hints answer, which is noted."""
     difference = left - right
-    holds = _RELATIONS[relation]
     if not isinstance(difference, Size):
-        return holds(difference, 0)
-    least, greatest = difference.bounds
-    is_order = relation not in ("==", "!=")
-    if not least <= 0 <= greatest or (is_order and holds(least, 0) == holds(greatest, 0)):
-        return holds(least, 0)
+        return RELATIONS[relation](difference, 0)
+    known = decided(relation, difference.bounds)
     symbols = difference.symbols
-    answer = holds(difference.at({symbol.name: symbol.hint for symbol in symbols}), 0)
+    if known is None:
+        said = (guard.decides(relation, difference) for guard in noted(symbols[0].guards))
+        known = next((answer for answer in said if answer is not None), None)
+    if known is not None:
+        return known
+    answer = RELATIONS[relation](hinted(difference), 0)
     guard = Guard(left, relation if answer else OPPOSITE[relation], right)
-    symbols[0].guards[guard] = None
+    if len(guard.symbols) > len(symbols):  # it does not depend on some of them
+        guard = Guard(difference, guard.relation, 0)
+    note(guard, symbols[0].guards)
     return answer
 
 
@@ -465,13 +400,8 @@ def surely(left: int, relation: str, right: int) -> bool:
     """Return whether the *relation* holds whatever the sizes are, as far as ranges show it."""
     difference = left - right
     if not isinstance(difference, Size):
-        return _RELATIONS[relation](difference, 0)
-    least, greatest = difference.bounds
-    if relation == "==":
-        return least == greatest == 0
-    if relation == "!=":
-        return not least <= 0 <= greatest
-    return _RELATIONS[relation](greatest if relation[0] == "<" else least, 0)
+        return RELATIONS[relation](difference, 0)
+    return decided(relation, difference.bounds) is True
 
 
 def hinted(size: int) -> int:
@@ -488,7 +418,3 @@ def require(left: int, relation: str, right: int) -> None:
             f"sizes where {Guard(left, relation, right)}: it is not so for the sizes of the "
             "example; give hints for which it is"
         )
-
-
-OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
-"""Each relation of a guard, and the one that holds where it does not."""

@@ -12,11 +12,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from glow_nb.base.errors import GlowError
-from glow_nb.base.size import MAX_SIZE, OPPOSITE, Guard, Symbol, example, require
+from glow_nb.base.polynomial import MOST_DIGITS
+from glow_nb.base.size import MAX_SIZE, OPPOSITE, Guard, Size, Symbol, example, require
 from glow_nb.base.tokens import Token, TokenStream
 
 DEEPEST = 32
@@ -93,27 +94,36 @@ def read_size(reader: TokenStream, depth: int = 0) -> int:
     is_negative = reader.accept("-")
     size = _read_product(reader, depth)
     size = -size if is_negative else size
-    while (sign := reader.token.text) in ("+", "-"):
-        reader.advance()
-        term = _read_product(reader, depth)
-        size = size + term if sign == "+" else size - term
+    while reader.token.text in ("+", "-"):
+        sign = reader.advance()
+        size = _combined(reader, size, sign, _read_product(reader, depth))
     return size
 
 
 def _read_product(reader: TokenStream, depth: int) -> int:
     size = _read_factor(reader, depth)
-    while (sign := reader.token.text) in ("*", "/"):
-        place = reader.advance()
-        size = reader.guarded(place, partial(_combined, size, sign, _read_factor(reader, depth)))
+    while reader.token.text in ("*", "/"):
+        sign = reader.advance()
+        size = _combined(reader, size, sign, _read_factor(reader, depth))
     return size
 
 
-def _combined(size: int, sign: str, factor: int) -> int:
-    if sign == "*":
-        return size * factor
-    if factor == 0:
-        raise GlowError("a size is divided by 0")
-    return size // factor
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.floordiv,
+}
+
+
+def _combined(reader: TokenStream, size: int, sign: Token, other: int) -> int:
+    """Return what *sign* makes of two sizes, or an error at its place."""
+    if sign.text == "/" and other == 0:
+        raise reader.error("a size is divided by 0", sign)
+    found = reader.guarded(sign, partial(_OPERATIONS[sign.text], size, other))
+    if not isinstance(found, Size) and abs(found) >= 10**MOST_DIGITS:
+        raise reader.error(f"a number of more than {MOST_DIGITS} digits", sign)
+    return found
 
 
 def _read_factor(reader: TokenStream, depth: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from glow_nb.base.errors import FeedError
 from glow_nb.base.size import Size, Symbol
@@ -13,16 +14,18 @@ def sizes_of_shapes(
     types: Mapping[str, TensorType],
     symbols: Sequence[Symbol],
     shapes: Mapping[str, tuple[int, ...]],
+    given: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, int]:
     """Return the size of each of *symbols* for inputs of *shapes* by name, which have *types*.
 
-    What of a shape says nothing new about a symbol is left to the check of the feeds.
+    Some sizes may be *given*. What of a shape says nothing new about a symbol is left to the check
+    of the feeds.
 
     Raises:
-        FeedError: Two inputs give one symbol different sizes, or nothing tells what it is.
+        FeedError: A symbol gets different sizes, or nothing tells what it is.
     """
-    sizes: dict[str, int] = {}
-    tellers: dict[str, str] = {}
+    sizes = dict(given)
+    tellers = dict.fromkeys(given, "what is given by name")
     for name, type in types.items():
         for axis, (size, number) in enumerate(zip(type.shape, shapes.get(name, ()), strict=False)):
             found = _solved(size, number)
@@ -38,7 +41,10 @@ def sizes_of_shapes(
             tellers.setdefault(symbol.name, here)
     for symbol in symbols:
         if symbol.name not in sizes:
-            raise FeedError(f"size {symbol.name!r}: no shape of the inputs tells what it is")
+            raise FeedError(
+                f"size {symbol.name!r}: no shape of the inputs tells what it is; give all sizes "
+                "before, glow_nb.load(function, shapes={...})"
+            )
         if not symbol.low <= sizes[symbol.name] <= symbol.high:
             raise FeedError(
                 f"size {symbol.name!r}: {tellers[symbol.name]} says {sizes[symbol.name]}, which "

@@ -76,6 +76,7 @@ _SHAPING = (
     "numerics/philox.py",
     "numerics/strassen.py",
     "scheduling/thread_grid.py",
+    "base/element_kind.py",
     "base/types.py",
     "numerics/wichura.py",
 )

@@ -21,8 +21,14 @@ from glow_nb.base.attributes import check_attributes
 from glow_nb.base.costs import Cost
 from glow_nb.base.errors import GlowError, UnsupportedError, VerifyError
 from glow_nb.base.plan import Plan
-from glow_nb.base.schema import Registry, as_dataclass, changed_operands, operands_of
-from glow_nb.base.size import Guard, Symbol, symbols_of
+from glow_nb.base.schema import (
+    Registry,
+    as_dataclass,
+    attributes_of,
+    changed_operands,
+    operands_of,
+)
+from glow_nb.base.size import Guard, Symbol, symbols_in
 from glow_nb.base.text import Printable, format_name
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.values import Constant as Constant
@@ -145,6 +151,12 @@ class Node(Value):
         if len(self.result_types) == 1:
             return (self,)
         return tuple(Result(self, index) for index in range(len(self.result_types)))
+
+    @cached_property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The symbols in the types of its results and in its attributes."""
+        shapes = (type.shape for type in self.result_types if type.is_open)
+        return symbols_in((*shapes, *attributes_of(self).values()))
 
     @property
     def updates_state(self) -> bool:
@@ -277,7 +289,9 @@ class Function(Printable):
     @cached_property
     def sizes(self) -> tuple[Symbol, ...]:
         """The symbols of sizes that are known only when it runs, with their ranges and hints."""
-        return symbols_of(*(n for value in self.inputs for n in value.type.shape))
+        shapes = (value.type.shape for value in self.placeholders if value.type.is_open)
+        symbols = (symbol for node in self.nodes for symbol in node.symbols)
+        return tuple(dict.fromkeys([*symbols_in(shapes), *symbols]))
 
     @property
     def guards(self) -> tuple[Guard, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from glow_nb.base.counted import problem_of
 from glow_nb.base.errors import VerifyError
 from glow_nb.base.schema import operands_of
+from glow_nb.base.size import Symbol
 from glow_nb.hlir.graph import (
     Constant,
     Function,
@@ -36,6 +37,7 @@ def verify(function: Function) -> None:
         defined.update(node.results)
     _verify_saves(function)
     _verify_updates(function)
+    _verify_sizes(function)
 
 
 def verify_module(module: Module) -> None:
@@ -112,6 +114,22 @@ def _verify_saves(function: Function) -> None:
     for output in function.outputs:
         if output not in written:
             raise VerifyError(function, f"output {output} is never written; save a value into it")
+
+
+def _verify_sizes(function: Function) -> None:
+    """Raise VerifyError if two sizes have one name, or the size of a state is open."""
+    known: dict[str, Symbol] = {}
+    for symbol in function.sizes:
+        other = known.setdefault(symbol.name, symbol)
+        if other != symbol:
+            raise VerifyError(
+                function,
+                f"two sizes have one name: {other.declaration} and {symbol.declaration}; "
+                "use one Symbol for both, or give one another name",
+            )
+    for state in function.state if known else ():
+        if state.type.is_open:
+            raise VerifyError(state, "the sizes of a state are fixed, as it survives runs")
 
 
 def _verify_updates(function: Function) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from glow_nb.base.errors import OptionError
@@ -20,7 +21,7 @@ def with_sizes(function: Function, sizes: Mapping[str, int]) -> Function:
         OptionError: A size is missing, unknown or out of its range, or the function does not hold
             for these sizes, since a comparison was answered otherwise when it was made.
     """
-    _check(function, sizes)
+    check_sizes(function, sizes)
     replaced: dict[Value, Value] = {
         placeholder: dataclasses.replace(placeholder, type=placeholder.type.at(sizes))
         for placeholder in function.placeholders
@@ -60,7 +61,8 @@ def _number(value: Any, sizes: Mapping[str, int]) -> Any:
     return at(value, sizes) if isinstance(value, Size) else value
 
 
-def _check(function: Function, sizes: Mapping[str, int]) -> None:
+def check_sizes(function: Function, sizes: Mapping[str, int]) -> None:
+    """Raise OptionError unless *function* holds for *sizes*, which give all that are open."""
     symbols = {symbol.name: symbol for symbol in function.sizes}
     for name in sizes:
         if name not in symbols:
@@ -76,18 +78,28 @@ def _check(function: Function, sizes: Mapping[str, int]) -> None:
         symbol.check(sizes[name])
     for guard in function.guards:
         if not guard.holds(sizes):
-            given = ", ".join(f"{name} = {size}" for name, size in sizes.items())
             raise OptionError(
                 f"function {function.name!r}: it was made for sizes where {guard}, and not for "
-                f"{given}; make it with hints like these sizes"
+                f"{described(sizes)}; make it with hints like these sizes"
             )
 
 
-def sizes_of_inputs(function: Function, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+def described(sizes: Mapping[str, int]) -> str:
+    """Return *sizes* as messages tell them."""
+    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
+
+
+def sizes_of_inputs(
+    function: Function,
+    shapes: Mapping[str, tuple[int, ...]],
+    given: Mapping[str, int] = MappingProxyType({}),
+) -> dict[str, int]:
     """Return the size of each symbol of *function* for inputs of these *shapes* by name.
 
+    Some sizes may be *given*.
+
     Raises:
-        FeedError: Two inputs give one symbol different sizes, or nothing tells what it is.
+        FeedError: A symbol gets different sizes, or nothing tells what it is.
     """
     types = {placeholder.name: placeholder.type for placeholder in function.inputs}
-    return sizes_of_shapes(types, function.sizes, shapes)
+    return sizes_of_shapes(types, function.sizes, shapes, given)

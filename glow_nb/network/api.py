@@ -30,6 +30,7 @@ from glow_nb.base.log import INFO, log
 from glow_nb.base.memory_limit import within_memory
 from glow_nb.base.passes import Observer, PassRun, check_observer, finish, observed, tell
 from glow_nb.base.progress import shown
+from glow_nb.base.schema import listed
 from glow_nb.base.text import format_name
 from glow_nb.compiler import pipelines
 from glow_nb.hlir.graph import Function
@@ -151,7 +152,8 @@ def _compile(request: CompileRequest, build: _Build, work: str, kept: KeptSizes 
         if not isinstance(loaded, Function | Module | Program):
             return _open_network(loaded, build, limit, work, kept)
         if isinstance(loaded, Function) and loaded.sizes:
-            return _open_network(OpenFunction(loaded), build, limit, work)
+            state = StateStore(loaded.state) if build.state is None else build.state
+            return _open_network(OpenFunction(loaded), replace(build, state=state), limit, work)
         tell(observer, PassRun("import", loaded, loaded, seconds))
         tell(observer, PassRun("backend", loaded, loaded, build.seconds))
         given = partial(GivenModel, request.graph, source, request.shapes, request.constants)
@@ -308,6 +310,7 @@ def _open_network(
         in_turn=build.observer is not None,
         pipeline=lambda: whole,
         kept=kept,
+        state=build.state,
     )
 
 
@@ -357,6 +360,14 @@ def _compile_module(module: Module, build: _Build, models: Iterable[WatchedModel
     if repeated or not names:
         problem = f"several functions are called {repeated}" if names else "it has no function"
         raise OptionError(f"{module!r}: {problem}; give each function a name of its own")
+    for function in module.functions:
+        if function.sizes:
+            opened = listed(symbol.name for symbol in function.sizes)
+            raise OptionError(
+                f"function {function.name!r} of {module!r}: its sizes {opened} are open, and those "
+                "of a network of several functions are fixed; give them, glow_nb.load(function, "
+                "shapes={...}), or compile each function on its own"
+            )
     state = StateStore(module.state) if build.state is None else build.state
     build = replace(build.for_functions(module.functions), state=state)
     made = zip(module.functions, models, strict=True)

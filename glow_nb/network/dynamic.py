@@ -132,16 +132,19 @@ class DynamicNetwork(Network):
         threads: int = 1,
         in_turn: bool = False,
         kept: KeptSizes | None = None,
+        state: StateStore | None = None,
     ) -> None:
         """Take the model, and the function that compiles it for the shapes of all inputs.
 
         That takes arrays, too, which are constants in the place of defaults, and compiles by
-        *pipeline* for so many *threads*. What is *kept* need not be compiled.
+        *pipeline* for so many *threads*, to run on the *state* if there is one. What is *kept* need
+        not be compiled.
 
         If *in_turn*, one set of sizes is compiled after the other, unless a pass or an observer
         asks for another one meanwhile.
         """
         self._model, self._compile_for, self._kept = model, compile_for, kept
+        self._state = StateStore() if state is None else state
         self._fixed: set[str] = set()  # inputs with a default whose numbers shapes depend on
         self._variants: VariantCache[Hashable, CompiledNetwork] = VariantCache(
             max_variants, in_turn=in_turn
@@ -154,8 +157,8 @@ class DynamicNetwork(Network):
     @property
     @override
     def state(self) -> StateStore:
-        """None: no model with open sizes has any."""
-        return StateStore()
+        """What all sizes share; only graphs have some, no model of ONNX has."""
+        return self._state
 
     @property
     @override

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from glow_nb.base.arguments import Shapes
-from glow_nb.base.errors import OptionError
+from glow_nb.base.errors import FeedError, OptionError
 from glow_nb.base.schema import closest, listed
 from glow_nb.base.types import Array, SymbolicType, TensorType
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.watched import value_names, with_values
-from glow_nb.hlir.with_sizes import sizes_of_inputs, with_sizes
+from glow_nb.hlir.with_sizes import check_sizes, described, sizes_of_inputs, with_sizes
 
 
 class OpenFunction:
@@ -47,7 +47,7 @@ class OpenFunction:
 
         Raises:
             OptionError: A size is missing, unknown or out of its range, or there are *constants*.
-            FeedError: Whole shapes give a size in two ways.
+            FeedError: Whole shapes do not fit the inputs, or give a size in two ways.
         """
         if constants:
             raise OptionError(
@@ -69,7 +69,7 @@ class OpenFunction:
         return value_names(self._function)
 
     def _sizes(self, shapes: Shapes) -> dict[str, int]:
-        """Return the size of each symbol."""
+        """Return the size of each symbol; raise GlowError if not all of *shapes* fit."""
         known = [symbol.name for symbol in self._function.sizes]
         whole: dict[str, tuple[int, ...]] = {}
         named: dict[str, int] = {}
@@ -84,7 +84,16 @@ class OpenFunction:
                     f"{closest(name, self.inputs)}; it has {listed(self.inputs)}, and the sizes "
                     f"{listed(known)}"
                 )
-        return sizes_of_inputs(self._function, whole) | named if whole else named
+        sizes = sizes_of_inputs(self._function, whole, named) if whole else named
+        check_sizes(self._function, sizes)
+        for value in self._function.inputs:
+            shape = value.type.at(sizes).shape
+            if whole.get(value.name, shape) != shape:
+                raise FeedError(
+                    f"input {value.name!r}: its shape is to be {list(whole[value.name])}, but "
+                    f"{value.type} is {list(shape)} for {described(sizes)}; give shapes that fit"
+                )
+        return sizes
 
 
 def symbolic(type: TensorType) -> SymbolicType:

@@ -7,14 +7,18 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from glow_nb.base.errors import GlowError, OptionError
+from glow_nb.base.noted import keep, trial
 from glow_nb.base.size import OpenSizeError, Size, Symbol, at, bounds, example, same
 from glow_nb.base.size_text import read_size
 from glow_nb.base.tokens import TokenStream
+from glow_nb.hlir.parse import parse_function
+from glow_nb.hlir.print import print_function
 
 BATCH, LENGTH = Symbol("batch", 8, 1, 64), Symbol("length", 128, 0, 512)
 SIZES = st.fixed_dictionaries({"batch": st.integers(1, 64), "length": st.integers(0, 512)})
@@ -112,7 +116,7 @@ def test_a_size_is_no_number() -> None:
 
 
 def test_no_size_is_divided_by_what_may_be_zero() -> None:
-    with pytest.raises(GlowError, match=r"^size batch divided by length, which may be 0"):
+    with pytest.raises(GlowError, match=r"^size length: batch is divided by it, and it may be 0"):
         BATCH.size // LENGTH.size
 
 
@@ -123,12 +127,80 @@ def test_no_size_is_divided_by_what_may_be_zero() -> None:
         (("n", 4, -1, 3), r"the range -1\.\.3 holds no size"),
         (("n", 4, 5, 9), r"4 is outside its range 5\.\.9"),
         (("a b", 4), "must be called by a word"),
-        (("scale", 4), "must be called by a word"),
+        (("scale", 4), "this word has another meaning in the text of a graph; call it scale_size"),
+        (("float32", 4), "this word has another meaning in the text of a graph"),
     ],
 )
 def test_a_symbol_that_cannot_be_is_refused(arguments: Any, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         Symbol(*arguments)
+
+
+@pytest.mark.parametrize("name", ["in", "like", "where", "func", "save", "plan", "constant"])
+def test_other_words_of_the_text_may_be_sizes(name: str) -> None:
+    text = f"func @f<{name} in 1..9 like 8, m>(%x : float32<{name} x m>) -> (%y : float32<{name}>)"
+    text += f" {{ %z = reduce_sum(%x) {{axes = [1], keep_dims = false}} : float32<{name}>"
+    function = parse_function(text + " %y_save = save(%z, %y) }")
+    assert Symbol(name, 8, 1, 9).size > 4
+    assert function.inputs[0].type.shape[0] > 4
+    assert print_function(parse_function(print_function(function))) == print_function(function)
+
+
+def test_a_question_that_is_answered_already_is_not_noted() -> None:
+    n, m = Symbol("n", 32), Symbol("m", 64)
+    assert n.size >= 10
+    for answer in (n.size > 9, n.size + 1 >= 11, n.size > 9, n.size + 5 > 7, n.size != 3):
+        assert answer
+    assert not same(n.size, m.size)
+    assert not same(m.size, n.size)
+    assert [str(guard) for guard in (*n.guards, *m.guards)] == ["n >= 10", "n != m"]
+
+
+def test_a_guard_is_about_the_sizes_that_it_depends_on() -> None:
+    n, m = Symbol("n", 32), Symbol("m", 64)
+    assert n.size + m.size > m.size + 4
+    assert [str(guard) for guard in n.guards] == ["n - 4 > 0"]
+
+
+def test_what_is_only_tried_notes_nothing() -> None:
+    n = Symbol("n", 32)
+    with trial() as notes:
+        assert n.size > 4
+        with trial():
+            assert n.size > 4
+            assert n.size > 7
+        with trial() as kept:
+            assert n.size > 5
+        keep(kept)
+    assert not n.guards
+    assert [str(guard) for guard in notes] == ["n > 4", "n > 5"]
+    keep(notes)
+    assert [str(guard) for guard in n.guards] == ["n > 4", "n > 5"]
+
+
+@pytest.mark.parametrize("make", [lambda n: (n * n + n + 1) // 3, lambda n: n * n + 1])
+def test_sizes_that_no_network_has_are_refused(make: Callable[[int], int]) -> None:
+    size: int = LENGTH.size
+    with pytest.raises(OpenSizeError, match="has more than 256 terms and factors"):
+        for _ in range(99):
+            size = make(size)
+
+
+def test_whole_numbers_of_numpy_take_part() -> None:
+    three = np.int64(3)
+    assert [str(size) for size in (three - BATCH.size, BATCH.size * three, three * BATCH.size)] == [
+        "-batch + 3",
+        "3*batch",
+        "3*batch",
+    ]
+    assert three < BATCH.size + 3
+
+
+@pytest.mark.parametrize("power", [0, 1, 3])
+def test_powers_and_magnitudes(power: int) -> None:
+    assert at(BATCH.size**power, {"batch": 5}) == 5**power
+    assert abs(-BATCH.size) == BATCH.size
+    assert at((7 * BATCH.size) // -2, {"batch": 5}) == -18
 
 
 def test_examples_differ_and_stay_in_the_range() -> None:

@@ -10,15 +10,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from glow_nb.base.errors import FeedError, GlowError, OptionError, ParseError
+from glow_nb.base.errors import FeedError, GlowError, OptionError, ParseError, VerifyError
 from glow_nb.base.size import Symbol, same
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.hlir.graph import Function
+from glow_nb.hlir.graph import Function, State
 from glow_nb.hlir.parse import parse_function
 from glow_nb.hlir.print import print_function
+from glow_nb.hlir.verify import verify
 from glow_nb.hlir.with_sizes import with_sizes
 
 HEAD = """\
@@ -162,13 +163,30 @@ def test_a_guard_about_sizes_of_another_function_is_none_of_this_one() -> None:
     assert not builder.function().guards
 
 
+def test_two_sizes_of_one_name_are_refused() -> None:
+    builder = Builder("main")
+    shape = (Symbol("n", 32).size, Symbol("n", 64).size)
+    builder.save(builder.input("x", TensorType(ElementKind.FLOAT32, shape)), "y")
+    with pytest.raises(VerifyError, match="two sizes have one name: n in .* like 32 and n in"):
+        verify(builder.function())
+
+
+def test_a_state_has_fixed_sizes() -> None:
+    builder = Builder("main")
+    type = TensorType(ElementKind.FLOAT32, (Symbol("n", 32).size,))
+    builder.save(builder.input("x", type), "y")
+    builder.update(State("s", type), builder.input("z", type))
+    with pytest.raises(VerifyError, match="the sizes of a state are fixed"):
+        verify(builder.function())
+
+
 @pytest.mark.parametrize(
     ("header", "message"),
     [
         ("<n in 5..3>", "the range 5..3 holds no size"),
         ("<n in 1..3 like 4>", "4 is outside its range 1..3"),
         ("<n, n>", "size 'n' is declared twice"),
-        ("<scale>", "must be called by a word"),
+        ("<scale>", "another meaning in the text of a graph; call it scale_size"),
         ("", "unknown size 'n'"),
         ("<m>", "unknown size 'n'"),
     ],
@@ -181,7 +199,15 @@ def test_a_wrong_declaration_of_sizes_is_refused(header: str, message: str) -> N
 
 @pytest.mark.parametrize(
     ("size", "message"),
-    [("n/0", "divided by 0"), ("n/(n - 1)", "may be 0 or less"), ("(" * 99, "more than 32 deep")],
+    [
+        ("n/0", "divided by 0"),
+        ("n/(n - 1)", "may be 0 or less"),
+        ("(" * 99, "more than 32 deep"),
+        ("*".join(["(n + 1)"] * 300), "more than 256 terms and factors"),
+        (" + ".join(["n*n/3/(n + 1)"] * 2 + [f"n/{k}" for k in range(2, 150)]), "more than 256"),
+        ("*".join(["9" * 99] * 60), "more than 99 digits"),
+        ("n" + "*" + "*n*".join(["9" * 99] * 2), "more than 99 digits"),
+    ],
 )
 def test_a_wrong_size_is_refused(size: str, message: str) -> None:
     text = f"func @main<n>(%x : float32<{size}>) -> (%y : float32<n>) {{ %s = save(%x, %y) }}"

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.base.errors import OptionError
+from glow_nb.base.errors import FeedError, OptionError
+from glow_nb.hlir.parse import parse_module
 
 TEXT = """\
 constant %w : float32<4 x 2> = splat 0.5
@@ -54,6 +55,7 @@ def test_a_graph_with_open_sizes_is_loaded_for_given_ones() -> None:
         ({"batch": 2}, "size 'length' is not given"),
         ({"batch": 2, "length": 600}, r"600 is outside its range 1\.\.512"),
         ({"z": (2, 3)}, "it has no input 'z'"),
+        ({"x": (2, 3, 4), "bach": 2}, "it has no size 'bach'; did you mean 'batch'"),
     ],
 )
 def test_sizes_that_do_not_fit_the_graph_are_refused(
@@ -61,3 +63,78 @@ def test_sizes_that_do_not_fit_the_graph_are_refused(
 ) -> None:
     with pytest.raises(OptionError, match=message):
         glow_nb.load(TEXT, shapes=shapes)
+    with pytest.raises(OptionError, match=message):
+        glow_nb.compile(TEXT, backend="interpreter").prepare(shapes)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"x": (2, 3, 99)}, r"\[2, 3, 99\], but .* is \[2, 3, 4\] for batch = 2, length = 3"),
+        ({"x": (2, 3)}, r"\[2, 3\], but .* is \[2, 3, 4\]"),
+        ({"x": (2, 3, 4, 5)}, r"\[2, 3, 4, 5\], but .* is \[2, 3, 4\]"),
+        ({"x": (2, 3, 4), "batch": 7}, "what is given by name says 7, axis 0 of input 'x' says 2"),
+        ({"x": (2, 3, 4), "y": (4, 4)}, r"\[4, 4\], but .* is \[4, 5\] for"),
+        ({"x": (2, 3, 4), "batch": 99}, "what is given by name says 99, axis 0 of input 'x'"),
+    ],
+)
+def test_whole_shapes_that_do_not_fit_are_refused(
+    shapes: dict[str, int | tuple[int, ...]], message: str
+) -> None:
+    text = TEXT.replace("4>)", "4>, %y : float32<batch*batch x 2*batch + 1>)").replace("%y)", "%z)")
+    text = text.replace("(%y :", "(%z :")
+    with pytest.raises(FeedError, match=message):
+        glow_nb.load(text, shapes=shapes)
+
+
+def test_a_module_of_open_functions_is_refused() -> None:
+    module = parse_module(TEXT + TEXT.partition("\n")[2].replace("@main", "@other"))
+    with pytest.raises(
+        OptionError, match=r"'main' of .*: its sizes \['batch', 'length'\] are open"
+    ):
+        glow_nb.compile(module, backend="interpreter")
+
+
+def test_a_size_of_no_input_is_given_by_name() -> None:
+    text = """\
+func @main<n, m>(%x : float32<n x 1>) -> (%y : float32<n x m>) {
+  %r = broadcast(%x) {shape = [n, m]} : float32<n x m>
+  %s = save(%r, %y)
+}
+"""
+    net = glow_nb.compile(text, backend="interpreter")
+    with pytest.raises(FeedError, match="size 'm': no shape of the inputs tells what it is; give"):
+        net.run({"x": np.zeros((2, 1), np.float32)})
+    given = glow_nb.compile(text, backend="interpreter", shapes={"n": 2, "m": 3})
+    assert given.run({"x": np.ones((2, 1), np.float32)})["y"].shape == (2, 3)
+
+
+def test_all_sizes_share_a_state() -> None:
+    text = """\
+state %sum : float32<1> = splat 0.0
+func @main<n>(%x : float32<n>) -> (%y : float32<1>) {
+  %part = reduce_sum(%x) {axes = [0], keep_dims = true} : float32<1>
+  %all = add(%part, %sum) : float32<1>
+  %y_save = save(%all, %y)
+  %next = save(%all, %sum)
+}
+"""
+    net = glow_nb.compile(text, backend="interpreter")
+    found = [net.run({"x": np.ones(n, np.float32)})["y"].tolist() for n in (2, 3, 2)]
+    assert found == [[2], [5], [7]]
+    assert net.state["sum"].tolist() == [7]
+
+
+@pytest.mark.parametrize(
+    "shapes", [{"x": (4, 3), "m": 5}, {"z": (11,), "n": 4}, {"x": (4, 3), "z": (11,)}]
+)
+def test_whole_shapes_and_sizes_by_name_are_given_together(
+    shapes: dict[str, int | tuple[int, ...]],
+) -> None:
+    text = (
+        "func @main<n, m>(%x : float32<n x 3>, %z : float32<2*m + 1>) -> (%y : float32<n x 3>) {\n"
+        "  %s = save(%x, %y)\n}\n"
+    )
+    loaded = glow_nb.load(text, shapes=shapes)
+    assert isinstance(loaded, glow_nb.Function)
+    assert [list(value.type.shape) for value in loaded.inputs] == [[4, 3], [11]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from glow_nb.formats.onnx.importer.dimensions import Shapes, partly_bound
 from glow_nb.formats.onnx.importer.importer import Importer
 from glow_nb.formats.onnx.importer.model import Model
 from glow_nb.hlir.graph import Function
+
+LONGEST_WORD = 64
+"""The most characters that the name of a size keeps of that of a dimension."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,9 @@ class _OpenImporter(Importer):
 
     def _word(self, name: str) -> str:
         """Return a word that is like *name* and no other symbol's."""
-        word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
+        word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")[:LONGEST_WORD]
         word = word if word.isidentifier() else f"size_{word}"
+        word = f"{word}_size" if word in RESERVED else word
         taken = {symbol.name for symbol in self.symbols.values()}
-        while word in taken or word in RESERVED:
-            word += "_"
-        return word
+        others = (f"{word}_{n}" for n in itertools.count(2))
+        return next(other for other in itertools.chain([word], others) if other not in taken)

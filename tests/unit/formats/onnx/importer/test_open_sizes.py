@@ -12,6 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import glow_nb
 from glow_nb.base.errors import GlowWarning
+from glow_nb.hlir.parse import parse_function
+from glow_nb.hlir.print import print_function
 
 Shape = Sequence[int | str | None]
 
@@ -140,6 +142,15 @@ def test_open_sizes_stay_open_and_hold_for_all(
 
 def test_what_holds_for_some_sizes_is_a_guard() -> None:
     assert [str(guard) for guard in _loaded(ENCODER).guards] == ["length <= 64"]
+
+
+def test_sizes_are_called_by_words_that_read_back() -> None:
+    shape = ("int8", "scale", "a", "int8_size", "a b", "n" * 99)
+    function = _loaded(_model([_node("Relu", "x", "y")], {"x": shape}, {}))
+    names = [symbol.name for symbol in function.sizes]
+    assert names == ["int8_size", "scale_size", "a", "int8_size_2", "x_4", "n" * 64]
+    text = print_function(function)
+    assert print_function(parse_function(text)) == text
 
 
 def test_a_size_that_has_to_be_a_number_is_told() -> None:
