@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 
 from glow_nb.base.types import TensorType
 from glow_nb.hlir.builder import Builder
@@ -90,21 +91,24 @@ class Sampler:
             return _clipped(place, size)
         return self._reflected(place, size) if self.padding == REFLECTION else place
 
-    def _reflected(self, place: Term, size: int) -> Term:
+    def _reflected(self, place: Term, size: int, reach: float = inf) -> Term:
+        """Return places reflected until they are inside; none is more than *reach* outside."""
         low, high = (-0.5, size - 0.5) if self.coordinates == EDGES else (0.0, size - 1.0)
         if low == high:
             return place * 0
         span = high - low
-        distance = (place - low).apply(Abs)
-        turns = (distance * (1 / span)).apply(Floor)
-        rest, half = distance - turns * span, turns * 0.5
-        return where(half.apply(Floor).equals(half), rest + low, high - rest)
+        turned = (place - low).apply(Abs)
+        if reach > span:
+            turned = turned % (2 * span)  # which is exact, however far that is
+        return where(turned <= span, turned + low, high - (turned - span))
 
     def _tap(self, place: Term, weight: Term | None, size: int) -> Tap:
         """Return the tap at a whole *place*: nothing outside for zeros, else moved inside."""
         if self.padding == ZEROS:
             return Tap(_clipped(place, size), weight, (place >= 0) & (place <= size - 1))
-        return Tap(_clipped(self._inside(place, size), size), weight, None)
+        if self.padding == REFLECTION:
+            place = self._reflected(place, size, TAPS[self.mode] // 2)
+        return Tap(_clipped(place, size), weight, None)
 
 
 def _clipped(place: Term, size: int) -> Term:

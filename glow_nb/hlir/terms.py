@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from glow_nb.hlir.builder import Emitter
 from glow_nb.hlir.graph import Node, Value
-from glow_nb.hlir.ops.arithmetic import Add, And, Div, Mul, Sub
+from glow_nb.hlir.ops.arithmetic import Add, And, Div, Modulo, Mul, Sub
 from glow_nb.hlir.ops.comparison import Equal, Greater, GreaterEqual, Less, LessEqual, Select
 from glow_nb.hlir.ops.elementwise import Neg
 from glow_nb.hlir.ops.families import BinaryElementwise, UnaryElementwise
@@ -54,6 +54,9 @@ class Term:
 
     def __rtruediv__(self, other: float) -> Term:
         return self.number(other) / self
+
+    def __mod__(self, other: Operand) -> Term:
+        return self.joined(Modulo, other)
 
     def __neg__(self) -> Term:
         return self.apply(Neg)

@@ -77,6 +77,22 @@ def test_what_lies_outside_is_zero_beside_infinities() -> None:
 
 
 @pytest.mark.jit
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_places_far_outside_are_reflected_exactly(mode: str) -> None:
+    x = np.arange(4, dtype=np.float32).reshape(1, 4, 1)
+    far = [5, -2, 100_000_000, -(2**30), 2.0**100]
+    grid = np.array(far, np.float32).reshape(1, -1, 1)
+    attributes = {"mode": mode, "padding": "reflection", "coordinates": "elements"}
+    instruction = instruction_of(
+        GridSampleInst, [TensorType.of(x), TensorType.of(grid)], **attributes
+    )
+    expected = instruction.as_node().evaluate(x, grid)  # type: ignore[attr-defined]
+    turns = [abs(int(place)) % 6 for place in far]
+    np.testing.assert_array_equal(expected.reshape(-1), [min(t, 6 - t) for t in turns])
+    check(instruction, Target.host(), operands=[x, grid])
+
+
+@pytest.mark.jit
 def test_no_places_give_no_samples() -> None:
     types = [TensorType(FLOATS[0], shape) for shape in ((1, 4, 4, 2), (1, 0, 3, 2))]
     check(instruction_of(GridSampleInst, types), Target.host())
