@@ -13,6 +13,7 @@ from glow_nb.kernels.reductions.rows import Rows, RowsKernel
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.index_text import real_text
 from glow_nb.kernels.writing.loops import broadcast_strides
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
@@ -106,37 +107,46 @@ class _Normalization(RowsKernel):
     def write(self, out: SourceWriter, place: Site) -> None:
         """Write the three walks."""
         lanes, is_along = self.walk.width(place), self.walk.is_along
-        zero = f"splat_{self.wide}(0.0, {lanes})"
+        zero = self._zero(lanes)
         total, chain = "total", None
         if self.walk.is_long:
             total, chain = "part", (f"part = {zero}", "total = add(total, part)")
         out.line(f"total = {zero}")
         for site in self.walk.elements(out, place, chain):
             x = self.rows.first(out, site)
-            x = site.block.only(x, zero) if is_along and self.fusion.prologue else x
-            out.line(f"{total} = add({total}, {x})")
+            x = (
+                site.block.only(x, self._zero(site.lanes))
+                if is_along and self.fusion.prologue
+                else x
+            )
+            site.carry(out, total, f"add({site.carried(total)}, {x})")
         out.line(f"mean = {self._mean(lanes)}")
         out.line(f"total = {zero}")
         for site in self.walk.elements(out, place, chain):
-            centred = f"sub({self.rows.again(out, site)}, mean)"
-            out.line(f"x = {site.block.only(centred, zero) if is_along else centred}")
-            out.line(f"{total} = fma(x, x, {total})")
+            x = f"sub({self.rows.again(out, site)}, {site.carried('mean')})"
+            out.line(f"x = {site.block.only(x, self._zero(site.lanes)) if is_along else x}")
+            site.carry(out, total, f"fma(x, x, {site.carried(total)})")
         epsilon = f"splat_{self.wide}({number_text(self.instruction.epsilon)}, {lanes})"
         out.line(f"factor = rsqrt(add({self._mean(lanes)}, {epsilon}))")
         names = self.fusion.names
         scale, bias = self.instruction.scale, self.instruction.bias
         for site in self.walk.elements(out, place):
-            y = f"mul(sub({self.rows.again(out, site)}, mean), factor)"
+            centred = f"sub({self.rows.again(out, site)}, {site.carried('mean')})"
+            y = f"mul({centred}, {site.carried('factor')})"
             y = f"mul({y}, {self._widened(site.load(names[scale]))})"
             if bias is not None:
                 y = f"add({y}, {self._widened(site.load(names[bias]))})"
             self.fusion.write(out, site, self.stored(y))
 
+    def _zero(self, lanes: int) -> str:
+        return f"splat_{self.wide}(0.0, {lanes})"
+
     def _mean(self, lanes: int) -> str:
         """Return the mean that belongs to ``total``."""
+        count = real_text(self.count)
         if self.walk.is_along:
-            return f"splat_{self.wide}(reduce_add(total) / {self.count}.0, {lanes})"
-        return f"div(total, splat_{self.wide}({self.count}.0, {lanes}))"
+            return f"splat_{self.wide}(reduce_add(total) / {count}, {lanes})"
+        return f"div(total, splat_{self.wide}({count}, {lanes}))"
 
     def _widened(self, x: str) -> str:
         return x if self.type.kind.value == self.wide else f"convert_{self.wide}({x})"

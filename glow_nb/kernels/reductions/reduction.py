@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.base.size import hinted
 from glow_nb.base.types import ElementKind
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.hlir.ops.families import bounds_of
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.index_text import real_text
 from glow_nb.kernels.writing.loops import broadcast_strides
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
@@ -58,10 +60,10 @@ def reduction_source(
     )
     lanes = target.machine.unroll_vectors * native_lanes(target, wide)
     walk = Walk.over(shape, axes, tensors, lanes)
-    is_far = instruction.input.type.size_bytes > target.machine.l2_bytes
+    is_far = hinted(instruction.input.type.size_bytes) > target.machine.l2_bytes
     if is_far and fusion.prologue is None and not walk.is_along:
         walk = Walk.over(
-            shape, axes, tensors, _lanes_across(instruction.dest.type.size, wide, target)
+            shape, axes, tensors, _lanes_across(hinted(instruction.dest.type.size), wide, target)
         )
     mean_of = None
     if isinstance(instruction, ReduceMeanInst):
@@ -70,7 +72,7 @@ def reduction_source(
     reduction = _Reduction(fusion, walk, kind, function, _neutral(function, kind), mean_of)
     out = SourceWriter()
     with out.block(fusion.header):
-        if not instruction.dest.type.size:
+        if instruction.dest.type.size == 0:
             out.line("return")
         else:
             for place in walk.places(out):
@@ -122,20 +124,25 @@ class _Reduction:
             total, chain = "part", (f"part = {start}", "total = add(total, part)")
         for site in self.walk.elements(out, place, chain):
             x = self._widened(self.fusion.read(out, site))
-            x = site.block.only(x, start) if self.walk.is_along else x
-            out.line(f"{total} = {self.function}({total}, {x})")
+            x = (
+                site.block.only(x, self._splat(self.neutral, site.lanes))
+                if self.walk.is_along
+                else x
+            )
+            site.carry(out, total, f"{self.function}({site.carried(total)}, {x})")
         self.fusion.write(out, place, self._result(place))
 
     def _result(self, place: Site) -> str:
         """Return the vector of results that belongs to ``total``."""
         wide = computed_kind(self.kind)
         if self.walk.is_along:
-            mean = "" if self.mean_of is None else f" / {self.mean_of}.0"
+            mean = "" if self.mean_of is None else f" / {real_text(self.mean_of)}"
             result = f"splat_{wide.value}(reduce_{self.function}(total){mean}, 1)"
         elif self.mean_of is None:
             result = "total"
         else:
-            result = f"div(total, {self._splat(self.mean_of, place.lanes)})"
+            count = real_text(self.mean_of) if wide.is_float else self.mean_of
+            result = f"div(total, splat_{wide.value}({count}, {place.lanes}))"
         return result if self.kind is wide else f"convert_{self.kind.value}({result})"
 
     def _splat(self, number: float, lanes: int) -> str:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from glow_nb.base.size import hinted
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
@@ -36,7 +37,7 @@ class Rows:
         is_stored = fusion.input in fusion.names
         keeps = keeps or not (is_stored or fusion.is_cheap)
         rows = cls(fusion, walk, keeps)
-        fits = rows.scratch_bytes <= target.machine.l2_row_bytes
+        fits = hinted(rows.scratch_bytes) <= target.machine.l2_row_bytes
         return rows if fits else replace(rows, keeps=False)
 
     @property
@@ -113,7 +114,7 @@ class RowsKernel(ABC):
         """Return the kernel."""
         out = SourceWriter()
         with out.block(self.fusion.header):
-            if not self.type.size:
+            if self.type.size == 0:
                 out.line("return")
             else:
                 for place in self.rows.places(out):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from glow_nb.base.size import symbols_of
+
 
 def times(expression: str, factor: int) -> str:
     """Return the product of *expression*, a name or in brackets, and a number."""
@@ -31,3 +33,8 @@ def index_text(indices: Sequence[str], strides: Sequence[int], offset: int = 0) 
     """Return ``i0 * 12 + i1 * 4 + j + 3`` for indices and their strides."""
     terms = (times(i, stride) for i, stride in zip(indices, strides, strict=True))
     return plus(*terms, str(offset))
+
+
+def real_text(number: int) -> str:
+    """Return a whole *number*, which may be open, as a number with a fraction: ``128.0``."""
+    return f"({number} * 1.0)" if symbols_of(number) else f"{number}.0"

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.base.size import surely
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.llir.program import Buffer
 
@@ -113,9 +114,9 @@ def loops(
 
 
 def _leading(sizes: Sequence[int]) -> int:
-    """Return how many outer loops are shared out together."""
+    """Return how many outer loops are shared out together: enough whatever their sizes are."""
     for count in range(1, len(sizes)):
-        if prod(sizes[:count]) >= ENOUGH_ROWS:
+        if surely(prod(sizes[:count]), ">=", ENOUGH_ROWS):
             return count
     return len(sizes)
 

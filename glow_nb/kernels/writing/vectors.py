@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from glow_nb.base.size import bounds, surely, symbols_of
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.loops import share
@@ -43,12 +44,12 @@ class Block:
     Attributes:
         column: Index of the first one, as text.
         lanes: Elements of the vector.
-        count: How many of them there are, if not all.
+        count: How many of them there are, if not all, or as text if that is open.
     """
 
     column: str
     lanes: int
-    count: int | None = None
+    count: int | str | None = None
 
     def load(self, pointer: str, index: str) -> str:
         """Return the load of the block from *index* on, which includes the column."""
@@ -79,12 +80,15 @@ class Site:
         places: Index of the first element in each tensor, by the name of its pointer.
         repeated: Tensors that have one element for all lanes.
         step: Number of the element along the walk that the block belongs to, in lanes.
+        is_narrow: The vectors that a walk carries along are wider: the block is added to the
+            first of their lanes.
     """
 
     block: Block
     places: Mapping[str, str]
     repeated: frozenset[str] = frozenset()
     step: str = "0"
+    is_narrow: bool = False
 
     @property
     def lanes(self) -> int:
@@ -101,6 +105,14 @@ class Site:
         """Return the store of *vector* to one tensor."""
         return self.block.store(pointer, self.places[pointer], vector)
 
+    def carried(self, name: str) -> str:
+        """Return the lanes for the block of a vector called *name* that the walk carries along."""
+        return f"low_lanes({name}, {self.lanes})" if self.is_narrow else name
+
+    def carry(self, out: SourceWriter, name: str, vector: str) -> None:
+        """Write that *vector* takes the place of what :meth:`carried` has returned."""
+        out.line(f"{name} = {f'with_low_lanes({name}, {vector})' if self.is_narrow else vector}")
+
 
 def ceil_power_of_two(number: int) -> int:
     """Return the smallest power of two that is not below *number*, which is positive."""
@@ -115,7 +127,10 @@ def blocks_of(
     Whole vectors come first, in a loop if there are several; the rest is one masked vector. When
     *shared*, each thread takes its share of the vectors, and the last one the rest.
     """
-    lanes = min(lanes, ceil_power_of_two(max(count, 1)))
+    lanes = min(lanes, ceil_power_of_two(max(bounds(count)[1], 1)))
+    if symbols_of(count):
+        yield from _open_blocks(out, count, lanes, shared)
+        return
     whole = count - count % lanes
     if whole:
         with _whole_blocks(out, whole, lanes, shared) as column:
@@ -125,6 +140,32 @@ def blocks_of(
         needed = ceil_power_of_two(rest)
         with only_last_thread(out, shared):
             yield Block(str(whole), needed, None if needed == rest else rest)
+
+
+NARROWER = 4
+"""How many times as many lanes the vectors of a row have as those of its rest, if it is open."""
+
+
+def narrower(lanes: int) -> int:
+    """Return the lanes of the vectors that the rest of an open number of elements is taken in."""
+    return max(1, lanes // NARROWER)
+
+
+def _open_blocks(out: SourceWriter, count: int, lanes: int, shared: bool) -> Iterator[Block]:
+    whole = count - count % lanes
+    if not surely(whole, "==", 0):
+        with _whole_blocks(out, whole, lanes, shared) as column:
+            yield Block(column, lanes)
+    if count % lanes != 0:
+        with only_last_thread(out, shared):
+            yield from open_rest(out, whole, count, narrower(lanes))
+
+
+def open_rest(out: SourceWriter, begin: int, end: int, lanes: int) -> Iterator[Block]:
+    """Yield the blocks from *begin*, a multiple of *lanes*, to *end*, of which one is open."""
+    is_even = end % lanes == 0
+    with out.block(f"for c in range({begin}, {end}, {lanes}):"):
+        yield Block("c", lanes, None if is_even else f"min({lanes}, {end} - c)")
 
 
 @contextmanager

@@ -12,10 +12,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.base.size import bounds, hinted, surely, symbols_of
 from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import ENOUGH_ROWS, Nest, broadcast_strides, loops
 from glow_nb.kernels.writing.source import SourceWriter
-from glow_nb.kernels.writing.vectors import Block, Site, blocks_of, ceil_power_of_two
+from glow_nb.kernels.writing.vectors import (
+    Block,
+    Site,
+    blocks_of,
+    ceil_power_of_two,
+    narrower,
+    open_rest,
+)
 from glow_nb.llir.program import Buffer
 
 
@@ -58,7 +66,7 @@ class Walk:
         is_along = all(tensor[-1] in (0, 1) for tensor in walked.strides) and any(
             tensor[-1] == 1 for tensor in walked.strides
         )
-        if is_along and walked.sizes[-1] > 1:
+        if is_along and not surely(walked.sizes[-1], "<=", 1):
             lanes = _lanes_along(walked.sizes[-1], lanes)
             return cls(tuple(tensors), kept, walked, lanes, is_along=True)
         fit = [
@@ -80,8 +88,8 @@ class Walk:
                 yield self._write_site(out, indices, Block("0", 1))
             return
         *outer, columns = self.kept.sizes
-        rows = prod(outer)
-        share_rows = rows >= ENOUGH_ROWS or rows * self.lanes > columns
+        rows = hinted(prod(outer))
+        share_rows = rows >= ENOUGH_ROWS or rows * self.lanes > hinted(columns)
         share_rows = share_rows and rows > 1
         with loops(out, outer, shared=share_rows) as indices:
             for block in blocks_of(out, columns, self.lanes, shared=not share_rows):
@@ -111,15 +119,21 @@ class Walk:
     @property
     def _pitch(self) -> int:
         """Elements of the copy from one step of the outer walked loops to the next."""
-        inner = self.walked.sizes[-1]
-        return -(-inner // self.lanes) * self.lanes if self.is_along else inner * self.lanes
+        inner, lanes = self.walked.sizes[-1], self._rest_lanes
+        return -(-inner // lanes) * lanes if self.is_along else inner * self.lanes
+
+    @property
+    def _rest_lanes(self) -> int:
+        """The lanes of the vectors that come last along the walk."""
+        is_open = self.is_along and symbols_of(self.walked.sizes[-1])
+        return narrower(self.lanes) if is_open else self.lanes
 
     @property
     def is_long(self) -> bool:
         """Return whether a sum should be made of several: its error grows with its length."""
         *outer, inner = self.walked.sizes
         steps = -(-inner // self.lanes) if self.is_along else inner
-        return prod(outer) * steps > MOST_CHAINED_ADDITIONS
+        return not surely(prod(outer) * steps, "<=", MOST_CHAINED_ADDITIONS)
 
     def elements(
         self, out: SourceWriter, place: Site, chain: Chain | None = None
@@ -146,19 +160,23 @@ class Walk:
             yield self._site(place.block, names, step)
 
     def _run(self, out: SourceWriter, chain: Chain | None) -> Iterator[Block]:
-        """Yield the blocks of the run that vectors lie along, all of one width."""
+        """Yield the blocks of the run that vectors lie along, of one width unless it is open."""
         count, lanes = self.walked.sizes[-1], self.lanes
         whole = count - count % lanes
-        if chain is not None and whole:
+        if chain is not None and whole != 0:
             with _chained(out, "c", whole, lanes, chain):
                 yield Block("c", lanes)
-        elif whole > lanes:
+        elif not surely(whole, "<=", lanes):
             with out.block(f"for c in range(0, {whole}, {lanes}):"):
                 yield Block("c", lanes)
-        elif whole:
+        elif whole == lanes:
             yield Block("0", lanes)
-        if count > whole:
-            with _between(out, chain):
+        if count == whole:
+            return
+        with _between(out, chain):
+            if symbols_of(count):
+                yield from open_rest(out, whole, count, self._rest_lanes)
+            else:
                 yield Block(str(whole), lanes, count - whole)
 
     def _site(self, block: Block, names: Sequence[str], inner: str) -> Site:
@@ -171,9 +189,9 @@ class Walk:
         sizes = self.walked.sizes[:-1]
         pitches = [prod(sizes[loop + 1 :]) * self._pitch for loop in range(len(sizes))]
         along = index_text(steps, [*pitches, 1 if self.is_along else self.lanes])
-        return Site(
-            block, places, self._repeated(self.walked if self.is_along else self.kept), along
-        )
+        repeated = self._repeated(self.walked if self.is_along else self.kept)
+        is_narrow = self.is_along and block.lanes != self.lanes
+        return Site(block, places, repeated, along, is_narrow)
 
 
 Chain = tuple[str, str]
@@ -195,7 +213,7 @@ def _chained(out: SourceWriter, name: str, count: int, step: int, chain: Chain) 
     """Write a loop over *count* around the block, cut into :data:`MOST_CHAINED_ADDITIONS` steps."""
     length = MOST_CHAINED_ADDITIONS * step
     by = "" if step == 1 else f", {step}"
-    if count <= length:
+    if surely(count, "<=", length):
         with _between(out, chain), out.block(f"for {name} in range(0, {count}{by}):"):
             yield
         return
@@ -209,8 +227,13 @@ NARROWER_COST = 0.05
 
 
 def _lanes_along(count: int, lanes: int) -> int:
-    """Return the width of the vectors for a run of *count*, all of one width, with little waste."""
-    widest = min(lanes, ceil_power_of_two(count))
+    """Return the width of the vectors for a run of *count*, all of one width, with little waste.
+
+    Where the count is open, narrower ones take what they leave over.
+    """
+    widest = min(lanes, ceil_power_of_two(bounds(count)[1]))
+    if symbols_of(count):
+        return widest
     costs: dict[int, float] = {}
     for halvings in range(3):
         width = max(1, widest >> halvings)

@@ -1,0 +1,121 @@
+"""Softmax, normalizations and reductions whose sizes are open, kept and walked ones."""
+
+import pytest
+
+from glow_nb.base.types import ElementKind, TensorType
+from glow_nb.kernels.target import Target
+from glow_nb.llir.instructions.normalization import (
+    GroupNormalizationInst,
+    LayerNormalizationInst,
+    LogSoftmaxInst,
+    SoftmaxInst,
+)
+from glow_nb.llir.instructions.reduction import (
+    ReduceMaxInst,
+    ReduceMeanInst,
+    ReduceMinInst,
+    ReduceProdInst,
+    ReduceSumInst,
+)
+from glow_nb.llir.program import Instruction
+from tests.unit.kernels.cases import instruction_of
+from tests.unit.kernels.open_cases import check_open, open_size
+
+FLOAT32 = ElementKind.FLOAT32
+ROWS, LENGTH = open_size("rows", 5), open_size("length", 37)
+SETS = [
+    {"rows": rows, "length": length}
+    for rows, length in ((1, 1), (5, 37), (2, 8), (3, 31), (1, 32), (2, 33), (70, 2), (2, 1009))
+]
+"""Lengths below, at and above vectors of all widths."""
+
+
+def _softmax(
+    softmax: type[Instruction], shape: tuple[int, ...], axis: int, kind: ElementKind = FLOAT32
+) -> Instruction:
+    return instruction_of(softmax, [TensorType(kind, shape)], axis=axis)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("softmax", [SoftmaxInst, LogSoftmaxInst])
+def test_softmax_along_an_open_row(softmax: type[Instruction], lanes: int) -> None:
+    instruction = _softmax(softmax, (ROWS, LENGTH), 1)
+    check_open(instruction, SETS, Target.host(lanes), ulp=16, absolute=2e-6)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", [ElementKind.FLOAT16, ElementKind.FLOAT64])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_softmax_of_other_kinds_and_across_rows(kind: ElementKind, axis: int) -> None:
+    instruction = _softmax(SoftmaxInst, (LENGTH, ROWS), axis, kind)
+    check_open(instruction, SETS, Target.host(), ulp=16, absolute=2e-6)
+
+
+WALKS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+    ((ROWS, LENGTH), (1,)),
+    ((ROWS, LENGTH), (0,)),
+    ((ROWS, LENGTH, 40), (1,)),  # the mean of the tokens of a text
+    ((ROWS, LENGTH, 40), (2,)),
+    ((ROWS, LENGTH), (0, 1)),
+    ((ROWS, LENGTH, 3, LENGTH), (1, 2)),
+    ((ROWS, 2 * LENGTH + 1, 16 * ROWS), (2, 0)),
+]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("walk", WALKS, ids=str)
+def test_reductions_over_open_axes(walk: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    shape, axes = walk
+    classes = (ReduceMeanInst, ReduceMaxInst, ReduceSumInst)
+    reduction = classes[WALKS.index(walk) % 3]
+    instruction = instruction_of(
+        reduction, [TensorType(FLOAT32, shape)], axes=axes, keep_dims=False
+    )
+    check_open(instruction, SETS[:-2], Target.host(), ulp=64, absolute=1e-5)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", [ElementKind.INT8, ElementKind.BFLOAT16, ElementKind.INT64])
+@pytest.mark.parametrize("reduction", [ReduceSumInst, ReduceMinInst, ReduceProdInst])
+@pytest.mark.slow
+def test_reductions_of_other_kinds(reduction: type[Instruction], kind: ElementKind) -> None:
+    for axis in (0, 1):
+        type = TensorType(kind, (ROWS, LENGTH))
+        instruction = instruction_of(reduction, [type], axes=(axis,), keep_dims=False)
+        check_open(instruction, SETS[:-1], Target.host(), ulp=64)
+
+
+@pytest.mark.jit
+def test_an_open_axis_of_nothing_is_reduced_to_what_is_neutral() -> None:
+    shape = (open_size("rows", 5, low=0), open_size("length", 37, low=0))
+    sets = [{"rows": rows, "length": length} for rows in (0, 3) for length in (0, 9, 37)]
+    for axis in (0, 1):
+        type = TensorType(FLOAT32, shape)
+        total = instruction_of(ReduceSumInst, [type], axes=(axis,), keep_dims=False)
+        check_open(total, sets, Target.host(), ulp=64, absolute=1e-5)
+        check_open(_softmax(SoftmaxInst, shape, axis), sets, Target.host(), ulp=16)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("shape", [(ROWS, LENGTH, 40), (ROWS, LENGTH)], ids=str)
+def test_layer_normalization_of_open_rows(shape: tuple[int, ...]) -> None:
+    axis = len(shape) - 1
+    weight = TensorType(FLOAT32, shape[axis:])
+    operands = [TensorType(FLOAT32, shape), weight, weight]
+    instruction = instruction_of(LayerNormalizationInst, operands, axis=axis, epsilon=1e-2)
+    check_open(instruction, SETS, Target.host(), ulp=64, absolute=2e-5)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    ("shape", "groups", "axis"),
+    [((ROWS, 6, LENGTH), 3, 1), ((ROWS, 6, LENGTH), 6, 1), ((ROWS, LENGTH, 12), 3, 2)],
+    ids=str,
+)
+def test_group_normalization_of_open_images(shape: tuple[int, ...], groups: int, axis: int) -> None:
+    operands = [TensorType(FLOAT32, shape), *[TensorType(FLOAT32, (shape[axis],))] * 2]
+    instruction = instruction_of(
+        GroupNormalizationInst, operands, groups=groups, channel_axis=axis, epsilon=1e-2
+    )
+    check_open(instruction, SETS, Target.host(), ulp=64, absolute=5e-5)
