@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ def _strips(channels: int, lanes: int) -> Iterator[tuple[int, Block]]:
 
 
 @dataclass(frozen=True)
-class _Writer:
+class _Writer(ABC):
     """Writes the loops over samples and parts, and over the cells of each.
 
     Attributes:
@@ -80,20 +81,21 @@ class _Writer:
         with loops(self.out, sizes, shared=True, prefix="u") as (sample, piece, strip):
             self._write_part(sample, piece, strip)
 
+    @abstractmethod
     def _write_part(self, sample: str, piece: str, strip: str) -> None:
-        raise NotImplementedError
+        """Write a part of a sample."""
 
+    @abstractmethod
     def _whole_blocks(self) -> Iterator[Block]:
         """Yield the blocks of a cell in scratch; what is written for each is its body."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _result_blocks(self) -> Iterator[Block]:
         """Yield the blocks of a cell of the result, likewise."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _column(self, block: Block) -> str:
         """Return where a block begins in a cell in scratch."""
-        raise NotImplementedError
 
     def _write_range(self, piece: str) -> None:
         """Write which steps of the first dimension the part has, and which rows it reads."""
@@ -171,9 +173,9 @@ class _Writer:
         site = results.site(block, results.write_places(self.out, indices))
         self.fusion.write(self.out, site, self._result(total, tuple(bounds), block))
 
+    @abstractmethod
     def _result(self, total: str, bounds: Bounds, block: Block) -> str:
         """Return the result of windows of which some vectors of cells come to *total*."""
-        raise NotImplementedError
 
     @contextmanager
     def _others(self, axis: int | None, ranges: Sequence[str]) -> Iterator[list[str]]:
