@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from glow_nb.base.plan import Plan
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.machine.rows import ROWS
@@ -13,7 +14,13 @@ from glow_nb.kernels.operators.packed_instructions import (
     GroupedConvolutionInst,
 )
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.depthwise import plan_depthwise, suits_lanes, tile_size
+from glow_nb.kernels.products.depthwise import (
+    DEPTHWISE,
+    MAX_PIXELS,
+    plan_depthwise,
+    suits_lanes,
+    tile_size,
+)
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Buffer
@@ -47,7 +54,11 @@ def convolution_of(
 
 
 def check(
-    shape: ConvolutionShape, target: Target, threads: int = 1, kind: ElementKind = FLOAT32
+    shape: ConvolutionShape,
+    target: Target,
+    threads: int = 1,
+    kind: ElementKind = FLOAT32,
+    plan: Plan | None = None,
 ) -> None:
     random = np.random.default_rng(0)
     x = random.integers(-4, 5, (shape.batch, *shape.input, shape.channels)).astype(kind.dtype)
@@ -56,7 +67,8 @@ def check(
     bias = random.integers(-9, 10, shape.depth).astype(kind.dtype)
     filter = np.ascontiguousarray(np.moveaxis(w if inputs > 1 else w[..., 0], 0, -1))
     dest, whole = guarded((shape.batch, *shape.output, shape.depth), kind)
-    kernel = RunningKernel(generate_kernel(convolution_of(shape, kind), target), target)
+    instruction = replace(convolution_of(shape, kind), plan=plan)
+    kernel = RunningKernel(generate_kernel(instruction, target), target)
     kernel(dest, x, filter, bias, threads=threads)
     expected = reference(shape, x, w) + bias.astype(float)
     np.testing.assert_array_equal(dest.astype(float), expected)
@@ -166,6 +178,13 @@ def test_other_groups_do_not_suit_the_lanes(size: int, lanes: int) -> None:
     shape = conv(1, 4 * size, 4 * size, (9, 9), (3, 3), pads=1, group=4)
     assert not suits_lanes(shape, FLOAT32, lanes)
     assert not suits_lanes(replace(shape, depth=8 * size), FLOAT32, lanes)
+
+
+@pytest.mark.jit
+def test_a_plan_may_have_tiles_of_more_pixels_than_are_chosen() -> None:
+    shape = conv(1, 8, 8, (70,), (3,), group=8)
+    plan = Plan.of(DEPTHWISE, vectors=1, rows=2 * MAX_PIXELS, panels=1)
+    check(shape, Target.host(8), plan=plan)
 
 
 @pytest.mark.jit
