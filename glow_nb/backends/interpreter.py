@@ -60,7 +60,7 @@ from glow_nb.llir.program import (
     is_marker,
 )
 from glow_nb.llir.traits import FUSES_BOTH, FUSES_EPILOGUE, KernelTraits, Traits
-from glow_nb.llir.with_sizes import is_open, symbols_of_program
+from glow_nb.llir.with_sizes import guards_of, is_open, symbols_of_program
 from glow_nb.system.state_store import StateStore, write_all
 
 TRAITS: Traits = {
@@ -251,6 +251,7 @@ class OpenInterpretedProgram:
         self._program = program
         self._types = {buffer.name: buffer.type for buffer in program.inputs}
         self._symbols = symbols_of_program(program)
+        self.guards = guards_of(program)
         self._known: dict[tuple[int, ...], InterpretedProgram] = {}
 
     def at(self, sizes: Mapping[str, int]) -> InterpretedProgram:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from glow_nb.base.size import Size, Symbol, hinted
+from glow_nb.base.size import Guard, Size, Symbol, hinted
 
 T = TypeVar("T")
 
@@ -54,3 +54,10 @@ def renaming(symbols: Mapping[Symbol, Symbol]) -> Change:
         return size.with_symbols(symbols) if isinstance(size, Size) else size
 
     return renamed
+
+
+def guard_with(guard: Guard, symbols: Mapping[Symbol, Symbol]) -> Guard:
+    """Return *guard* about other *symbols*, those that are given."""
+    change = renaming(symbols)
+    left, right = map_sizes(guard.left, change), map_sizes(guard.right, change)
+    return Guard(left, guard.relation, right)

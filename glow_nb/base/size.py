@@ -396,6 +396,11 @@ def _compare(left: int, relation: str, right: int) -> bool:
     return answer
 
 
+def note_again(guard: Guard) -> None:
+    """Note *guard*, which held for other symbols before, with the first of its own."""
+    note(guard, guard.symbols[0].guards)
+
+
 def surely(left: int, relation: str, right: int) -> bool:
     """Return whether the *relation* holds whatever the sizes are, as far as ranges show it."""
     difference = left - right

@@ -194,3 +194,8 @@ class SymbolicType:
         return f"{self.kind.value if self.kind else 'any kind'}<{inside}>"
 
     __repr__ = __str__
+
+
+def symbolic(type: TensorType) -> SymbolicType:
+    """Return *type* with the text of each open size."""
+    return SymbolicType(type.kind, tuple(n if isinstance(n, int) else str(n) for n in type.shape))

@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from typing_extensions import override
 
 from glow_nb.base.alignment import aligned_bytes, aligned_empty
 from glow_nb.base.errors import FeedError
 from glow_nb.base.memory_limit import require_run_memory
 from glow_nb.base.outputs import Outputs
+from glow_nb.base.override import override
 from glow_nb.base.sizes_of_shapes import sizes_of_shapes
 from glow_nb.base.types import Array
 from glow_nb.codegen.array_address import address_of

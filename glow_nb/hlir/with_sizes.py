@@ -1,4 +1,4 @@
-"""A function whose sizes are open, for given sizes: the static function."""
+"""A function whose sizes are open, for given sizes: the static function; or for other symbols."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 from glow_nb.base.errors import OptionError
+from glow_nb.base.map_sizes import Change, guard_with, map_sizes, renaming
 from glow_nb.base.schema import attributes_of, changed_operands, closest, listed
-from glow_nb.base.size import Size, at
+from glow_nb.base.size import Symbol, at, note_again
 from glow_nb.base.sizes_of_shapes import sizes_of_shapes
 from glow_nb.hlir.graph import Function, Node, Placeholder, Value
 
@@ -22,43 +23,51 @@ def with_sizes(function: Function, sizes: Mapping[str, int]) -> Function:
             for these sizes, since a comparison was answered otherwise when it was made.
     """
     check_sizes(function, sizes)
+    return sized(function, lambda size: at(size, sizes))
+
+
+def sized(function: Function, change: Change) -> Function:
+    """Return *function* with ``change(size)`` in place of each open *size*."""
     replaced: dict[Value, Value] = {
-        placeholder: dataclasses.replace(placeholder, type=placeholder.type.at(sizes))
+        placeholder: dataclasses.replace(placeholder, type=map_sizes(placeholder.type, change))
         for placeholder in function.placeholders
         if placeholder.type.is_open
     }
     nodes = []
     for node in function.nodes:
-        fixed = _fixed(node, replaced, sizes)
-        if fixed is not node:
-            replaced.update(zip(node.results, fixed.results, strict=True))
-        nodes.append(fixed)
-    inputs, outputs = (_fixed_ones(p, replaced) for p in (function.inputs, function.outputs))
+        made = _sized(node, replaced, change)
+        if made is not node:
+            replaced.update(zip(node.results, made.results, strict=True))
+        nodes.append(made)
+    inputs, outputs = (_sized_ones(p, replaced) for p in (function.inputs, function.outputs))
     return dataclasses.replace(function, inputs=inputs, outputs=outputs, nodes=tuple(nodes))
 
 
-def _fixed_ones(
+def with_symbols(function: Function, symbols: Mapping[Symbol, Symbol]) -> Function:
+    """Return *function* with other *symbols*, such as ones with other hints, in place of some.
+
+    The comparisons under which it holds are noted for the new ones.
+    """
+    made = sized(function, renaming(symbols))
+    for guard in function.guards:
+        note_again(guard_with(guard, symbols))
+    return made
+
+
+def _sized_ones(
     placeholders: tuple[Placeholder, ...], replaced: Mapping[Value, Any]
 ) -> tuple[Placeholder, ...]:
     return tuple(replaced.get(placeholder, placeholder) for placeholder in placeholders)
 
 
-def _fixed(node: Node, replaced: Mapping[Value, Value], sizes: Mapping[str, int]) -> Node:
+def _sized(node: Node, replaced: Mapping[Value, Value], change: Change) -> Node:
     """Return *node* with operands and sizes replaced; it infers its types anew."""
     changes = changed_operands(node, lambda operand: replaced.get(operand, operand))
     for name, value in attributes_of(node).items():
-        fixed = _number(value, sizes)
-        if fixed is not value:
-            changes[name] = fixed
+        made = map_sizes(value, change)
+        if made is not value:
+            changes[name] = made
     return dataclasses.replace(node, **changes) if changes else node
-
-
-def _number(value: Any, sizes: Mapping[str, int]) -> Any:
-    """Return an attribute with sizes replaced, the very *value* if none is in it."""
-    if isinstance(value, tuple):
-        items = tuple(_number(item, sizes) for item in value)
-        return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
-    return at(value, sizes) if isinstance(value, Size) else value
 
 
 def check_sizes(function: Function, sizes: Mapping[str, int]) -> None:

@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from glow_nb.base.map_sizes import map_sizes, renaming
+from glow_nb.base.map_sizes import renaming
 from glow_nb.base.schema import attributes_of, operands_of
-from glow_nb.base.size import Guard, Symbol, symbols_in
+from glow_nb.base.size import Symbol, symbols_in
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.writing.source import INDENT, KernelSource
 from glow_nb.llir.program import Instruction
@@ -63,10 +63,3 @@ def _with_sizes(text: str, count: int) -> str:
     lines = "".join(f"{INDENT}size{n} = get(sizes, {n})\n" for n in used)
     begin = f"def kernel({head[1]}sizes, scratch, thread, threads):\n"
     return text[: head.start()] + begin + lines + body
-
-
-def guard_with(guard: Guard, names: dict[Symbol, Symbol]) -> Guard:
-    """Return *guard* about other symbols."""
-    rename = renaming(names)
-    left, right = map_sizes(guard.left, rename), map_sizes(guard.right, rename)
-    return Guard(left, guard.relation, right)

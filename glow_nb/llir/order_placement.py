@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from glow_nb.base.alignment import ALIGNMENT
 from glow_nb.base.placement_order import PlacementOrder
-from glow_nb.llir.allocate import ranges_of
+from glow_nb.llir.allocate import Problem, ranges_of
 from glow_nb.llir.program import Arena, Program
-from glow_nb.llir.with_sizes import Sizing, with_sizes
+from glow_nb.llir.with_sizes import Sizing, symbols_of_program, with_sizes
 
 
 def placement_order(program: Program) -> PlacementOrder:
@@ -36,4 +37,14 @@ def placed_for(program: Program, sizes: Mapping[str, int]) -> Program:
     places = {
         sizing.buffer(buffer): offset for buffer, offset in zip(buffers, offsets, strict=True)
     }
-    return dataclasses.replace(static, arena=Arena(places, end, 0))
+    bound = Problem(tuple(ranges_of(static).values()), ALIGNMENT).lower_bound
+    return dataclasses.replace(static, arena=Arena(places, end, bound))
+
+
+def program_at_hints(program: Program) -> Program:
+    """Return *program* for the sizes of the example; itself if its sizes are numbers."""
+    symbols = symbols_of_program(program)
+    if not symbols:
+        return program
+    hints = {symbol.name: symbol.hint for symbol in symbols}
+    return with_sizes(program, hints) if program.arena is None else placed_for(program, hints)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from glow_nb.base.map_sizes import Change, map_sizes
 from glow_nb.base.schema import attributes_of, changed_operands
-from glow_nb.base.size import Symbol, at, hinted, symbols_of
+from glow_nb.base.size import Guard, Symbol, at, hinted, symbols_of
 from glow_nb.llir.program import Bound, Buffer, Instruction, Program, View
 from glow_nb.llir.stack import StackInst
 
@@ -89,3 +89,9 @@ def symbols_of_program(program: Program) -> tuple[Symbol, ...]:
 def is_open(program: Program) -> bool:
     """Return whether a size of *program* is known only when it runs."""
     return bool(symbols_of_program(program))
+
+
+def guards_of(program: Program) -> tuple[Guard, ...]:
+    """Return the comparisons of sizes that what made *program* has answered by the example."""
+    symbols = symbols_of_program(program)
+    return tuple(dict.fromkeys(guard for symbol in symbols for guard in symbol.guards))

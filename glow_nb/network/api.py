@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -46,11 +46,12 @@ from glow_nb.network.dynamic import (
     describe_sizes,
 )
 from glow_nb.network.excluded import KnownCheck
+from glow_nb.network.general import GeneralPrograms
 from glow_nb.network.levels import Border, Levels
 from glow_nb.network.loading import Graph, imported, source_of
 from glow_nb.network.module_network import ModuleNetwork
 from glow_nb.network.network import CompiledNetwork, Network
-from glow_nb.network.open_function import OpenFunction
+from glow_nb.network.open_model import OpenModel, OpenModelFor, sized_model
 from glow_nb.network.rebuilding import Rebuilding, WatchedNetwork
 from glow_nb.network.request import CompileRequest
 from glow_nb.network.text_files import is_ir_text
@@ -149,22 +150,28 @@ def _compile(request: CompileRequest, build: _Build, work: str, kept: KeptSizes 
             loaded = imported(source, request.shapes, request.constants)
         seconds = time.perf_counter() - began
         build = build.checking(request.check_finite, source)
-        if not isinstance(loaded, Function | Module | Program):
-            return _open_network(loaded, build, limit, work, kept)
-        if isinstance(loaded, Function) and loaded.sizes:
-            state = StateStore(loaded.state) if build.state is None else build.state
-            return _open_network(OpenFunction(loaded), replace(build, state=state), limit, work)
+        sized = sized_model(loaded)
+        if sized is not None and isinstance(loaded, Function) and build.state is None:
+            build = replace(build, state=StateStore(loaded.state))
+        if sized is not None and request.ranges is not None:
+            given = OpenModel(source, request.shapes, request.constants, request.ranges)
+            return _general_network(given, sized, build, limit, work)
+        if sized is not None:
+            return _open_network(sized, build, limit, work, kept)
+        assert isinstance(loaded, Function | Module | Program)
+        if request.ranges is not None:
+            request.ranges.require_known([])
         tell(observer, PassRun("import", loaded, loaded, seconds))
         tell(observer, PassRun("backend", loaded, loaded, build.seconds))
-        given = partial(GivenModel, request.graph, source, request.shapes, request.constants)
+        model_of = partial(GivenModel, request.graph, source, request.shapes, request.constants)
         if isinstance(loaded, Module):
-            models = [given(number=number) for number, _ in enumerate(loaded.functions)]
+            models = [model_of(number=number) for number, _ in enumerate(loaded.functions)]
             return _compile_module(loaded, build, models)
         if isinstance(loaded, Program):  # no passes run on it
             build.order(build.backend).of(loaded).whole.checked(request.without)
         opened = partial(_open_network, build=build, limit=limit, work=work, kept=kept)
         defaults = _defaults(source, request.shapes, request.constants, opened)
-        return build.require_known(build(loaded, given(), defaults=defaults))
+        return build.require_known(build(loaded, model_of(), defaults=defaults))
 
 
 def _called(graph: Graph) -> str:
@@ -312,6 +319,27 @@ def _open_network(
         kept=kept,
         state=build.state,
     )
+
+
+def _general_network(
+    opened: OpenModel, model: SizedModel, build: _Build, limit: int, work: str
+) -> DynamicNetwork:
+    """Return *opened*, which is *model*, as a network of one program for all sizes."""
+    build = build.for_variants()
+
+    def compile_open(example: Mapping[str, int]) -> CompiledNetwork:
+        began = time.perf_counter()
+        with within_memory("import"):
+            function = opened.function(example)
+        tell(build.observer, PassRun("import", function, function, time.perf_counter() - began))
+        sizes = ", ".join(symbol.declaration for symbol in function.sizes)
+        made = build(function, OpenModelFor(opened.function, example), sizes)
+        return build.require_known(made)
+
+    network = _open_network(model, build, limit, work)
+    network.general = GeneralPrograms(compile_open)
+    network.specialized = tuple(opened.specialized)
+    return network
 
 
 def _for_sizes(model: SizedModel, build: _Build, work: str) -> CompileFor:

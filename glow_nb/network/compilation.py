@@ -23,6 +23,7 @@ from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.llir.allocate import Allocator
+from glow_nb.llir.order_placement import program_at_hints
 from glow_nb.llir.program import Buffer, Program
 from glow_nb.scheduling.ordering import Scheduler
 
@@ -292,6 +293,8 @@ def make_executable(
 
 
 def _check_memory(program: Program) -> None:
+    """Raise MemoryLimitError if a run takes too much; open sizes are those of the example."""
+    program = program_at_hints(program)
     arena = program.arena
     places: list[Buffer] = [] if arena is None else list(arena.offsets)
     bound = (*program.inputs, *program.outputs)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from glow_nb.backends import BackendLike
     from glow_nb.base.finite import FiniteCheck
     from glow_nb.base.passes import Observer
+    from glow_nb.base.size_ranges import SizeRanges, Sizes
     from glow_nb.base.steps import Entries
     from glow_nb.kernels.target import Target
     from glow_nb.llir.allocate import Allocator
@@ -44,6 +45,8 @@ def compile(
     backend: BackendLike = "cpu",
     threads: int | None = None,
     shapes: Shapes | None = None,
+    sizes: Sizes | None = None,
+    hints: Mapping[str, int] | None = None,
     constants: Constants | None = None,
     max_variants: int = MAX_VARIANTS,
     pipeline: Entries | None = None,
@@ -70,6 +73,12 @@ def compile(
             arrays that it is fed, each set of sizes once; see :class:`glow_nb.DynamicNetwork`. A
             graph has fixed sizes, so no pass runs before they are known: checked are the operators
             with their operands and attributes, and that the pipelines name passes and options.
+        sizes: One program for all sizes, in these ranges: ``{"batch": (1, 8), "length": (1, 512)}``
+            by the names of dimensions, or ``{"x": (1, 3, None, None)}`` for an input whose
+            dimensions have none. What is not named is 1 or more; ``sizes={}`` says no more than
+            that. The first run of new sizes compiles nothing. Without *sizes*, the network is
+            compiled for each set of sizes.
+        hints: Sizes of an example, ``{"length": 128}``: kernels are planned for these.
         constants: Inputs of an ONNX model that are fixed to these arrays, by name, and are no
             inputs of the network: needed where a shape is computed from their numbers. Initializers
             that the model lists as inputs, too, get these numbers in place of their own; without
@@ -123,6 +132,7 @@ def compile(
         backend=backend,
         threads=as_threads(threads),
         shapes=as_shapes(shapes) or {},
+        ranges=_as_ranges(sizes, hints),
         constants=as_constants(constants),
         max_variants=max_variants,
         pipeline=pipeline,
@@ -154,6 +164,14 @@ def compile_requested(request: CompileRequest) -> Network:
     if kept is not None:
         kept.keep(network)
     return network
+
+
+def _as_ranges(sizes: Sizes | None, hints: Mapping[str, int] | None) -> SizeRanges | None:
+    if sizes is None and hints is None:
+        return None
+    from glow_nb.base.size_ranges import SizeRanges  # which most calls do without
+
+    return SizeRanges.of(sizes, hints)
 
 
 def _as_check(check_finite: bool | FiniteCheck) -> FiniteCheck | None:

@@ -14,6 +14,7 @@ from glow_nb.base.errors import GlowError, OptionError, UnboundInput, Unsupporte
 from glow_nb.base.feeds import Feeds, check_open_feeds, gathered, name_feeds
 from glow_nb.base.override import override
 from glow_nb.base.types import Array, SymbolicType
+from glow_nb.network.general import GeneralPrograms
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.request import MAX_VARIANTS
 from glow_nb.network.runner import BoundRun
@@ -25,6 +26,7 @@ from glow_nb.system.state_store import StateStore
 if TYPE_CHECKING:
     from glow_nb.base.kernel_report import KernelList
     from glow_nb.compiler.pipelines import Pipeline
+    from glow_nb.formats.onnx.importer import Specialized
     from glow_nb.hlir.graph import Function
     from glow_nb.llir.program import Program
     from glow_nb.network.memory_report import MemoryReport
@@ -120,6 +122,13 @@ class DynamicNetwork(Network):
 
     ``program``, ``function``, ``memory``, ``kernels`` and ``source`` speak of the sizes that were
     used last, and say which these are. :attr:`variants` has the network of each set of sizes.
+
+    If it was compiled with ``sizes=``, one program runs for all sizes; :meth:`prepare` makes one
+    for some sizes, which does their runs then.
+
+    Attributes:
+        general: The programs for all sizes, if it was compiled so.
+        specialized: The sizes of the model that had to be made numbers for these, and why.
     """
 
     def __init__(
@@ -153,6 +162,8 @@ class DynamicNetwork(Network):
         self._pipeline = pipeline
         self._background = Background()
         self._advice = SizeAdvice(max_variants)
+        self.general: GeneralPrograms | None = None
+        self.specialized: tuple[Specialized, ...] = ()
 
     @property
     @override
@@ -199,8 +210,9 @@ class DynamicNetwork(Network):
 
     @property
     def variants(self) -> tuple[CompiledNetwork, ...]:
-        """The networks that are compiled, the least recently used first."""
-        return tuple(self._variants.ready().values())
+        """The networks that are compiled: those for all sizes, the least recently used last."""
+        general = self.general.networks if self.general else ()
+        return (*general, *self._variants.ready().values())
 
     @override
     def run(
@@ -215,6 +227,12 @@ class DynamicNetwork(Network):
         """Run the network, compiling it first if these sizes are new."""
         if inputs is None or more or by_name:
             inputs = gathered(self._model.inputs, inputs, more, by_name)
+        if self.general is not None and not self._variants.ready():
+            is_plain = outputs is None and into is None and watch is None
+            direct = self.general.first.direct_run
+            found = direct(inputs) if is_plain and direct else None
+            if found is not None:
+                return found
         network, feeds = self._network_for(inputs)
         return network.run(feeds, outputs=outputs, into=into, watch=watch)
 
@@ -266,6 +284,10 @@ class DynamicNetwork(Network):
         named = name_feeds(self._model.inputs.keys(), inputs, defaults.keys())
         feeds = {name: as_array(name, value) for name, value in named.items()}
         shapes = self._key({name: array.shape for name, array in feeds.items()})
+        if self.general is not None and shapes not in self._variants:
+            general = self.general.network_for(feeds)
+            if general is not None:
+                return general, feeds
         if shapes not in self._variants:  # prepared by hand, they may differ where names are equal
             check_open_feeds({**self._model.inputs, **defaults}, feeds)
         fixed = {name: array for name, array in feeds.items() if name in self._fixed}
@@ -314,13 +336,15 @@ class DynamicNetwork(Network):
 
     def _last(self, what: str) -> CompiledNetwork:
         """Return the network that was used last, to say *what* it has."""
-        ready = self.variants
+        ready = self._variants.ready()
+        if self.general is not None and not ready:
+            return self.general.first
         if not ready:
             raise GlowError(
                 f"the network's {what}: it is not compiled for any sizes yet ({self._open_sizes()})"
                 "; run it once, call prepare, or give compile the sizes by shapes="
             )
-        return ready[-1]
+        return list(ready.values())[-1]
 
     def _open_sizes(self) -> str:
         return ", ".join(

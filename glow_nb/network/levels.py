@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from glow_nb.base.counted import Counted
+from glow_nb.base.size import Symbol, symbols_of
 from glow_nb.base.types import TensorType
 
 if TYPE_CHECKING:
@@ -41,6 +42,18 @@ class Border(NamedTuple):
             {b.name: b.counted for b in program.outputs if b.counted},
             bool(program.state),
         )
+
+    def at(self, sizes: Mapping[str, int]) -> Border:
+        """Return the border for *sizes* by name."""
+        return self._replace(
+            inputs={name: type.at(sizes) for name, type in self.inputs.items()},
+            outputs={name: type.at(sizes) for name, type in self.outputs.items()},
+        )
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The sizes that inputs tell, if some are open."""
+        return symbols_of(*(size for type in self.inputs.values() for size in type.shape))
 
 
 class Levels(NamedTuple):

@@ -93,7 +93,9 @@ class MemoryReport:
 def report_memory(program: Program, executable: Executable, sizes: str) -> MemoryReport:
     """Return what *program*, which *executable* runs, needs; *sizes* says what it was made for."""
     from glow_nb.llir.in_place import peak_of, tenancies
+    from glow_nb.llir.order_placement import program_at_hints
 
+    program = program_at_hints(program)
     arena, values = program.arena, tenancies(program)
     apart, bound = peak_of(values, alignment=ALIGNMENT), arena.lower_bound_bytes if arena else 0
     return MemoryReport(

@@ -17,6 +17,7 @@ from glow_nb.base.override import override
 from glow_nb.base.types import Array
 from glow_nb.network.defaults import Defaults
 from glow_nb.network.levels import Border, MakeLevels
+from glow_nb.network.open_runner import OpenRunner
 from glow_nb.network.rebuilding import Rebuilding
 from glow_nb.network.runner import BoundRun, Runner, Runs
 from glow_nb.network.views import CompiledViews, NetworkViews
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     from glow_nb.backends.backend import Executable
     from glow_nb.base.finite import FiniteCheck
+    from glow_nb.base.size import Guard
+    from glow_nb.codegen.loaded_program import DirectRun
     from glow_nb.network.profile import Profile
     from glow_nb.system.background import AwaitableFuture
 
@@ -222,8 +225,27 @@ class CompiledNetwork(CompiledViews, Network):
             from glow_nb.network.checked_executable import CheckedExecutable
 
             runs = CheckedExecutable(check, border, lambda: self.program, rebuilding, executable)
-        self._runner = Runner(border, runs, state)
+        self._runner: Runner | OpenRunner = (
+            OpenRunner(border, border.symbols, runs, state)
+            if border.symbols
+            else Runner(border, runs, state)
+        )
         self._direct_run = self._runner.direct
+
+    def sizes_of(self, feeds: Feeds) -> dict[str, int]:
+        """Return the open sizes that *feeds* tell, by name; raise FeedError if they tell none."""
+        return self._runner.sizes_of(feeds) if isinstance(self._runner, OpenRunner) else {}
+
+    @property
+    def direct_run(self) -> DirectRun | None:
+        """The fast path of a run, if there is one."""
+        return self._direct_run
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """The comparisons of open sizes for which the network is right, beside their ranges."""
+        found: tuple[Guard, ...] = getattr(self.executable, "guards", ())
+        return found
 
     @property
     @override
@@ -379,5 +401,5 @@ class CompiledNetwork(CompiledViews, Network):
 
         if self._defaults.are_in(inputs):
             return self._defaults.network().profile(inputs, runs=runs, limits=limits)
-        arrays = self._runner.feeds.arrays(inputs)
+        arrays = self._runner.arrays(inputs)
         return profile_network(self.name, self.executable, arrays, runs=runs, limits=limits)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from glow_nb.base.arguments import Shapes
 from glow_nb.base.errors import FeedError, OptionError
 from glow_nb.base.schema import closest, listed
-from glow_nb.base.types import Array, SymbolicType, TensorType
+from glow_nb.base.types import Array, SymbolicType, symbolic
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.watched import value_names, with_values
 from glow_nb.hlir.with_sizes import check_sizes, described, sizes_of_inputs, with_sizes
@@ -94,8 +94,3 @@ class OpenFunction:
                     f"{value.type} is {list(shape)} for {described(sizes)}; give shapes that fit"
                 )
         return sizes
-
-
-def symbolic(type: TensorType) -> SymbolicType:
-    """Return *type* with the text of each open size."""
-    return SymbolicType(type.kind, tuple(n if isinstance(n, int) else str(n) for n in type.shape))

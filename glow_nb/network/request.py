@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from glow_nb.backends import BackendLike
     from glow_nb.base.finite import FiniteCheck
     from glow_nb.base.passes import Observer
+    from glow_nb.base.size_ranges import SizeRanges
     from glow_nb.base.steps import Entries
     from glow_nb.llir.allocate import Allocator
     from glow_nb.network.loading import Graph
@@ -29,6 +30,8 @@ class CompileRequest(NamedTuple):
         backend: Its name, options, or itself.
         threads: Cores that share the work of one run.
         shapes: Sizes by name.
+        ranges: What is said of sizes that stay open in one program for all; None for a program for
+            each set of sizes.
         constants: Inputs that are fixed, by name.
         max_variants: For how many sets of sizes a network with open sizes is kept.
         pipeline: Graph passes; None for those of inference.
@@ -47,6 +50,7 @@ class CompileRequest(NamedTuple):
     backend: BackendLike
     threads: int
     shapes: Shapes
+    ranges: SizeRanges | None
     constants: Constants
     max_variants: int
     pipeline: Entries | None

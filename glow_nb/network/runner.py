@@ -115,6 +115,10 @@ class Runner:
             f"{type(executable).__name__} runs no program with state; write its method run_on"
         )
 
+    def arrays(self, inputs: Feeds) -> list[Array]:
+        """Return one contiguous array for each input, or raise FeedError."""
+        return self.feeds.arrays(inputs)
+
     def run(self, inputs: Feeds) -> dict[str, Array]:
         """Run on *inputs*; return new arrays by output name."""
         results = self._results(self.feeds.arrays(inputs))

@@ -21,6 +21,7 @@ from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.base.kernel_report import KernelReport
 from glow_nb.base.machine_limits import MachineLimits
 from glow_nb.base.progress import report
+from glow_nb.base.size import Guard
 from glow_nb.base.stopwatch import Stopwatch
 from glow_nb.base.types import Array
 from glow_nb.codegen.cache import ObjectCache
@@ -119,6 +120,11 @@ class CpuExecutable:
     def debug_folder(self) -> Path | None:
         """What a debugger reads, if that was asked for."""
         return None if self.native.debug is None else write_debug_folder(self.native)
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """The comparisons of open sizes for which the program is right."""
+        return self.native.open.guards if self.native.open else ()
 
     @property
     def held_weights(self) -> Mapping[str, Array]:

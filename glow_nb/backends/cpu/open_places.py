@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing_extensions import override
 
 from glow_nb.backends.cpu.placed_calls import Places, runs_of
+from glow_nb.base.map_sizes import guard_with
 from glow_nb.base.schema import operands_of
 from glow_nb.base.size import Guard, Size, Symbol, symbols_of
 from glow_nb.base.types import ElementKind
@@ -15,12 +16,12 @@ from glow_nb.codegen.hazards import AccessMode
 from glow_nb.codegen.open_sizes import OpenSizes, Window
 from glow_nb.codegen.program_memory import PlacedWeight
 from glow_nb.codegen.run_layout import LARGEST_RUN_BYTES
-from glow_nb.kernels.open_sizes import guard_with, symbols_of_instruction
+from glow_nb.kernels.open_sizes import symbols_of_instruction
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.order_placement import placement_order
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, Weight, kernel_operands
 from glow_nb.llir.verify import element_interval
-from glow_nb.llir.with_sizes import symbols_of_program
+from glow_nb.llir.with_sizes import guards_of, symbols_of_program
 
 WORD_BYTES = 8
 
@@ -128,7 +129,7 @@ class OpenPlaces(Places):
     def open_sizes(self) -> OpenSizes:
         """What a run needs besides; complete once all calls are made."""
         symbols = symbols_of_program(self._program)
-        noted = dict.fromkeys(guard for symbol in symbols for guard in symbol.guards)
+        noted = dict.fromkeys(guards_of(self._program))
         return OpenSizes(
             symbols=symbols,
             guards=tuple(noted | self._guards),

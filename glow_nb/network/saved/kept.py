@@ -60,6 +60,8 @@ class KeptModel:
             return None
         if not (wanted and IS_SUPPORTED) or request.observer is not None:
             return None
+        if request.ranges is not None:
+            return None  # one program for all sizes is not written yet
         if not isinstance(request.state, StateStore | None):
             return None  # whoever compiles says what is wrong with it
         content = ModelContent.of(request.graph)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from glow_nb.base.size import RESERVED, OpenSizeError, Symbol, example
+from glow_nb.base.size import RESERVED, OpenSizeError, Symbol
+from glow_nb.base.size_ranges import SizeRanges
 from glow_nb.base.types import Array, Dimensions
 from glow_nb.formats.onnx.importer.dimensions import Shapes, partly_bound
 from glow_nb.formats.onnx.importer.importer import Importer
@@ -36,11 +37,15 @@ class Specialized:
 
 
 def import_open(
-    model: Model, shapes: Shapes, constants: Mapping[str, Array]
+    model: Model,
+    shapes: Shapes,
+    constants: Mapping[str, Array],
+    ranges: SizeRanges | None = None,
 ) -> tuple[Function, list[Specialized]]:
     """Return *model* with the sizes that *shapes* leaves open as symbols; and those that are none.
 
-    Where a rule needs a number, the sizes in question become those of their examples.
+    The symbols have the *ranges* and hints that are given. Where a rule needs a number, the sizes
+    in question become those of their examples.
 
     Raises:
         ModelError, UnsupportedError, OptionError, UnboundInput: As the import of any model.
@@ -49,6 +54,7 @@ def import_open(
     while True:
         fixed = {each.name: each.size for each in specialized}
         importer = _OpenImporter(model, {**shapes, **fixed}, constants)
+        importer.ranges = ranges or SizeRanges()
         try:
             return importer.function(), specialized
         except OpenSizeError as error:
@@ -63,18 +69,23 @@ class _OpenImporter(Importer):
     """Imports one model whose open dimensions are symbols."""
 
     symbols: dict[str, Symbol]
+    ranges: SizeRanges
 
     @override
     def _input_shapes(
         self, signature: Mapping[str, Dimensions | None]
     ) -> Mapping[str, tuple[int, ...]]:
-        bound = partly_bound(self.model.place, signature, self._shapes)
+        declared, ranges = self.ranges.declared(signature)
+        bound = partly_bound(self.model.place, declared, self._shapes)
         known = {name: shape for name, shape in bound.items() if shape is not None}
         unknown = {name: shape for name, shape in bound.items() if shape is None}
-        names = [n for shape in signature.values() for n in shape or () if isinstance(n, str)]
+        names = [n for shape in known.values() for n in shape if isinstance(n, str)]
+        shapes_of_all = (*signature.values(), *declared.values())
+        every = [n for shape in shapes_of_all for n in shape or () if isinstance(n, str)]
+        self.ranges.require_known(list(dict.fromkeys(every)))
         self.symbols = {}
         for place, name in enumerate(dict.fromkeys(names)):
-            self.symbols[name] = Symbol(self._word(name), example(place))
+            self.symbols[name] = ranges.symbol(name, self._word(name), place)
         shapes = {
             name: tuple(self.symbols[n].size if isinstance(n, str) else n for n in shape)
             for name, shape in known.items()

@@ -1,0 +1,205 @@
+"""What a user says of sizes that stay open: ranges, hints, and which are fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from glow_nb.base.arguments import as_integer, described
+from glow_nb.base.errors import OptionError
+from glow_nb.base.schema import closest, listed
+from glow_nb.base.size import MAX_SIZE, Symbol, example
+from glow_nb.base.types import Dimensions
+
+Range = tuple[int, int]
+Dimension = int | str | Range | None
+Sizes = Mapping[str, int | Range | Sequence[Dimension]]
+"""What a user says of sizes, by the names of dimensions or of inputs."""
+
+
+@dataclass(frozen=True)
+class SizeRanges:
+    """What is said of open sizes, by what the model calls them.
+
+    Attributes:
+        ranges: The least and the greatest size; one that is fixed has both alike.
+        shapes: Of some inputs, what each dimension is: a size, a name, a range, or None for open.
+        hints: Sizes of an example, for which the program is planned.
+        example: The same by the words of symbols, for those without a hint.
+    """
+
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[Dimension, ...]] = field(default_factory=dict)
+    hints: Mapping[str, int] = field(default_factory=dict)
+    example: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, sizes: object, hints: object) -> SizeRanges:
+        """Return what ``sizes=`` and ``hints=`` say; raise OptionError if they say nothing."""
+        ranges: dict[str, Range] = {}
+        shapes: dict[str, tuple[Dimension, ...]] = {}
+        for name, given in _items("sizes", sizes, "{'batch': (1, 8), 'length': (1, 512)}"):
+            found = _range_of(given)
+            if found is not None:
+                ranges[name] = _checked(name, found)
+            else:
+                shapes[name] = _shape_of(name, given)
+        found_hints = {
+            name: _whole("hints", name, given)
+            for name, given in _items("hints", hints, "{'length': 128}")
+        }
+        return cls(ranges, shapes, found_hints)
+
+    def planned_for(self, sizes: Mapping[str, int]) -> SizeRanges:
+        """Return the same with *sizes* by the words of symbols for the example."""
+        return replace(self, hints={}, example=sizes) if sizes else self
+
+    def symbols(self, symbols: Sequence[Symbol]) -> dict[Symbol, Symbol]:
+        """Return what stands for each of the *symbols* of a graph: narrower, with hints.
+
+        Raises:
+            OptionError: Something is said of another size, or its range leaves that of the graph.
+        """
+        self.require_known([symbol.name for symbol in symbols])
+        if self.shapes:
+            raise OptionError(
+                f"sizes={{{next(iter(self.shapes))!r}: ...}}: the sizes of a graph have names; "
+                f"give ranges for {listed([symbol.name for symbol in symbols])}"
+            )
+        return {symbol: self._narrowed(symbol) for symbol in symbols}
+
+    def _narrowed(self, symbol: Symbol) -> Symbol:
+        low, high = self.ranges.get(symbol.name, (symbol.low, symbol.high))
+        if not symbol.low <= low <= high <= symbol.high:
+            raise OptionError(
+                f"sizes={{{symbol.name!r}: {(low, high)}}}: it leaves the range of the graph, "
+                f"{symbol.low}..{symbol.high}"
+            )
+        given = self.hints.get(symbol.name, self.example.get(symbol.name))
+        hint = min(max(symbol.hint, low), high) if given is None else given
+        return Symbol(symbol.name, hint, low, high)
+
+    def symbol(self, name: str, word: str, place: int) -> Symbol:
+        """Return the symbol *word* of the size that the model calls *name*, at *place* of all."""
+        low, high = self.ranges.get(name, (1, MAX_SIZE))
+        hint = self.hints.get(name, self.example.get(word))
+        if hint is not None and not low <= hint <= high:
+            raise OptionError(
+                f"hints={{{name!r}: {hint}}}: it is outside the range {low}..{high} of this size"
+            )
+        return Symbol(word, example(place, low, high) if hint is None else hint, low, high)
+
+    def declared(
+        self, signature: Mapping[str, Dimensions | None]
+    ) -> tuple[dict[str, Dimensions | None], SizeRanges]:
+        """Return the *signature* of a model with the shapes that are given, and all ranges.
+
+        Raises:
+            OptionError: A shape is that of no input, or does not fit what the model declares.
+        """
+        shapes: dict[str, Dimensions | None] = dict(signature)
+        ranges = dict(self.ranges)
+        for name, given in self.shapes.items():
+            if name not in signature:
+                raise OptionError(
+                    f"sizes={{{name!r}: ...}}: the model has no input of this name"
+                    f"{closest(name, signature)}; it has {listed(signature)}"
+                )
+            own = signature[name]
+            if own is not None and len(own) != len(given):
+                raise OptionError(
+                    f"sizes={{{name!r}: ...}}: {len(given)} dimensions, and the input has "
+                    f"{len(own)}, {list(own)}"
+                )
+            names = own or tuple(f"{name}[{axis}]" for axis in range(len(given)))
+            made: list[int | str] = []
+            for each, known in zip(given, names, strict=True):
+                if isinstance(each, tuple):
+                    ranges[str(known)] = each
+                made.append(known if each is None or isinstance(each, tuple) else each)
+                if isinstance(known, int) and made[-1] != known:
+                    raise OptionError(
+                        f"sizes={{{name!r}: ...}}: the model says {known} where {each!r} is given"
+                    )
+            shapes[name] = tuple(made)
+        return self._with_fixed(shapes, ranges)
+
+    def _with_fixed(
+        self, shapes: Mapping[str, Dimensions | None], ranges: dict[str, Range]
+    ) -> tuple[dict[str, Dimensions | None], SizeRanges]:
+        """Put numbers in place of names whose ranges are of one size."""
+        fixed = {name: low for name, (low, high) in ranges.items() if low == high}
+        numbered = {
+            name: shape and tuple(fixed.get(n, n) if isinstance(n, str) else n for n in shape)
+            for name, shape in shapes.items()
+        }
+        return numbered, replace(self, ranges=ranges, shapes={})
+
+    def require_known(self, names: Sequence[str]) -> None:
+        """Raise OptionError if something is said of a size that is not among *names*."""
+        for argument, given in (("sizes", self.ranges), ("hints", self.hints)):
+            for name in given:
+                if name not in names:
+                    raise OptionError(
+                        f"{argument}={{{name!r}: ...}}: the model has no open size of this name"
+                        f"{closest(name, names)}; it has {listed(names) or 'none'}"
+                    )
+
+
+def _items(argument: str, given: object, like: str) -> list[tuple[str, object]]:
+    if given is None:
+        return []
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise OptionError(f"{argument}={described(given)}: give a dict such as {like}")
+    return list(given.items())
+
+
+def _range_of(given: object) -> Range | None:
+    """Return the range that *given* is: a number, or two of them; None if it is a shape."""
+    number = as_integer(given)
+    if number is not None:
+        return number, number
+    if isinstance(given, tuple) and len(given) == 2:
+        ends = [as_integer(end) for end in given]
+        if ends[0] is not None and ends[1] is not None:
+            return ends[0], ends[1]
+    return None
+
+
+def _checked(name: str, range: Range) -> Range:
+    low, high = range
+    if not 0 <= low <= high <= MAX_SIZE:
+        raise OptionError(
+            f"sizes={{{name!r}: {range}}}: the range holds no size; give a least size of 0 or more "
+            f"and a greatest one that is not below it, up to {MAX_SIZE}"
+        )
+    return low, high
+
+
+def _shape_of(name: str, given: object) -> tuple[Dimension, ...]:
+    if not isinstance(given, list | tuple):
+        raise OptionError(
+            f"sizes={{{name!r}: {described(given)}}}: give the least and the greatest size, "
+            "(1, 8), a number, or for an input a tuple such as (1, 3, None, None)"
+        )
+    dimensions: list[Dimension] = []
+    for each in given:
+        found = _range_of(each)
+        if each is None or isinstance(each, str):
+            dimensions.append(each)
+        elif found is not None:
+            low, high = _checked(name, found)
+            dimensions.append(low if low == high else (low, high))
+        else:
+            raise OptionError(
+                f"sizes={{{name!r}: ...}}: {described(each)} is no dimension; give a size, a name, "
+                "a range such as (1, 8), or None"
+            )
+    return tuple(dimensions)
+
+
+def _whole(argument: str, name: str, given: object) -> int:
+    number = as_integer(given)
+    if number is None or number < 0:
+        raise OptionError(f"{argument}={{{name!r}: {described(given)}}}: give a size of 0 or more")
+    return number

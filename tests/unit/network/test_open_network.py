@@ -1,0 +1,105 @@
+"""Networks compiled once for all sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import glow_nb
+from glow_nb.base.errors import FeedError, OptionError
+from glow_nb.base.size import Symbol
+from glow_nb.base.types import ElementKind, TensorType
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Function
+
+BACKENDS = ["cpu", "interpreter"]
+
+
+def _function() -> Function:
+    batch = Symbol("batch", 32, 1, 512).size
+    builder = Builder("softmaxes")
+    x = builder.input("x", TensorType(ElementKind.FLOAT32, (batch, 8)))
+    builder.save(builder.emit(ops.Softmax(x, axis=1)), "y")
+    return builder.function()
+
+
+def _model(*dimensions: str | int | None) -> onnx.ModelProto:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, dimensions)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    nodes = [helper.make_node("Softmax", ["x"], ["y"], axis=1)]
+    graph = helper.make_graph(nodes, "softmax", [x], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def _softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(1, keepdims=True))
+    return np.asarray(e / e.sum(1, keepdims=True))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_one_program_runs_for_all_sizes(backend: str) -> None:
+    net = glow_nb.compile(_model("batch", 8), sizes={"batch": (1, 64)}, backend=backend, threads=1)
+    for batch in (1, 3, 64, 3):
+        x = np.random.default_rng(batch).standard_normal((batch, 8)).astype(np.float32)
+        np.testing.assert_allclose(net.run({"x": x})["y"], _softmax(x), rtol=1e-5, atol=1e-7)
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    assert len(net.variants) == 1
+    assert not net.specialized
+
+
+def test_a_graph_with_open_sizes_needs_no_ranges() -> None:
+    net = glow_nb.compile(_function(), sizes={}, backend="interpreter", threads=1)
+    assert net.run(np.zeros((512, 8), np.float32))["y"].shape == (512, 8)
+
+
+def test_dimensions_without_a_name_are_given_by_position() -> None:
+    sizes = {"x": (None, 8)}
+    net = glow_nb.compile(_model(None, 8), sizes=sizes, backend="interpreter", threads=1)
+    assert net.run(np.zeros((7, 8), np.float32))["y"].shape == (7, 8)
+
+
+def test_results_are_written_to_given_arrays_and_bound() -> None:
+    net = glow_nb.compile(_function(), sizes={}, threads=1)
+    x = np.random.default_rng(0).standard_normal((5, 8)).astype(np.float32)
+    into = np.empty((5, 8), np.float32)
+    net.run({"x": x}, into={"y": into})
+    np.testing.assert_allclose(into, _softmax(x), rtol=1e-5)
+    bound = net.bind({"x": x})
+    x *= -1
+    np.testing.assert_allclose(bound()["y"], _softmax(x), rtol=1e-5)
+
+
+def test_prepared_sizes_run_on_a_program_of_their_own() -> None:
+    net = glow_nb.compile(_function(), sizes={}, backend="interpreter", threads=1)
+    own = net.prepare({"batch": 4}).result()
+    assert own.inputs["x"].shape == (4, 8)
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    assert net.variants[-1] is own
+
+
+@pytest.mark.parametrize(
+    ("sizes", "hints", "message"),
+    [
+        ({"batch": (3, 2)}, None, r"sizes=\{'batch': \(3, 2\)\}: the range holds no size"),
+        ({"rows": (1, 2)}, None, r"no open size of this name.*it has .'batch'"),
+        ({"batch": (1, 8)}, {"batch": 9}, r"hints=\{'batch': 9\}: it is outside the range 1..8"),
+        ({"batch": "many"}, None, r"sizes=\{'batch': 'many'\}: give the least and the greatest"),
+        ({"x": (1, 2, 3)}, None, r"3 dimensions, and the input has 2"),
+        ({"z": (1, 2, 3)}, None, r"the model has no input of this name"),
+        ([("batch", 1)], None, r"give a dict such as"),
+    ],
+)
+def test_sizes_that_mean_nothing_are_refused(
+    sizes: object, hints: dict[str, int] | None, message: str
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        glow_nb.compile(_model("batch", 8), sizes=sizes, hints=hints, backend="interpreter")  # type: ignore[arg-type]
+
+
+def test_fed_sizes_outside_of_their_range_are_refused() -> None:
+    net = glow_nb.compile(_model("batch", 8), sizes={"batch": (2, 4)}, threads=1)
+    with pytest.raises(FeedError, match=r"axis 0 of input 'x' says 5, .* its range 2\.\.4"):
+        net.run(np.zeros((5, 8), np.float32))
