@@ -23,6 +23,7 @@ from glow_nb.simd.lanes import (
     first_lanes,
     splat_value,
 )
+from glow_nb.simd.pieces import load_pieces, store_pieces
 from glow_nb.simd.types import (
     INDEX,
     MEMORY_BOOL,
@@ -30,6 +31,9 @@ from glow_nb.simd.types import (
     Vec,
     llvm_memory_element,
 )
+
+LEAST_MASKED_BYTES = 4
+"""Size of the elements from which on processors load vectors by a mask."""
 
 _SECOND_LEVEL = 2
 """How near a prefetch brings data, as LLVM counts it."""
@@ -52,14 +56,6 @@ def store_vector(builder: Any, place: Any, value: Any, kind: ElementKind) -> Non
     memory = _to_memory(builder, value, kind)
     typed_place = builder.bitcast(place, memory.type.as_pointer())
     builder.store(memory, typed_place, align=kind.size_bytes)
-
-
-def store_vector_masked(builder: Any, place: Any, value: Any, kind: ElementKind, mask: Any) -> None:
-    """Store the lanes of an LLVM vector for which *mask* is true."""
-    memory = _to_memory(builder, value, kind)
-    name = f"llvm.masked.store.{_vector_suffix(kind, memory.type.count)}.p0"
-    align = ir.Constant(I32, kind.size_bytes)
-    call_named(builder, name, ir.VoidType(), [memory, place, align, mask])
 
 
 def store_first_lanes(builder: Any, place: Any, value: Any, kind: ElementKind, count: int) -> None:
@@ -170,6 +166,10 @@ def load_masked(typing: Any, pointer: Any, index: Any, lanes: Any, count: Any) -
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         index = to_index(context, builder, arguments[1], signature.args[1])
         place = address(builder, arguments[0], index, pointer.kind)
+        if not are_literal(signature.args[3]) and pointer.kind.size_bytes < LEAST_MASKED_BYTES:
+            number = to_index(context, builder, arguments[3], signature.args[3])
+            loaded = load_pieces(builder, place, pointer.kind, literal(lanes), number)
+            return _from_memory(builder, loaded, pointer.kind)
         mask = mask_of(builder, signature.args[3], arguments[3], literal(lanes))
         return load_vector_masked(builder, place, pointer.kind, literal(lanes), mask)
 
@@ -225,8 +225,10 @@ def store_masked(typing: Any, pointer: Any, index: Any, vector: Any, count: Any)
             wanted = literal(signature.args[3])
             store_first_lanes(builder, place, arguments[2], pointer.kind, wanted)
             return context.get_dummy_value()
-        mask = mask_of(builder, signature.args[3], arguments[3], vector.lanes)
-        store_vector_masked(builder, place, arguments[2], pointer.kind, mask)
+        count = to_index(context, builder, arguments[3], signature.args[3])
+        store_pieces(
+            builder, place, _to_memory(builder, arguments[2], pointer.kind), pointer.kind, count
+        )
         return context.get_dummy_value()
 
     return types.void(pointer, index, vector, count), codegen

@@ -1,5 +1,6 @@
 """The SIMD layer against NumPy: every intrinsic, every element kind, every vector width."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -283,6 +284,22 @@ def test_masks_touch_the_first_elements_only(kind: ElementKind, lanes: int) -> N
     assert (dest[3 * lanes : 4 * lanes] == 1).all()
     assert dest[4 * lanes : 5 * lanes].tolist() == list(range(lanes))
     assert dest[5 * lanes] == x[2]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(("kind", "lanes"), each_with_one_width([FLOAT32, ElementKind.BFLOAT16]))
+def test_masks_of_any_number_of_elements(kind: ElementKind, lanes: int) -> None:
+    text = (
+        "def kernel(dest, x, scratch, thread, threads):\n"
+        f"    store_masked(dest, 0, load_masked(x, 0, {lanes}, thread), threads)\n"
+    )
+    kernel = RunningKernel(KernelSource("masks", text, (kind, kind)), Target.host(lanes))
+    x = np.arange(1, 1 + lanes).astype(kind.dtype)
+    for read, written in itertools.product(range(-1, lanes + 2), repeat=2):
+        dest = np.full(lanes + 2, 99).astype(kind.dtype)
+        kernel._function(dest.ctypes.data, x.ctypes.data, 0, read, written)
+        wanted = [n + 1 if n < read else 0 for n in range(lanes)][: max(written, 0)]
+        assert dest.tolist() == wanted + [99] * (lanes + 2 - len(wanted))
 
 
 @pytest.mark.jit
