@@ -13,6 +13,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 
 from glow_nb.base.schema import operands_of
+from glow_nb.base.size import hinted
 from glow_nb.hlir.direct_saves import is_read_at_the_end, readers_of, saved_alone
 from glow_nb.hlir.graph import Function, Node, State, producer_of
 from glow_nb.hlir.ops.shape import Reshape
@@ -105,7 +106,9 @@ def _steps(nodes: Sequence[Node], behind: Behind) -> Steps:
     for node in nodes:
         if isinstance(node, Reshape) and node.input in in_state:
             in_state.add(node)
-    size = [0 if n in in_state else sum(t.size_bytes for t in n.result_types) for n in nodes]
+    size = [
+        0 if n in in_state else hinted(sum(t.size_bytes for t in n.result_types)) for n in nodes
+    ]
     before = [_before(node, number, behind) for node in nodes]
     shared: list[list[tuple[int, int]]] = []
     reads: list[dict[int, int]] = []

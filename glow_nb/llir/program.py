@@ -31,9 +31,10 @@ from glow_nb.base.schema import (
     per_item,
     qualified_operands_of,
 )
+from glow_nb.base.size import surely
 from glow_nb.base.text import Printable, format_name
 from glow_nb.base.types import TensorType
-from glow_nb.llir.strides import contiguous_strides
+from glow_nb.llir.strides import contiguous_strides, interval
 
 INSTRUCTIONS: Registry[str, type[Instruction]] = Registry("instruction")
 
@@ -302,10 +303,10 @@ class TensorView(Instruction):
         )
         if not view.type.size:
             return
-        first = view.offset + sum(min(0, (n - 1) * s) for n, s in zip(shape, strides, strict=True))
-        last = view.offset + sum(max(0, (n - 1) * s) for n, s in zip(shape, strides, strict=True))
+        first, last = interval(view.offset, shape, strides)
+        is_outside = surely(first, "<", 0) or surely(last, ">=", view.root.type.size)
         self.require(
-            first >= 0 and last < view.root.type.size,
+            not is_outside,
             f"elements {first} to {last} lie outside of {view.root!r} : {view.root.type}",
         )
 

@@ -37,6 +37,7 @@ from glow_nb.llir.program import (
 )
 from glow_nb.llir.scalar import TABLE_SIZE, tables_of
 from glow_nb.llir.stack import StackInst, members_of
+from glow_nb.llir.strides import interval, reach
 
 
 def verify(program: Program) -> None:
@@ -216,12 +217,12 @@ def _part_of_period(buffer: Buffer, period: int) -> tuple[int, int] | None:
     if not period:
         return None
     inner = [
-        (n - 1) * s
+        reach(n, s)
         for n, s in zip(buffer.type.shape, buffer.strides, strict=True)
         if n != 1 and _rest(s, period) != 0
     ]
-    first = _rest(buffer.offset + sum(map(_below, inner)), period)
-    last = first + sum(span - 2 * _below(span) for span in inner)
+    first = _rest(buffer.offset + sum(below for below, _ in inner), period)
+    last = first + sum(above - below for below, above in inner)
     return (first, last) if surely(last, "<", period) else None
 
 
@@ -231,14 +232,7 @@ def _rest(number: int, period: int) -> int:
     return number if is_rest else number % period
 
 
-def _below(span: int) -> int:
-    """Return how far below its first element a *span* reaches, as a number that is not positive."""
-    return 0 if surely(span, ">=", 0) else min(0, span)
-
-
 @per_item
 def element_interval(buffer: Buffer) -> tuple[int, int]:
     """Return the first and the last element of its root that *buffer* may touch."""
-    spans = [(n - 1) * s for n, s in zip(buffer.type.shape, buffer.strides, strict=True)]
-    first = buffer.offset + sum(map(_below, spans))
-    return first, buffer.offset + sum(span - _below(span) for span in spans)
+    return interval(buffer.offset, buffer.type.shape, buffer.strides)

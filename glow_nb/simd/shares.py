@@ -15,7 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from glow_nb.scheduling.thread_grid import WORTH
-from glow_nb.simd.memory import are_literal, literal
+from glow_nb.simd.memory import are_literal, literal, to_index
 from glow_nb.simd.types import INDEX
 
 _RANGES = types.UniTuple(types.int64, 4)
@@ -34,11 +34,12 @@ def own_share(
     another one is taken only if its largest share is smaller by one part in 16. Threads beyond the
     grid get no panels.
     """
-    if not are_literal(units, panels, panels_first):
+    if not are_literal(panels_first):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        sizes = (ir.Constant(INDEX, literal(size)) for size in (units, panels))
+        pairs = zip(arguments[2:4], (units, panels), strict=True)
+        sizes = (to_index(context, builder, size, type) for size, type in pairs)
         return builder.call(
             _share_function(builder.module, literal(panels_first) == 1), [*arguments[:2], *sizes]
         )

@@ -19,8 +19,32 @@ from glow_nb.base.dot_instruction import SINGLE, DotInstruction
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.index_text import plus, times
 
 MAX_VECTORS = 12
+
+
+@dataclass(frozen=True)
+class TileLoop:
+    """A loop over neighbouring tiles of equal rows, as text.
+
+    Attributes:
+        rows: Pixels of a tile.
+        all: The numbers of the tiles.
+        within: Those of them that are ``count`` tiles from ``first`` on.
+        skipped: How many pixels the tiles before have more than so many of these.
+        only: Where the only tile begins, None if there may be others.
+    """
+
+    rows: int
+    all: str
+    within: str
+    skipped: str
+    only: int | None = None
+
+    def start(self, tile: str) -> str:
+        """Return an expression for the first pixel of tile number *tile* of the line."""
+        return plus(times(tile, self.rows), self.skipped)
 
 
 @dataclass(frozen=True)
@@ -51,6 +75,27 @@ class Cut:
         """(first tile, end tile, rows) of the runs of equal tiles."""
         small = (self.large, self.tiles, self.rows - 1)
         return ((0, self.large, self.rows), small) if self.small else ((0, self.large, self.rows),)
+
+    @property
+    def loops(self) -> tuple[TileLoop, ...]:
+        """The loops over tiles of equal rows."""
+        return tuple(
+            TileLoop(
+                rows,
+                f"range({begin}, {end})",
+                self._within(begin, end),
+                str(begin * (self.rows - rows)),
+                begin * self.rows if end - begin == 1 else None,
+            )
+            for begin, end, rows in self.runs
+        )
+
+    def _within(self, begin: int, end: int) -> str:
+        if self.small == 0:
+            return "range(first, first + count)"
+        if begin == 0:
+            return f"range(first, min(first + count, {end}))"
+        return f"range(max(first, {begin}), first + count)"
 
     def start(self, tile: str) -> str:
         """Return an expression for the first pixel of tile number *tile*."""

@@ -22,9 +22,10 @@ from math import prod
 
 from glow_nb.base.dot_instruction import DotInstruction
 from glow_nb.base.plan import Plan
-from glow_nb.kernels.products.blocking import Columns, Cut
+from glow_nb.kernels.products.blocking import Columns
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.inner_blocks import reduction_of
+from glow_nb.kernels.products.open_cut import AnyCut, cut_line
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.reduction import Reduction
 
@@ -51,7 +52,7 @@ class Loops:
 
     lanes: int
     columns: Columns
-    cut: Cut
+    cut: AnyCut
     sum: Reduction
     panels_inside: bool
     is_staged: bool
@@ -83,7 +84,7 @@ class Loops:
     def from_plan(cls, nest: ProductNest, plan: Plan, lanes: int) -> Loops:
         """Return the loops of *nest* in vectors of *lanes*, with the settings of *plan*."""
         shape, inner = nest.shape, plan.number("inner")
-        cut = Cut.balanced(max(1, shape.output[-1]), plan.rows)
+        cut = cut_line(shape.output[-1], plan.rows)
         sum = reduction_of(nest, inner, lanes)
         if plan.has("streams"):
             streams, steps = plan.number("streams", least=2), plan.number("stream_steps")
@@ -123,7 +124,7 @@ def stream_left(nest: ProductNest) -> int:
     return (1 if nest.is_staged else nest.left.step) * nest.kinds.factors
 
 
-def can_stream(nest: ProductNest, cut: Cut) -> bool:
+def can_stream(nest: ProductNest, cut: AnyCut) -> bool:
     """Return whether panels may be read from several places at a time: a single tile reads each."""
     shape, right = nest.shape, nest.right
     is_dense = right.row == nest.block * nest.kinds.factors
@@ -147,7 +148,7 @@ def can_pack(nest: ProductNest, loops: Loops) -> bool:
     return left.step == 1 or nest.is_staged or (is_transposed and left.pixel == 1)
 
 
-def units_of(shape: ConvolutionShape, cut: Cut) -> int:
+def units_of(shape: ConvolutionShape, cut: AnyCut) -> int:
     """Return the number of units of one image: lines, or tiles of its only line."""
     return cut.tiles if shape.rank == 1 else shape.output[0]
 
@@ -202,7 +203,7 @@ def panels_ahead(nest: ProductNest, loops: Loops, tiles: int) -> int:
     return tiles // -(-block_pixels(nest.shape, loops) // loops.cut.rows)
 
 
-def input_elements(shape: ConvolutionShape, cut: Cut, units: int) -> int:
+def input_elements(shape: ConvolutionShape, cut: AnyCut, units: int) -> int:
     """Return the input elements that *units* neighbouring units read."""
     pixels = units * cut.rows if shape.rank == 1 else units
     line = prod(shape.needed[1:]) * shape.channels

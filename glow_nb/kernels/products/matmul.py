@@ -101,6 +101,6 @@ def _nest_of(instruction: PackedMatMulInst, fusion: Fusion) -> ProductNest:
         line,
         ProductKinds.of(instruction.lhs.type.kind, instruction.rhs.type.kind, dot),
         instruction.block,
-        filter_per_image=shape.batch > 1,
+        filter_per_image=shape.batch not in (0, 1),
         left=LeftLayout.by_pixels(line, elements_between_pixels(fusion.input)),
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.size import Size
 from glow_nb.kernels.products.inner_blocks import input_distances
 from glow_nb.kernels.products.loops import (
     Loops,
@@ -17,6 +18,7 @@ from glow_nb.kernels.products.loops import (
     units_of,
     waiting_elements,
 )
+from glow_nb.kernels.products.open_cut import OpenCut
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.products.staging import write_packing, write_staging
@@ -82,10 +84,12 @@ class ProductWriter(TileSums):
         out = self.out
         out.line(f"# {title}\n# {self._describe()}")
         with out.block(self.fusion.header):
-            if min(self.shape.batch, self.panels, *self.shape.output) == 0:
+            if 0 in (self.shape.batch, self.panels, *self.shape.output):
                 out.line("return")
             else:
                 units = self.shape.batch * self.units
+                if isinstance(self.loops.cut, OpenCut):
+                    self.loops.cut.write(out)
                 write_shares(out, units, self.panels, panels_first=self.loops.panels_first)
                 self._write_pointers()
                 self._write_blocks()
@@ -107,7 +111,7 @@ class ProductWriter(TileSums):
             self.loops.sum,
             self.loops.lanes,
         )
-        rows = " and ".join(str(rows) for _, _, rows in cut.runs)
+        rows = " and ".join(str(loop.rows) for loop in cut.loops)
         unit = "tiles" if self.shape.rank == 1 else "lines"
         staged = ", copied to scratch" if self.loops.is_staged else ""
         if self.shape.is_padded:
@@ -128,7 +132,7 @@ class ProductWriter(TileSums):
             out.line(f"image = unit // {self.units}")
             out.line(f"first = unit % {self.units}")
             out.line(f"count = min(unit_end - unit, {self.units} - first)")
-            if self.loops.block_units < self.units:
+            if isinstance(self.units, Size) or self.loops.block_units < self.units:
                 out.line(f"count = min(count, {self.loops.block_units})")
             if self.shape.rank == 1 and (self.loops.is_staged or self.loops.is_cut):
                 out.line(f"pixel = {self.loops.cut.start('first')}")
@@ -280,28 +284,16 @@ class ProductWriter(TileSums):
             line: Number of the line in the block.
         """
         out, cut = self.out, self.loops.cut
-        for number, (begin, end, rows) in enumerate(cut.runs):
-            name = f"{tag}{number}"
-            # Tiles of a run have equal sizes: the start is linear in the tile's number.
-            skipped = begin * (cut.rows - rows)
-            if self.shape.rank > 1 and end - begin == 1:
-                out.line(f"at_{name} = {begin * rows + skipped}")
+        for number, loop in enumerate(cut.loops):
+            name, rows = f"{tag}{number}", loop.rows
+            if self.shape.rank > 1 and loop.only is not None:
+                out.line(f"at_{name} = {loop.only}")
                 self._write_tile(name, rows, columns, origin, place, line)
                 continue
-            header = f"for tile_{name} in range({begin}, {end}):"
-            if self.shape.rank == 1:
-                header = self._tile_range(name, begin, end)
-            with out.block(header):
-                out.line(f"at_{name} = {plus(times(f'tile_{name}', rows), skipped)}")
+            part = loop.within if self.shape.rank == 1 else loop.all
+            with out.block(f"for tile_{name} in {part}:"):
+                out.line(f"at_{name} = {loop.start(f'tile_{name}')}")
                 self._write_tile(name, rows, columns, origin, place, line)
-
-    def _tile_range(self, name: str, begin: int, end: int) -> str:
-        """Return the loop over those tiles of the block that are in the run *begin* to *end*."""
-        if self.loops.cut.small == 0:
-            return f"for tile_{name} in range(first, first + count):"
-        if begin == 0:
-            return f"for tile_{name} in range(first, min(first + count, {end})):"
-        return f"for tile_{name} in range(max(first, {begin}), first + count):"
 
     def _write_tile(
         self, name: str, rows: int, columns: int, origin: str, place: str, line: str

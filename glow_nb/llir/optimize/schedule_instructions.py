@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from glow_nb.base.alignment import aligned_bytes
 from glow_nb.base.schema import operands_of
+from glow_nb.base.size import hinted
 from glow_nb.llir.dependences import dependences
 from glow_nb.llir.in_place import candidates
 from glow_nb.llir.lifetimes import mark_lifetimes
@@ -56,14 +57,14 @@ def steps_of(work: Sequence[Instruction], traits: Traits) -> Steps:
         for buffer in dict.fromkeys(buffers):
             if buffer.root in number:
                 region = number[buffer.root]
-                amounts[region] = amounts.get(region, 0) + buffer.type.size_bytes
+                amounts[region] = amounts.get(region, 0) + hinted(buffer.type.size_bytes)
         return amounts
 
     return Steps(
         before=dependences(work),
         reads=[bytes_of(read(instruction)) for instruction in work],
         writes=[bytes_of(mutated(instruction)) for instruction in work],
-        size=[aligned_bytes(root.type.size_bytes) for root in number],
+        size=[aligned_bytes(hinted(root.type.size_bytes)) for root in number],
         shared=[
             [
                 (number[new.root], number[old.root])

@@ -50,11 +50,14 @@ class Algorithm(ABC):
         name: What plans call it.
         is_exclusive: Where it has a plan, no other algorithm is asked.
         counts_weights: Estimates change with the weights; see :meth:`for_weights`.
+        takes_open_sizes: Its kernels run for sizes that are known only when the network runs; it is
+            not asked for plans of such problems otherwise.
     """
 
     name: ClassVar[str]
     is_exclusive: ClassVar[bool] = False
     counts_weights: ClassVar[bool] = False
+    takes_open_sizes: ClassVar[bool] = False
 
     @abstractmethod
     def plans(self, problem: Problem, target: Target) -> Sequence[Plan]:

@@ -55,7 +55,8 @@ def _candidates(
     cost_model: CostModel | None,
 ) -> tuple[Candidate, ...]:
     plans: list[Plan] = []
-    for algorithm in sorted(algorithms, key=lambda each: not each.is_exclusive):
+    fitting = (each for each in algorithms if each.takes_open_sizes or not problem.is_open)
+    for algorithm in sorted(fitting, key=lambda each: not each.is_exclusive):
         plans += _plans_of(algorithm, problem, target)
         if plans and algorithm.is_exclusive:
             break

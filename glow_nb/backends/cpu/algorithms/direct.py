@@ -35,6 +35,7 @@ class Direct(Algorithm):
     """Sum up all products with a filter, or a matrix, in panels of a few columns."""
 
     name = DIRECT
+    takes_open_sizes = True
 
     @override
     def plans(self, problem: Problem, target: Target) -> Sequence[Plan]:

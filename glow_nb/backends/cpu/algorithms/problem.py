@@ -40,6 +40,7 @@ class Problem:
         in_place_kinds: Element kinds of these.
         threads: Cores that share the work.
         widths: How many widths of panels are tried.
+        is_open: Whether some size is known only when the network runs, and is that of the example.
     """
 
     shape: ConvolutionShape
@@ -56,6 +57,7 @@ class Problem:
     in_place_kinds: ProductKinds | None = None
     threads: int = 1
     widths: int = 1
+    is_open: bool = False
 
     @property
     def kinds(self) -> ProductKinds:
@@ -90,7 +92,8 @@ class Problem:
             widths=widths,
         )
         problem = common if isinstance(node, Convolution) else _with_matrices(common, node)
-        return at_hints(problem)
+        sized = at_hints(problem)
+        return replace(sized, is_open=sized is not problem)
 
 
 def _shape_of(node: Product) -> ConvolutionShape:

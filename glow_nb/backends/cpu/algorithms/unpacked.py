@@ -32,6 +32,7 @@ class Unpacked(Algorithm):
 
     name = UNPACKED
     is_exclusive = True
+    takes_open_sizes = True
 
     @override
     def plans(self, problem: Problem, target: Target) -> Sequence[Plan]:

@@ -1,0 +1,73 @@
+"""Products whose rows are counted only when the network runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glow_nb.base.size import Symbol
+from glow_nb.base.types import ElementKind, TensorType
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Function
+from glow_nb.kernels.products.blocking import Cut
+from glow_nb.kernels.products.open_cut import OpenCut
+from glow_nb.kernels.writing.source import SourceWriter
+from tests.open_programs import check_sizes
+from tests.targets import SMALL_CORE
+
+INNER, DEPTH = 70, 44
+
+
+def test_open_lines_are_cut_as_known_ones() -> None:
+    size = Symbol("n", 32).size
+    for limit in (1, 2, 6, 14):
+        cut, out = OpenCut(size, limit), SourceWriter()
+        cut.write(out)
+        for pixels in (*range(1, limit * limit + 2), 997):
+            names = {"n": pixels, "first": 0}
+            exec(out.text, names)
+            names["count"] = names["tiles"]
+            wanted = Cut.balanced(pixels, limit)
+            found = {
+                tile: (eval(loop.start(str(tile)), names), loop.rows)
+                for loop in cut.loops
+                for tile in eval(loop.within, names)
+            }
+            known = {
+                tile: (eval(loop.start(str(tile))), loop.rows)
+                for loop in wanted.loops
+                for tile in eval(loop.all)
+            }
+            assert found == known
+            assert all(eval(cut.start(str(t)), names) == at for t, (at, _) in known.items())
+
+
+def _dense_layers(rows: tuple[int, ...]) -> Function:
+    """Two layers whose panels are not all whole, the first one with an epilogue."""
+    rng = np.random.default_rng(0)
+    builder = Builder("dense")
+    x = builder.input("x", TensorType(ElementKind.FLOAT32, (*rows, INNER)))
+    first = builder.constant("w", rng.standard_normal((INNER, DEPTH), np.float32))
+    bias = builder.constant("b", rng.standard_normal((1,) * len(rows) + (DEPTH,), np.float32))
+    second = builder.constant("v", rng.standard_normal((DEPTH, INNER), np.float32))
+    product = builder.emit(ops.Add(builder.emit(ops.MatMul(x, first)), bias))
+    hidden = builder.emit(ops.Relu(product))
+    builder.save(builder.emit(ops.Add(builder.emit(ops.MatMul(hidden, second)), x)), "y")
+    return builder.function()
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_may_be_open(threads: int) -> None:
+    rows = (Symbol("batch", 2, 1, 8).size, Symbol("length", 16, 1, 512).size)
+    sets = [{"batch": 1, "length": 1}, {"batch": 3, "length": 11}]
+    check_sizes(_dense_layers(rows), sets, threads=threads, target=SMALL_CORE, tolerance=1e-6)
+
+
+@pytest.mark.jit
+@pytest.mark.slow
+@pytest.mark.parametrize("hint", [1, 5, 97, 512])
+def test_rows_may_be_open_with_any_hint(hint: int) -> None:
+    sets = [{"n": n} for n in (1, 2, 5, 6, 7, 12, 13, 31, 128, 509)]
+    check_sizes(_dense_layers((Symbol("n", hint, 1, 512).size,)), sets, tolerance=1e-6)
