@@ -11,8 +11,9 @@ import os
 
 from glow_nb.base.errors import GlowError, MemoryLimitError, ModelError
 from glow_nb.base.memory_limit import out_of_memory
+from glow_nb.base.size import OpenSizeError
 
-NOBODYS_FAULT = (MemoryLimitError, ModelError)
+NOBODYS_FAULT = (MemoryLimitError, ModelError, OpenSizeError)
 
 _OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
@@ -21,10 +22,10 @@ class foreign:  # noqa: N801 - reads like a function, with foreign(...)
     """Run the body of the statement; what it raises becomes ``kind(f"{subject}: ...")``.
 
     An error of ours stays as it is, unless *ours* asks to put the subject before that, too. No code
-    is at fault when memory is gone or a model's file has changed: a MemoryError becomes a
-    MemoryLimitError, and errors of :data:`NOBODYS_FAULT` always stay. So does what ends the
-    program, such as KeyboardInterrupt, which is no ``Exception``. One object serves any number of
-    statements, on any threads.
+    is at fault when memory is gone, a model's file has changed or a size is open: a MemoryError
+    becomes a MemoryLimitError, and errors of :data:`NOBODYS_FAULT` always stay. So does what ends
+    the program, such as KeyboardInterrupt, which is no ``Exception``. One object serves any number
+    of statements, on any threads.
     """
 
     __slots__ = ("_kind", "_ours", "_subject")

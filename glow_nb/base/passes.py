@@ -33,6 +33,7 @@ from glow_nb.base.arguments import described
 from glow_nb.base.errors import DefinitionError, GlowError, GlowWarning, OptionError, PassError
 from glow_nb.base.foreign import foreign, name_of
 from glow_nb.base.log import DEBUG, log
+from glow_nb.base.noted import keep, trial
 from glow_nb.base.progress import report
 from glow_nb.base.schema import Registry, closest
 from glow_nb.base.steps import (
@@ -290,8 +291,10 @@ class PassRegistry(Generic[IR]):
         report(f"pass {name}")
         earlier = f"after {', '.join(done[-5:])}" if done else "the first to run"
         with foreign(PassError, f"pass {name!r} ({earlier})", ours=True):
-            after = self._pass_of(step)(ir, **step.options)
+            with trial() as notes:
+                after = self._pass_of(step)(ir, **step.options)
             if after is not ir:
+                keep(notes)
                 _check_kind(ir, after)
                 self._verify(after)
         tell(observer, PassRun(name, ir, after, time.perf_counter() - started))

@@ -315,7 +315,6 @@ class Size(_WholeNumber):
             self, "it is known only when the network runs, and a number is needed here"
         )
 
-    __array_ufunc__ = None  # so that numbers of NumPy leave arithmetic with it to it
     __index__ = __int__ = __float__ = __truediv__ = __rtruediv__ = _refuse
 
     @override

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from glow_nb.base.errors import PassError
 from glow_nb.base.foreign import foreign, name_of
+from glow_nb.base.size import OpenSizeError, open_error
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.hlir.rounding import computes_wide, in_float32, reads_or_makes_narrow
@@ -38,6 +39,7 @@ def lower(
     quantized type is left: operators on them are lowered whatever *should_lower* says.
 
     Raises:
+        OpenSizeError: A rule needs a number where a size is open; names the node.
         PassError: The rules go round in circles; names the operators that are left. Or one raised
             an error that is not ours; names the rule and the node.
     """
@@ -48,7 +50,7 @@ def lower(
             return None
         mark = rewriter.mark()
         with foreign(PassError, f"lowering rule {name_of(lowering)!r} of {node!r}"):
-            lowered = lowering(node, rewriter)
+            lowered = _with_numbers(lowering, node, rewriter)
         emitted = rewriter.nodes[mark[0] :]
         if not reads_or_makes_narrow(node) or all(map(computes_wide, emitted)):
             return lowered
@@ -57,7 +59,7 @@ def lower(
         return in_float32(node, rewriter)
 
     for _ in range(MAX_ROUNDS):
-        lowered = rewrite(function, rule, *rules)
+        lowered = rewrite(function, rule, *rules, for_all_sizes=False)
         if lowered is function:
             return strip_quantized_types(function)
         function = lowered
@@ -66,3 +68,11 @@ def lower(
         f"lowering: still replacing nodes after {MAX_ROUNDS} rounds, left are {left}; "
         "a rule emits, in the end, the operator that it lowers"
     )
+
+
+def _with_numbers(lowering: LoweringRule, node: Node, rewriter: Rewriter) -> Replacement:
+    """Return what *lowering* makes of *node*; of a size that must be a number say where."""
+    try:
+        return lowering(node, rewriter)
+    except OpenSizeError as error:
+        raise open_error(error.size, f"a number is needed to lower {node!r}") from error

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TypeVar, overload
 
 from typing_extensions import override
 
 from glow_nb.base.errors import GlowError, OptionError
+from glow_nb.base.noted import keep, trial
 from glow_nb.base.schema import operands_of, renewed
+from glow_nb.base.size import OpenSizeError
 from glow_nb.base.types import TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.given_function import given_function
@@ -116,19 +119,32 @@ A node with several results is replaced by a tuple of as many values.
 
 
 @overload
-def rewrite(function: Function, rule: Rule) -> Function: ...
+def rewrite(function: Function, rule: Rule, *, for_all_sizes: bool = True) -> Function: ...
 @overload
 def rewrite(
-    function: Function, rule: Callable[[M, Rewriter], Replacement], *of: type[M]
+    function: Function,
+    rule: Callable[[M, Rewriter], Replacement],
+    *of: type[M],
+    for_all_sizes: bool = True,
 ) -> Function: ...
-def rewrite(function: Function, rule: Callable[..., Replacement], *of: type[Node]) -> Function:
+def rewrite(
+    function: Function,
+    rule: Callable[..., Replacement],
+    *of: type[Node],
+    for_all_sizes: bool = True,
+) -> Function:
     """Offer every node *of* these classes to *rule* in order and return the rewritten function.
 
     Without classes, every node is offered. What replaces a node inherits its name if it was made
     for it. Nodes that lose their last reader stay until ``eliminate_dead_nodes``. The same function
     comes back when no rule fired.
 
+    Where sizes are open, a node stays if what the rule makes of it holds *for all sizes* only by a
+    new guard or has a size that is equal by a guard, or if the rule needs a number. Otherwise such
+    guards are noted.
+
     Raises:
+        OpenSizeError: Not *for all sizes*, and the rule needs a number.
         OptionError: *function* is not a Function, *rule* cannot be called, or one of *of* is not a
             class.
         GlowError: The rule returned something else than a value for each result of a node, or a
@@ -138,6 +154,7 @@ def rewrite(function: Function, rule: Callable[..., Replacement], *of: type[Node
     if not offered:
         return function
     rewriter = Rewriter(function)
+    ask = _asking(rule, rewriter, is_open=bool(function.sizes), for_all_sizes=for_all_sizes)
     replaced: dict[Value, Value] = {}
     borrowed: list[tuple[Node, Value]] = []
     for node in function.nodes:
@@ -152,7 +169,7 @@ def rewrite(function: Function, rule: Callable[..., Replacement], *of: type[Node
         found = None
         if is_offered:
             rewriter.begin(current)
-            found = _replacement(current, rule(current, rewriter))
+            found = ask(current)
         if found is None:
             rewriter.nodes.append(current)
             if current is node:
@@ -201,6 +218,43 @@ def _checked_classes(rule: object, of: tuple[type[Node], ...]) -> tuple[type[Nod
         if not isinstance(cls, type):
             raise OptionError(f"{cls!r:.80} is no class of nodes; give one such as ops.Relu")
     return of or (Node,)
+
+
+def _asking(
+    rule: Callable[..., Replacement], rewriter: Rewriter, *, is_open: bool, for_all_sizes: bool
+) -> Callable[[Node], tuple[Value, ...] | None]:
+    """Return what tells the values that come instead of the results of a node; None if it stays."""
+
+    def ask(node: Node) -> tuple[Value, ...] | None:
+        return _replacement(node, rule(node, rewriter))
+
+    if is_open:
+        return partial(_answer_for_sizes, ask, rewriter, for_all_sizes=for_all_sizes)
+    return ask
+
+
+def _answer_for_sizes(
+    ask: Callable[[Node], tuple[Value, ...] | None],
+    rewriter: Rewriter,
+    node: Node,
+    *,
+    for_all_sizes: bool,
+) -> tuple[Value, ...] | None:
+    """Do what *ask* does with a node of a function with open sizes."""
+    mark, updates = rewriter.mark(), len(rewriter.updates)
+    found = None
+    with trial() as notes:
+        try:
+            found = ask(node)
+        except OpenSizeError:
+            if not for_all_sizes:
+                raise
+    if found is not None and not (for_all_sizes and (notes or _types(found) != node.result_types)):
+        keep(notes)
+        return found
+    rewriter.reset(mark)
+    del rewriter.updates[updates:]
+    return None
 
 
 def _replacement(node: Node, result: object) -> tuple[Value, ...] | None:
@@ -277,9 +331,13 @@ def _inherit_name(
     return renamed.results
 
 
+def _types(values: tuple[Value, ...]) -> tuple[TensorType, ...]:
+    return tuple(value.type for value in values)
+
+
 def _check_replacement(old: Node, values: tuple[Value, ...]) -> None:
     """Raise GlowError unless *values* have the types of the results of *old*."""
-    types = tuple(value.type for value in values)
+    types = _types(values)
     if types != old.result_types:
         written = [str(t) for t in types]
         raise GlowError(

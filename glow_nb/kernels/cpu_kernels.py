@@ -7,7 +7,7 @@ from glow_nb.base.foreign import foreign, name_of
 from glow_nb.fuse.check_traits import check_traits
 from glow_nb.kernels.attention import attention
 from glow_nb.kernels.fourier import transform as fast_fourier
-from glow_nb.kernels.movement import gather, pad, repeat, scatter
+from glow_nb.kernels.movement import gather, pad, repeat, scatter, sizes
 from glow_nb.kernels.open_sizes import open_kernel, symbols_of_instruction
 from glow_nb.kernels.products import (
     channel_wise,
@@ -89,6 +89,7 @@ __all__ = [
     "roi_align",
     "scatter",
     "selection",
+    "sizes",
     "softmax",
     "strassen",
     "top_k",

@@ -28,7 +28,7 @@ def transpose_gradient(node: Transpose, upstream: Value, builder: Backward) -> O
 def concat_gradient(node: Concat, upstream: Value, builder: Backward) -> OperandGradients:
     """Each input gets its part."""
     starts = (0, *node.ends)
-    parts = zip(node.inputs, map(range, starts, node.ends), strict=True)
+    parts = zip(node.inputs, map(slice, starts, node.ends), strict=True)
     return {
         "inputs": tuple(
             slice_axis(builder, upstream, node.axis, indices) if builder.wants(input) else None
@@ -66,7 +66,7 @@ def _flipped(node: Slice, upstream: Value, builder: Backward) -> Value:
     """Return *upstream* with the axes reversed that the slice reverses."""
     for axis, (size, step) in enumerate(zip(upstream.type.shape, node.steps, strict=True)):
         if step < 0:
-            upstream = slice_axis(builder, upstream, axis, range(size)[::-1])
+            upstream = slice_axis(builder, upstream, axis, slice(size - 1, -1, -1))
     return upstream
 
 

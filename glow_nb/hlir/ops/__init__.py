@@ -134,6 +134,7 @@ from glow_nb.hlir.ops.regions import RoiAlign
 from glow_nb.hlir.ops.scatter import ScatterElements, ScatterND
 from glow_nb.hlir.ops.selection import NonMaxSuppression, NonZero, Unique
 from glow_nb.hlir.ops.shape import Concat, Pad, Reshape, Slice, Split, Tile, Transpose
+from glow_nb.hlir.ops.sizes import Sizes
 from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution
 
 __all__ = [name for name, value in globals().items() if isinstance(value, type)]

@@ -23,9 +23,9 @@ from glow_nb.hlir.ops.families import (
     fitted,
     require_axis,
     require_kind,
-    splat,
     widest,
 )
+from glow_nb.hlir.ops.sizes import size_value
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 
@@ -105,7 +105,7 @@ def lower_reduce_mean(node: ReduceMean, rewriter: Rewriter) -> Value:
     """Express it as a sum divided by the count: 49 times the reciprocal of 49 is less than 1."""
     total = rewriter.emit(ReduceSum(node.input, node.axes, node.keep_dims))
     with np.errstate(over="ignore"):  # in float16, of which lowering makes float32 afterwards
-        count = splat(rewriter, total.type, node.count, f"{node.name}_count")
+        count = size_value(rewriter, total.type, node.count, f"{node.name}_count")
     return rewriter.emit(Div(total, count))
 
 

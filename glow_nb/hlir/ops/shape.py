@@ -190,17 +190,20 @@ def lower_split(node: Split, rewriter: Rewriter) -> tuple[Value, ...]:
     """Express it as one slice for each piece."""
     pieces, start = [], 0
     for size in node.sizes:
-        pieces.append(slice_axis(rewriter, node.input, node.axis, range(start, start + size)))
+        pieces.append(slice_axis(rewriter, node.input, node.axis, slice(start, start + size)))
         start += size
     return tuple(pieces)
 
 
-def slice_axis(builder: Builder, input: Value, axis: int, indices: range) -> Value:
-    """Emit the slice that takes *indices* along *axis* and all else whole."""
-    ranges = [range(size) for size in input.type.shape]
-    ranges[axis] = indices
-    starts, stops, steps = zip(*((r.start, r.stop, r.step) for r in ranges), strict=True)
-    return builder.emit(Slice(input, starts, stops, steps))
+def slice_axis(builder: Builder, input: Value, axis: int, indices: range | slice) -> Value:
+    """Emit the slice that takes *indices* along *axis* and all else whole.
+
+    A range has no open ends, a slice may have; it means what the range of the same numbers means.
+    """
+    starts, stops, steps = [0] * input.type.rank, list(input.type.shape), [1] * input.type.rank
+    starts[axis], stops[axis] = indices.start or 0, indices.stop
+    steps[axis] = 1 if indices.step is None else indices.step
+    return builder.emit(Slice(input, tuple(starts), tuple(stops), tuple(steps)))
 
 
 @define_node("pad")
@@ -325,14 +328,14 @@ def _border(
         return None
     size = input.type.shape[axis]
     if mode == "edge":
-        outermost = range(size - 1, size) if is_end else range(1)
+        outermost = slice(size - 1, size) if is_end else slice(1)
         line = slice_axis(rewriter, input, axis, outermost)
         shape = tuple(count if i == axis else n for i, n in enumerate(line.type.shape))
         return rewriter.emit(Broadcast(line, shape))
     if mode == "wrap":
-        taken = range(count) if is_end else range(size - count, size)
+        taken = slice(count) if is_end else slice(size - count, size)
     else:
-        taken = range(size - 2, size - 2 - count, -1) if is_end else range(count, 0, -1)
+        taken = slice(size - 2, size - 2 - count, -1) if is_end else slice(count, 0, -1)
     return slice_axis(rewriter, input, axis, taken)
 
 

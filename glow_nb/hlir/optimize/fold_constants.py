@@ -51,7 +51,7 @@ def fold_constants(function: Function) -> Function:
 def _is_foldable(node: Node) -> bool:
     """True for a node that reads only known constants and does not make too much of them."""
     operands = operands_of(node)
-    if node.has_side_effects or not all(map(is_known, operands)):
+    if node.has_side_effects or node.symbols or not all(map(is_known, operands)):
         return False
     return _is_small_enough(node, operands)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from glow_nb.base.schema import changed_operands, operands_of
+from glow_nb.base.size import hinted
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import (
     AvgPool,
@@ -61,7 +62,7 @@ def hoist_slices(function: Function) -> Function:
 def _rule(node: Slice, rewriter: Rewriter) -> Replacement:
     if node.predicate is not None:
         return None
-    if 2 * node.type.size > node.input.type.size or not node.type.size:
+    if not node.type.size or 2 * hinted(node.type.size) > hinted(node.input.type.size):
         return None
     if not _pays(node.input, node.ranges, rewriter, MAX_DISTANCE):
         return None

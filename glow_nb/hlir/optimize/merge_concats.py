@@ -117,4 +117,4 @@ def _emit(piece: _Piece, axis: int, rewriter: Rewriter) -> Value:
         return piece.source
     if piece.value.type.shape[axis] == piece.stop - piece.start:
         return piece.value
-    return slice_axis(rewriter, piece.source, axis, range(piece.start, piece.stop))
+    return slice_axis(rewriter, piece.source, axis, slice(piece.start, piece.stop))

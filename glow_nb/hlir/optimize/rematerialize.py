@@ -7,6 +7,7 @@ from functools import cached_property, partial
 
 from glow_nb.base.arguments import whole_number
 from glow_nb.base.schema import map_operands, operands_of
+from glow_nb.base.size import hinted
 from glow_nb.hlir.graph import Function, Node, Value, producer_of
 from glow_nb.hlir.ops import Broadcast, Reshape
 from glow_nb.hlir.passes import register_pass
@@ -161,4 +162,4 @@ def _is_cheap(node: Node) -> bool:
 
 
 def _bytes_of(node: Node) -> int:
-    return sum(type.size_bytes for type in node.result_types)
+    return hinted(sum(type.size_bytes for type in node.result_types))

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from glow_nb.base.schema import map_operands, operands_of
+from glow_nb.base.size import hinted
 from glow_nb.hlir.graph import Constant, Function, Node
 from glow_nb.hlir.ops import Broadcast, IntLookupTable, Reshape
 from glow_nb.hlir.passes import register_pass
@@ -87,7 +88,8 @@ def _repeated(shape: Shape, after: Shape, before: Shape) -> Shape:
         if any(shape[axis] != 1 for axis in right):
             for axis in right:
                 result[axis] = after[axis]
-    return tuple(result) if prod(result) * SMALL_PART <= prod(after) else shape
+    is_small = hinted(prod(result)) * SMALL_PART <= hinted(prod(after))
+    return tuple(result) if is_small else shape
 
 
 def shape_before(shape: Shape, after: Shape, before: Shape) -> Shape | None:

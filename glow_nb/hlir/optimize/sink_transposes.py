@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from glow_nb.base.schema import map_operands, operands_of
+from glow_nb.base.size import hinted
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value, producer_of
 from glow_nb.hlir.ops import (
     ArgMax,
@@ -170,7 +171,9 @@ def _common_permutation(operands: list[Any], rank: int) -> Permutation | None:
     if len(permutations) != 1:
         return None
     others = [v for v in operands if not isinstance(v, Transpose | Constant)]
-    moved, gained = (sum(v.type.size_bytes for v in values) for values in (others, transposed))
+    moved, gained = (
+        hinted(sum(v.type.size_bytes for v in values)) for values in (others, transposed)
+    )
     are_inputs = all(isinstance(v, Placeholder) for v in others)
     breaks_tie = are_inputs and not all(isinstance(v.input, Placeholder) for v in transposed)
     if moved > gained or (moved == gained and not breaks_tie):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from glow_nb.base.schema import map_operands, operands_of
+from glow_nb.base.size import hinted
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import (
     ConvertTo,
@@ -49,7 +50,7 @@ def split_reductions(function: Function, *, least_elements: int = LEAST_ELEMENTS
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         match node:
             case ReduceMax() | ReduceMean() | ReduceMin() | ReduceProd() | ReduceSum():
-                if node.predicate is None and node.input.type.size >= least_elements:
+                if node.predicate is None and hinted(node.input.type.size) >= least_elements:
                     return _split(node, rewriter)
         return None
 

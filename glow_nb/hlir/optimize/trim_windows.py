@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from glow_nb.base.size import Size
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.ops import Convolution, MaxPool, Reshape, Slice
 from glow_nb.hlir.passes import register_pass
@@ -49,9 +50,12 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
 def _taps_that_see(node: Convolution | MaxPool, axis: int) -> range:
     """Return the taps along *axis* from the first that sees input, at any place, to the last.
 
-    All of them if none does, or if what is left would begin or end within the input.
+    All of them if none does, if what is left would begin or end within the input, or if it is known
+    only at run time how many places there are.
     """
     size, places = node.input.type.shape[1 + axis], node.type.shape[1 + axis]
+    if isinstance(places, Size):
+        return range(node.kernel[axis])
     taps, step, dilation = node.kernel[axis], node.stride[axis], node.dilation[axis]
     begin, end = node.pads[axis], node.pads[len(node.kernel) + axis]
     seeing = [

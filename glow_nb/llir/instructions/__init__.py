@@ -25,6 +25,7 @@ from glow_nb.llir.instructions import (
     scatter,
     selection,
     shape,
+    sizes,
 )
 
 __all__ = [
@@ -46,4 +47,5 @@ __all__ = [
     "scatter",
     "selection",
     "shape",
+    "sizes",
 ]

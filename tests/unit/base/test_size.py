@@ -17,8 +17,6 @@ from glow_nb.base.noted import keep, trial
 from glow_nb.base.size import OpenSizeError, Size, Symbol, at, bounds, example, same
 from glow_nb.base.size_text import read_size
 from glow_nb.base.tokens import TokenStream
-from glow_nb.hlir.parse import parse_function
-from glow_nb.hlir.print import print_function
 
 BATCH, LENGTH = Symbol("batch", 8, 1, 64), Symbol("length", 128, 0, 512)
 SIZES = st.fixed_dictionaries({"batch": st.integers(1, 64), "length": st.integers(0, 512)})
@@ -134,16 +132,6 @@ def test_no_size_is_divided_by_what_may_be_zero() -> None:
 def test_a_symbol_that_cannot_be_is_refused(arguments: Any, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         Symbol(*arguments)
-
-
-@pytest.mark.parametrize("name", ["in", "like", "where", "func", "save", "plan", "constant"])
-def test_other_words_of_the_text_may_be_sizes(name: str) -> None:
-    text = f"func @f<{name} in 1..9 like 8, m>(%x : float32<{name} x m>) -> (%y : float32<{name}>)"
-    text += f" {{ %z = reduce_sum(%x) {{axes = [1], keep_dims = false}} : float32<{name}>"
-    function = parse_function(text + " %y_save = save(%z, %y) }")
-    assert Symbol(name, 8, 1, 9).size > 4
-    assert function.inputs[0].type.shape[0] > 4
-    assert print_function(parse_function(print_function(function))) == print_function(function)
 
 
 def test_a_question_that_is_answered_already_is_not_noted() -> None:

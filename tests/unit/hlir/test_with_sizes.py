@@ -163,6 +163,15 @@ def test_a_guard_about_sizes_of_another_function_is_none_of_this_one() -> None:
     assert not builder.function().guards
 
 
+@pytest.mark.parametrize("name", ["in", "like", "where", "func", "save", "plan", "constant"])
+def test_other_words_of_the_text_may_be_sizes(name: str) -> None:
+    text = f"func @f<{name} in 1..9 like 8, m>(%x : float32<{name} x m>) -> (%y : float32<{name}>)"
+    text += f" {{ %z = reduce_sum(%x) {{axes = [1], keep_dims = false}} : float32<{name}>"
+    function = parse_function(text + " %y_save = save(%z, %y) }")
+    assert function.inputs[0].type.shape[0] > 4
+    assert print_function(parse_function(print_function(function))) == print_function(function)
+
+
 def test_two_sizes_of_one_name_are_refused() -> None:
     builder = Builder("main")
     shape = (Symbol("n", 32).size, Symbol("n", 64).size)
