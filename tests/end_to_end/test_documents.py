@@ -18,11 +18,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-import warnings
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import onnx
@@ -233,18 +234,26 @@ def help_text(module: str, *command: str) -> str:
 
 
 def printed_by(module: str, *arguments: str) -> str:
-    """Return what ``python -m module arguments`` prints, without a process for it."""
+    """Return what ``python -m module arguments`` prints, without a process for it.
+
+    What it sets in the environment (pytest loads ``tests/conftest.py`` once more) ends with it.
+    """
     command, printed = [module, *arguments], io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+    with mock.patch.dict(os.environ), mock.patch.object(sys, "argv", command), catch_warnings():
         # of a module that was imported before it is run
-        warnings.simplefilter("ignore", RuntimeWarning)
-        patch.setattr(sys, "argv", command)
+        simplefilter("ignore", RuntimeWarning)
         try:
             with contextlib.redirect_stdout(printed):
                 runpy.run_module(module, run_name="__main__", alter_sys=True)
         except SystemExit as ended:
             assert not ended.code, shlex.join(command)
     return printed.getvalue()
+
+
+def test_a_command_that_is_run_here_leaves_the_environment_as_it_was() -> None:
+    before = dict(os.environ)
+    assert printed_by("pytest", "--core", "zen5", "--help")
+    assert dict(os.environ) == before
 
 
 def script_of(page: Path) -> str:
