@@ -13,6 +13,7 @@ from glow_nb.base.errors import OptionError
 TEMPLATES = Path(__file__).with_name("templates")
 """The texts that are filled for a bundle."""
 
+_NAMES_OF_C = Path(__file__).with_name("names_of_c.txt")
 _LONGEST = 60
 _LONGEST_FUNCTION = 40
 
@@ -25,21 +26,7 @@ _HEADERS = frozenset(
 )
 _LIBRARIES = frozenset({"c", "dl", "gcc", "m", "rt", "util"})
 
-_COMPOUNDS = frozenset(
-    """
-    and_eq co_await co_return co_yield const_cast dynamic_cast not_eq or_eq reinterpret_cast
-    static_assert static_cast thread_local xor_eq aligned_alloc asctime_r at_quick_exit
-    clock_getcpuclockid clock_getres clock_nanosleep clock_settime ctime_r getc_unlocked
-    getchar_unlocked getdate_err gmtime_r initstate_r localtime_r posix_fadvise posix_fallocate
-    posix_madvise posix_memalign posix_openpt putc_unlocked putchar_unlocked quick_exit rand_r
-    random_r run_in_pool shm_open shm_unlink strerror_l strerror_r strcoll_l strftime_l strtok_r
-    strxfrm_l timer_create timer_delete timer_getoverrun timer_gettime timer_settime va_arg va_copy
-    va_end va_list va_start
-    """.split()
-)
-"""What C, C++ and the headers that the example includes call something, of several words."""
-
-_FAMILIES = ("atomic", "memory_order", "pthread")
+_FAMILIES = ("atomic", "memory_order", "pthread", "stdc")
 """What all names of a header of C begin with."""
 
 _OF_THE_BUNDLE = (
@@ -47,7 +34,6 @@ _OF_THE_BUNDLE = (
     *("initialize", "max_rank", "no_such_share", "not_initialized", "misaligned", "pool"),
     *("pool_start", "pool_stop", "states", "state_count", "tensor", "tensors_bytes", "threads"),
     *("variant", "wrong_constants", "wrong_processor"),
-    "t",  # ``..._t`` are types of C and POSIX
 )
 _OF_A_FUNCTION = (
     *("", "_inputs", "_outputs", "_phases", "_share", "_input_count", "_output_count"),
@@ -81,6 +67,12 @@ def checked_name(name: object) -> str:
             f"name={name!r}: names of C begin so, which those of the bundle could be; choose "
             "another one"
         )
+    for own in (ONLY_FUNCTION, *_OF_THE_BUNDLE):
+        if f"{name}_{own}" in _names_of_c():
+            raise OptionError(
+                f"name={name!r}: C calls something {name}_{own}, which is a name of the bundle, "
+                "too; choose another one"
+            )
     return name
 
 
@@ -103,7 +95,7 @@ def function_identifiers(bundle: str, names: Iterable[str]) -> list[str]:
     for number, name in enumerate(names):
         stem = identifier_of(name)[:_LONGEST_FUNCTION].lower() or f"function_{number}"
         candidate, again = stem, 1
-        while not taken.isdisjoint(_names_of(candidate)):
+        while _is_type(candidate) or not taken.isdisjoint(_names_of(candidate)):
             again += 1
             candidate = f"{stem}_{again}"
         taken |= _names_of(candidate)
@@ -111,19 +103,26 @@ def function_identifiers(bundle: str, names: Iterable[str]) -> list[str]:
     return found
 
 
+def _is_type(identifier: str) -> bool:
+    """Return whether POSIX keeps a name with this end for types."""
+    return f"_{identifier}".endswith("_t")
+
+
 def _names_in_c(bundle: str) -> set[str]:
     """Return what no function of *bundle* may be called: with its name before it, C knows it."""
-    known = _COMPOUNDS | _words_of_templates()
     begin = f"{bundle.lower()}_"
-    behind = {word[len(begin) :] for word in known if word.lower().startswith(begin)}
+    behind = {word[len(begin) :] for word in _names_of_c() if word.lower().startswith(begin)}
     return {*_OF_THE_BUNDLE, *behind}
 
 
 @functools.cache
-def _words_of_templates() -> frozenset[str]:
-    """Return the identifiers of several words in the templates of the example and of the pool."""
-    texts = (path.read_text(encoding="utf-8") for path in TEMPLATES.glob("*.[ch]"))
-    return frozenset(word for text in texts for word in re.findall(r"[a-z0-9]+_[a-z0-9_]*", text))
+def _names_of_c() -> frozenset[str]:
+    """Return the names of several words of C's headers and libraries, and of the templates."""
+    lines = _NAMES_OF_C.read_text(encoding="utf-8").splitlines()
+    words = [word for line in lines if not line.startswith("#") for word in line.split()]
+    for path in TEMPLATES.glob("*.[ch]"):
+        words += re.findall(r"[a-z0-9]+_[a-z0-9_]*", path.read_text(encoding="utf-8"))
+    return frozenset(words)
 
 
 def _names_of(identifier: str) -> set[str]:

@@ -34,14 +34,6 @@ static const unsigned char *mapped(const char *path)
 }
 """
 
-_IN_POOL = """
-static int run_in_pool(${name}_pool *pool, const ${name}_function *function, const void *constants,
-                       void *tensors, void *arena)
-{
-${cases}    return function->run(constants, tensors, arena);
-}
-"""
-
 _STATES = """
 States are what a run leaves for the next one: `${name}_initialize` gives them the values that they
 had when the bundle was built. To keep them, copy their bytes out of the tensors; to go on with kept
@@ -116,7 +108,7 @@ def _main(bundle: Bundle, form: Form, values: Mapping[str, str]) -> str:
         for function in bundle.functions
     )
     helpers = "" if form.embedded else _filled(_MAP, values)
-    helpers += _filled(_IN_POOL, values, cases=cases) if has_pool else ""
+    helpers += "\n" + _filled(_template("run_shared.c"), values, cases=cases) if has_pool else ""
     start = f"    {name}_pool *pool = {name}_pool_start();\n    if (pool == NULL)\n"
     start += f'        return fail("{name}", "there are no threads");\n'
     return _filled(
@@ -128,11 +120,11 @@ def _main(bundle: Bundle, form: Form, values: Mapping[str, str]) -> str:
         includes=("" if form.embedded else _MAPPED_INCLUDES)
         + (f'#include "{name}_pool.h"\n' if has_pool else ""),
         helpers=helpers,
-        call=f"run_in_pool(pool, function, {arguments})"
+        call=f"run_shared(pool, function, {arguments})"
         if has_pool
         else f"function->run({arguments})",
-        start_pool=start if has_pool else "",
-        stop_pool=f"    {name}_pool_stop(pool);\n" if has_pool else "",
+        start=start if has_pool else "",
+        stop=f"    {name}_pool_stop(pool);\n" if has_pool else "",
     )
 
 

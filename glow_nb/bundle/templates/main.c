@@ -177,7 +177,7 @@ static void print_element(const ${name}_tensor *tensor, const unsigned char *pla
 }
 
 /* Of a counted tensor, rows is how many slices of its axis there are. */
-static void print_tensor(const char *kind, size_t number, const ${name}_tensor *tensor, size_t rows,
+static void print_values(const char *kind, size_t number, const ${name}_tensor *tensor, size_t rows,
                          const unsigned char *place)
 {
     size_t index, all = 1, count = 1, slice = 1, kept = 1;
@@ -209,7 +209,7 @@ static int show(const char *kind, const ${name}_tensor *table, size_t count,
         if (tensor->count >= 0)
             memcpy(&rows, tensors + table[tensor->count].offset, sizeof rows);
         if (prefix == NULL)
-            print_tensor(kind, number, tensor, (size_t)rows, tensors + tensor->offset);
+            print_values(kind, number, tensor, (size_t)rows, tensors + tensor->offset);
         else if ((size_t)snprintf(path, sizeof path, "%s%s_%zu.npy", prefix, kind, number) >=
                  sizeof path)
             return fail(prefix, "is too long");
@@ -245,13 +245,13 @@ static int run_all(const ${name}_function *function, int runs, const char *prefi
         if (read_npy(paths[number], &function->inputs[number],
                      tensors + function->inputs[number].offset) != 0)
             return 1;
-${start_pool}    for (run = 0; code == 0 && run < runs; run++) {
+${start}    for (run = 0; code == 0 && run < runs; run++) {
         began = seconds();
         code = ${call};
         began = seconds() - began;
         least = run == 0 || began < least ? began : least;
     }
-${stop_pool}    if (code != 0)
+${stop}    if (code != 0)
         return fail("${name}", meaning(code));
     if (runs > 1)
         printf("runs %d, at best %.3f ms, code for %s\n", runs, 1e3 * least, ${name}_variant());

@@ -30,10 +30,10 @@
 
 #define LINE 64
 
-typedef int (*share_function)(const void *, void *, void *, size_t, size_t, size_t);
+typedef int (*share_of_a_phase)(const void *, void *, void *, size_t, size_t, size_t);
 
 typedef struct {
-    share_function share;
+    share_of_a_phase share;
     size_t phases;
     unsigned long number; /* of runs before this one, and it */
     unsigned long first;  /* phases of all runs before it */
@@ -175,7 +175,7 @@ void ${name}_pool_stop(${name}_pool *pool)
     free(pool);
 }
 
-static int run_on(${name}_pool *pool, share_function share, size_t phases, const void *constants,
+static int run_on(${name}_pool *pool, share_of_a_phase share, size_t phases, const void *constants,
                   void *tensors, void *arena)
 {
     run_of run;
