@@ -125,8 +125,9 @@ class CheckedExecutable:
                     names = instruction.imported_names
                     return NonFiniteError(
                         f"constant {constant.name!r}: {bad}; {kernel}, {_shown(names)}, reads it, "
-                        "and no kernel before makes what is not finite; if this is meant, allow "
-                        f"it: {_allowing(*names[:1])}",
+                        "and no kernel before makes what is not finite; give the model finite "
+                        "numbers there, or, if this is meant, allow the constant and its reader: "
+                        f"{_allowing(constant.name, *names[:1])}",
                         bad,
                         constant.name,
                         (constant.name,),
