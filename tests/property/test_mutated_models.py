@@ -242,7 +242,7 @@ def imported(source: onnx.ModelProto | bytes) -> Function | None:
 
 @pytest.mark.parametrize("proto", CORPUS, ids=lambda proto: proto.graph.node[0].op_type)
 def test_corpus_is_sound(proto: onnx.ModelProto) -> None:
-    import_onnx(proto)
+    assert import_onnx(proto).nodes
 
 
 INDEX = st.integers(0, len(CORPUS) - 1)

@@ -295,6 +295,7 @@ def test_one_object_in_sixteen_has_the_folder_trimmed(
 def test_trim_of_a_folder_that_is_not_there(tmp_path: Path) -> None:
     ObjectCache(tmp_path / "nowhere").trim()
     ObjectCache(None).trim()
+    assert list(tmp_path.iterdir()) == []
 
 
 NOT_SHAPING = {

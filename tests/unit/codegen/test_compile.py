@@ -61,13 +61,16 @@ def test_a_call_with_many_arguments_is_put_together() -> None:
 @pytest.mark.parametrize("lanes", LANE_COUNTS)
 def test_vectors_wider_than_the_machine_compile(lanes: int) -> None:
     sample = kernel(f"store(dest, 0, add(load(dest, 0, {lanes}), load(dest, 0, {lanes})))")
-    compile_kernel(sample, Target.host(lanes))
+    symbols = read_symbols(compile_kernel(sample, Target.host(lanes)))
+    assert symbols is not None and symbols.defined == {sample.symbol}
 
 
 @pytest.mark.parametrize("kind", ElementKind)
 def test_every_kind_can_be_an_argument(kind: ElementKind) -> None:
     text = "def kernel(dest, x, scratch, thread, threads):\n    put(dest, 0, get(x, 0))\n"
-    compile_kernel(KernelSource("copy", text, (kind, kind)), HOST)
+    sample = KernelSource("copy", text, (kind, kind))
+    symbols = read_symbols(compile_kernel(sample, HOST))
+    assert symbols is not None and symbols.defined == {sample.symbol}
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,8 @@ def test_node_instructions_are_the_only_ones_with_a_node() -> None:
 
 class TestCopy:
     def test_it_broadcasts(self) -> None:
-        CopyInst(buffer("float32<2 x 3>"), buffer("float32<1 x 3>"))
+        copied = CopyInst(buffer("float32<2 x 3>"), buffer("float32<1 x 3>"))
+        assert copied.dest.type.shape == (2, 3)
 
     @pytest.mark.parametrize(
         ("dest", "src"),
