@@ -101,7 +101,8 @@ def text_of(terms: Terms[F]) -> str:
     for factors, coefficient in ordered:
         sign = (" - " if coefficient < 0 else " + ") if text else "-" * (coefficient < 0)
         written = [str(abs(coefficient))] if abs(coefficient) != 1 or not factors else []
-        is_alone = len(written) + len(factors) == 1
+        # Python rounds a quotient after a sign in front of it, and not before.
+        is_alone = len(written) + len(factors) == 1 and sign != "-"
         written += [str(factor) if is_alone else bracketed(str(factor)) for factor in factors]
         text += sign + "*".join(written)
     return text

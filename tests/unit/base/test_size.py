@@ -67,6 +67,16 @@ def test_a_size_reads_back_from_its_text(drawn: Any) -> None:
     assert reader.token.kind == "end"
 
 
+@given(DRAWN, SIZES)
+def test_the_python_code_of_a_size_computes_it(drawn: Any, sizes: dict[str, int]) -> None:
+    assert eval(f"{drawn[0]}", dict(sizes)) == at(drawn[0], sizes)
+
+
+@pytest.mark.parametrize("length", [1, 5, 8, 37])
+def test_the_python_code_of_a_quotient_rounded_up_computes_it(length: int) -> None:
+    assert eval(f"{-(-LENGTH.size // 4)}", {"length": length}) == -(-length // 4)
+
+
 @given(DRAWN, DRAWN, SIZES)
 def test_a_decided_comparison_holds_for_all_sizes(
     left: Any, right: Any, sizes: dict[str, int]
