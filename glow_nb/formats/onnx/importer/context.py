@@ -15,8 +15,8 @@ from typing_extensions import override
 from glow_nb.base.errors import ModelError, UnboundInput, UnsupportedError
 from glow_nb.base.memory_limit import require_memory
 from glow_nb.base.payload import Recipe
-from glow_nb.base.schema import operands_of
-from glow_nb.base.size import same, symbols_of
+from glow_nb.base.schema import map_operands, operands_of
+from glow_nb.base.size import OpenSizeError, same, symbols_of
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.formats.onnx.importer.dependence import inputs_behind
 from glow_nb.formats.onnx.importer.open_numbers import OpenNumbers
@@ -37,6 +37,7 @@ from glow_nb.hlir.ops import (
     Dequantize,
     DequantizeLinear,
     Reshape,
+    Sizes,
     Transpose,
 )
 from glow_nb.hlir.ops.random import Drawn
@@ -110,7 +111,10 @@ class Context(Shaping):
         whose result has a quantized type.
         """
         name = name or f"{self.stem}_{node.opcode}"
-        values = self._fold_open(node, name) or self._fold(node, name)
+        values: tuple[Value, ...] | None = self._fold_open(node, name)
+        if not values:
+            node = map_operands(node, self.as_computed)
+            values = self._fold(node, name)
         if values is None:
             emitted = self.builder.emit(node, name)
             self._carry_counts(emitted)
@@ -172,15 +176,22 @@ class Context(Shaping):
         return self.constant(value.array[(*(slice(None),) * axis, slice(size))])
 
     def _fold_open(self, node: Node, name: str) -> tuple[Value, ...]:
-        """Return the results of a *node* that reads open numbers; nothing if it reads none."""
-        opened = [value for value in operands_of(node) if isinstance(value, OpenNumbers)]
-        if not opened:
+        """Return the results of a *node* that reads open numbers, if they are such again."""
+        if not any(isinstance(value, OpenNumbers) for value in operands_of(node)):
             return ()
-        results = folded_numbers(node)
-        if results is None:
-            opened[0].refuse()
-        pairs = zip(results, node.result_types, strict=True)
+        try:
+            results = folded_numbers(node)
+        except OpenSizeError:  # it needs numbers, which a run has
+            results = None
+        pairs = zip(results or (), node.result_types, strict=results is not None)
         return tuple(self.integers(numbers, type, name) for numbers, type in pairs)
+
+    def as_computed(self, value: Value) -> Value:
+        """Return *value* as one that a run computes, if it is a tensor of open numbers."""
+        if not isinstance(value, OpenNumbers):
+            return value
+        numbers = self.builder.emit(Sizes(value.numbers), f"{self.stem}_sizes")
+        return self.reshape(self.convert(numbers, value.type.kind), value.type.shape)
 
     def integers(self, numbers: Sequence[int], type: TensorType, name: str | None = None) -> Value:
         """Return a tensor of *type* of *numbers*, some of which may be open sizes."""

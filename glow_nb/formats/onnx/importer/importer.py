@@ -24,7 +24,6 @@ from glow_nb.formats.onnx.importer.dimensions import (
 )
 from glow_nb.formats.onnx.importer.graph import GraphImporter
 from glow_nb.formats.onnx.importer.model import Model
-from glow_nb.formats.onnx.importer.open_numbers import OpenNumbers
 from glow_nb.formats.onnx.importer.scope import Scope, output_value
 from glow_nb.formats.onnx.schema.element_kinds import kind_of
 from glow_nb.hlir.graph import Function, Placeholder, Value
@@ -106,8 +105,7 @@ class Importer(GraphImporter):
 
     def _save(self, name: str, value: Value, counted: Counted | None = None) -> None:
         """Make *value* the output called *name*; an input that is an output is one placeholder."""
-        if isinstance(value, OpenNumbers):
-            value.refuse()
+        value = self.as_computed(value)
         is_input = isinstance(value, Placeholder) and value.name == name
         output = value if is_input else Placeholder(name, value.type, counted=counted)
         assert isinstance(output, Placeholder)
