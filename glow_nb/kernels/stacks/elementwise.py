@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.base.size import bounds, hinted, surely, symbols_of
 from glow_nb.fuse.loop_body import LoopBody
 from glow_nb.fuse.vector_code import Vector, VectorCode
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus
-from glow_nb.kernels.writing.loops import ENOUGH_ROWS, Nest, loops, share
+from glow_nb.kernels.writing.loops import ENOUGH_ROWS, Nest, loops, row_shares, share
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import (
     ceil_power_of_two,
@@ -50,11 +51,11 @@ def loop_source(
     names = _pointer_names(body, arguments)
     out = SourceWriter()
     with out.block(f"def kernel({', '.join([*names, 'scratch, thread, threads'])}):"):
-        if prod(body.shape):
+        if surely(prod(body.shape), "==", 0):
+            out.line("return")
+        else:
             pointers = dict(zip(reversed(arguments), reversed(names), strict=True))
             _plan(body, target, pointers).write(out)
-        else:
-            out.line("return")
     return KernelSource("elementwise", out.text, tuple(b.type.kind for b in arguments))
 
 
@@ -76,11 +77,13 @@ def _plan(body: LoopBody, target: Target, pointers: dict[Buffer, str]) -> _Loop:
     strides = dict(zip(buffers, nest.strides, strict=True))
     trial = body.trial()
     kinds = {buffer.type.kind for buffer in body.arguments} | {kind for _, kind in trial.calls}
-    unroll = vectors_at_once(trial, target)
-    lanes = min(native_lanes(target, *kinds) * unroll, floor_power_of_two(nest.sizes[-1]))
+    native = native_lanes(target, *kinds)
+    most = floor_power_of_two(bounds(nest.sizes[-1])[1])
+    lanes = min(native * vectors_at_once(trial, target), most)
     if any(stride[-1] not in (0, 1) for stride in nest.strides):
         lanes = 1
-    return _Loop(body, nest.sizes, strides, pointers, lanes, trial.operations <= 2)
+    is_light = trial.operations <= 2
+    return _Loop(body, nest.sizes, strides, pointers, lanes, min(native, lanes), is_light)
 
 
 def _vectorizable(nest: Nest, stored: int) -> Nest:
@@ -94,7 +97,7 @@ def _vectorizable(nest: Nest, stored: int) -> Nest:
         if all(tensor[loop] in (0, 1) for tensor in nest.strides)
         and all(tensor[loop] == 1 for tensor in nest.strides[:stored])
     ]
-    return nest.with_innermost(max(fit, key=lambda loop: nest.sizes[loop])) if fit else nest
+    return nest.with_innermost(max(fit, key=lambda loop: hinted(nest.sizes[loop]))) if fit else nest
 
 
 def vectors_at_once(code: VectorCode, target: Target) -> int:
@@ -133,6 +136,7 @@ class _Loop:
         strides: Of each buffer, in elements.
         pointers: Name of the argument that points to each buffer.
         lanes: Elements of the wide vectors; 1 if elements of a row do not lie side by side.
+        rest_lanes: Elements of the vectors behind them in rows of an open length.
         is_light: The code of a piece is short enough to be repeated.
     """
 
@@ -141,26 +145,32 @@ class _Loop:
     strides: dict[Buffer, tuple[int, ...]]
     pointers: dict[Buffer, str]
     lanes: int
+    rest_lanes: int
     is_light: bool
 
     def write(self, out: SourceWriter) -> None:
         """Write the whole nest, for the share of one thread."""
         *outer, columns = self.sizes
         rows, blocks = prod(outer), columns // self.lanes
-        share_rows = rows > 1 and (rows >= ENOUGH_ROWS or rows >= blocks)
-        with loops(out, outer, shared=share_rows) as indices:
-            offsets = self._write_offsets(out, indices)
-            if share_rows:
-                self._write_blocks(out, offsets, range(0, blocks * self.lanes, self.lanes))
+        if rows != 1 and (surely(rows, ">=", ENOUGH_ROWS) or surely(rows, ">=", blocks)):
+            with loops(out, outer, shared=True) as indices:
+                offsets = self._write_offsets(out, indices)
+                self._write_blocks(out, offsets, blocks)
                 self._write_rest(out, offsets, blocks * self.lanes)
-            else:
-                self._write_shared_row(out, offsets, blocks if blocks > 1 else 0)
+        elif rows != 1 and symbols_of(rows, blocks):
+            with row_shares(out, outer, (columns + (self.lanes - 1)) // self.lanes) as indices:
+                self._write_columns(out, self._write_offsets(out, indices))
+        else:
+            with loops(out, outer, shared=False) as indices:
+                offsets = self._write_offsets(out, indices)
+                self._write_shared_row(out, offsets, blocks)
 
-    def _write_shared_row(self, out: SourceWriter, offsets: dict[Buffer, str], whole: int) -> None:
-        """Write the thread's share of *whole* wide vectors of a row; the last one has the rest."""
-        if whole:
+    def _write_shared_row(self, out: SourceWriter, offsets: dict[Buffer, str], blocks: int) -> None:
+        """Write the thread's share of the wide vectors of a row; the last thread has the rest."""
+        whole = 0 if blocks == 1 else blocks
+        if whole != 0:
             self._write_shared_blocks(out, offsets, whole)
-        if self.sizes[-1] > whole * self.lanes:
+        if self.sizes[-1] != whole * self.lanes:
             with only_last_thread(out):
                 self._write_rest(out, offsets, whole * self.lanes)
 
@@ -177,14 +187,25 @@ class _Loop:
             offsets[buffer] = names[text]
         return offsets
 
-    def _write_blocks(self, out: SourceWriter, offsets: dict[Buffer, str], columns: range) -> None:
+    def _write_blocks(self, out: SourceWriter, offsets: dict[Buffer, str], blocks: int) -> None:
         """Write the whole wide vectors of a row."""
-        if len(columns) < 2:
-            self._write_rest(out, offsets, 0, len(columns) * self.lanes)
+        if blocks in (0, 1):
+            self._write_rest(out, offsets, 0, blocks * self.lanes)
             return
         piece = self._begin_piece(out, offsets, self.lanes)
-        with out.block(f"for j in range(0, {columns.stop}, {self.lanes}):"):
+        with out.block(f"for j in range(0, {blocks * self.lanes}, {self.lanes}):"):
             piece.write(out, "j")
+
+    def _write_columns(self, out: SourceWriter, offsets: dict[Buffer, str]) -> None:
+        """Write the columns from ``panel_begin`` to ``panel_end``, counted in wide vectors."""
+        columns, lanes = self.sizes[-1], self.lanes
+        out.line(f"begin = panel_begin * {lanes}")
+        out.line(f"end = min(panel_end * {lanes}, {columns})")
+        piece = self._begin_piece(out, offsets, lanes)
+        with out.block(f"for j in range(begin, end - {lanes - 1}, {lanes}):"):
+            piece.write(out, "j")
+        if columns % lanes != 0:
+            self._write_open_rest(out, offsets, f"max(begin, end // {lanes} * {lanes})", "end")
 
     def _write_shared_blocks(
         self, out: SourceWriter, offsets: dict[Buffer, str], blocks: int
@@ -200,9 +221,21 @@ class _Loop:
     ) -> None:
         """Write the elements from column *begin* on in pieces that are no wider than needed."""
         end = self.sizes[-1] if end is None else end
+        if symbols_of(end - begin):
+            self._write_open_rest(out, offsets, f"{begin}", f"{end}")
+            return
         for lanes, count in pieces(end - begin, self.lanes, self.is_light):
-            self._begin_piece(out, offsets, lanes).write(out, str(begin), count)
+            self._begin_piece(out, offsets, lanes).write(out, f"{begin}", count)
             begin += count or lanes
+
+    def _write_open_rest(
+        self, out: SourceWriter, offsets: dict[Buffer, str], begin: str, end: str
+    ) -> None:
+        """Write the elements from column *begin* to column *end*, as many as the run says."""
+        lanes = self.rest_lanes
+        piece = self._begin_piece(out, offsets, lanes)
+        with out.block(f"for c in range({begin}, {end}, {lanes}):"):
+            piece.write(out, "c", f"min({lanes}, {end} - c)")
 
     def _begin_piece(self, out: SourceWriter, offsets: dict[Buffer, str], lanes: int) -> _Piece:
         """Write the loads of what stays the same along the row."""
@@ -237,8 +270,8 @@ class _Piece:
     invariant: dict[Buffer, Vector]
     written: int
 
-    def write(self, out: SourceWriter, column: str, count: int | None = None) -> None:
-        """Write it for the lanes from *column* on, or *count* of them."""
+    def write(self, out: SourceWriter, column: str, count: int | str | None = None) -> None:
+        """Write it for the lanes from *column* on, or *count* of them, which may be a text."""
         suffix, mask = ("", "") if count is None else ("_masked", f", {count}")
         vectors = dict(self.invariant)
         for buffer in self.loop.body.inputs:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
-from glow_nb.base.size import surely
+from glow_nb.base.size import surely, symbols_of
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.llir.program import Buffer
 
@@ -95,22 +95,38 @@ def loops(
     A loop of one step is none, its index is ``0``. When *shared*, the outermost loops, as many as
     make enough pieces, become one loop over the thread's share of them.
     """
-    names = tuple(f"{prefix}{number}" if n != 1 else "0" for number, n in enumerate(sizes))
-    walked = [(name, size) for name, size in zip(names, sizes, strict=True) if size != 1]
+    names, walked = _walked(sizes, prefix)
     leading = _leading([size for _, size in walked]) if shared else 0
     headers = [f"for {name} in range({size}):" for name, size in walked[leading:]]
-    if shared:
+    if shared and walked:
         pieces = prod(size for _, size in walked[:leading])
-        flat = walked[0][0] if leading == 1 else f"flat_{prefix}"
-        first = f"for {flat} in {share(pieces)}:" if walked else "if thread == threads - 1:"
-        with out.block(first):
-            if leading > 1:
-                _split(out, flat, walked[:leading])
-            with _blocks(out, headers):
-                yield names
+        ends = f"thread * {pieces} // threads", f"(thread + 1) * {pieces} // threads"
+        with _flat(out, walked[:leading], ends, prefix), _blocks(out, headers):
+            yield names
         return
+    if shared:
+        headers = ["if thread == threads - 1:"]
     with _blocks(out, headers):
         yield names
+
+
+@contextmanager
+def row_shares(out: SourceWriter, sizes: Sequence[int], panels: int) -> Iterator[tuple[str, ...]]:
+    """Write the headers of a nest over the rows of a thread around the block; yields the indices.
+
+    Each row has *panels* pieces, of which the thread takes those from ``panel_begin`` to
+    ``panel_end``: few long rows are shared as well as many short ones. Both may be open.
+    """
+    write_shares(out, prod(sizes), panels, panels_first=False)
+    names, walked = _walked(sizes, "i")
+    with _flat(out, walked, ("unit", "unit_end"), "i"):
+        yield names
+
+
+def _walked(sizes: Sequence[int], prefix: str) -> tuple[tuple[str, ...], list[tuple[str, int]]]:
+    """Return the names of the indices, and those of loops of more than one step with their size."""
+    names = tuple(f"{prefix}{number}" if n != 1 else "0" for number, n in enumerate(sizes))
+    return names, [(name, n) for name, n in zip(names, sizes, strict=True) if n != 1]
 
 
 def _leading(sizes: Sequence[int]) -> int:
@@ -121,12 +137,48 @@ def _leading(sizes: Sequence[int]) -> int:
     return len(sizes)
 
 
+@contextmanager
+def _flat(
+    out: SourceWriter, walked: Sequence[tuple[str, int]], ends: tuple[str, str], prefix: str
+) -> Iterator[None]:
+    """Write one loop from one to the other of the *ends* over *walked* loops around the block.
+
+    A division by an open size takes long, so indices are then counted on from row to row.
+    """
+    if len(walked) == 1:
+        with out.block(f"for {walked[0][0]} in range({', '.join(ends)}):"):
+            yield
+        return
+    flat = f"flat_{prefix}"
+    is_counted = bool(symbols_of(*(size for _, size in walked[1:])))
+    if is_counted:
+        out.line(f"{flat} = {ends[0]}")
+        _split(out, flat, walked)
+        out.line(f"{walked[-1][0]} = {walked[-1][0]} - 1")
+    with out.block(f"for {flat} in range({', '.join(ends)}):"):
+        if is_counted:
+            _count_on(out, walked)
+        else:
+            _split(out, flat, walked)
+        yield
+
+
 def _split(out: SourceWriter, flat: str, walked: Sequence[tuple[str, int]]) -> None:
     """Write the indices that make up the flat index of a row-major walk."""
     for number, (name, size) in enumerate(walked):
         below = prod(size for _, size in walked[number + 1 :])
         quotient = flat if below == 1 else f"{flat} // {below}"
         out.line(f"{name} = {quotient}" if number == 0 else f"{name} = {quotient} % {size}")
+
+
+def _count_on(out: SourceWriter, walked: Sequence[tuple[str, int]]) -> None:
+    """Write that the innermost index grows by one, and the one before it where it began anew."""
+    *outer, (name, size) = walked
+    out.line(f"{name} = {name} + 1")
+    if outer:
+        with out.block(f"if {name} == {size}:"):
+            out.line(f"{name} = 0")
+            _count_on(out, outer)
 
 
 @contextmanager
