@@ -58,7 +58,7 @@ def import_open(
         try:
             return importer.function(), specialized
         except OpenSizeError as error:
-            reason = f"{importer.place}: it needs a number for {error.size}"
+            reason = f"{importer.place}: it needs a number for {error.size!s}"
             names = {symbol: name for name, symbol in importer.symbols.items()}
             specialized += [
                 Specialized(names[symbol], symbol.hint, reason) for symbol in error.size.symbols

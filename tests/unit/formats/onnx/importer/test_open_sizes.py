@@ -14,6 +14,7 @@ import glow_nb
 from glow_nb.base.errors import GlowWarning
 from glow_nb.hlir.parse import parse_function
 from glow_nb.hlir.print import print_function
+from glow_nb.hlir.with_sizes import with_sizes
 
 Shape = Sequence[int | str | None]
 
@@ -164,10 +165,11 @@ def test_a_size_that_has_to_be_a_number_is_told() -> None:
     assert [str(value.type) for value in function.outputs] == ["float32<1 x 1 x 64>"]
 
 
-def test_a_shape_that_is_an_output_needs_numbers() -> None:
-    with pytest.warns(GlowWarning, match="size 'n' is made 32"):
-        function = _loaded(_model([_node("Shape", "x", "y")], {"x": ("n", 2)}, {}))
-    assert [str(value.type) for value in function.inputs] == ["float32<32 x 2>"]
+def test_a_shape_that_is_an_output_is_computed() -> None:
+    function = _loaded(_model([_node("Shape", "x", "y")], {"x": ("n", 2)}, {}))
+    assert [str(value.type) for value in function.inputs] == ["float32<n x 2>"]
+    found = glow_nb.evaluate(with_sizes(function, {"n": 7}), {"x": np.zeros((7, 2), np.float32)})
+    assert found["y"].tolist() == [7, 2]
 
 
 @pytest.mark.parametrize("step", ["Add", "Sub", "Mul", "Div", "Mod", "Max", "Min"])
@@ -224,7 +226,7 @@ def test_a_remainder_that_may_be_negative_needs_numbers(divisor: int, fmod: int)
         five=[5, 5],
         divisor=[divisor],
     )
-    with pytest.warns(GlowWarning, match=r"size 'n' is made 32: .*\(Mod\)"):
+    with pytest.warns(GlowWarning, match=r"size 'n' is made 32: .*for n - 5"):
         function = _loaded(model)
     found = glow_nb.evaluate(function, {"x": np.zeros((32, 3), np.float32)})["y"]
     rest = np.fmod if fmod else np.mod
