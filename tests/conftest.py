@@ -73,8 +73,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def _leave_to_the_system(fd: object) -> None:
     """Stand in for fsync, which waits tens of milliseconds for the disk.
 
-    It matters to a machine that loses its power, which no test is about; a process that is killed
-    leaves what it has written.
+    It matters to a machine that loses its power; a process that is killed leaves what it has
+    written. ``tests/unit/system/test_replaced_files.py`` looks at what is sent to the disk, when.
     """
 
 
@@ -96,12 +96,12 @@ def objects_of_earlier_modules_stay() -> None:
 @pytest.fixture(scope="session")
 def node_cases(request: pytest.FixtureRequest) -> list[Any]:
     """Return ONNX's own node tests; they take seconds to make, and are kept for all workers."""
-    from tests.quick_pools import quick_node_tests
+    from tests.quick_pools import QUICK_POOLS, quick_node_tests
 
     cache: pytest.Cache | None = getattr(request.config, "cache", None)
     if cache is None:
         return quick_node_tests()
-    path = cache.mkdir("onnx_node_tests") / f"{onnx.__version__}.pickle"
+    path = cache.mkdir("onnx_node_tests") / f"{onnx.__version__}-{QUICK_POOLS}.pickle"
     if not path.exists():
         payload = pickle.dumps(quick_node_tests())
         replace_file(path, lambda place: place.write_bytes(payload))

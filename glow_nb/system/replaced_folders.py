@@ -88,8 +88,8 @@ def require_only(folder: Path, known: Collection[str], what: str) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Let all files of *folder*, and of the folders in it, reach the disk."""
-    for path in folder.rglob("*"):
+    """Let *folder* and all files and folders in it reach the disk."""
+    for path in (folder, *folder.rglob("*")):
         number = os.open(path, os.O_RDONLY)
         try:
             os.fsync(number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -19,6 +20,7 @@ from glow_nb.onnx_backend import prepare
 from glow_nb.tools.conformance import EXPLAINED, FAILED, PASSED, CaseOutcome, Report, run_tests
 from tests.in_turn import marked
 from tests.quick_pools import quick_pool
+from tests.unit.codegen.samples import run_python
 
 pytestmark = pytest.mark.skipif(
     onnx.defs.onnx_opset_version() < 28,
@@ -80,6 +82,34 @@ def test_quick_pools_are_those_of_the_suite(name: str) -> None:
         with patch.object(op_pool_common, "pool", quick_pool):
             (found,) = pool.run(None, {"x": x})
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+
+
+ALL_POOLS = """
+from unittest.mock import patch
+import numpy as np
+from onnx.reference.ops import op_pool_common
+from glow_nb.tools.conformance import node_tests
+from tests.quick_pools import quick_pool
+
+own, calls = op_pool_common.pool, []
+
+def both(*arguments, **options):
+    wanted, found = (pool(*arguments, **options) for pool in (own, quick_pool))
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+    calls.append(found.dtype == wanted.dtype)
+    return wanted
+
+with patch.object(op_pool_common, "pool", both):
+    node_tests()
+print(len(calls), all(calls))
+"""
+
+
+@pytest.mark.slow
+def test_quick_pools_are_those_of_all_tests_of_the_suite(tmp_path: Path) -> None:
+    """In a process of its own, which has not imported them."""
+    count, is_right = run_python(ALL_POOLS, tmp_path).split()
+    assert int(count) > 20 and is_right == "True"
 
 
 @pytest.fixture

@@ -30,8 +30,8 @@ DEADLY = source("import os\nos.write(2, b'so long')\nos._exit(7)\n", arguments=1
 FAULTY = source("def kernel(dest, scratch, thread, threads):\n    nonsense()\n", arguments=1)
 
 
-@pytest.mark.parametrize("count", marked([0, 1, 3], slow=[1, 3]))
-def test_objects_by_symbol(tmp_path: Path, count: int) -> None:
+@pytest.mark.parametrize("count", marked([0, 1, 2, 3], only=[0, 2]))
+def test_objects_by_symbol(owner: Owner, tmp_path: Path, count: int) -> None:
     sources = [numbered(number) for number in range(2)]
     objects = compile_objects(sources, HOST, cache=ObjectCache(tmp_path), workers=count)
     assert objects.keys() == {each.symbol for each in sources}

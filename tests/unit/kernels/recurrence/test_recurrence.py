@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,11 @@ from glow_nb.hlir.ops import Recurrence, RecurrenceGradient
 from glow_nb.hlir.optimize.fold_constants import fold_constants
 from glow_nb.hlir.recurrence.cells import GATES
 from glow_nb.kernels.cpu_kernels import generate_kernel
-from glow_nb.kernels.target import Target
+from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.generate import generate
 from glow_nb.llir.instructions.recurrence import RecurrenceGradientInst, RecurrenceInst
 from glow_nb.llir.program import Instruction, Weight, read
-from tests.in_turn import each_with_one_width, marked
+from tests.in_turn import marked_rows
 from tests.unit.kernels.cases import assert_close, instruction_of, run
 
 CASES: dict[str, dict[str, Any]] = {
@@ -96,9 +97,12 @@ class Case:
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    "backwards", marked([False, True], slow=[True]), ids=["forwards", "backwards"]
+    ("name", "lanes", "backwards"),
+    marked_rows(
+        itertools.product(CASES, LANE_COUNTS, [False, True]),
+        only=[("lstm", 4, False), ("gru_resets_after", 8, True)],
+    ),
 )
-@pytest.mark.parametrize(("name", "lanes"), each_with_one_width(CASES, only=["lstm"]))
 def test_kernel_computes_what_the_operator_means(name: str, lanes: int, backwards: bool) -> None:
     target = Target.host(lanes)
     case = Case(name, target, backwards=backwards)

@@ -98,6 +98,13 @@ def test_every_kind_has_keys_in_its_order(kind: ElementKind, largest: bool) -> N
 
 
 @pytest.mark.jit
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", NUMBER_KINDS)
+def test_every_kind_is_sorted_whole(kind: ElementKind) -> None:
+    _check((1, 300), 300, 1, kind, largest=False)
+
+
+@pytest.mark.jit
 @pytest.mark.parametrize(
     ("kind", "largest"),
     in_turn(
