@@ -16,10 +16,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from glow_nb.base.plan import Plan
+from glow_nb.base.size import surely
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.hlir.ops.attention import ZERO, ZERO_FOR_NAN
 from glow_nb.kernels.attention.packing import Packing
-from glow_nb.kernels.attention.plan import ATTENTION, AttentionPlan, plan_attention
+from glow_nb.kernels.attention.plan import ATTENTION, LAST_KEYS, AttentionPlan, plan_attention
 from glow_nb.kernels.attention.products import Products
 from glow_nb.kernels.attention.shape import AttentionShape
 from glow_nb.kernels.attention.softmax import RunningSoftmax
@@ -47,7 +48,7 @@ def plan_attention_kernel(
 
 
 def _has_sums(instruction: AttentionInst) -> bool:
-    return bool(AttentionShape.of(instruction).keys and instruction.dest.type.size)
+    return AttentionShape.of(instruction).keys != 0 and instruction.dest.type.size != 0
 
 
 @kernel_for(
@@ -67,7 +68,7 @@ def attention_source(instruction: AttentionInst, target: Target) -> KernelSource
     header = f"def kernel(dest, query, key, value, {mask}scratch, thread, threads):"
     if not _has_sums(instruction):
         with out.block(header):
-            if instruction.dest.type.size:
+            if instruction.dest.type.size != 0:
                 _write_zeros(out, shape)
             else:
                 out.line("return")
@@ -113,9 +114,14 @@ class _AttentionWriter:
     def write(self) -> None:
         """Write the body: each thread has a share of the tiles of all heads."""
         out, shape, plan = self.out, self.shape, self.plan
+        if not surely(shape.keys, ">", 0):
+            with out.block(f"if {shape.keys} == 0:"):
+                _write_zeros(out, shape)
+                out.line("return")
         for name, offset in plan.offsets.items():
             place = f"at(scratch, {offset})" if offset else "scratch"
-            out.line(f"{name} = as_{shape.computed.value}({place})")
+            kind = shape.kind if name == LAST_KEYS else shape.computed
+            out.line(f"{name} = as_{kind.value}({place})")
         tiles = -(-shape.rows // plan.rows)
         pieces = shape.units * tiles
         out.line(f"piece = thread * {pieces} // threads")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glow_nb.kernels.attention.plan import AttentionPlan
+from glow_nb.kernels.attention.plan import LAST_KEYS, AttentionPlan
 from glow_nb.kernels.attention.shape import AttentionShape
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.source import SourceWriter
@@ -34,12 +34,30 @@ class Packing:
         rest = self.shape.keys % lanes
         with out.block(f"for square in range(length // {lanes}):"):
             self._write_square(out, lanes, step)
-        if rest:
-            with out.block(f"if length % {lanes}:"):
-                out.line(f"square = length // {lanes}")
+        if rest == 0:
+            return
+        with out.block(f"if length % {lanes}:"):
+            out.line(f"square = length // {lanes}")
+            if self.plan.rest_is_open:
+                self._write_last_square(out)
+            else:
                 self._write_square(out, rest, step)
 
-    def _write_square(self, out: SourceWriter, rows: int, step: int) -> None:
+    def _write_last_square(self, out: SourceWriter) -> None:
+        """Turn over the last keys, fewer than lanes, from a copy that has room for as many.
+
+        What stands behind them there is that of another time: it is hidden among the scores.
+        """
+        lanes, depth = self.plan.lanes, self.shape.depth
+        out.line(
+            f"key_at = first_key + {times(f'(begin + square * {lanes})', self.shape.key.token)}"
+        )
+        with out.block(f"for row in range(length % {lanes}):"):
+            place = plus("key_at", times("row", self.shape.key.token))
+            out.line(f"copy({LAST_KEYS}, {times('row', depth)}, key, {place}, {depth})")
+        self._write_square(out, lanes, depth, LAST_KEYS)
+
+    def _write_square(self, out: SourceWriter, rows: int, step: int, source: str = "key") -> None:
         """Turn over *rows* keys, as many as lanes or the rest, from ``square * lanes`` on."""
         plan, lanes, depth = self.plan, self.plan.lanes, self.shape.depth
         vectors = plan.score_vectors
@@ -47,14 +65,18 @@ class Packing:
         if vectors > 1:
             panel, beside = f"square // {vectors}", times(f"square % {vectors}", lanes)
         out.line(f"packed_at = {plus(times(f'({panel})', depth * plan.panel_keys), beside)}")
-        out.line(f"key_at = first_key + {times(f'(begin + square * {lanes})', step)}")
+        if source == LAST_KEYS:
+            out.line("key_at = 0")
+        else:
+            out.line(f"key_at = first_key + {times(f'(begin + square * {lanes})', step)}")
         whole, rest = depth - depth % lanes, depth % lanes
         if whole:
             with out.block(f"for d in range(0, {whole}, {lanes}):"):
-                tile = f"tile_load(key, key_at + d, {step}, {rows}, 1, {lanes})"
+                tile = f"tile_load({source}, key_at + d, {step}, {rows}, 1, {lanes})"
                 self._write_transposed(out, "d", tile, lanes)
         if rest:
-            tile = f"tile_load_masked(key, key_at + {whole}, {step}, {rows}, 1, {lanes}, {rest})"
+            size = f"{rows}, 1, {lanes}, {rest}"
+            tile = f"tile_load_masked({source}, key_at + {whole}, {step}, {size})"
             self._write_transposed(out, str(whole), tile, rest)
 
     def _write_transposed(self, out: SourceWriter, first: str, tile: str, columns: int) -> None:

@@ -12,6 +12,7 @@ from itertools import accumulate, product
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.base.plan import Plan
+from glow_nb.base.size import symbols_of
 from glow_nb.kernels.attention.shape import AttentionShape
 from glow_nb.kernels.products.blocking import (
     MAX_VECTORS,
@@ -25,6 +26,9 @@ from glow_nb.kernels.writing.vectors import LANE_BYTES, native_lanes
 
 ATTENTION = "attention"
 """The algorithm that stores no matrix of queries and keys."""
+
+LAST_KEYS = "last_keys"
+"""The part of the scratch for the last keys, fewer than lanes: so many are packed as there are."""
 
 MOST_CHAINED_KEYS = 512
 """Keys whose values are summed up one after the other at most: their rounding errors add up."""
@@ -48,6 +52,7 @@ class AttentionPlan:
         depth: Elements of a query.
         width: Elements of a value, with what fills up the last tile.
         element_bytes: Size of what is computed with.
+        rest_is_open: How many keys are left over by whole vectors is known only when it runs.
     """
 
     lanes: int
@@ -63,6 +68,7 @@ class AttentionPlan:
     depth: int
     width: int
     element_bytes: int
+    rest_is_open: bool = False
 
     def as_plan(self) -> Plan:
         """Return the plan that :meth:`from_plan` makes this of."""
@@ -102,6 +108,7 @@ class AttentionPlan:
             depth=shape.depth,
             width=_rounded_up(shape.width, sum_vectors * lanes),
             element_bytes=shape.computed.size_bytes,
+            rest_is_open=bool(symbols_of(shape.keys % lanes)),
         )
         for name, number, unit in (
             ("chunk_rows", made.chunk_rows, made.rows),
@@ -145,6 +152,8 @@ class AttentionPlan:
         parts["scores"] = self.chunk_rows * self.score_stride
         if self.packs_keys:
             parts["keys"] = self.block_keys * self.depth
+            if self.rest_is_open:
+                parts[LAST_KEYS] = self.lanes * self.depth
         if self.packs_values:
             parts["values"] = self.block_keys * self.width
         return parts

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from glow_nb.base.size import bounds
 from glow_nb.kernels.attention.packing import Packing
 from glow_nb.kernels.attention.plan import MOST_CHAINED_KEYS, AttentionPlan
 from glow_nb.kernels.attention.shape import AttentionShape
@@ -59,11 +60,23 @@ class Products:
         """Multiply few queries by keys where they lie: dot products along the depth.
 
         As many keys as there are lanes go together; their sums are transposed and added up. The
-        last ones begin early enough to be as many.
+        last ones begin early enough to be as many. If there may be fewer, each goes alone then.
         """
+        keys, lanes = self.shape.keys, self.plan.lanes
+        least, most = bounds(keys)
+        together = min(lanes, floor_power_of_two(most))
+        if least >= together:
+            self._write_dots_together(out, together)
+            return
+        with out.block(f"if {keys} >= {together}:"):
+            self._write_dots_together(out, together)
+        with out.block("else:"):
+            self._write_dots_together(out, 1)
+
+    def _write_dots_together(self, out: SourceWriter, together: int) -> None:
+        """Write the dot products by *together* keys at a time."""
         shape, plan, lanes = self.shape, self.plan, self.plan.lanes
         depth, step = shape.depth, shape.key.token
-        together = min(lanes, floor_power_of_two(shape.keys))
         with out.block(f"for beside in range(0, reach, {together}):"):
             out.line(f"first_of_these = min(begin + beside, {shape.keys - together})")
             out.line(f"key_at = {plus('first_key', times('first_of_these', step))}")

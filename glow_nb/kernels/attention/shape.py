@@ -109,7 +109,7 @@ class AttentionShape:
         return cls(
             batch=batch,
             groups=groups,
-            share=heads // max(1, groups),
+            share=heads // groups if groups != 0 else heads,
             queries=queries,
             keys=keys,
             depth=depth,

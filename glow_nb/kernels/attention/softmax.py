@@ -83,7 +83,8 @@ class RunningSoftmax:
         if self.softcap:  # the queries' factor has divided by the bound
             score = f"mul(tanh({score}), {self._splat(self.softcap)})"
         rest = shape.keys % lanes if mask and mask.key else 0
-        end = f"min(reach, ({shape.keys} - begin) // {lanes} * {lanes})" if rest else "reach"
+        is_even = rest == 0
+        end = "reach" if is_even else f"min(reach, ({shape.keys} - begin) // {lanes} * {lanes})"
         if mask:
             row = "first + chunk + row"
             indices = ["image", shape.head_of(row), shape.query_of(row), "begin"]
@@ -94,7 +95,7 @@ class RunningSoftmax:
             if mask and not mask.key:
                 load = f"broadcast(mask, mask_at, {lanes})"
             out.line(f"store(scores, row_at + c, {self._with_mask(mask, score, load)})")
-        if rest:
+        if not is_even:
             with out.block(f"if reach > {shape.keys - rest} - begin:"):
                 out.line(f"c = {shape.keys - rest} - begin")
                 load = f"load_masked(mask, mask_at + c, {lanes}, {rest})"
@@ -122,10 +123,11 @@ class RunningSoftmax:
                     out.line(f"store(scores, row_at + c, where({inside}, {score}, {self._hidden}))")
                 with out.block(f"for c in range(seen, reach, {lanes}):"):
                     out.line(f"store(scores, row_at + c, {self._splat(0.0)})")
-        elif shape.keys % lanes:
+        elif shape.keys % lanes != 0:
+            rest = f"length % {lanes}" if plan.rest_is_open else shape.keys % lanes
             with out.block(f"if length % {lanes}:"):
                 out.line(f"c = length // {lanes} * {lanes}")
-                inside = f"less(iota_int32({lanes}), splat_int32({shape.keys % lanes}, {lanes}))"
+                inside = f"less(iota_int32({lanes}), splat_int32({rest}, {lanes}))"
                 seen = f"where({inside}, {self._scores}, {self._hidden})"
                 out.line(f"tile_store(scores, scores_at + c, {plan.score_stride}, {seen})")
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from glow_nb.base.size import Symbol, at
+from glow_nb.base.types import Array
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.open_sizes import symbols_of_instruction
 from glow_nb.kernels.target import Target
@@ -31,7 +32,7 @@ def check_open(
     target: Target,
     *,
     threads: Sequence[int] = (1, 2, 3),
-    specials: bool = False,
+    operands_of: Callable[[Any], Sequence[Array]] | None = None,
     **tolerance: Any,
 ) -> None:
     """Generate the kernel of *instruction* once, and compare it with its operator for each set.
@@ -44,7 +45,10 @@ def check_open(
     rng = np.random.default_rng(0)
     for sizes in sets:
         static = with_sizes(instruction, sizes)
-        operands = [random_array(rng, b.type, specials=specials) for b in read(static)]
+        if operands_of is None:
+            operands = [random_array(rng, b.type, specials=False) for b in read(static)]
+        else:
+            operands = list(operands_of(static))
         given = np.array([sizes[symbol.name] for symbol in symbols], np.int64)
         own = {new.name: sizes[old.name] for new, old in zip(source.symbols, symbols, strict=True)}
         kernel = RunningKernel(replace(source, scratch_bytes=at(source.scratch_bytes, own)), target)
