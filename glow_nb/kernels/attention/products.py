@@ -37,24 +37,40 @@ class Products:
             self._write_dots(out)
 
     def _write_panels(self, out: SourceWriter) -> None:
-        """Multiply by panels of packed keys; tiles that see none of a panel are left out."""
+        """Multiply by panels of packed keys; tiles that see none of a panel are left out.
+
+        Where the number of keys is open, the last panel has as few vectors as its keys need.
+        """
+        columns, lanes = self.plan.panel_keys, self.plan.lanes
+        if not self.plan.rest_is_open or columns == lanes:
+            with out.block(f"for panel in range((reach + {columns - 1}) // {columns}):"):
+                self._write_panel(out, self.plan.score_vectors)
+            return
+        with out.block(f"for panel in range(reach // {columns}):"):
+            self._write_panel(out, self.plan.score_vectors)
+        out.line(f"panel = reach // {columns}")
+        for vectors in range(1, self.plan.score_vectors + 1):
+            inside = f"{(vectors - 1) * lanes} < reach % {columns} <= {vectors * lanes}"
+            with out.block(f"if {inside}:"):
+                self._write_panel(out, vectors)
+
+    def _write_panel(self, out: SourceWriter, vectors: int) -> None:
+        """Multiply by the first *vectors* of panel number ``panel``."""
         shape, plan = self.shape, self.plan
         columns, depth = plan.panel_keys, shape.depth
-        size = f"{plan.rows}, {plan.score_vectors}, {plan.lanes}"
-        with out.block(f"for panel in range((reach + {columns - 1}) // {columns}):"):
-            out.line(f"keys_at = {times('panel', depth * columns)}")
-            start = "0"
-            if shape.offset is not None:
-                row = shape.first_row(f"begin + {times('panel', columns)}")
-                start = f"max({row} - first - chunk, 0) // {plan.rows}"
-            with out.block(f"for tile in range({start}, tiles):"):
-                out.line(f"queries_at = {times(self._row_of_tile, depth)}")
-                out.line(f"t = tile_fill(queries, 0.0, {size})")
-                with out.block(f"for d in range({depth}):"):
-                    x, w = "queries_at + d", plus("keys_at", times("d", columns))
-                    out.line(f"t = tile_fma(t, queries, {x}, {depth}, keys, {w})")
-                at = plus(times("tile", plan.rows * plan.score_stride), times("panel", columns))
-                out.line(f"tile_store(scores, {at}, {plan.score_stride}, t)")
+        out.line(f"keys_at = {times('panel', depth * columns)}")
+        start = "0"
+        if shape.offset is not None:
+            row = shape.first_row(f"begin + {times('panel', columns)}")
+            start = f"max({row} - first - chunk, 0) // {plan.rows}"
+        with out.block(f"for tile in range({start}, tiles):"):
+            out.line(f"queries_at = {times(self._row_of_tile, depth)}")
+            out.line(f"t = tile_fill(queries, 0.0, {plan.rows}, {vectors}, {plan.lanes})")
+            with out.block(f"for d in range({depth}):"):
+                x, w = "queries_at + d", plus("keys_at", times("d", columns))
+                out.line(f"t = tile_fma(t, queries, {x}, {depth}, keys, {w})")
+            at = plus(times("tile", plan.rows * plan.score_stride), times("panel", columns))
+            out.line(f"tile_store(scores, {at}, {plan.score_stride}, t)")
 
     def _write_dots(self, out: SourceWriter) -> None:
         """Multiply few queries by keys where they lie: dot products along the depth.
