@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 
 from glow_nb.base.errors import PassError
 from glow_nb.base.foreign import foreign, name_of
-from glow_nb.base.size import OpenSizeError, open_error
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.hlir.rounding import computes_wide, in_float32, reads_or_makes_narrow
@@ -50,7 +49,7 @@ def lower(
             return None
         mark = rewriter.mark()
         with foreign(PassError, f"lowering rule {name_of(lowering)!r} of {node!r}"):
-            lowered = _with_numbers(lowering, node, rewriter)
+            lowered = lowering(node, rewriter)
         emitted = rewriter.nodes[mark[0] :]
         if not reads_or_makes_narrow(node) or all(map(computes_wide, emitted)):
             return lowered
@@ -68,11 +67,3 @@ def lower(
         f"lowering: still replacing nodes after {MAX_ROUNDS} rounds, left are {left}; "
         "a rule emits, in the end, the operator that it lowers"
     )
-
-
-def _with_numbers(lowering: LoweringRule, node: Node, rewriter: Rewriter) -> Replacement:
-    """Return what *lowering* makes of *node*; of a size that must be a number say where."""
-    try:
-        return lowering(node, rewriter)
-    except OpenSizeError as error:
-        raise open_error(error.size, f"a number is needed to lower {node!r}") from error

@@ -12,7 +12,7 @@ from typing_extensions import override
 from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.base.noted import keep, trial
 from glow_nb.base.schema import operands_of, renewed
-from glow_nb.base.size import OpenSizeError
+from glow_nb.base.size import OpenSizeError, open_error
 from glow_nb.base.types import TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.given_function import given_function
@@ -144,7 +144,7 @@ def rewrite(
     guards are noted.
 
     Raises:
-        OpenSizeError: Not *for all sizes*, and the rule needs a number.
+        OpenSizeError: Not *for all sizes*, and the rule needs a number; names the node.
         OptionError: *function* is not a Function, *rule* cannot be called, or one of *of* is not a
             class.
         GlowError: The rule returned something else than a value for each result of a node, or a
@@ -246,9 +246,9 @@ def _answer_for_sizes(
     with trial() as notes:
         try:
             found = ask(node)
-        except OpenSizeError:
+        except OpenSizeError as error:
             if not for_all_sizes:
-                raise
+                raise open_error(error.size, f"a number is needed for {node!r}") from error
     if found is not None and not (for_all_sizes and (notes or _types(found) != node.result_types)):
         keep(notes)
         return found

@@ -56,4 +56,5 @@ def select_fourier_transforms(function: Function, *, target: Target | None = Non
     def widened(node: FourierTransform, rewriter: Rewriter) -> Replacement:
         return in_float32(node, rewriter) if is_narrow(node.type) else None
 
-    return rewrite(rewrite(function, widened, FourierTransform), rule, FourierTransform)
+    wide = rewrite(function, widened, FourierTransform)
+    return rewrite(wide, rule, FourierTransform, for_all_sizes=False)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from glow_nb.base.size import hinted
 from glow_nb.kernels.fourier.plan import FourierPlan
 from glow_nb.kernels.target import FLOAT_BYTES, Target
 
 
 def pass_cycles(node: Any, plan: FourierPlan, target: Target) -> float:
     """Return the cycles of radix passes."""
-    sequences: int = prod(node.input.type.shape[:-2])
+    sequences = hinted(prod(node.input.type.shape[:-2]))
     once = plan.operations * target.passes / target.machine.fourier_operations_per_cycle
     return sequences * (once + target.machine.fourier_sequence_cycles)
 
@@ -19,7 +20,7 @@ def pass_cycles(node: Any, plan: FourierPlan, target: Target) -> float:
 def product_cycles(node: Any, target: Target) -> float:
     """Return the cycles of a product: of its arithmetic, or of reading its matrix."""
     machine, kind = target.machine, node.type.kind
-    sequences: int = prod(node.input.type.shape[:-2])
+    sequences = hinted(prod(node.input.type.shape[:-2]))
     roots: int = prod(node.input.type.shape[-2:]) * prod(node.type.shape[-2:])
     lanes: float = target.unit_lanes * FLOAT_BYTES / kind.size_bytes
     arithmetic = sequences * roots / (lanes * machine.fma_per_cycle)
