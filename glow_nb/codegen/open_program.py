@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -49,8 +50,21 @@ class OpenProgram(LoadedProgram):
         self._first_window = len(layout.memory.borrowed) + len(layout.state) + 1
         self._first_bound = self._first_window + len(layout.open.windows)
         self._layouts: dict[Shapes, SizeLayout] = {}
+        self._instead: dict[Shapes, DirectRun] = {}
+        self._hot_after = 0
+        self._on_hot: Callable[[Shapes], None] = _ignore
         self._contexts: deque[_Context] = deque(maxlen=available_cores())
         programs_of_this_process.add(self)
+
+    def notify_hot(self, after: int, notice: Callable[[Shapes], None]) -> None:
+        """Let *notice* be called with shapes of inputs when so many runs had them."""
+        self._hot_after, self._on_hot = after, notice
+
+    def take_over(self, shapes: Shapes, run: DirectRun) -> None:
+        """Let *run* do the runs for inputs of these *shapes*, of those that are plain."""
+        self._instead[shapes] = run
+        if shapes in self._layouts:
+            self._layouts[shapes].instead = run
 
     @override
     def leave_contexts(self) -> None:
@@ -77,7 +91,8 @@ class OpenProgram(LoadedProgram):
                     f"input {name!r}: shape {by_name[name]}, but it is {type}, which is {wanted} "
                     f"for {', '.join(f'{symbol} = {size}' for symbol, size in sizes.items())}"
                 )
-        made = SizeLayout(self.layout, sizes)
+        made = SizeLayout(self.layout, sizes, shapes)
+        made.instead = self._instead.get(shapes)
         if len(self._layouts) >= MOST_LAYOUTS:
             self._layouts.pop(next(iter(self._layouts)), None)
         self._layouts[shapes] = made
@@ -128,28 +143,23 @@ class OpenProgram(LoadedProgram):
         if self.layout.state or any(b.fed_by is not None for b in self.layout.outputs):
             return None
         kinds = [binding.type.kind.dtype for binding in self.layout.inputs]
-        wanted, layouts = list(zip(inputs, kinds, strict=True)), self._layouts
+        wanted, contexts = list(zip(inputs, kinds, strict=True)), self._contexts
 
         def run(feeds: object) -> dict[str, Array] | None:
             if type(feeds) is not dict or len(feeds) != len(wanted):
                 return None
-            shapes: list[tuple[int, ...]] = []
             addresses: list[Address] = []
-            for name, dtype in wanted:
-                array = feeds.get(name)
-                if type(array) is not np.ndarray or array.dtype != dtype or not array.flags.carray:
-                    return None
-                shapes.append(array.shape)
-                addresses.append(address_of(array))
-            placed = layouts.get(tuple(shapes))
+            placed = self._known_layout(feeds, wanted, addresses)
             if placed is None:
                 return None
+            if placed.instead is not None:
+                return placed.instead(feeds)
             results = Outputs()
             try:
                 for name, make in zip(outputs, placed.makers, strict=True):
                     results[name] = array = make()
                     addresses.append(address_of(array))
-                context = self._contexts.pop()
+                context = contexts.pop()
             except (IndexError, MemoryError):
                 return None
             if not context.has_room(placed):
@@ -158,6 +168,22 @@ class OpenProgram(LoadedProgram):
             return results
 
         return run
+
+    def _known_layout(
+        self,
+        feeds: dict[str, object],
+        wanted: Sequence[tuple[str, np.dtype[Any]]],
+        addresses: list[Address],
+    ) -> SizeLayout | None:
+        """Return the layout for *feeds* that fit as they are, and append where they lie."""
+        shapes: list[tuple[int, ...]] = []
+        for name, dtype in wanted:
+            array = feeds.get(name)
+            if type(array) is not np.ndarray or array.dtype != dtype or not array.flags.carray:
+                return None
+            shapes.append(array.shape)
+            addresses.append(address_of(array))
+        return self._layouts.get(tuple(shapes))
 
     def _run(
         self,
@@ -185,6 +211,9 @@ class OpenProgram(LoadedProgram):
         context.lie(placed)
         for window, binding, offset in placed.in_bindings:
             pointers[self._first_window + window] = (pointers[binding] or 0) + offset
+        placed.runs += 1
+        if placed.runs == self._hot_after:
+            self._on_hot(placed.shapes)
         context.team.run()
         self._contexts.append(context)
 
@@ -194,6 +223,10 @@ class OpenProgram(LoadedProgram):
         except IndexError:  # there is none that nobody uses
             return _Context(self.layout, self.code, placed)
         return context if context.has_room(placed) else _Context(self.layout, self.code, placed)
+
+
+def _ignore(_: Shapes) -> None:
+    """Do nothing."""
 
 
 class _Context:

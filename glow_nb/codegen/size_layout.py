@@ -8,6 +8,7 @@ import numpy as np
 
 from glow_nb.base.alignment import aligned_bytes
 from glow_nb.base.size import at
+from glow_nb.codegen.loaded_program import DirectRun
 from glow_nb.codegen.result_memory import array_maker
 from glow_nb.codegen.run_layout import RunLayout
 
@@ -17,6 +18,7 @@ class SizeLayout:
 
     Attributes:
         sizes: The sizes by name.
+        shapes: Those of the inputs.
         words: What kernels read of them, and the working memory of a thread behind.
         arena_bytes: Memory of the activations.
         scratch_bytes: Working memory of one thread.
@@ -25,10 +27,16 @@ class SizeLayout:
         in_arena: Window and offset of what lies in the arena.
         in_constants: The same of what lies in the program's own block of constants.
         in_bindings: Window, binding and offset of what lies in something that is bound.
+        runs: How many runs there were.
+        instead: What does the runs of these sizes in place of the program, once it is there.
     """
 
-    def __init__(self, layout: RunLayout, sizes: Mapping[str, int]) -> None:
-        """Lay out a run of the program of *layout* for *sizes*.
+    instead: DirectRun | None = None
+
+    def __init__(
+        self, layout: RunLayout, sizes: Mapping[str, int], shapes: tuple[tuple[int, ...], ...]
+    ) -> None:
+        """Lay out a run of the program of *layout* for *sizes*, which inputs of *shapes* tell.
 
         Raises:
             OptionError: The program is not right for these sizes.
@@ -36,7 +44,7 @@ class SizeLayout:
         opened = layout.open
         assert opened is not None
         opened.check(sizes)
-        self.sizes = sizes
+        self.sizes, self.shapes, self.runs = sizes, shapes, 0
         offsets, self.arena_bytes = opened.placement.at(sizes)
         scratch = max(opened.scratch_at(sizes), layout.thread_scratch_bytes)
         self.scratch_bytes = aligned_bytes(scratch)

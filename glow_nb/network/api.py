@@ -38,13 +38,7 @@ from glow_nb.hlir.module import Module
 from glow_nb.llir.program import Program
 from glow_nb.network import compilation as compiler
 from glow_nb.network.defaults import Defaults
-from glow_nb.network.dynamic import (
-    CompileFor,
-    DynamicNetwork,
-    KeptSizes,
-    SizedModel,
-    describe_sizes,
-)
+from glow_nb.network.dynamic import DynamicNetwork
 from glow_nb.network.excluded import KnownCheck
 from glow_nb.network.general import GeneralPrograms
 from glow_nb.network.levels import Border, Levels
@@ -54,6 +48,7 @@ from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.open_model import OpenModel, OpenModelFor, sized_model
 from glow_nb.network.rebuilding import Rebuilding, WatchedNetwork
 from glow_nb.network.request import CompileRequest
+from glow_nb.network.sized_model import CompileFor, KeptSizes, SizedModel, describe_sizes
 from glow_nb.network.text_files import is_ir_text
 from glow_nb.network.watched_model import (
     GivenModel,
@@ -153,9 +148,14 @@ def _compile(request: CompileRequest, build: _Build, work: str, kept: KeptSizes 
         sized = sized_model(loaded)
         if sized is not None and isinstance(loaded, Function) and build.state is None:
             build = replace(build, state=StateStore(loaded.state))
+        if sized is not None:
+            build = build.for_variants()
         if sized is not None and request.ranges is not None:
             given = OpenModel(source, request.shapes, request.constants, request.ranges)
-            return _general_network(given, sized, build, limit, work)
+            network = _open_network(sized, build, limit, work)
+            programs = _general_programs(given, build)
+            network.run_by(programs, request.specialize_after)
+            return network
         if sized is not None:
             return _open_network(sized, build, limit, work, kept)
         assert isinstance(loaded, Function | Module | Program)
@@ -306,7 +306,6 @@ def _open_network(
     model: SizedModel, build: _Build, limit: int, work: str, kept: KeptSizes | None = None
 ) -> DynamicNetwork:
     """Return *model* as a network that is compiled for the sizes that come; *work* is its name."""
-    build = build.for_variants()
     whole = build.order(build.backend).whole
     return DynamicNetwork(
         model,
@@ -321,11 +320,8 @@ def _open_network(
     )
 
 
-def _general_network(
-    opened: OpenModel, model: SizedModel, build: _Build, limit: int, work: str
-) -> DynamicNetwork:
-    """Return *opened*, which is *model*, as a network of one program for all sizes."""
-    build = build.for_variants()
+def _general_programs(opened: OpenModel, build: _Build) -> GeneralPrograms:
+    """Return the programs of *opened* for all sizes, of which one is compiled now."""
 
     def compile_open(example: Mapping[str, int]) -> CompiledNetwork:
         began = time.perf_counter()
@@ -336,10 +332,9 @@ def _general_network(
         made = build(function, OpenModelFor(opened.function, example), sizes)
         return build.require_known(made)
 
-    network = _open_network(model, build, limit, work)
-    network.general = GeneralPrograms(compile_open)
-    network.specialized = tuple(opened.specialized)
-    return network
+    programs = GeneralPrograms(compile_open)
+    programs.specialized = tuple(opened.specialized)
+    return programs
 
 
 def _for_sizes(model: SizedModel, build: _Build, work: str) -> CompileFor:

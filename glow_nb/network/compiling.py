@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from glow_nb.scheduling.ordering import Scheduler
 
 
+HOT_RUNS = 1000
+"""Runs of some sizes after which these are compiled for themselves."""
+
+
 def compile(
     graph: Graph,
     *,
@@ -47,6 +51,7 @@ def compile(
     shapes: Shapes | None = None,
     sizes: Sizes | None = None,
     hints: Mapping[str, int] | None = None,
+    specialize_after: int | None = HOT_RUNS,
     constants: Constants | None = None,
     max_variants: int = MAX_VARIANTS,
     pipeline: Entries | None = None,
@@ -79,6 +84,8 @@ def compile(
             that. The first run of new sizes compiles nothing. Without *sizes*, the network is
             compiled for each set of sizes.
         hints: Sizes of an example, ``{"length": 128}``: kernels are planned for these.
+        specialize_after: With *sizes*, compile the network for some sizes alone, in the background,
+            when so many runs had them; None for never. Their runs are some percent faster then.
         constants: Inputs of an ONNX model that are fixed to these arrays, by name, and are no
             inputs of the network: needed where a shape is computed from their numbers. Initializers
             that the model lists as inputs, too, get these numbers in place of their own; without
@@ -133,6 +140,7 @@ def compile(
         threads=as_threads(threads),
         shapes=as_shapes(shapes) or {},
         ranges=_as_ranges(sizes, hints),
+        specialize_after=_as_count(specialize_after),
         constants=as_constants(constants),
         max_variants=max_variants,
         pipeline=pipeline,
@@ -172,6 +180,12 @@ def _as_ranges(sizes: Sizes | None, hints: Mapping[str, int] | None) -> SizeRang
     from glow_nb.base.size_ranges import SizeRanges  # which most calls do without
 
     return SizeRanges.of(sizes, hints)
+
+
+def _as_count(specialize_after: object) -> int | None:
+    return (
+        None if specialize_after is None else whole_number("specialize_after", specialize_after, 1)
+    )
 
 
 def _as_check(check_finite: bool | FiniteCheck) -> FiniteCheck | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Never, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Never, NoReturn
 
 from glow_nb.base.arguments import Shapes, as_array, as_shapes
 from glow_nb.base.errors import GlowError, OptionError, UnboundInput, UnsupportedError
@@ -19,12 +20,19 @@ from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.request import MAX_VARIANTS
 from glow_nb.network.runner import BoundRun
 from glow_nb.network.size_advice import SizeAdvice
+from glow_nb.network.sized_model import (
+    CompileFor,
+    KeptSizes,
+    SizedModel,
+    describe_sizes,
+)
 from glow_nb.network.variants import VariantCache
 from glow_nb.system.background import Background, done_now
 from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from glow_nb.base.kernel_report import KernelList
+    from glow_nb.codegen.loaded_program import DirectRun
     from glow_nb.compiler.pipelines import Pipeline
     from glow_nb.formats.onnx.importer import Specialized
     from glow_nb.hlir.graph import Function
@@ -32,83 +40,10 @@ if TYPE_CHECKING:
     from glow_nb.network.memory_report import MemoryReport
     from glow_nb.network.profile import Profile
 
-Sizes = Mapping[str, tuple[int, ...]]
-"""The shape of each input that is fed, by its name."""
-
-CompileFor = Callable[[Sizes, Mapping[str, Array]], CompiledNetwork]
-"""Compiles a model for inputs of some shapes, with arrays that take the place of others."""
-
 InputShapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 MOST_FIXED = 1024
 """Elements of an array whose numbers a network may be compiled for."""
-
-
-@runtime_checkable
-class SizedModel(Protocol):
-    """A model that can be had for given sizes, as an importer makes it."""
-
-    @property
-    def inputs(self) -> Mapping[str, SymbolicType]:
-        """Name and type of each input, in order."""
-        ...
-
-    @property
-    def defaults(self) -> Mapping[str, SymbolicType]:
-        """Name and type of each further input, which need not be fed."""
-        ...
-
-    @property
-    def outputs(self) -> Mapping[str, SymbolicType]:
-        """Name and type of each output, in order."""
-        ...
-
-    def bind(self, shapes: Shapes) -> dict[str, tuple[int, ...]]:
-        """Return the shape of each input; raise GlowError if *shapes* does not give them all."""
-        ...
-
-    def function(
-        self,
-        shapes: Shapes,
-        constants: Mapping[str, Array] | None = None,
-        watched: Sequence[str] = (),
-    ) -> Function:
-        """Return the model for inputs of these *shapes*; *constants* take the place of defaults.
-
-        The values called *watched* become outputs, too.
-        """
-        ...
-
-    def watched_values(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the value that each of *names* means, which may be a node's."""
-        ...
-
-    def value_names(self) -> list[str]:
-        """Return names for all values that nodes of the model make."""
-        ...
-
-
-class KeptSizes(Protocol):
-    """Where networks of sets of sizes are kept, for this process and others."""
-
-    def find_sizes(
-        self,
-        shapes: Sizes,
-        constants: Mapping[str, Array],
-        again: Callable[[], CompiledNetwork],
-    ) -> CompiledNetwork | None:
-        """Return what was kept; *again* compiles it, for views of it if it is removed then."""
-        ...
-
-    def keep_sizes(
-        self,
-        shapes: Sizes,
-        constants: Mapping[str, Array],
-        network: CompiledNetwork,
-        model: SizedModel,
-    ) -> None:
-        """Keep *network*, that of *model* for these sizes."""
-        ...
 
 
 class DynamicNetwork(Network):
@@ -128,7 +63,6 @@ class DynamicNetwork(Network):
 
     Attributes:
         general: The programs for all sizes, if it was compiled so.
-        specialized: The sizes of the model that had to be made numbers for these, and why.
     """
 
     def __init__(
@@ -163,7 +97,22 @@ class DynamicNetwork(Network):
         self._background = Background()
         self._advice = SizeAdvice(max_variants)
         self.general: GeneralPrograms | None = None
-        self.specialized: tuple[Specialized, ...] = ()
+        self._direct: DirectRun | None = None
+
+    def run_by(self, general: GeneralPrograms, specialize_after: int | None) -> None:
+        """Let *general* do the runs of all sizes that are not compiled for themselves.
+
+        Sizes are compiled so in the background when *specialize_after* runs had them.
+        """
+        self.general, self._direct = general, general.direct
+        if specialize_after is not None:
+            general.notify_hot(specialize_after, self._specialize)
+
+    def _specialize(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Compile the network for inputs of *shapes* in the background."""
+        key = tuple(zip(self._model.inputs, shapes, strict=True))
+        with suppress(GlowError):  # the program is ending, and the general program goes on
+            self._background.submit(partial(self._variant, key))
 
     @property
     @override
@@ -209,6 +158,11 @@ class DynamicNetwork(Network):
         return dict(self._model.outputs)
 
     @property
+    def specialized(self) -> tuple[Specialized, ...]:
+        """The sizes of the model that the program for all sizes has as numbers, and why."""
+        return self.general.specialized if self.general else ()
+
+    @property
     def variants(self) -> tuple[CompiledNetwork, ...]:
         """The networks that are compiled: those for all sizes, the least recently used last."""
         general = self.general.networks if self.general else ()
@@ -227,10 +181,8 @@ class DynamicNetwork(Network):
         """Run the network, compiling it first if these sizes are new."""
         if inputs is None or more or by_name:
             inputs = gathered(self._model.inputs, inputs, more, by_name)
-        if self.general is not None and not self._variants.ready():
-            is_plain = outputs is None and into is None and watch is None
-            direct = self.general.first.direct_run
-            found = direct(inputs) if is_plain and direct else None
+        if self._direct is not None and outputs is None and into is None and watch is None:
+            found = self._direct(inputs)
             if found is not None:
                 return found
         network, feeds = self._network_for(inputs)
@@ -332,6 +284,8 @@ class DynamicNetwork(Network):
             if self._kept:
                 self._kept.keep_sizes(fed, constants, network, self._model)
         self._advice.compiled(key)
+        if self.general is not None:
+            self.general.take_over(tuple(fed.values()), network)
         return network
 
     def _last(self, what: str) -> CompiledNetwork:
@@ -404,18 +358,3 @@ class DynamicNetwork(Network):
     @override
     def __repr__(self) -> str:
         return f"<DynamicNetwork {self._show_types()}, {self._readiness()}>"
-
-
-def describe_sizes(model: SizedModel, shapes: Mapping[str, object]) -> str:
-    """Return what *shapes* binds: ``batch = 3, width = 5``, and which defaults it replaces."""
-    sizes: dict[str, object] = {}
-    fed = {name: type for name, type in model.defaults.items() if name in shapes}
-    for name, type in {**model.inputs, **fed}.items():
-        given = shapes[name]
-        if type.shape is None:
-            sizes[name] = list(given) if isinstance(given, tuple) else given
-        elif isinstance(given, tuple):
-            named = zip(type.shape, given, strict=True)
-            sizes.update({symbol: size for symbol, size in named if isinstance(symbol, str)})
-    bound = (f"{name} = {size}" for name, size in sizes.items())
-    return ", ".join((*bound, *(f"{name} = fed" for name in fed)))

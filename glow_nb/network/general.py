@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from glow_nb.base.errors import GlowError
 from glow_nb.base.feeds import Feeds
 from glow_nb.base.log import INFO, log
 from glow_nb.base.size import Guard
 from glow_nb.network.network import CompiledNetwork
+
+if TYPE_CHECKING:
+    from glow_nb.codegen.loaded_program import DirectRun
+    from glow_nb.formats.onnx.importer import Specialized
+
+Shapes = tuple[tuple[int, ...], ...]
 
 CompileOpen = Callable[[Mapping[str, int]], CompiledNetwork]
 """Compiles a model with open sizes, planned for an example: hints by the names of symbols."""
@@ -23,18 +30,46 @@ MOST_PROGRAMS = 8
 
 
 class GeneralPrograms:
-    """Programs with open sizes, compiled when sizes come for which none is right."""
+    """Programs with open sizes, compiled when sizes come for which none is right.
+
+    Attributes:
+        networks: The programs, the first one first.
+        specialized: The sizes of the model that had to be made numbers, and why.
+    """
 
     def __init__(self, compile_open: CompileOpen) -> None:
         """Compile the first one."""
         self._compile_open = compile_open
         self._lock = threading.Lock()
+        self._hot: tuple[int, Callable[[Shapes], None]] | None = None
         self.networks: tuple[CompiledNetwork, ...] = (compile_open({}),)
+        self.specialized: tuple[Specialized, ...] = ()
 
     @property
     def first(self) -> CompiledNetwork:
         """The program that was compiled first."""
         return self.networks[0]
+
+    @property
+    def direct(self) -> DirectRun | None:
+        """The fast path of a run, which knows the sizes that came before."""
+        return self.first.direct_run
+
+    def notify_hot(self, after: int, notice: Callable[[Shapes], None]) -> None:
+        """Let *notice* be called with the shapes of inputs that so many runs had."""
+        self._hot = after, notice
+        for one in self.networks:
+            self._notify(one)
+
+    def _notify(self, network: CompiledNetwork) -> None:
+        if self._hot is not None and hasattr(network.executable, "notify_hot"):
+            network.executable.notify_hot(*self._hot)
+
+    def take_over(self, shapes: Shapes, network: CompiledNetwork) -> None:
+        """Let *network* do the runs of inputs of *shapes*, in the order of the inputs."""
+        for one in self.networks:
+            if hasattr(one.executable, "take_over") and network.direct_run is not None:
+                one.executable.take_over(shapes, network.direct_run)
 
     def network_for(self, feeds: Feeds) -> CompiledNetwork | None:
         """Return a network that is right for the sizes of *feeds*; None if there are too many."""
@@ -54,6 +89,7 @@ class GeneralPrograms:
                     f"network {made.name!r}: it was compiled for {dict(sizes)} and does not hold "
                     "for them; this is a defect of the compiler"
                 )
+            self._notify(made)
             self.networks = (*self.networks, made)
             return made
 

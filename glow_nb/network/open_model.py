@@ -12,8 +12,8 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
 from glow_nb.hlir.with_sizes import with_symbols
 from glow_nb.llir.program import Program
-from glow_nb.network.dynamic import SizedModel
 from glow_nb.network.open_function import OpenFunction
+from glow_nb.network.sized_model import SizedModel
 from glow_nb.network.watched_model import Source, value_names, with_values
 
 if TYPE_CHECKING:

@@ -32,6 +32,7 @@ class CompileRequest(NamedTuple):
         shapes: Sizes by name.
         ranges: What is said of sizes that stay open in one program for all; None for a program for
             each set of sizes.
+        specialize_after: After how many runs sizes get a program of their own; None for never.
         constants: Inputs that are fixed, by name.
         max_variants: For how many sets of sizes a network with open sizes is kept.
         pipeline: Graph passes; None for those of inference.
@@ -51,6 +52,7 @@ class CompileRequest(NamedTuple):
     threads: int
     shapes: Shapes
     ranges: SizeRanges | None
+    specialize_after: int | None
     constants: Constants
     max_variants: int
     pipeline: Entries | None

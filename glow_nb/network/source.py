@@ -13,8 +13,8 @@ from glow_nb.base.foreign import foreign, name_of
 from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.network.dynamic import SizedModel
 from glow_nb.network.loading import Graph, load_open
+from glow_nb.network.sized_model import SizedModel
 
 if TYPE_CHECKING:
     pass

@@ -16,8 +16,8 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
 from glow_nb.llir import probes as llir
 from glow_nb.llir.program import Program
-from glow_nb.network.dynamic import SizedModel
 from glow_nb.network.loading import Graph, source_of
+from glow_nb.network.sized_model import SizedModel
 from glow_nb.network.text_files import archive_of, is_ir_text
 from glow_nb.system.data_folder import DataFolder
 

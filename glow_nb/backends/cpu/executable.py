@@ -30,6 +30,7 @@ from glow_nb.codegen.debugging.perf import tell_perf
 from glow_nb.codegen.load_native import load
 from glow_nb.codegen.loaded_program import DirectRun, LoadedProgram
 from glow_nb.codegen.make_native_program import make_native_program
+from glow_nb.codegen.open_program import OpenProgram, Shapes
 from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding
 from glow_nb.kernels.target import Target
@@ -175,6 +176,16 @@ class CpuExecutable:
     def direct_run(self, inputs: Sequence[str], outputs: Sequence[str]) -> DirectRun | None:
         """Return the fast path of a run from a dict of arrays, if there is one."""
         return self._loaded.direct_run(inputs, outputs) if self._loads else None
+
+    def notify_hot(self, after: int, notice: Callable[[Shapes], None]) -> None:
+        """Of a program with open sizes, call *notice* with shapes that so many runs had."""
+        if isinstance(self._loaded, OpenProgram):
+            self._loaded.notify_hot(after, notice)
+
+    def take_over(self, shapes: Shapes, run: DirectRun) -> None:
+        """Of a program with open sizes, let *run* do the plain runs for inputs of *shapes*."""
+        if isinstance(self._loaded, OpenProgram):
+            self._loaded.take_over(shapes, run)
 
     def for_program(self, program: Program) -> CpuExecutable:
         """Return another *program* with the same weights, which are read where they lie."""

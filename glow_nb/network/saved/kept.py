@@ -23,9 +23,9 @@ from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from glow_nb.base.types import Array
-    from glow_nb.network.dynamic import CompileFor, SizedModel, Sizes
     from glow_nb.network.excluded import KnownCheck
     from glow_nb.network.network import CompiledNetwork, Network
+    from glow_nb.network.sized_model import CompileFor, SizedModel, Sizes
 
 NETWORKS_VARIABLE = "GLOW_NB_CACHE_NETWORKS"
 """The environment variable that turns the cache of networks off: ``0``."""

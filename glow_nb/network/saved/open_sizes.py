@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from glow_nb.base.arguments import Shapes
 from glow_nb.base.types import Array, ElementKind, SymbolicType
-from glow_nb.network.dynamic import CompileFor, DynamicNetwork, KeptSizes, SizedModel, Sizes
+from glow_nb.network.dynamic import DynamicNetwork
 from glow_nb.network.network import CompiledNetwork
 from glow_nb.network.request import CompileRequest
+from glow_nb.network.sized_model import CompileFor, KeptSizes, SizedModel, Sizes
 
 if TYPE_CHECKING:
     from glow_nb.compiler.pipelines import Pipeline

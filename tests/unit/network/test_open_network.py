@@ -103,3 +103,19 @@ def test_fed_sizes_outside_of_their_range_are_refused() -> None:
     net = glow_nb.compile(_model("batch", 8), sizes={"batch": (2, 4)}, threads=1)
     with pytest.raises(FeedError, match=r"axis 0 of input 'x' says 5, .* its range 2\.\.4"):
         net.run(np.zeros((5, 8), np.float32))
+
+
+def test_sizes_of_many_runs_get_a_program_of_their_own() -> None:
+    net = glow_nb.compile(_function(), sizes={}, threads=1, specialize_after=3)
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    x = np.random.default_rng(0).standard_normal((5, 8)).astype(np.float32)
+    for _ in range(3):
+        net.run({"x": x})
+    own = net.prepare({"batch": 5}).result()  # behind what was begun in the background
+    assert net.variants[1:] == (own,)
+    np.testing.assert_allclose(net.run({"x": x})["y"], _softmax(x), rtol=1e-5)
+    assert net.general is not None
+    layout = net.general.first.executable._loaded.layout_for([x])  # type: ignore[attr-defined]
+    assert layout.runs == 3  # the fourth run was that of the other program
+    other = np.ones((6, 8), np.float32)
+    np.testing.assert_allclose(net.run({"x": other})["y"], _softmax(other), rtol=1e-5)
