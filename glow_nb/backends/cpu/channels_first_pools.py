@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from glow_nb.base.size import symbols_of
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import AvgPool, MaxPool, Reshape, Transpose
 from glow_nb.hlir.passes import register_pass
@@ -56,12 +57,14 @@ def _channels_last(rank: int) -> tuple[int, ...]:
 
 
 def _suits(node: MaxPool | AvgPool, target: Target) -> bool:
-    """Return whether vectors of windows side by side compute most of a row."""
+    """Return whether vectors of windows side by side compute most of a row, of a known size."""
+    if symbols_of(*node.input.type.shape[1:-1]):
+        return False
     rank, (*_, size, _), (*_, out, _) = len(node.kernel), node.input.type.shape, node.type.shape
     reach = (out - 1) * node.stride[-1] + node.window.span[-1]
     is_inside = not node.pads[rank - 1] and reach <= size
     fills = out >= native_lanes(target, node.type.kind)
-    return bool(node.type.size) and is_inside and fills and node.kernel[-1] <= FEW_TAPS
+    return node.type.size != 0 and is_inside and fills and node.kernel[-1] <= FEW_TAPS
 
 
 def _pooled(node: MaxPool | AvgPool, before: Transpose, rewriter: Rewriter) -> Value:

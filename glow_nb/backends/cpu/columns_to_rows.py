@@ -8,6 +8,7 @@ from __future__ import annotations
 from math import prod
 
 from glow_nb.backends.cpu.products import PRODUCTS, Product
+from glow_nb.base.size import symbols_of
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import Add, Convolution, FullyConnected, MatMul, Reshape, Transpose
@@ -46,6 +47,8 @@ def columns_to_rows(
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         if not isinstance(node, PRODUCTS) or not _is_plain(node):
+            return None
+        if symbols_of(*node.type.shape):  # as columns, they would be cut into panels
             return None
         input, columns = node.factors
         batch = columns.type.shape[:-2] if isinstance(node, MatMul) else ()

@@ -29,7 +29,7 @@ def strides_before_transposes(function: Function) -> Function:
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if not isinstance(node, Convolution) or node.predicate is not None or not node.type.size:
+    if not isinstance(node, Convolution) or node.predicate is not None or node.type.size == 0:
         return None
     before, rank = node.input, node.type.rank
     if not isinstance(before, Transpose) or rewriter.use_count(before) != 1:

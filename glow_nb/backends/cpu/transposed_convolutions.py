@@ -15,6 +15,7 @@ from glow_nb.backends.cpu.algorithms import Problem
 from glow_nb.backends.cpu.algorithms.candidates import candidates_for
 from glow_nb.backends.cpu.products import PRODUCTS
 from glow_nb.base.schema import operands_of
+from glow_nb.base.size import symbols_of
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.ops import (
     Broadcast,
@@ -67,7 +68,9 @@ def transposed_convolutions(
 
 
 def _can_add_up(node: TransposedConvolution) -> bool:
-    """Return whether *node* computes floats, and there are some."""
+    """Return whether *node* computes floats, there are some, and their number is known."""
+    if symbols_of(*node.type.shape):
+        return False
     is_plain = node.type.kind.is_float and node.predicate is None
     return is_plain and 0 not in (node.type.size, node.input.type.size, node.filter.type.size)
 

@@ -31,7 +31,7 @@ def trim_windows(function: Function) -> Function:
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if not isinstance(node, Convolution | MaxPool) or not node.type.size:
+    if not isinstance(node, Convolution | MaxPool) or node.type.size == 0:
         return None
     if isinstance(node, Convolution) and node.pad_value:
         return None  # taps that see padding alone count, too

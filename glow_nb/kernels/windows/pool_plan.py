@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from glow_nb.base.plan import Plan
+from glow_nb.base.plan import MAX_SETTING, Plan
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.windows.pool_windows import Pool, Windows
@@ -162,7 +162,8 @@ class SeparablePlan:
                     f"scans = {scans} must be dimensions without dilation, of {windows.dilation}, "
                     "and no row of one channel"
                 )
-        return cls(pool, scans, lanes, plan.number("rows", most=windows.out[0]))
+        most_rows = MAX_SETTING if windows.is_open(0) else windows.out[0]
+        return cls(pool, scans, lanes, plan.number("rows", most=most_rows))
 
     @property
     def is_in_rows(self) -> bool:
@@ -177,11 +178,7 @@ class SeparablePlan:
     @property
     def width(self) -> int:
         """Elements of a cell in scratch: a block of channels, or a row of the result."""
-        return (
-            -(-self.pool.windows.out[-1] // self.lanes) * self.lanes
-            if self.is_in_rows
-            else self.lanes
-        )
+        return self.row.width if self.is_in_rows else self.lanes
 
     @property
     def rank(self) -> int:
@@ -197,13 +194,14 @@ class SeparablePlan:
     @property
     def pieces(self) -> int:
         """Parts of the result along the first dimension; a row is one."""
-        return 1 if not self.rank else -(-self.pool.windows.out[0] // self.rows)
+        return 1 if not self.rank else (self.pool.windows.out[0] + self.rows - 1) // self.rows
 
     @property
     def read_rows(self) -> int:
         """The most steps of the first dimension of the input that a part reads."""
         windows = self.pool.windows
-        return min(windows.size[0], (self.rows - 1) * windows.stride[0] + windows.span(0))
+        reach = (self.rows - 1) * windows.stride[0] + windows.span(0)
+        return reach if windows.is_open(0) else min(windows.size[0], reach)
 
     @property
     def level_sizes(self) -> list[tuple[int, ...]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.size import surely, symbols_of
 from glow_nb.base.types import ElementKind
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.hlir.ops.families import bounds_of
@@ -72,9 +73,13 @@ class Windows:
         return self.dilation[axis] * (self.kernel[axis] - 1) + 1
 
     def is_clipped(self, axis: int) -> bool:
-        """Return whether some window reaches into padding along *axis*."""
-        last = (self.out[axis] - 1) * self.stride[axis] - self.begins[axis]
-        return self.begins[axis] > 0 or last + self.span(axis) > self.size[axis]
+        """Return whether some window reaches into padding along *axis*, or may do so."""
+        if self.begins[axis] > 0:
+            return True
+        span, stride, size = self.span(axis), self.stride[axis], self.size[axis]
+        if self.out[axis] == (size - span) // stride + 1:  # as many as there is room for
+            return False
+        return not surely((self.out[axis] - 1) * stride + span, "<=", size)
 
     @property
     def has_dense_rows(self) -> bool:
@@ -85,12 +90,28 @@ class Windows:
         """Return whether neighbours along *axis* are neighbours in memory."""
         return self.channels == 1 and axis == len(self.out) - 1
 
+    def is_open(self, axis: int) -> bool:
+        """Return whether only the run knows how many windows there are along *axis*."""
+        return bool(symbols_of(self.size[axis], self.out[axis]))
+
     def inside(self, axis: int) -> range:
-        """Return the windows that see no padding along *axis*."""
+        """Return the windows that see no padding along *axis*, of a known size."""
         begin, stride, count = self.begins[axis], self.stride[axis], self.out[axis]
         first = min(-(-begin // stride), count)
         last = (self.size[axis] + begin - self.span(axis)) // stride
         return range(first, max(first, min(count, last + 1)))
+
+    def limits_inside(self, axis: int) -> tuple[str, str] | None:
+        """Return between which numbers windows see no padding along *axis*; None if none do.
+
+        Where sizes are open, the second may lie below the first, or behind the last window.
+        """
+        if not self.is_open(axis):
+            whole = self.inside(axis)
+            return (str(whole.start), str(whole.stop)) if whole else None
+        begin, stride = self.begins[axis], self.stride[axis]
+        end = (self.size[axis] + begin - self.span(axis)) // stride + 1
+        return str(-(-begin // stride)), f"{end}"
 
     def is_single(self, axis: int) -> bool:
         """Return whether each window is one cell along *axis*, and each cell is in one."""

@@ -94,7 +94,7 @@ def _pool_kernel(
     out, dest, source = SourceWriter(), fusion.made, fusion.names[windows.source]
     results = Pixels.of(fusion.pointers, dest.type.shape)
     with out.block(fusion.header):
-        if not dest.type.size:
+        if dest.type.size == 0:
             out.line("return")
         else:
             if source != "src":

@@ -34,7 +34,7 @@ def write_separable_pool(
     with out.block(fusion.header):
         if source != "src":
             out.line(f"src = {source}")
-        if plan.scratch_bytes:
+        if plan.scratch_bytes != 0:
             out.line(f"work = as_{pool.fold.kind.value}(scratch)")
         if plan.is_in_rows:
             rows = _RowWriter(out, pool, plan, fusion)

@@ -54,10 +54,9 @@ class Line:
         with out.block(f"for o{axis} in range({steps}):"):
             begin, end = self.windows.write_bounds(out, axis, f"o{axis}")
             out.line(f"total = {self.fold.start(self.lanes)}")
-            whole, taps = self.windows.inside(axis), self.windows.kernel[axis]
-            is_split = self.windows.is_clipped(axis) and whole and taps <= FEW_TAPS
-            if is_split:
-                with out.block(f"if {whole.start} <= o{axis} and o{axis} < {whole.stop}:"):
+            inside, taps = self.windows.limits_inside(axis), self.windows.kernel[axis]
+            if inside is not None and self.windows.is_clipped(axis) and taps <= FEW_TAPS:
+                with out.block(f"if {inside[0]} <= o{axis} and o{axis} < {inside[1]}:"):
                     self._write_total(out, ("0", str(taps)), read)
                 with out.block("else:"):
                     self._write_total(out, (begin, end), read)

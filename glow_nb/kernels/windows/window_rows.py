@@ -41,24 +41,56 @@ class Row:
     @property
     def width(self) -> int:
         """Results of a row, in whole vectors."""
-        return -(-self.windows.out[-1] // self.lanes) * self.lanes
+        return (self.windows.out[-1] + self.lanes - 1) // self.lanes * self.lanes
+
+    @property
+    def axis(self) -> int:
+        """The dimension of the row."""
+        return len(self.windows.out) - 1
 
     @property
     def inside(self) -> range:
         """The windows that see no padding."""
-        return self.windows.inside(len(self.windows.out) - 1)
+        return self.windows.inside(self.axis)
 
     def write_windows(self, out: SourceWriter, emit: Emit, *, overlaps: bool) -> None:
         """Write the windows of the row that begins at ``row``; *emit* takes each block.
 
         When it *overlaps*, the last vector may take windows of the one before again.
         """
+        if self.windows.is_open(self.axis):
+            self._write_open_windows(out, emit)
+            return
         for block in self._blocks(out, overlaps):
             self._write_total(out, block)
             emit(block)
         for ends in (range(self.inside.start), range(self.inside.stop, self.windows.out[-1])):
             if ends:
                 self._write_ends(out, ends, emit)
+
+    def _write_open_windows(self, out: SourceWriter, emit: Emit) -> None:
+        """Write the windows of a row of an open size: which see no padding, the run finds out."""
+        limits, count = self.windows.limits_inside(self.axis), self.windows.out[self.axis]
+        assert limits is not None  # an open size leaves that to the run
+        out.line(f"inside = min({limits[0]}, {count})")
+        out.line(f"behind = max(inside, min({count}, {limits[1]}))")
+        for block in self._open_blocks(out):
+            self._write_total(out, block)
+            emit(block)
+        if self.windows.is_clipped(self.axis):
+            for steps in ("0, inside", f"behind, {count}"):
+                self._write_line(out, steps, emit)
+
+    def _open_blocks(self, out: SourceWriter) -> Iterator[Block]:
+        """Yield the blocks of the windows inside, those of the rest half as wide each time."""
+        with out.block(f"for c in range(inside, behind - {self.lanes - 1}, {self.lanes}):"):
+            yield Block("c", self.lanes)
+        lanes = self.lanes // 2
+        while lanes:
+            with out.block(f"if (behind - inside) & {lanes}:"):
+                out.line(f"c = behind - ((behind - inside) & {2 * lanes - 1})")
+                yield Block("c", lanes)
+            lanes //= 2
 
     def _blocks(self, out: SourceWriter, overlaps: bool) -> Iterator[Block]:
         """Yield the blocks of the windows inside; what is written for each is its body."""
@@ -91,24 +123,25 @@ class Row:
 
     def _write_ends(self, out: SourceWriter, ends: range, emit: Emit) -> None:
         """Write windows that may reach into padding, a few of them without a loop."""
-        axis = len(self.windows.out) - 1
-
-        def read(cell: str) -> str:
-            return self._wide(f"load(src, {plus('row', cell)}, 1)")
-
         if len(ends) > FEW_ENDS:
-            line = Line(self.windows, axis, self.fold, 1, 0)
-            steps = f"{ends.start}, {ends.stop}"
-            line.write_taps(out, steps, read, lambda step, _: emit(Block(step, 1)))
+            self._write_line(out, f"{ends.start}, {ends.stop}", emit)
             return
-        taps, step = self.windows.kernel[axis], self.windows.dilation[axis]
+        taps, step = self.windows.kernel[self.axis], self.windows.dilation[self.axis]
         for end in ends:
-            first = end * self.windows.stride[axis] - self.windows.begins[axis]
+            first = end * self.windows.stride[self.axis] - self.windows.begins[self.axis]
             out.line(f"total = {self.fold.start(1)}")
             for cell in range(first, first + taps * step, step):
-                if 0 <= cell < self.windows.size[axis]:
-                    self.fold.write(out, "total", read(str(cell)))
+                if 0 <= cell < self.windows.size[self.axis]:
+                    self.fold.write(out, "total", self._read(str(cell)))
             emit(Block(str(end), 1))
+
+    def _write_line(self, out: SourceWriter, steps: str, emit: Emit) -> None:
+        """Write a loop over the windows of the range *steps*, one by one."""
+        line = Line(self.windows, self.axis, self.fold, 1, 0)
+        line.write_taps(out, steps, self._read, lambda step, _: emit(Block(step, 1)))
+
+    def _read(self, cell: str) -> str:
+        return self._wide(f"load(src, {plus('row', cell)}, 1)")
 
     def _wide(self, cells: str) -> str:
         return cells if self.kind is self.fold.kind else f"convert_{self.fold.kind.value}({cells})"

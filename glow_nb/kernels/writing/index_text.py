@@ -21,7 +21,7 @@ def plus(*terms: str | int) -> str:
         if term in (0, "0"):
             continue
         if not text:
-            text = str(term)
+            text = f"{term}"
         elif isinstance(term, int) and term < 0:
             text += f" - {-term}"
         else:
@@ -32,7 +32,7 @@ def plus(*terms: str | int) -> str:
 def index_text(indices: Sequence[str], strides: Sequence[int], offset: int = 0) -> str:
     """Return ``i0 * 12 + i1 * 4 + j + 3`` for indices and their strides."""
     terms = (times(i, stride) for i, stride in zip(indices, strides, strict=True))
-    return plus(*terms, str(offset))
+    return plus(*terms, f"{offset}")
 
 
 def real_text(number: int) -> str:
