@@ -23,6 +23,7 @@ from glow_nb.base.guards import RELATIONS, decided
 from glow_nb.base.guards import Guard as Guard
 from glow_nb.base.noted import note, noted
 from glow_nb.base.override import override
+from glow_nb.base.polynomial_bounds import bounds_of
 from glow_nb.base.quotient import Quotient
 from glow_nb.base.whole_numbers import at as at
 from glow_nb.base.whole_numbers import bounds as bounds
@@ -190,14 +191,7 @@ class Size(_WholeNumber):
     @cached_property
     def bounds(self) -> tuple[int, int]:
         """Numbers that it is never below and never above, not always the nearest ones."""
-        least, greatest = 0, 0
-        for atoms, factor in self.terms.items():
-            low, high = factor, factor
-            for atom in atoms:
-                ends = [n * m for n in (low, high) for m in atom.bounds]
-                low, high = min(ends), max(ends)
-            least, greatest = least + low, greatest + high
-        return least, greatest
+        return bounds_of(self.terms)
 
     def at(self, sizes: Mapping[str, int]) -> int:
         """Return the number that it is for *sizes* by the name of the symbol."""

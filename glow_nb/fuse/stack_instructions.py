@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 
 from glow_nb.base.schema import map_operands, operands_of
+from glow_nb.base.size import hinted
 from glow_nb.llir.lifetimes import mark_lifetimes
 from glow_nb.llir.program import (
     Activation,
@@ -219,7 +220,8 @@ class _Stacker:
         sources = [
             b for p in group.prologue for b in (*read(self._work[p]), *mutated(self._work[p]))
         ]
-        return (result.type.size >= MIN_PLACES or operand.type.size <= SMALL_INPUT) and all(
+        is_large = hinted(result.type.size) >= MIN_PLACES
+        return (is_large or hinted(operand.type.size) <= SMALL_INPUT) and all(
             b.strides[-1:] in ((), (1,)) or b.type.shape[-1] == 1 for b in sources
         )
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
-from glow_nb.base.size import symbols_of
+from glow_nb.base.size import surely, symbols_of
 from glow_nb.base.spans import Spans
 from glow_nb.base.types import MAX_TENSOR_BYTES
 from glow_nb.llir.program import Buffer
@@ -35,7 +35,7 @@ class Overlaps(Generic[T]):
 
     def add(self, window: Buffer, thing: T) -> None:
         """Let *window* belong to *thing*."""
-        if not window.type.size:
+        if surely(window.type.size, "==", 0):
             return
         first, last = _interval(window)
         part = _part(window, self._period)
@@ -47,7 +47,7 @@ class Overlaps(Generic[T]):
 
     def overlapping(self, window: Buffer) -> Iterator[T]:
         """Yield what the windows belong to that may overlap *window*, as ``may_overlap`` says."""
-        if window.type.size:
+        if not surely(window.type.size, "==", 0):
             yield from (thing for near, thing in self._near(window) if may_overlap(near, window))
 
     def _near(self, window: Buffer) -> Iterator[tuple[Buffer, T]]:

@@ -301,7 +301,7 @@ class TensorView(Instruction):
             view.type.kind == view.base.type.kind,
             f"view {view.type} and base {view.base.type} differ in kind",
         )
-        if not view.type.size:
+        if surely(view.type.size, "==", 0):
             return
         first, last = interval(view.offset, shape, strides)
         is_outside = surely(first, "<", 0) or surely(last, ">=", view.root.type.size)

@@ -20,11 +20,21 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def reach(count: int, step: int) -> tuple[int, int]:
-    """Return how far *count* elements, a *step* apart, reach below and above the first of them."""
+    """Return how far *count* elements, a *step* apart, reach below and above the first of them.
+
+    There is one at least: if there may be none for some sizes, they do not matter.
+    """
     span = (count - 1) * step
-    goes_up = surely(count, ">=", 1) and surely(step, ">=", 0)  # the span may not show it
-    below = 0 if goes_up or surely(span, ">=", 0) else min(0, span)
-    return below, span - below
+    if surely(step, ">=", 0):
+        return 0, span
+    return (span, 0) if surely(step, "<=", 0) else (min(0, span), max(0, span))
+
+
+def divided(number: int, step: int) -> tuple[int, int]:
+    """Return how often *step* is in *number*, and what is left over."""
+    if surely(number, ">=", 0) and surely(number, "<", step):  # the quotient may not show it
+        return 0, number
+    return number // step, number % step
 
 
 def interval(offset: int, shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:

@@ -37,7 +37,7 @@ from glow_nb.llir.program import (
 )
 from glow_nb.llir.scalar import TABLE_SIZE, tables_of
 from glow_nb.llir.stack import StackInst, members_of
-from glow_nb.llir.strides import interval, reach
+from glow_nb.llir.strides import divided, interval, reach
 
 
 def verify(program: Program) -> None:
@@ -99,7 +99,7 @@ class _Verifier:
         for buffer in (*read(instruction), *mutated(instruction)):
             self._check_usable(instruction, buffer)
         for buffer in read(instruction):
-            if buffer.root not in self.written and buffer.type.size:
+            if buffer.root not in self.written and not surely(buffer.type.size, "==", 0):
                 raise VerifyError(instruction, f"{buffer!r} is read before it is written")
         for buffer in mutated(instruction):
             if isinstance(buffer.root, Weight) or buffer.root in self.only_read:
@@ -178,7 +178,7 @@ def _registers_of(instruction: Instruction) -> list[Buffer]:
 
 def may_overlap(left: Buffer, right: Buffer) -> bool:
     """True unless the two lie in different regions or in disjoint element intervals of one."""
-    if left.root is not right.root or not left.type.size or not right.type.size:
+    if left.root is not right.root or any(surely(b.type.size, "==", 0) for b in (left, right)):
         return False
     left_first, left_last = element_interval(left)
     right_first, right_last = element_interval(right)
@@ -219,17 +219,11 @@ def _part_of_period(buffer: Buffer, period: int) -> tuple[int, int] | None:
     inner = [
         reach(n, s)
         for n, s in zip(buffer.type.shape, buffer.strides, strict=True)
-        if n != 1 and _rest(s, period) != 0
+        if n != 1 and divided(s, period)[1] != 0
     ]
-    first = _rest(buffer.offset + sum(below for below, _ in inner), period)
+    _, first = divided(buffer.offset + sum(below for below, _ in inner), period)
     last = first + sum(above - below for below, above in inner)
     return (first, last) if surely(last, "<", period) else None
-
-
-def _rest(number: int, period: int) -> int:
-    """Return the rest of *number* divided by *period*, itself if it is surely that."""
-    is_rest = surely(number, ">=", 0) and surely(number, "<", period)
-    return number if is_rest else number % period
 
 
 @per_item

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from glow_nb.base.schema import operand_specs, operands_of
+from glow_nb.base.size import hinted, surely
 from glow_nb.llir.in_place import covers_root
 from glow_nb.llir.program import Buffer, Instruction, View, kernel_operands
 from glow_nb.llir.stack import StackInst, tables_in
-from glow_nb.llir.strides import contiguous_strides
+from glow_nb.llir.strides import contiguous_strides, divided, reach
 from glow_nb.llir.traits import Traits, traits_of
 from glow_nb.llir.verify import element_interval
 
@@ -40,24 +41,26 @@ def rebased(buffer: Buffer, old: Buffer, new: Buffer) -> Buffer | None:
     """
     if buffer is old:
         return new
-    if not old.type.size:
+    if not surely(old.type.size, ">", 0):
         return None
     runs = _runs(old.type.shape, new.strides)
     start, rest = 0, buffer.offset
     for run in runs:
-        run.low = run.high = rest // run.old_step
-        rest %= run.old_step
+        run.low, rest = divided(rest, run.old_step)
+        run.high = run.low
         start += run.low * run.new_step
     steps = []
     for size, stride in zip(buffer.type.shape, buffer.strides, strict=True):
-        run = next((r for r in runs if r.old_step <= abs(stride)), runs[-1])
-        times, beside = divmod(stride, run.old_step)
-        if beside and size > 1:
+        length = stride if surely(stride, ">=", 0) else -stride
+        run = next((r for r in runs if surely(r.old_step, "<=", length)), runs[-1])
+        times, beside = divided(stride, run.old_step)
+        if beside != 0 and not surely(size, "<=", 1):
             return None
         steps.append(times * run.new_step)
-        run.low += min(0, times * (size - 1))
-        run.high += max(0, times * (size - 1))
-    if not all(run.low >= 0 and run.high < run.count for run in runs):
+        below, above = reach(size, times)
+        run.low += below
+        run.high += above
+    if not all(surely(run.low, ">=", 0) and surely(run.high, "<", run.count) for run in runs):
         return None
     return View(buffer.name, buffer.type, new, start, tuple(steps))
 
@@ -82,13 +85,14 @@ def laid_around(place: Buffer, part: Buffer) -> Buffer | None:
     start, rest = place.offset, part.offset
     axes = zip(part.strides, place.strides, part.type.shape, seen.type.shape, strict=True)
     for before, step, size, limit in axes:
-        begin, rest = divmod(rest, before)
-        if begin + size > limit:
+        begin, rest = divided(rest, before)
+        if not surely(begin + size, "<=", limit):
             return None
         start -= begin * step
     laid = View(seen.name, seen.type, place.root, start, place.strides)
     first, last = element_interval(laid)
-    if first < 0 or last >= place.root.type.size or not _are_distinct(laid):
+    is_inside = surely(first, ">=", 0) and surely(last, "<", place.root.type.size)
+    if not is_inside or not _are_distinct(laid):
         return None
     found = rebased(View(whole.name, whole.type, seen), seen, laid)
     return found and View(whole.name, whole.type, place.root, found.offset, found.strides)
@@ -98,25 +102,24 @@ def _seen_whole(part: Buffer) -> Buffer | None:
     """Return the region of *part* in the shape in which *part* is a box of it; None if in none."""
     sizes, step = [], part.root.type.size
     for stride in part.strides:
-        if stride <= 0 or step % stride:
+        if not surely(stride, ">", 0) or step % stride != 0:
             return None
         sizes.append(step // stride)
         step = stride
-    if step != 1 or not part.type.size:
+    if step != 1 or not surely(part.type.size, ">", 0):
         return None
     return Buffer(part.root.name, part.type.with_shape(tuple(sizes)))
 
 
 def _are_distinct(buffer: Buffer) -> bool:
     """Return whether no two elements of *buffer* lie at one place, as its strides show."""
-    steps = sorted(
-        (abs(s), n) for s, n in zip(buffer.strides, buffer.type.shape, strict=True) if n > 1
-    )
-    reach = 1
-    for step, size in steps:
-        if step < reach:
+    walked = zip(buffer.strides, buffer.type.shape, strict=True)
+    steps = [(s if surely(s, ">=", 0) else -s, n) for s, n in walked if not surely(n, "<=", 1)]
+    end = 1
+    for step, size in sorted(steps, key=lambda each: (hinted(each[0]), hinted(each[1]))):
+        if not surely(step, ">=", end):
             return False
-        reach = (size - 1) * step + reach
+        end = (size - 1) * step + end
     return True
 
 
@@ -198,10 +201,11 @@ def pixel_stride(buffer: Buffer) -> int | None:
 def _has_pixels(place: Buffer) -> bool:
     """Return whether rows along the last axis lie at equal distances, one after the other."""
     step = pixel_stride(place)
-    return step is not None and step > 0
+    return step is not None and surely(step, ">", 0)
 
 
 def _has_rows(place: Buffer) -> bool:
     """Return whether the elements of each row along the last axis lie side by side."""
     *steps, inner = place.strides or (1,)
-    return (inner == 1 or place.type.shape[-1] == 1) and min(steps, default=0) >= 0
+    is_row = inner == 1 or place.type.shape[-1] == 1
+    return is_row and all(surely(step, ">=", 0) for step in steps)

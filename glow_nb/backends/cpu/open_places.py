@@ -88,10 +88,10 @@ class OpenPlaces(Places):
         kind = buffer.type.kind
         first, last = element_interval(buffer)
         begin, end = first * kind.size_bytes, (last + 1) * kind.size_bytes
-        offset_bytes = 0 if start else buffer.offset * kind.size_bytes
+        offset_bytes = 0 if start != 0 else buffer.offset * kind.size_bytes
         run_bytes, pitch_bytes = runs_of(buffer)
         space, number = self._space_of(place)
-        if isinstance(root, Weight) and not start:
+        if isinstance(root, Weight) and start == 0:
             offset_bytes += self._weights[root].offset_bytes
         are_numbers = not symbols_of(run_bytes, pitch_bytes)
         return Region(

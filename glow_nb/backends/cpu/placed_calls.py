@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from glow_nb.base.errors import CompileError
+from glow_nb.base.size import surely
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.hazards import AccessMode
 from glow_nb.codegen.program_memory import PlacedWeight
@@ -84,7 +85,7 @@ def runs_of(buffer: Buffer) -> tuple[int, int]:
     """Return the bytes of a pixel and those from pixel to pixel, if others lie between them."""
     pitch = pixel_stride(buffer)
     channels = buffer.type.shape[-1] if buffer.type.shape else 1
-    if pitch is None or pitch <= channels:
+    if pitch is None or not surely(pitch, ">", channels):
         return 0, 0
     return channels * buffer.type.kind.size_bytes, pitch * buffer.type.kind.size_bytes
 

@@ -11,7 +11,7 @@ from glow_nb.backends.cpu.open_places import OpenPlaces
 from glow_nb.backends.cpu.placed_calls import Places
 from glow_nb.base.alignment import aligned_bytes
 from glow_nb.base.kernel_report import KernelReport
-from glow_nb.base.size import hinted
+from glow_nb.base.size import hinted, surely
 from glow_nb.codegen.entry import Call, plan_hazards, scratch_for
 from glow_nb.codegen.open_sizes import OpenSizes
 from glow_nb.codegen.program_memory import PlacedWeight
@@ -127,7 +127,7 @@ def used_weights(program: Program) -> list[Weight]:
 
 def _computes(instruction: Instruction) -> bool:
     """Return whether there is anything to write."""
-    return any(buffer.type.size for buffer in mutated(instruction))
+    return not all(surely(buffer.type.size, "==", 0) for buffer in mutated(instruction))
 
 
 def _without_numbers(work: Sequence[Instruction]) -> tuple[Instruction, ...]:

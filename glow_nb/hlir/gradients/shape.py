@@ -5,6 +5,7 @@ from __future__ import annotations
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.gradients.broadcasting import sum_to
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.index_ranges import IndexRange, ascending
 from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.reduction import ReduceSum
 from glow_nb.hlir.ops.shape import Concat, Pad, Reshape, Slice, Split, Tile, Transpose, slice_axis
@@ -53,7 +54,7 @@ def split_gradient(
 @gradient(Slice)
 def slice_gradient(node: Slice, upstream: Value, builder: Backward) -> OperandGradients:
     """The elements that were taken get theirs, all others 0."""
-    ranges = tuple(r if r.step > 0 else r[::-1] for r in node.ranges)
+    ranges = tuple(map(ascending, node.ranges))
     shape = node.input.type.shape
     spread = _spread(_flipped(node, upstream, builder), ranges, builder)
     begins = tuple(r.start for r in ranges)
@@ -70,7 +71,7 @@ def _flipped(node: Slice, upstream: Value, builder: Backward) -> Value:
     return upstream
 
 
-def _spread(value: Value, ranges: tuple[range, ...], builder: Backward) -> Value:
+def _spread(value: Value, ranges: tuple[IndexRange, ...], builder: Backward) -> Value:
     """Return *value* with ``step - 1`` zeros behind each element along each axis."""
     if all(r.step == 1 for r in ranges):
         return value

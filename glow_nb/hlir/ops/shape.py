@@ -16,6 +16,7 @@ from glow_nb.base.size import same
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.index_ranges import IndexRange, index_range
 from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.families import fits, fitted, require_axis
 from glow_nb.hlir.rewrite import Rewriter
@@ -136,15 +137,15 @@ class Slice(Node):
         )
 
     @property
-    def ranges(self) -> tuple[range, ...]:
+    def ranges(self) -> tuple[IndexRange, ...]:
         """The indices taken along each axis."""
-        return tuple(map(range, self.starts, self.stops, self.steps))
+        return tuple(map(index_range, self.starts, self.stops, self.steps))
 
     @override
     def evaluate(self, input: Array) -> Array:
         slices = (
             slice(r.start, None if r.stop < 0 else r.stop, r.step) if r else slice(0)
-            for r in self.ranges
+            for r in map(range, self.starts, self.stops, self.steps)
         )
         return fitted(input[tuple(slices)], self.type)
 

@@ -10,6 +10,7 @@ import numpy as np
 from glow_nb.base.schema import map_operands, operands_of
 from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.index_ranges import whole
 from glow_nb.hlir.known import array_of
 from glow_nb.hlir.ops import (
     AvgPool,
@@ -104,10 +105,9 @@ def _places(node: Gather | Slice) -> Array | None:
         if indices is None or indices.ndim != 1 or node.axis != len(shape) - 1:
             return None
         return np.asarray(clamped(indices, shape[-1]))
-    is_whole = all(
-        taken == range(size) for taken, size in zip(node.ranges[:-1], shape[:-1], strict=True)
-    )
-    return np.array(node.ranges[-1], np.int64) if is_whole and node.ranges[-1] else None
+    *before, last = node.ranges
+    is_whole = all(taken == whole(size) for taken, size in zip(before, shape[:-1], strict=True))
+    return np.array(last, np.int64) if is_whole and isinstance(last, range) and last else None
 
 
 def _take(value: Value, places: Array, axis: int, rewriter: Rewriter) -> Value:

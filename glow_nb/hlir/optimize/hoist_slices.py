@@ -10,6 +10,7 @@ from typing import Any
 from glow_nb.base.schema import changed_operands, operands_of
 from glow_nb.base.size import hinted
 from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.index_ranges import IndexRange, count_of, whole
 from glow_nb.hlir.ops import (
     AvgPool,
     Concat,
@@ -29,7 +30,7 @@ from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.permutation import axis_groups, inverse, permute
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 
-Ranges = tuple[range, ...]
+Ranges = tuple[IndexRange, ...]
 
 MAX_DISTANCE = 12
 """How far above a slice something is looked for that becomes cheaper by it."""
@@ -120,11 +121,11 @@ def _hoisted(value: Value, ranges: Ranges) -> _Hoisted | None:
 
 def _cut_axes(value: Value, ranges: Ranges) -> list[int]:
     sizes = zip(value.type.shape, ranges, strict=True)
-    return [axis for axis, (size, taken) in enumerate(sizes) if taken != range(size)]
+    return [axis for axis, (size, taken) in enumerate(sizes) if taken != whole(size)]
 
 
-def _whole(value: Value) -> list[range]:
-    return [range(size) for size in value.type.shape]
+def _whole(value: Value) -> list[IndexRange]:
+    return [whole(size) for size in value.type.shape]
 
 
 def _elementwise(node: Node, ranges: Ranges) -> _Hoisted:
@@ -132,7 +133,7 @@ def _elementwise(node: Node, ranges: Ranges) -> _Hoisted:
     cuts: dict[int, tuple[Value, Ranges]] = {}
     for value in operands_of(node):
         sizes = zip(value.type.shape, node.type.shape, ranges, strict=True)
-        taken = tuple(r if size == full else range(1) for size, full, r in sizes)
+        taken = tuple(r if size == full else whole(1) for size, full, r in sizes)
         cuts[id(value)] = value, taken
     return _Hoisted(list(cuts.values()))
 
@@ -142,7 +143,7 @@ def _mat_mul(node: MatMul, ranges: Ranges) -> _Hoisted | None:
     rank = node.type.rank
     if rank - 1 in _cut_axes(node, ranges) or node.lhs is node.rhs:
         return None
-    cuts: list[tuple[Value, Ranges]] = [(node.lhs, (*ranges[:-1], range(node.lhs.type.shape[-1])))]
+    cuts: list[tuple[Value, Ranges]] = [(node.lhs, (*ranges[:-1], whole(node.lhs.type.shape[-1])))]
     if node.rhs.type.rank > 2:
         cuts.append((node.rhs, (*ranges[:-2], *_whole(node.rhs)[-2:])))
     return _Hoisted(cuts)
@@ -164,7 +165,7 @@ def _along(node: Softmax | LogSoftmax | Concat, ranges: Ranges) -> _Hoisted | No
     cuts: dict[int, tuple[Value, Ranges]] = {}
     for value in operands_of(node):
         own = list(ranges)
-        own[node.axis] = range(value.type.shape[node.axis])
+        own[node.axis] = whole(value.type.shape[node.axis])
         cuts[id(value)] = value, tuple(own)
     return _Hoisted(list(cuts.values()))
 
@@ -195,7 +196,7 @@ def _reshape(node: Reshape, ranges: Ranges) -> _Hoisted | None:
         if len(wide) != 1 or [axis for axis in after if node.shape[axis] != 1] != changed:
             return None
         inner[wide[0]] = ranges[changed[0]]
-    shape = tuple(len(taken) for taken in ranges)
+    shape = tuple(map(count_of, ranges))
     return _Hoisted([(node.input, tuple(inner))], {"shape": shape})
 
 

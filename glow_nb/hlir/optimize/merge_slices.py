@@ -6,7 +6,9 @@ import dataclasses
 from bisect import bisect_right
 from itertools import accumulate, pairwise
 
+from glow_nb.base.size import surely, symbols_of
 from glow_nb.hlir.graph import Function, Node, Result, Value
+from glow_nb.hlir.index_ranges import IndexRange, index_range, taken_of
 from glow_nb.hlir.ops import Concat, Slice, Split
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
@@ -34,14 +36,14 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
         return None
     match node:
         case Slice(input=Slice(predicate=None) as inner):
-            ranges = [taken_of(a, b) for a, b in zip(inner.ranges, node.ranges, strict=True)]
-            return rewriter.emit(_slice(inner.input, ranges))
+            taken = map(taken_of, inner.ranges, node.ranges)
+            return _emitted(inner.input, list(taken), rewriter)
         case Slice(input=Result(node=Split(predicate=None) as split) as part):
-            ranges = list(node.ranges)
+            ranges: list[IndexRange | None] = [*node.ranges]
             start = sum(split.sizes[: part.index])
-            indices = range(start, start + split.sizes[part.index])
-            ranges[split.axis] = taken_of(indices, ranges[split.axis])
-            return rewriter.emit(_slice(split.input, ranges))
+            indices = index_range(start, start + split.sizes[part.index])
+            ranges[split.axis] = taken_of(indices, node.ranges[split.axis])
+            return _emitted(split.input, ranges, rewriter)
         case Slice(input=Concat(predicate=None) as concat):
             return _slice_operand(node, concat, rewriter)
         case Split(input=value, sizes=(_,)):
@@ -51,24 +53,19 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     return None
 
 
-def taken_of(indices: range, places: range) -> range:
-    """Return the elements of *indices* at *places*, as a range that a slice may have."""
-    if not places:
-        return range(0)
-    first, step = indices[places[0]], indices.step * places.step
-    if len(places) == 1:
-        return range(first, first + 1)
-    last = indices[places[-1]]
-    return range(first, last + (1 if step > 0 else -1), step)
-
-
-def _slice(input: Value, ranges: list[range]) -> Slice:
-    starts, stops, steps = zip(*((r.start, r.stop, r.step) for r in ranges), strict=True)
-    return Slice(input, starts, stops, steps)
+def _emitted(input: Value, ranges: list[IndexRange | None], rewriter: Rewriter) -> Value | None:
+    """Emit the slice of *ranges*; None if one of them is not known."""
+    known = [taken for taken in ranges if taken is not None]
+    if len(known) < len(ranges):
+        return None
+    starts, stops, steps = zip(*((r.start, r.stop, r.step) for r in known), strict=True)
+    return rewriter.emit(Slice(input, starts, stops, steps))
 
 
 def _slice_operand(node: Slice, concat: Concat, rewriter: Rewriter) -> Replacement:
     indices = node.ranges[concat.axis]
+    if symbols_of(*concat.ends) or not isinstance(indices, range):
+        return _slice_open_operand(node, concat, rewriter)
     if not indices:
         return None
     place = bisect_right(concat.ends, min(indices))
@@ -76,9 +73,22 @@ def _slice_operand(node: Slice, concat: Concat, rewriter: Rewriter) -> Replaceme
     if max(indices) >= stop:
         return None
     start = stop - value.type.shape[concat.axis]
-    ranges = list(node.ranges)
+    ranges: list[IndexRange | None] = [*node.ranges]
     ranges[concat.axis] = taken_of(range(-start, stop - start), indices)
-    return rewriter.emit(_slice(value, ranges))
+    return _emitted(value, ranges, rewriter)
+
+
+def _slice_open_operand(node: Slice, concat: Concat, rewriter: Rewriter) -> Replacement:
+    """Slice the operand that holds the part whatever the sizes are."""
+    taken, end = node.ranges[concat.axis], 0
+    for value in concat.inputs:
+        begin, end = end, end + value.type.shape[concat.axis]
+        is_inside = surely(begin, "<=", taken.start) and surely(taken.stop, "<=", end)
+        if is_inside and surely(taken.step, ">", 0):
+            ranges: list[IndexRange | None] = [*node.ranges]
+            ranges[concat.axis] = index_range(taken.start - begin, taken.stop - begin, taken.step)
+            return _emitted(value, ranges, rewriter)
+    return None
 
 
 def _split_operands(node: Split, concat: Concat, rewriter: Rewriter) -> Replacement:

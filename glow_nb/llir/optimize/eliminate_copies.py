@@ -62,7 +62,7 @@ def _copies(work: Work, *, of_parts: bool) -> Iterator[tuple[int, CopyInst]]:
             copy = members_of(work[number])[index] if number in work else None
             if not isinstance(copy, CopyInst) or copy.predicate is not None:
                 continue
-            if of_parts == (copy.src.type.size < copy.src.root.type.size):
+            if of_parts == (copy.src.type.size != copy.src.root.type.size):
                 yield number, copy
 
 

@@ -226,3 +226,10 @@ def test_sizes_in_guards_of_their_own_symbols_are_copied(
     assert str(found) == str(item)
     (same_symbol,) = dict.fromkeys(found.symbols)
     assert list(same_symbol.guards) == list(symbol.guards)
+
+
+def test_bounds_of_a_product_with_what_is_never_negative() -> None:
+    n, m = Symbol("n", 5, 1, 9).size, Symbol("m", 3, 2, 4).size
+    assert bounds(n * m - m) == (0, 32)
+    assert bounds(m - n * m) == (-32, 0)
+    assert bounds((n - 1) * (m - 2) + 7)[0] == 7

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from glow_nb.base.conversion import converted
+from glow_nb.base.size import Symbol
 from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function
+from glow_nb.hlir.index_ranges import ascending, count_of, index_range, taken_of, whole
 from glow_nb.hlir.ops import Add, ConvertTo, MatMul, MaxPool, Pad, Relu
 from glow_nb.hlir.ops.families import keeps_every_number
 from glow_nb.hlir.optimize import GRAPH_PASSES
-from glow_nb.hlir.optimize.merge_slices import taken_of
 
 
 def opcodes(function: Function) -> list[str]:
@@ -34,8 +35,20 @@ def optimized(b: Builder, *passes: str) -> Function:
     ],
 )
 def test_a_slice_of_a_slice_takes_the_same_places(indices: range, places: range) -> None:
-    assert list(taken_of(indices, places)) == [indices[place] for place in places]
-    assert taken_of(indices, places).stop >= -1
+    taken = taken_of(indices, places)
+    assert isinstance(taken, range)
+    assert list(taken) == [indices[place] for place in places]
+    assert taken.stop >= -1
+
+
+def test_a_slice_of_all_of_an_open_slice_is_that_slice() -> None:
+    n = Symbol("n", 7).size
+    later = index_range(1, n)
+    assert taken_of(later, whole(n - 1)) == later
+    assert taken_of(whole(n), later) == later
+    assert taken_of(later, later) is None
+    assert count_of(index_range(n - 1, -1, -2)) == (n + 1) // 2
+    assert ascending(index_range(n - 1, -1, -1)) == whole(n)
 
 
 @pytest.mark.parametrize("source", list(ElementKind))

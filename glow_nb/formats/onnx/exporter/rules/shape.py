@@ -8,6 +8,7 @@ from glow_nb.formats.onnx.exporter.writer import Writer
 from glow_nb.formats.onnx.schema.counting import same_dimension
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.index_ranges import whole
 from glow_nb.hlir.ops.families import fitted
 
 TO_THE_FRONT = -(1 << 63)
@@ -43,8 +44,8 @@ def concat(ctx: Writer, node: ops.Concat) -> Value:
 @exports(ops.Slice)
 def slice_axes(ctx: Writer, node: ops.Slice) -> Value:
     """A range along each axis that is not taken whole."""
-    whole = [range(size) for size in node.input.type.shape]
-    cut = [axis for axis, taken in enumerate(node.ranges) if taken != whole[axis]]
+    sizes = node.input.type.shape
+    cut = [axis for axis, taken in enumerate(node.ranges) if taken != whole(sizes[axis])]
     if not cut:
         return node.input
     ends = [TO_THE_FRONT if node.stops[axis] < 0 else node.stops[axis] for axis in cut]
