@@ -9,7 +9,7 @@ which names the size: nothing takes a number for it in silence.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -369,6 +369,11 @@ def same(left: int, right: int) -> bool:
     )
 
 
+def same_shape(left: Sequence[int], right: Sequence[int]) -> bool:
+    """Return whether two shapes have the same sizes, as :func:`same` answers."""
+    return len(left) == len(right) and all(map(same, left, right))
+
+
 def _compare(left: int, relation: str, right: int) -> bool:
     """Return whether the *relation* holds; what nothing decides, hints answer, which is noted."""
     difference = left - right
@@ -390,8 +395,9 @@ def _compare(left: int, relation: str, right: int) -> bool:
 
 
 def note_again(guard: Guard) -> None:
-    """Note *guard*, which held for other symbols before, with the first of its own."""
-    note(guard, guard.symbols[0].guards)
+    """Note *guard*, which held for other symbols before, unless the ranges of its own decide it."""
+    if not surely(guard.left, guard.relation, guard.right):
+        note(guard, guard.symbols[0].guards)
 
 
 def surely(left: int, relation: str, right: int) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from glow_nb.base.arguments import as_integer, described
 from glow_nb.base.errors import OptionError
 from glow_nb.base.schema import closest, listed
-from glow_nb.base.size import MAX_SIZE, Symbol, example
+from glow_nb.base.size import MAX_SIZE, Symbol
 from glow_nb.base.types import Dimensions
 
 Range = tuple[int, int]
@@ -79,15 +79,15 @@ class SizeRanges:
         hint = min(max(symbol.hint, low), high) if given is None else given
         return Symbol(symbol.name, hint, low, high)
 
-    def symbol(self, name: str, word: str, place: int) -> Symbol:
-        """Return the symbol *word* of the size that the model calls *name*, at *place* of all."""
+    def symbol(self, name: str, word: str, example: int) -> Symbol:
+        """Return the symbol *word* of the size called *name*, by default like *example*."""
         low, high = self.ranges.get(name, (1, MAX_SIZE))
         hint = self.hints.get(name, self.example.get(word))
         if hint is not None and not low <= hint <= high:
             raise OptionError(
                 f"hints={{{name!r}: {hint}}}: it is outside the range {low}..{high} of this size"
             )
-        return Symbol(word, example(place, low, high) if hint is None else hint, low, high)
+        return Symbol(word, min(max(low, example), high) if hint is None else hint, low, high)
 
     def declared(
         self, signature: Mapping[str, Dimensions | None]

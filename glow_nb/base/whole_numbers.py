@@ -8,7 +8,8 @@ from typing import Any
 
 def at(size: int, sizes: Mapping[str, int]) -> int:
     """Return the number that *size* is for *sizes* by the name of the symbol."""
-    return int(size.at(sizes)) if hasattr(size, "at") else size
+    number: int = size.at(sizes) if hasattr(size, "at") else size
+    return number
 
 
 def bounds(size: int) -> tuple[int, int]:

@@ -38,7 +38,8 @@ def axis_groups(
 ) -> list[tuple[list[int], list[int]]] | None:
     """Cut both shapes into the finest runs of axes with equal products.
 
-    Returns pairs of axis lists, or None if the shapes hold no elements.
+    Returns pairs of axis lists, or None if the shapes hold no elements, or are equally large only
+    for some of their open sizes.
     """
     if 0 in before or 0 in after:
         return None
@@ -52,7 +53,9 @@ def axis_groups(
         if j < len(after):
             right, right_size, j = [j], after[j], j + 1
         while left_size != right_size:
-            if left_size < right_size:
+            if (i, j) == (len(before), len(after)):
+                return None  # open sizes whose products are equal for some sizes alone
+            if j == len(after) or (i < len(before) and left_size < right_size):
                 left_size *= before[i]
                 left.append(i)
                 i += 1

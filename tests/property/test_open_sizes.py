@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 import glow_nb
 from glow_nb.base.size import OpenSizeError, Symbol
+from glow_nb.base.size_ranges import SizeRanges
 from glow_nb.base.types import ElementKind, TensorType
+from glow_nb.formats.onnx.importer import import_open, load_model
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -22,6 +24,7 @@ from glow_nb.hlir.parse import parse_function
 from glow_nb.hlir.print import external_constants, print_function
 from glow_nb.hlir.with_sizes import with_sizes
 from tests.property.drawn_operators import draw_graph
+from tests.property.onnx_draws import draw
 from tests.property.opened import Opening, every, feeds_for, first, opened
 from tests.property.test_drawn_operators import OPERATORS, SEEDS, SLOWLY_DRAWN, check_close
 
@@ -183,3 +186,17 @@ def test_operators_with_open_sizes_keep_their_meaning(
             wanted = evaluate(with_sizes(function, {"n": size}), feeds)
             for form in forms:
                 check_close(evaluate(form, feeds), wanted)
+
+
+@given(st.integers(0, 1 << 32), st.integers(1, 4))
+@settings(max_examples=settings().max_examples // 4 + 1, phases=set(Phase) - {Phase.shrink})
+def test_models_keep_their_meaning_with_all_sizes_open(seed: int, steps: int) -> None:
+    drawing = draw(seed, steps)
+    outputs, feeds = drawing.outputs(), drawing.feeds()
+    if not outputs:
+        return
+    hints = {f"{name}_{i}": n for name, array in feeds.items() for i, n in enumerate(array.shape)}
+    model = load_model(drawing.model(outputs, has_open_sizes=True).SerializeToString())
+    function, _ = import_open(model, {}, {}, SizeRanges(hints=hints))
+    for form in (function, glow_nb.optimize(function)):
+        drawing.check(evaluate(form, feeds), outputs)

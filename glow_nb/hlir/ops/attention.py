@@ -17,7 +17,7 @@ from glow_nb.hlir.ops.activation import Tanh
 from glow_nb.hlir.ops.arithmetic import Add, Div, Mul, Or
 from glow_nb.hlir.ops.comparison import Select
 from glow_nb.hlir.ops.elementwise import ConvertTo, IsInf, IsNaN
-from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, splat, wide
+from glow_nb.hlir.ops.families import FLOATS, fits, fitted, require_kind, splat, wide
 from glow_nb.hlir.ops.matrix import MatMul
 from glow_nb.hlir.ops.normalization import Softmax
 from glow_nb.hlir.ops.reduction import ReduceMax
@@ -125,7 +125,7 @@ class Attention(Node):
         type, wanted = getattr(self, name).type, self.query.type.with_shape(by_heads(sizes, layout))
         needing = "'query' needs" if name == "key" else "'query' and 'key' need"
         self.require(
-            type == wanted, f"'{name}' is {type}, but {needing} {wanted}: {self._operand_types}"
+            fits(type, wanted), f"'{name}' is {type}, but {needing} {wanted}: {self._operand_types}"
         )
 
     @property

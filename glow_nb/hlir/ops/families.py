@@ -14,7 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.base.errors import KindError, VerifyError
-from glow_nb.base.size import same
+from glow_nb.base.size import same, same_shape
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Node, Value
@@ -87,7 +87,7 @@ def require_type(node: Node, operand: str, wanted: TensorType, given: str) -> No
     What is *given* and needs that type is another operand by its name, or how an error calls it.
     """
     found, other = getattr(node, operand), getattr(node, given, None)
-    if found is not None and found.type != wanted:
+    if found is not None and not fits(found.type, wanted):
         cause = f"{given} {other.type}" if isinstance(other, Value) else given
         raise VerifyError(node, f"'{operand}' is {found.type}, but {cause} needs {wanted}")
 
@@ -116,10 +116,10 @@ def product_kind(node: Node, lhs: TensorType, rhs: TensorType) -> ElementKind:
 
 
 def fits(type: TensorType, wanted: TensorType) -> bool:
-    """Return whether *type* is the one *wanted*, of the same rank, for the sizes at hand."""
+    """Return whether *type* is the one *wanted*, for the sizes at hand."""
     if type == wanted or not (type.is_open or wanted.is_open):
         return type == wanted
-    return type.with_shape(wanted.shape) == wanted and all(map(same, type.shape, wanted.shape))
+    return type.with_shape(wanted.shape) == wanted and same_shape(type.shape, wanted.shape)
 
 
 def require_axis(node: Node, axis: int, rank: int) -> None:

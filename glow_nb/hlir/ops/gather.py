@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.base.size import same_shape
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import INDICES, fitted, require_axis, require_kind
@@ -114,7 +115,7 @@ class GatherND(Node):
         type, indices, batch = self.input.type, self.indices.type, self.batch_dims
         require_kind(self, "indices", indices, INDICES)
         self.require(
-            indices.rank > batch >= 0 and type.shape[:batch] == indices.shape[:batch],
+            indices.rank > batch >= 0 and same_shape(type.shape[:batch], indices.shape[:batch]),
             f"input {type} and indices {indices} have not {batch} batch dimensions in common",
         )
         depth = indices.shape[-1]

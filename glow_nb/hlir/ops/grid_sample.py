@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from glow_nb.base.costs import Cost
 from glow_nb.base.schema import OneOf
+from glow_nb.base.size import same
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Node, Value, define_node
@@ -74,10 +75,10 @@ class GridSample(Node):
         require_kind(self, "grid", grid, FLOATS)
         rank = input.rank - 2
         self.require(
-            rank >= 1 and grid.rank >= 2 and grid.shape[-1] == rank,
+            rank >= 1 and grid.rank >= 2 and same(grid.shape[-1], rank),
             f"grid {grid} must be [N, out..., {rank}] for input {input}",
         )
-        self.require(grid.shape[0] == input.shape[0], f"grid {grid} has another N than {input}")
+        self.require(same(grid.shape[0], input.shape[0]), f"grid {grid} has another N than {input}")
         result = input.with_shape((*grid.shape[:-1], input.shape[-1]))
         self.require(
             not result.size or 0 not in input.shape,

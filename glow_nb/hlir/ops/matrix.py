@@ -6,7 +6,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.base.costs import Cost
-from glow_nb.base.size import same
+from glow_nb.base.size import same, same_shape
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add
@@ -51,7 +51,7 @@ class MatMul(Node):
         )
         self.require(same(lhs.shape[-1], rhs.shape[-2]), f"inner sizes differ: {lhs} and {rhs}")
         self.require(
-            rhs.rank == 2 or lhs.shape[:-2] == rhs.shape[:-2],
+            rhs.rank == 2 or same_shape(lhs.shape[:-2], rhs.shape[:-2]),
             f"batch dimensions differ: {lhs} and {rhs}; broadcast them first",
         )
         return TensorType(kind, (*lhs.shape[:-1], rhs.shape[-1]))
@@ -122,7 +122,7 @@ class Determinant(Node):
         type = self.input.type
         require_kind(self, "input", type, FLOATS)
         self.require(
-            type.rank >= 2 and type.shape[-1] == type.shape[-2],
+            type.rank >= 2 and same(type.shape[-1], type.shape[-2]),
             f"'input' must be a square matrix, or several, got {type}",
         )
         return type.with_shape(type.shape[:-2])

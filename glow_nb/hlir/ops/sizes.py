@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.base.size import Size, bounds
+from glow_nb.base.size import Size
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
@@ -24,14 +24,6 @@ class Sizes(Node):
 
     @override
     def infer_type(self) -> TensorType:
-        least, greatest = INT64.limits
-        for number in self.numbers:
-            low, high = bounds(number)
-            self.require(
-                least <= low and high <= greatest,
-                f"{number!s} may be {low} to {high}, which int64 does not hold; "
-                "give its sizes narrower ranges",
-            )
         return TensorType(INT64, (len(self.numbers),))
 
     @override

@@ -15,8 +15,8 @@ from glow_nb.kernels import operators
 
 MOVES = {
     "as_quantized", "broadcast", "concat", "gather", "gather_elements", "gather_nd",
-    "non_zero", "pad", "reshape", "save", "slice", "split", "stored", "tile",
-    "top_k", "transpose", "unique",
+    "non_zero", "pad", "reshape", "save", "sizes", "slice", "split", "stored",
+    "tile", "top_k", "transpose", "unique",
 }  # fmt: skip
 """Operators that are known to compute nothing but where an element comes from."""
 

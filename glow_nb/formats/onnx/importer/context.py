@@ -18,7 +18,7 @@ from glow_nb.base.payload import Recipe
 from glow_nb.base.schema import map_operands, operands_of
 from glow_nb.base.size import OpenSizeError, same, symbols_of
 from glow_nb.base.types import Array, ElementKind, TensorType
-from glow_nb.formats.onnx.importer.dependence import inputs_behind
+from glow_nb.formats.onnx.importer.dependence import inputs_behind, require_no_sizes
 from glow_nb.formats.onnx.importer.open_numbers import OpenNumbers
 from glow_nb.formats.onnx.importer.open_numbers import folded as folded_numbers
 from glow_nb.formats.onnx.importer.shaping import Shaping
@@ -204,7 +204,7 @@ class Context(Shaping):
         operands = list(operands_of(node))
         if isinstance(node, Drawn | Recognized) or not all(map(is_number, operands)):
             return None
-        if any(type.is_quantized or type.is_open for type in node.result_types):
+        if any(type.is_quantized for type in node.result_types) or node.symbols:
             return None  # which arrays are not
         made = sum(type.size_bytes for type in node.result_types)
         read = sum(operand.type.size_bytes for operand in operands)
@@ -294,6 +294,7 @@ class Context(Shaping):
             value.refuse()
         names = inputs_behind(value)
         if not names:
+            require_no_sizes(value)
             return self._computed(value)
         raise UnboundInput(
             f"{self.place}: {what} must be known when the model is compiled, but it is computed "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 
 from glow_nb.base.schema import operands_of
@@ -12,6 +13,14 @@ from glow_nb.hlir.ops.random import Drawn
 def inputs_behind(value: Value) -> list[str]:
     """Return the names of the inputs that *value* is computed from."""
     return [v.name for v in _behind(value) if isinstance(v, Placeholder)]
+
+
+def require_no_sizes(value: Value) -> None:
+    """Raise OpenSizeError if *value* is computed from an open size."""
+    for behind in _behind(value):
+        producer = producer_of(behind)
+        if producer is not None and producer.symbols:
+            operator.index(producer.symbols[0].size)
 
 
 def is_decided(value: Value) -> bool:

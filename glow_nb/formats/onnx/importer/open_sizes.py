@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from typing_extensions import override
-
-from glow_nb.base.size import RESERVED, OpenSizeError, Symbol
+from glow_nb.base.errors import GlowError, ModelError
+from glow_nb.base.noted import keep, trial
+from glow_nb.base.size import Guard, OpenSizeError, Size, Symbol, example, hinted
 from glow_nb.base.size_ranges import SizeRanges
-from glow_nb.base.types import Array, Dimensions
-from glow_nb.formats.onnx.importer.dimensions import Shapes, partly_bound
+from glow_nb.base.solved_guards import range_where, solved
+from glow_nb.base.types import Array
+from glow_nb.formats.onnx.importer.dimensions import Shapes
 from glow_nb.formats.onnx.importer.importer import Importer
 from glow_nb.formats.onnx.importer.model import Model
+from glow_nb.formats.onnx.importer.open_importer import OpenImporter
 from glow_nb.hlir.graph import Function
+from glow_nb.hlir.with_sizes import with_symbols
 
-LONGEST_WORD = 64
-"""The most characters that the name of a size keeps of that of a dimension."""
+EXAMPLES: tuple[Callable[[int], int], ...] = (
+    example,
+    lambda place: 7 * example(place),
+    lambda _: 7 * example(0),
+)
+"""Sizes that are tried for examples, by the place of a dimension: small ones that all differ, large
+ones, and one size for all, which models take that end in a layer of fixed width."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +33,7 @@ class Specialized:
 
     Attributes:
         name: The dimension.
-        size: The number: that of the example.
+        size: The number: that of the example, or the only one that the model takes.
         reason: What needs a number.
     """
 
@@ -45,58 +51,151 @@ def import_open(
     """Return *model* with the sizes that *shapes* leaves open as symbols; and those that are none.
 
     The symbols have the *ranges* and hints that are given. Where a rule needs a number, the sizes
-    in question become those of their examples.
+    in question become those of their examples. Dimensions of different names that the model takes
+    for the same become the same, and a range becomes as narrow as the model needs it.
 
     Raises:
         ModelError, UnsupportedError, OptionError, UnboundInput: As the import of any model.
     """
-    specialized: list[Specialized] = []
-    while True:
-        fixed = {each.name: each.size for each in specialized}
-        importer = _OpenImporter(model, {**shapes, **fixed}, constants)
-        importer.ranges = ranges or SizeRanges()
+    given, first = ranges or SizeRanges(), None
+    for examples in EXAMPLES:
+        search = _Search(model, shapes, constants, given, examples)
         try:
-            return importer.function(), specialized
-        except OpenSizeError as error:
-            reason = f"{importer.place}: it needs a number for {error.size!s}"
+            return search.function(), search.specialized
+        except ModelError as error:
+            if type(error) is not ModelError or not search.has_compared:
+                raise
+            first = first or error
+    assert first is not None
+    raise first
+
+
+class _Search:
+    """Looks for what of the open sizes of a model is open indeed.
+
+    Attributes:
+        specialized: The sizes that had to be made numbers.
+        has_compared: Whether an error may be due to the sizes of the examples.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        shapes: Shapes,
+        constants: Mapping[str, Array],
+        ranges: SizeRanges,
+        examples: Callable[[int], int],
+    ) -> None:
+        """Look at *model*, whose open sizes have *ranges*, and *examples* by their place."""
+        self._model, self._shapes, self._constants = model, shapes, constants
+        self._ranges, self._examples = ranges, examples
+        self.specialized: list[Specialized] = []
+        self._equal: dict[str, int] = {}
+        self.has_compared = False
+
+    def function(self) -> Function:
+        """Return the model as a function with open sizes."""
+        while True:
+            fixed = {each.name: each.size for each in self.specialized}
+            importer = OpenImporter(self._model, {**self._shapes, **fixed}, self._constants)
+            importer.ranges, importer.examples = self._ranges, self._examples
+            importer.equal = self._equal
+            with trial() as notes:
+                try:
+                    function = importer.function()
+                except OpenSizeError as error:
+                    reason = f"{importer.place}: it needs a number for {error.size!s}"
+                    self._specialize(importer, {s: s.hint for s in error.size.symbols}, reason)
+                    continue
+                except ModelError as error:
+                    self.has_compared = bool(notes)
+                    if type(error) is not ModelError or not (
+                        self._equate(importer, notes, error) or self._give_up(importer, error)
+                    ):
+                        raise
+                    continue
+            if not self._equate_all(importer, notes):
+                keep(notes)
+                return self._narrowed(importer, function)
+
+    def _specialize(
+        self, importer: OpenImporter, numbers: Mapping[Symbol, int], reason: str
+    ) -> None:
+        names = {symbol: name for name, symbol in importer.symbols.items()}
+        self.specialized += [
+            Specialized(names[symbol], number, reason) for symbol, number in numbers.items()
+        ]
+
+    def _equate(
+        self, importer: OpenImporter, notes: Mapping[Guard, object], error: ModelError
+    ) -> bool:
+        """Make the two sizes equal that were found different last; return whether there are some.
+
+        An axis may have another name in each input, or the name of a sum in one.
+        """
+        differing = [guard for guard in notes if guard.relation == "!="]
+        return bool(differing) and self._solve(importer, differing[-1], str(error))
+
+    def _equate_all(self, importer: OpenImporter, notes: Mapping[Guard, object]) -> bool:
+        """Make sizes equal that are so for the example, and that the model refuses if they are not.
+
+        Return whether there were some.
+        """
+        hints = {symbol.name: symbol.hint for symbol in importer.symbols.values()}
+        for guard in notes:
+            found = solved(guard.left, guard.right, tuple(importer.symbols.values()))
+            if guard.relation != "==" or found is None:
+                continue
+            (symbol, _), step = found, 1 if found[0].hint < found[0].high else -1
+            if self._refuses(importer, {**hints, symbol.name: symbol.hint + step}):
+                return self._solve(importer, guard, f"{self._model.place}: only so {guard}")
+        return False
+
+    def _solve(self, importer: OpenImporter, guard: Guard, reason: str) -> bool:
+        """Make both sides of *guard* the same; return whether that is possible."""
+        left, right = guard.left, guard.right
+        for side in (left, right):
+            if isinstance(side, Size) and hinted(side) == 1:  # which is to be repeated
+                left, right = side, 1
+        found = solved(left, right, tuple(importer.symbols.values()))
+        if found is None:
+            return False
+        symbol, size = found
+        if isinstance(size, Size):
             names = {symbol: name for name, symbol in importer.symbols.items()}
-            specialized += [
-                Specialized(names[symbol], symbol.hint, reason) for symbol in error.size.symbols
-            ]
+            self._equal[names[symbol]] = size
+        else:
+            self._specialize(importer, {symbol: size}, reason)
+        return True
 
+    def _give_up(self, importer: OpenImporter, error: ModelError) -> bool:
+        """Make numbers of the sizes that the last node reads, if the model is right with these."""
+        hints = {symbol.name: symbol.hint for symbol in importer.symbols.values()}
+        symbols = importer.symbols_read or tuple(importer.symbols.values())
+        if not symbols or self._refuses(importer, hints):
+            return False
+        self._specialize(importer, {symbol: symbol.hint for symbol in symbols}, str(error))
+        return True
 
-class _OpenImporter(Importer):
-    """Imports one model whose open dimensions are symbols."""
+    def _narrowed(self, importer: OpenImporter, function: Function) -> Function:
+        """Return *function* with ranges that leave out sizes which the model refuses."""
+        narrowed: dict[Symbol, Symbol] = {}
+        hints = {symbol.name: symbol.hint for symbol in importer.symbols.values()}
+        for symbol in function.sizes:
+            low, high = range_where(symbol, function.guards)
+            if low > symbol.low and not self._refuses(importer, {**hints, symbol.name: low - 1}):
+                low = symbol.low
+            if high < symbol.high and not self._refuses(importer, {**hints, symbol.name: high + 1}):
+                high = symbol.high
+            if (low, high) != symbol.bounds:
+                narrowed[symbol] = Symbol(symbol.name, symbol.hint, low, high)
+        return with_symbols(function, narrowed) if narrowed else function
 
-    symbols: dict[str, Symbol]
-    ranges: SizeRanges
-
-    @override
-    def _input_shapes(
-        self, signature: Mapping[str, Dimensions | None]
-    ) -> Mapping[str, tuple[int, ...]]:
-        declared, ranges = self.ranges.declared(signature)
-        bound = partly_bound(self.model.place, declared, self._shapes)
-        known = {name: shape for name, shape in bound.items() if shape is not None}
-        unknown = {name: shape for name, shape in bound.items() if shape is None}
-        names = [n for shape in known.values() for n in shape if isinstance(n, str)]
-        shapes_of_all = (*signature.values(), *declared.values())
-        every = [n for shape in shapes_of_all for n in shape or () if isinstance(n, str)]
-        self.ranges.require_known(list(dict.fromkeys(every)))
-        self.symbols = {}
-        for place, name in enumerate(dict.fromkeys(names)):
-            self.symbols[name] = ranges.symbol(name, self._word(name), place)
-        shapes = {
-            name: tuple(self.symbols[n].size if isinstance(n, str) else n for n in shape)
-            for name, shape in known.items()
-        }
-        return {**shapes, **super()._input_shapes(unknown)} if unknown else shapes
-
-    def _word(self, name: str) -> str:
-        """Return a word that is like *name* and no other symbol's."""
-        word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")[:LONGEST_WORD]
-        word = word if word.isidentifier() else f"size_{word}"
-        word = f"{word}_size" if word in RESERVED else word
-        taken = {symbol.name for symbol in self.symbols.values()}
-        others = (f"{word}_{n}" for n in itertools.count(2))
-        return next(other for other in itertools.chain([word], others) if other not in taken)
+    def _refuses(self, importer: OpenImporter, sizes: Mapping[str, int]) -> bool:
+        """Return whether the model cannot be imported for *sizes* by the words of symbols."""
+        shapes = importer.shapes_for(sizes)
+        try:
+            Importer(self._model, shapes, self._constants).function()
+        except GlowError:
+            return True
+        return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.base.size import surely
 from glow_nb.base.types import MAX_TENSOR_BYTES
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
@@ -52,7 +53,7 @@ def window_of(
     ends = tuple(end + extra for end, extra in zip(pads[rank:], excess, strict=True))
     window = OnnxWindow(kernel, stride, (*pads[:rank], *ends), dilation, excess)
     padded = [n + b + e for n, b, e in zip(spatial, window.pads, ends, strict=False)]
-    if prod(padded) > MAX_TENSOR_BYTES >> 10:
+    if surely(prod(padded), ">", MAX_TENSOR_BYTES >> 10):
         raise ctx.wrong(f"pads {list(window.pads)} make an input of size {padded}, which is absurd")
     return window
 

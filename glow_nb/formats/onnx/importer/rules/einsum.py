@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.base.size import same
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
@@ -89,7 +90,7 @@ def _diagonal(ctx: Context, term: Term, label: str) -> Term:
     first = term.labels.index(label)
     second = term.labels.index(label, first + 1)
     size = term.value.type.shape[first]
-    if term.value.type.shape[second] != size:
+    if not same(term.value.type.shape[second], size):
         raise ctx.wrong(f"label {label!r} stands for axes of different size in {term.value}")
     others = [axis for axis in range(len(term.labels)) if axis not in (first, second)]
     moved = ctx.transpose(term.value, [*others, first, second])

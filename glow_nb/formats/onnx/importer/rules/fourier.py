@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from glow_nb.base.size import same
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
@@ -75,7 +76,7 @@ def short_time_fourier(ctx: Context, node: OnnxNode) -> Value:
     """Transforms of windows that slide over ``[batch, n, 1]``: ``[batch, frames, results, 2]``."""
     signal, window = node.operand(0), node.optional(2)
     shape = signal.type.shape
-    if signal.type.rank not in (2, 3) or (signal.type.rank == 3 and shape[2] != 1):
+    if signal.type.rank not in (2, 3) or (signal.type.rank == 3 and not same(shape[2], 1)):
         raise ctx.unsupported(f"a signal of shape {list(shape)}; [batch, n, 1] is possible")
     step = ctx.known_integer(node.operand(1), "'frame_step'")
     given = node.optional(3)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from glow_nb.base.conversion import is_small_float
+from glow_nb.base.size import same_shape
 from glow_nb.base.types import QUANTIZED, ElementKind, TensorType
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
@@ -112,7 +113,7 @@ def _beside(ctx: Context, x: Value, axis: int, block: int, *parameters: Value) -
     wanted = (*shape[:axis], blocks, *shape[axis + 1 :])
     parameters = tuple(ctx.broadcast(p, wanted) if p.type.size == 1 else p for p in parameters)
     for parameter in parameters:
-        if block < 1 or parameter.type.shape != wanted:
+        if block < 1 or not same_shape(parameter.type.shape, wanted):
             raise ctx.wrong(
                 f"{parameter} must have one number for each {block} of axis {axis} of {x}"
             )
@@ -137,7 +138,7 @@ def _along(ctx: Context, x: Value, parameter: Value, axis: int) -> Value:
     if parameter.type.size == 1:
         return ctx.reshape(parameter, (1,) * rank)
     axis = ctx.axis(axis, rank)
-    if parameter.type.shape != (x.type.shape[axis],):
+    if not same_shape(parameter.type.shape, (x.type.shape[axis],)):
         raise ctx.wrong(f"{parameter} must have one number for each of axis {axis} of {x}")
     return along(ctx, parameter, axis, rank)
 

@@ -121,8 +121,12 @@ def _with_dropout(
     if not 0 <= share < 1:
         raise ctx.wrong(f"ratio must be at least 0 and less than 1, it is {share}")
     if share == 0:
-        ones = np.broadcast_to(np.ones((), mask.dtype), x.type.shape)
-        return (x, ctx.constant(ones)) if node.wants(1) else x
+        if not node.wants(1):
+            return x
+        ones = np.ones((), mask.dtype)
+        if x.type.is_open:
+            return x, ctx.broadcast(ctx.constant(ones), x.type.shape)
+        return x, ctx.constant(np.broadcast_to(ones, x.type.shape))
     generator, stream = _source(ctx, seed)
     dropped = ctx.emit(ops.Dropout(x, generator, share, stream))
     if not node.wants(1):

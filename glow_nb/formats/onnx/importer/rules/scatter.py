@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from glow_nb.base.size import same_shape
 from glow_nb.base.types import ElementKind
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
@@ -123,7 +124,7 @@ def tensor_scatter(ctx: Context, node: OnnxNode) -> Value:
     beside = (*steps[:axis], *steps[axis + 1 :])
     if (
         len(steps) != len(shape)
-        or beside != (*shape[:axis], *shape[axis + 1 :])
+        or not same_shape(beside, (*shape[:axis], *shape[axis + 1 :]))
         or steps[axis] > shape[axis]
     ):
         raise ctx.wrong(f"update {update} does not fit cache {cache} along axis {axis}")

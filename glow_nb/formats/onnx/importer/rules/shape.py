@@ -60,7 +60,7 @@ def squeeze(ctx: Context, node: OnnxNode) -> Value:
     if axes is None:
         return ctx.reshape(x, [n for n in shape if not same(n, 1)])
     axes = ctx.axes(axes, x.type.rank)
-    if any(shape[axis] != 1 for axis in axes):
+    if not all(same(shape[axis], 1) for axis in axes):
         raise ctx.wrong(f"axes {list(axes)} of {x} cannot be squeezed: a size is not 1")
     return ctx.reshape(x, [n for axis, n in enumerate(shape) if axis not in axes])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glow_nb.base.size import same_shape
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
@@ -30,7 +31,7 @@ def transposed_convolution(ctx: Context, node: OnnxNode) -> Value:
     value = _spread(ctx, x, filter, window, begins, ends, group)
     if bias is not None:
         depth = value.type.shape[-1:]
-        if bias.type.shape != depth:
+        if not same_shape(bias.type.shape, depth):
             raise ctx.wrong(f"bias {bias} must have the shape {list(depth)}, one for each filter")
         value = ctx.emit(ops.Add(value, ctx.reshape(bias, (*(1,) * (rank + 1), *depth))))
     return ctx.channels_first(value)
