@@ -38,6 +38,9 @@ CPU_KERNELS = KernelTable("cpu", scalar=elementwise_source)
 PLANNERS: RuleTable[type[Instruction], Planner] = RuleTable("planner of")
 """The planners of instructions whose kernels leave a choice."""
 
+SEES_OPEN_SIZES: set[type[Instruction]] = set()
+"""Instructions that their planner is given as they are; of others, with the sizes of an example."""
+
 
 def kernel_for(
     *instruction_classes: type[Instruction],
@@ -76,14 +79,20 @@ def kernel_for(
 
 
 def head_kernel_for(
-    *instruction_classes: type[Instruction], traits: KernelTraits, planner: Planner | None = None
+    *instruction_classes: type[Instruction],
+    traits: KernelTraits,
+    planner: Planner | None = None,
+    sees_open_sizes: bool = False,
 ) -> Callable[[H], H]:
     """Register a function ``(head, target, fusion) -> KernelSource`` for some instructions.
 
     The fusion is what stands around the head: nothing, if the instruction is not in a stack.
     *traits* say what may stand there. Where a kernel leaves a choice, *planner* makes it: the
-    function decides nothing and writes what ``head.plan`` says.
+    function decides nothing and writes what ``head.plan`` says. The planner is given an instruction
+    with the sizes of an example, unless it *sees_open_sizes*; the fusion has these in any case.
     """
+    if sees_open_sizes:
+        SEES_OPEN_SIZES.update(instruction_classes)
     if planner is not None:
         PLANNERS.register(*instruction_classes)(planner)
 
@@ -126,7 +135,8 @@ def planned(instruction: Instruction, target: Target) -> Instruction:
 def _offered(planner: Planner, instruction: Instruction, target: Target) -> Plan | None:
     """Return what *planner* offers, for the sizes of the example where sizes are open."""
     fusion = Fusion.of(instruction_at_hints(instruction))
-    return planner(fusion.head, target, fusion)
+    head = _head_of(instruction)
+    return planner(head if type(head) in SEES_OPEN_SIZES else fusion.head, target, fusion)
 
 
 def _head_of(instruction: Instruction) -> Instruction | None:

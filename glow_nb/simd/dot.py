@@ -14,8 +14,10 @@ from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.base.dot_instruction import DOTS, SINGLE, DotInstruction, dots_from_outside
 from glow_nb.simd.loops import turns
 from glow_nb.simd.memory import (
+    Count,
     address,
     are_literal,
+    count_of,
     hint_second_level,
     literal,
     to_index,
@@ -36,8 +38,7 @@ MEANING = """``{name}(t, x, i, stride, step, w, j, row, columns, count, ahead, p
 ``t[r, v] += sum over c < count, f < {factors} of x[i + r * stride + c * step + f] *
 w[j + c * row + v * {factors} + f]`` for every row r and every column v below *columns*; nothing is
 read for the others. Meanwhile each step brings the *pace* weights from ``w[ahead + c * pace]`` on,
-which a later call reads, into the second-level cache. Literals are *stride*, *step*, *row*,
-*columns* and *pace*.
+which a later call reads, into the second-level cache. Literals are *columns* and *pace*.
 """
 
 STREAMS_MEANING = """``{name}(t, x, i, stride, step, w, j, row, columns, count, streams, gap)``.
@@ -79,7 +80,7 @@ def dot_in(name: str, form: Form) -> Any:
         ahead: Any,
         pace: Any,
     ) -> Any:
-        if not (_is_dot(tile, source, weights) and are_literal(stride, step, row, columns, pace)):
+        if not (_is_dot(tile, source, weights) and are_literal(columns, pace)):
             return None
         operands = (
             *(tile, source, start, stride, step),
@@ -158,10 +159,14 @@ def _summed(
 
     These are the steps ``c + gap``. The first ten arguments are those of ``tile_dot``.
     """
-    tile, source, _, stride, step, weights, _, row, columns, _ = signature.args[:10]
+    tile, source, _, _, _, weights, _, _, columns, _ = signature.args[:10]
     first, place, length = (
         to_index(context, builder, arguments[number], signature.args[number])
         for number in (2, 6, 9)
+    )
+    stride, step, row = (
+        count_of(context, builder, arguments[number], signature.args[number])
+        for number in (3, 4, 7)
     )
     sums = form.begin(builder, arguments[0], tile)
     total = cgutils.alloca_once(builder, sums.type)
@@ -172,9 +177,9 @@ def _summed(
         value = builder.load(total)
         for gap in gaps:
             number = builder.add(turn, ir.Constant(INDEX, gap)) if gap else turn
-            left = (arguments[1], source, _times(builder, number, literal(step), first))
-            right = (arguments[5], weights, _times(builder, number, literal(row), place))
-            numbers = literal(stride), literal(columns)
+            left = (arguments[1], source, _times(builder, number, step, first))
+            right = (arguments[5], weights, _times(builder, number, row, place))
+            numbers = stride, literal(columns)
             if isinstance(form, Blocks):
                 value = form.step(builder, value, tile, left, right, *numbers)
             else:
@@ -183,9 +188,10 @@ def _summed(
     return form.end(builder, builder.load(total), tile)
 
 
-def _times(builder: Any, number: Any, each: int, begin: Any) -> Any:
+def _times(builder: Any, number: Any, each: Count, begin: Any) -> Any:
     """Return ``begin + number * each``."""
-    return builder.add(begin, builder.mul(number, ir.Constant(INDEX, each)))
+    factor = ir.Constant(INDEX, each) if isinstance(each, int) else each
+    return builder.add(begin, builder.mul(number, factor))
 
 
 @cache

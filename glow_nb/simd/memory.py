@@ -58,6 +58,18 @@ def store_vector(builder: Any, place: Any, value: Any, kind: ElementKind) -> Non
     builder.store(memory, typed_place, align=kind.size_bytes)
 
 
+def load_first_lanes(builder: Any, place: Any, kind: ElementKind, lanes: int, count: Any) -> Any:
+    """Load the first *count* (int64) of *lanes* elements, and zeros behind them."""
+    if not isinstance(count, ir.Constant) and kind.size_bytes < LEAST_MASKED_BYTES:
+        return _from_memory(builder, load_pieces(builder, place, kind, lanes, count), kind)
+    return load_vector_masked(builder, place, kind, lanes, first_lanes(builder, count, lanes))
+
+
+def store_counted(builder: Any, place: Any, value: Any, kind: ElementKind, count: Any) -> None:
+    """Store the first *count* (int64) lanes of an LLVM vector; a run says how many."""
+    store_pieces(builder, place, _to_memory(builder, value, kind), kind, count)
+
+
 def store_first_lanes(builder: Any, place: Any, value: Any, kind: ElementKind, count: int) -> None:
     """Store the first *count* lanes of an LLVM vector in whole pieces of ..., 4, 2, 1 lanes.
 
@@ -91,13 +103,6 @@ def load_scalar(builder: Any, place: Any, kind: ElementKind) -> Any:
     element = llvm_memory_element(kind)
     value = builder.load(place, align=kind.size_bytes, typ=element)
     return builder.icmp_unsigned("!=", value, ir.Constant(element, 0)) if kind is BOOL else value
-
-
-def mask_of(builder: Any, count_type: Any, count: Any, lanes: int) -> Any:
-    """Return the mask of the first *count* lanes, constant if the count is a literal."""
-    if isinstance(count_type, types.Literal):
-        count = ir.Constant(INDEX, int(count_type.literal_value))
-    return first_lanes(builder, count, lanes)
 
 
 def _vector_suffix(kind: ElementKind, lanes: int) -> str:
@@ -136,6 +141,35 @@ def to_index(context: Any, builder: Any, value: Any, value_type: Any) -> Any:
     return context.cast(builder, value, value_type, types.int64)
 
 
+Count = Any
+"""A number of elements, or an LLVM int64 where a run says how many."""
+
+
+def count_of(context: Any, builder: Any, value: Any, value_type: Any) -> Count:
+    """Return an integer argument: a number if it is a literal."""
+    found = to_index(context, builder, value, value_type)
+    return int(found.constant) if isinstance(found, ir.Constant) else found
+
+
+def further(builder: Any, index: Any, count: int, step: Count) -> Any:
+    """Return the LLVM *index*, *count* times a *step* further."""
+    if isinstance(step, int):
+        return builder.add(index, ir.Constant(INDEX, count * step)) if count * step else index
+    return builder.add(index, builder.mul(step, ir.Constant(INDEX, count))) if count else index
+
+
+def used_in(builder: Any, columns: Count, column: int, tile_lanes: int, vectors: int) -> Count:
+    """Return how many lanes of vector *column* of so many hold the first *columns* of a row.
+
+    If only a run knows these, some are in the last vector.
+    """
+    if isinstance(columns, int):
+        return columns - column * tile_lanes
+    if column < vectors - 1:
+        return tile_lanes
+    return builder.sub(columns, ir.Constant(INDEX, column * tile_lanes))
+
+
 def advanced(builder: Any, index: Any, count: int, step: Any) -> Any:
     """Return *index* and *count* times *step* more, both as from :func:`to_index`."""
     if isinstance(step, ir.Constant):
@@ -166,12 +200,8 @@ def load_masked(typing: Any, pointer: Any, index: Any, lanes: Any, count: Any) -
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         index = to_index(context, builder, arguments[1], signature.args[1])
         place = address(builder, arguments[0], index, pointer.kind)
-        if not are_literal(signature.args[3]) and pointer.kind.size_bytes < LEAST_MASKED_BYTES:
-            number = to_index(context, builder, arguments[3], signature.args[3])
-            loaded = load_pieces(builder, place, pointer.kind, literal(lanes), number)
-            return _from_memory(builder, loaded, pointer.kind)
-        mask = mask_of(builder, signature.args[3], arguments[3], literal(lanes))
-        return load_vector_masked(builder, place, pointer.kind, literal(lanes), mask)
+        number = to_index(context, builder, arguments[3], signature.args[3])
+        return load_first_lanes(builder, place, pointer.kind, literal(lanes), number)
 
     return Vec(pointer.kind, literal(lanes))(pointer, index, lanes, count), codegen
 
@@ -226,9 +256,7 @@ def store_masked(typing: Any, pointer: Any, index: Any, vector: Any, count: Any)
             store_first_lanes(builder, place, arguments[2], pointer.kind, wanted)
             return context.get_dummy_value()
         count = to_index(context, builder, arguments[3], signature.args[3])
-        store_pieces(
-            builder, place, _to_memory(builder, arguments[2], pointer.kind), pointer.kind, count
-        )
+        store_counted(builder, place, arguments[2], pointer.kind, count)
         return context.get_dummy_value()
 
     return types.void(pointer, index, vector, count), codegen

@@ -28,6 +28,7 @@ indices
 register tiles
     ``tile_bias tile_fill tile_zero tile_load tile_fma tile_dot tile_get tile_set tile_keep
     tile_store tile_store_masked tile_any tile_is_finite tile_load_columns tile_load_masked
+    tile_load_rows
     tile_transpose tile_prefetch tile_bias_masked tile_slide tile_slide_groups
     tile_winograd_input tile_winograd_output tile_multiply_rows tile_sum_lanes tile_join
     tile_rows tile_columns``
@@ -196,8 +197,8 @@ _INTRINSICS: dict[ModuleType, str] = {
     look_up: "look_up",
     take: "take",
     stream: "store_streaming to_line fence",
-    tile: "tile_bias tile_fill tile_zero tile_load tile_load_masked tile_get tile_set"
-    " tile_join tile_rows tile_columns tile_keep tile_store tile_store_masked tile_any"
+    tile: "tile_bias tile_fill tile_zero tile_load tile_load_masked tile_load_rows tile_get"
+    " tile_set tile_join tile_rows tile_columns tile_keep tile_store tile_store_masked tile_any"
     " tile_is_finite",
     outer_product: "tile_fma",
     codes: "tile_dot_codes dequantize_codes",

@@ -24,8 +24,10 @@ from glow_nb.simd.convert import convert
 from glow_nb.simd.instruction_sets import has_instruction_set
 from glow_nb.simd.lanes import Lanes, first_lanes, splat_value
 from glow_nb.simd.memory import (
+    Count,
     address,
     are_literal,
+    further,
     literal,
     load_scalar,
     load_vector,
@@ -196,7 +198,7 @@ def outer_product(
     tile: RegisterTile,
     column: Place,
     row: Place,
-    stride: int,
+    stride: Count,
     columns: int | None = None,
     form: Form = PLAIN,
 ) -> Any:
@@ -209,7 +211,7 @@ def outer_product(
 
     def factor(r: int) -> Any:
         pointer, memory, first = column
-        place = address(builder, pointer, offset(builder, first, r * stride), memory.kind)
+        place = address(builder, pointer, further(builder, first, r, stride), memory.kind)
         return form.left(builder, place, memory, tile)
 
     def weight(v: int) -> Any:

@@ -15,10 +15,9 @@ from llvmlite import ir
 
 from glow_nb.base.dot_instruction import DotInstruction
 from glow_nb.simd.lanes import Lanes, joined
-from glow_nb.simd.memory import address, load_vector
+from glow_nb.simd.memory import Count, address, further, load_vector
 from glow_nb.simd.multiply_adds import multiply_add_of
 from glow_nb.simd.outer_product import Place, right_groups
-from glow_nb.simd.tile import offset
 from glow_nb.simd.types import RegisterTile, llvm_vector
 
 
@@ -67,7 +66,7 @@ class Blocks:
         tile: RegisterTile,
         column: Place,
         row: Place,
-        stride: int,
+        stride: Count,
         columns: int,
     ) -> Any:
         """Add the products of a group of neighbours to the *sums* of all blocks.
@@ -98,14 +97,14 @@ class Blocks:
         return sums
 
     def _left(
-        self, builder: Any, column: Place, tile: RegisterTile, first: int, stride: int
+        self, builder: Any, column: Place, tile: RegisterTile, first: int, stride: Count
     ) -> Lanes:
         """Return the groups of the rows of a block; below the tile, that of its last row again."""
         pointer, memory, start = column
         kind, group = memory.kind, self.dot.group
         parts = []
         for row in range(first, first + self.dot.rows):
-            place = offset(builder, start, min(row, tile.rows - 1) * stride)
+            place = further(builder, start, min(row, tile.rows - 1), stride)
             near = address(builder, pointer, place, kind)
             parts.append(Lanes(builder, load_vector(builder, near, kind, group), kind, group))
         return joined(parts)

@@ -1,7 +1,8 @@
 """Register tiles: ``rows`` x ``vectors`` accumulators as one value, with coarse intrinsics.
 
 A tile lives in registers through loops, and one line of generated source is one step of the
-algorithm. Sizes and strides are integer literals. The 16-bit floats are accumulated in ``float32``:
+algorithm. Sizes are integer literals, and distances mostly; a number of columns that is none leaves
+some of them in the last vector. The 16-bit floats are accumulated in ``float32``:
 what is loaded is converted to the kind of the tile, what is stored to that of the memory.
 """
 
@@ -17,17 +18,22 @@ from numba.extending import intrinsic
 
 from glow_nb.base.types import ElementKind
 from glow_nb.simd.convert import convert
-from glow_nb.simd.lanes import FLOAT32, Lanes, first_lanes, splat_value
+from glow_nb.simd.lanes import FLOAT32, Lanes, splat_value
 from glow_nb.simd.memory import (
+    Count,
     address,
     advanced,
     are_literal,
+    count_of,
+    further,
     literal,
+    load_first_lanes,
     load_vector,
-    load_vector_masked,
+    store_counted,
     store_first_lanes,
     store_vector,
     to_index,
+    used_in,
 )
 from glow_nb.simd.scalars import element_of
 from glow_nb.simd.types import (
@@ -57,7 +63,7 @@ def read_vector(
     index: Any,
     memory: Pointer,
     tile: RegisterTile,
-    columns: int | None = None,
+    columns: Count | None = None,
 ) -> Any:
     """Load a vector of the tile's kind from element *index* on, the first *columns* lanes only."""
     count = tile.lanes if columns is None else columns
@@ -71,15 +77,16 @@ def read_elements(
     memory: Pointer,
     kind: ElementKind,
     lanes: int,
-    count: int,
+    count: Count,
 ) -> Any:
     """Load a vector of *kind* from element *index* on, the first *count* of its *lanes* only."""
     place = address(builder, pointer, index, memory.kind)
-    if count >= lanes:
+    if isinstance(count, int):
+        count = ir.Constant(INDEX, max(0, count))
+    if isinstance(count, ir.Constant) and count.constant >= lanes:
         loaded = load_vector(builder, place, memory.kind, lanes)
     else:
-        mask = first_lanes(builder, ir.Constant(INDEX, max(0, count)), lanes)
-        loaded = load_vector_masked(builder, place, memory.kind, lanes, mask)
+        loaded = load_first_lanes(builder, place, memory.kind, lanes, count)
     return convert(Lanes(builder, loaded, memory.kind, lanes), kind).value
 
 
@@ -167,6 +174,35 @@ def tile_load(
 
 
 @intrinsic(prefer_literal=True)
+def tile_load_rows(
+    typing: Any, pointer: Any, index: Any, stride: Any, rows: Any, vectors: Any, lanes: Any, n: Any
+) -> Any:
+    """``tile_load_rows(p, i, stride, rows, vectors, lanes, n)``: tile_load of n rows, 1 or more.
+
+    The last of them stands in the rows behind it, too.
+    """
+    if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes)):
+        return None
+    tile = RegisterTile(pointer.kind, literal(lanes), literal(rows), literal(vectors))
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        index, step, count = (
+            to_index(context, builder, arguments[k], signature.args[k]) for k in (1, 2, 6)
+        )
+        last = builder.sub(count, ir.Constant(INDEX, 1))
+        result = _empty(tile)
+        for row in range(tile.rows):
+            number = ir.Constant(INDEX, row)
+            number = builder.select(builder.icmp_signed("<", number, last), number, last)
+            start = builder.add(index, builder.mul(number, step))
+            for column, vector in enumerate(_load_row(builder, arguments[0], start, pointer, tile)):
+                result = builder.insert_value(result, vector, row * tile.vectors + column)
+        return result
+
+    return tile(pointer, types.unliteral(index), stride, rows, vectors, lanes, n), codegen
+
+
+@intrinsic(prefer_literal=True)
 def tile_load_masked(
     typing: Any,
     pointer: Any,
@@ -181,18 +217,19 @@ def tile_load_masked(
 
     Row r starts at element i + r * stride; the other lanes are zero, their memory is not touched.
     """
-    if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes, columns)):
+    if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes)):
         return None
     tile = RegisterTile(pointer.kind, literal(lanes), literal(rows), literal(vectors))
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         index = to_index(context, builder, arguments[1], signature.args[1])
         step = to_index(context, builder, arguments[2], signature.args[2])
+        count = count_of(context, builder, arguments[6], signature.args[6])
         result = _empty(tile)
         for row in range(tile.rows):
             start = advanced(builder, index, row, step)
             for column in range(tile.vectors):
-                used = literal(columns) - column * tile.lanes
+                used = used_in(builder, count, column, tile.lanes, tile.vectors)
                 place = offset(builder, start, column * tile.lanes)
                 vector = read_vector(builder, arguments[0], place, pointer, tile, used)
                 result = builder.insert_value(result, vector, row * tile.vectors + column)
@@ -343,9 +380,7 @@ def tile_keep(typing: Any, tile: Any) -> Any:
 @intrinsic(prefer_literal=True)
 def tile_store(typing: Any, pointer: Any, index: Any, stride: Any, tile: Any) -> Any:
     """``tile_store(p, i, stride, t)``: row r goes to the elements from i + r * stride on."""
-    if not (
-        isinstance(tile, RegisterTile) and isinstance(pointer, Pointer) and are_literal(stride)
-    ):
+    if not (isinstance(tile, RegisterTile) and isinstance(pointer, Pointer)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -363,13 +398,14 @@ def tile_store_masked(
     """``tile_store_masked(p, i, stride, t, n)``: the first n elements of each row only."""
     if not (isinstance(tile, RegisterTile) and isinstance(pointer, Pointer)):
         return None
-    if not are_literal(stride, columns):
-        return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        count = count_of(context, builder, arguments[4], signature.args[4])
         for place, vector, column in _parts(context, builder, signature, arguments):
-            left = literal(columns) - column * tile.lanes
-            if left >= tile.lanes:
+            left = used_in(builder, count, column, tile.lanes, tile.vectors)
+            if not isinstance(left, int):
+                store_counted(builder, place, vector, pointer.kind, left)
+            elif left >= tile.lanes:
                 store_vector(builder, place, vector, pointer.kind)
             elif left > 0:
                 store_first_lanes(builder, place, vector, pointer.kind, left)
@@ -382,12 +418,17 @@ def _parts(
     context: Any, builder: Any, signature: Any, arguments: Any
 ) -> list[tuple[Any, Any, int]]:
     """Address, value and column of each vector of a tile that is to be stored."""
-    pointer, tile, stride = signature.args[0], signature.args[3], literal(signature.args[2])
+    pointer, tile = signature.args[0], signature.args[3]
+    stride = count_of(context, builder, arguments[2], signature.args[2])
     index = to_index(context, builder, arguments[1], signature.args[1])
     parts = []
     for row in range(tile.rows):
         for column in range(tile.vectors):
-            elements = offset(builder, index, row * stride + column * tile.lanes)
+            if isinstance(stride, int):
+                elements = offset(builder, index, row * stride + column * tile.lanes)
+            else:
+                start = further(builder, index, row, stride)
+                elements = offset(builder, start, column * tile.lanes)
             place = address(builder, arguments[0], elements, pointer.kind)
             value = builder.extract_value(arguments[3], row * tile.vectors + column)
             value = convert(Lanes(builder, value, tile.kind, tile.lanes), pointer.kind).value

@@ -18,6 +18,7 @@ from numba.extending import intrinsic
 from glow_nb.simd.lanes import I32
 from glow_nb.simd.memory import (
     address,
+    advanced,
     are_literal,
     hint_second_level,
     literal,
@@ -161,13 +162,14 @@ def _joined(builder: Any, vectors: Sequence[Any]) -> Any:
 @intrinsic(prefer_literal=True)
 def tile_prefetch(typing: Any, pointer: Any, index: Any, stride: Any, rows: Any) -> Any:
     """``tile_prefetch(p, i, stride, rows)``: bring the elements i + r * stride nearer, into L2."""
-    if not (isinstance(pointer, Pointer) and are_literal(stride, rows)):
+    if not (isinstance(pointer, Pointer) and are_literal(rows)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         index = to_index(context, builder, arguments[1], signature.args[1])
+        step = to_index(context, builder, arguments[2], signature.args[2])
         for row in range(literal(rows)):
-            start = builder.add(index, ir.Constant(INDEX, row * literal(stride)))
+            start = advanced(builder, index, row, step)
             hint_second_level(builder, address(builder, arguments[0], start, pointer.kind))
         return context.get_dummy_value()
 

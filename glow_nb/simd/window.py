@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 
 from glow_nb.base.types import ElementKind
 from glow_nb.simd.lanes import Lanes, constant_vector
-from glow_nb.simd.memory import are_literal, literal, to_index
+from glow_nb.simd.memory import Count, are_literal, count_of, literal, to_index, used_in
 from glow_nb.simd.tile import accumulator, read_elements, read_vector
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile, llvm_vector
 
@@ -23,13 +23,14 @@ def tile_bias_masked(
     typing: Any, pointer: Any, index: Any, rows: Any, vectors: Any, lanes: Any, columns: Any
 ) -> Any:
     """``tile_bias_masked(p, i, rows, vectors, lanes, n)``: tile_bias that reads n elements only."""
-    if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes, columns)):
+    if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes)):
         return None
     tile = RegisterTile(accumulator(pointer.kind), literal(lanes), literal(rows), literal(vectors))
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         index = to_index(context, builder, arguments[1], signature.args[1])
-        row = _load_columns(builder, arguments[0], index, pointer, tile, literal(columns))
+        count = count_of(context, builder, arguments[5], signature.args[5])
+        row = _load_columns(builder, arguments[0], index, pointer, tile, count)
         vector = llvm_vector(tile.kind, tile.lanes)
         result = ir.Constant(ir.ArrayType(vector, tile.rows * tile.vectors), ir.Undefined)
         for part in range(tile.rows * tile.vectors):
@@ -188,13 +189,14 @@ def _accumulate(builder: Any, tile: RegisterTile, value: Any, part: int, x: Any,
 
 
 def _load_columns(
-    builder: Any, pointer: Any, index: Any, memory: Pointer, tile: RegisterTile, columns: int
+    builder: Any, pointer: Any, index: Any, memory: Pointer, tile: RegisterTile, columns: Count
 ) -> list[Any]:
     """Load the vectors of one row, reading the first *columns* elements only."""
     vectors = []
-    for column in range(0, tile.vectors * tile.lanes, tile.lanes):
-        place = builder.add(index, ir.Constant(INDEX, column))
-        vectors.append(read_vector(builder, pointer, place, memory, tile, columns - column))
+    for column in range(tile.vectors):
+        place = builder.add(index, ir.Constant(INDEX, column * tile.lanes))
+        used = used_in(builder, columns, column, tile.lanes, tile.vectors)
+        vectors.append(read_vector(builder, pointer, place, memory, tile, used))
     return vectors
 
 

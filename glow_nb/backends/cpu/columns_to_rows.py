@@ -16,7 +16,7 @@ from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.convolution_cost import best_product_cycles
-from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.products.operand_cost import row_product_cycles
 from glow_nb.kernels.target import Target
 
@@ -48,8 +48,8 @@ def columns_to_rows(
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         if not isinstance(node, PRODUCTS) or not _is_plain(node):
             return None
-        if symbols_of(*node.type.shape):  # as columns, they would be cut into panels
-            return None
+        if symbols_of(*node.factors[0].type.shape, *node.type.shape):
+            return None  # as columns, they would be cut into panels
         input, columns = node.factors
         batch = columns.type.shape[:-2] if isinstance(node, MatMul) else ()
         *outer, inner = input.type.shape

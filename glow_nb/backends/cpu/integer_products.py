@@ -13,6 +13,7 @@ import numpy as np
 
 from glow_nb.backends.cpu.products import Product, shape_of
 from glow_nb.base.dot_instruction import INT8, SINGLE, UINT8, DotInstruction
+from glow_nb.base.size import hinted, symbols_of
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Constant, Value
 from glow_nb.hlir.ops import (
@@ -62,8 +63,10 @@ def _pays_to_group(node: Product, target: Target) -> bool:
     left, right = node.factors
     if isinstance(node, Convolution) or isinstance(right, Constant):
         return True
+    if symbols_of(*right.type.shape[-2:]):
+        return False  # there are no panels of a number that only the run knows
     outer = left.type.shape[:-1] if right.type.rank == 2 else left.type.shape[-2:-1]
-    return prod(outer) >= target.machine.integer_min_rows
+    return hinted(prod(outer)) >= target.machine.integer_min_rows
 
 
 def has_known_sums(node: Product) -> bool:

@@ -32,7 +32,7 @@ from glow_nb.kernels.products.convolution_cost import (
     panel_product_cycles,
 )
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.products.paired_convolution import paired_shape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.strassen.cost import strassen_cycles

@@ -15,7 +15,7 @@ from glow_nb.kernels.operators import PackedDequantizingMatMul
 from glow_nb.kernels.operators.dequantizing import BYTE_BITS, INT8, codes_of_element, pack_codes
 from glow_nb.kernels.operators.panels import pack_matrix, pad_end
 from glow_nb.kernels.products.coded_weights import columns_of_panel
-from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.target import Target
 
 

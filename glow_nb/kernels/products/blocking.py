@@ -136,7 +136,7 @@ class Columns:
     @property
     def panels(self) -> int:
         """Number of panels."""
-        return -(-self.depth // self.block)
+        return (self.depth + (self.block - 1)) // self.block
 
     @property
     def full(self) -> int:

@@ -26,7 +26,7 @@ from glow_nb.kernels.products.blocking import (
 from glow_nb.kernels.products.caches import longest_dot
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.loops import staged_elements, units_of
-from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.products.product_cost import (
     filter_cycles,
     product_cycles,

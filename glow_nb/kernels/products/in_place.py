@@ -18,7 +18,7 @@ from glow_nb.kernels.products.blocking import (
 )
 from glow_nb.kernels.products.caches import level_2_bytes, rows_side_by_side
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.products.product_nest import (
     LeftLayout,
     ProductKinds,
@@ -39,7 +39,7 @@ def in_place_nest(product: UnpackedProduct, kinds: ProductKinds, target: Target)
 
 def is_transposed(product: UnpackedProduct) -> bool:
     """Return whether columns of the right matrix are no neighbours: rows are then."""
-    return product.right.column != 1 and product.shape.depth > 1
+    return product.right.column != 1 and product.shape.depth not in (0, 1)
 
 
 def nest_in_place(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from glow_nb.base.size import surely
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.reduction import Reduction
 
@@ -40,7 +41,7 @@ def reduction_of(nest: ProductNest, limit: int, lanes: int) -> Reduction:
         )
 
     whole = within(limit)
-    is_image = shape.channels_per_group <= IMAGE_CHANNELS and nest.kinds.total.is_float
+    is_image = surely(shape.channels_per_group, "<=", IMAGE_CHANNELS) and nest.kinds.total.is_float
     if not is_image or whole.block_products <= IMAGE_CHAIN:
         return whole
     row = whole.block_products // whole.inner[0].count if whole.inner else whole.dot

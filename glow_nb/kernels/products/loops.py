@@ -111,7 +111,7 @@ class Loops:
     @property
     def is_cut(self) -> bool:
         """Return whether sums wait between inner blocks."""
-        return self.sum.blocks > 1
+        return self.sum.blocks not in (0, 1)
 
 
 def columns_of(nest: ProductNest, lanes: int) -> Columns:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import prod
-
 from glow_nb.base.dot_instruction import dot_named_by
 from glow_nb.base.plan import Plan
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.loops import Loops
+from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest
 from glow_nb.kernels.products.product_plan import DIRECT, plan_nest
@@ -21,36 +18,6 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
-
-
-@dataclass(frozen=True)
-class MatMulShape:
-    """``result[b, m, n] = sum over k of lhs[b, m, k] * rhs[b, k, n]``.
-
-    Attributes:
-        batch: Products; 1 if the rows of all of them share one right matrix.
-        rows: Rows of each left matrix (m).
-        inner: Length of the sums (k).
-        depth: Columns of each right matrix (n).
-    """
-
-    batch: int
-    rows: int
-    inner: int
-    depth: int
-
-    @classmethod
-    def of(cls, lhs: Sequence[int], depth: int, *, is_batched: bool) -> MatMulShape:
-        """Return the product of a *lhs* ``[*batch, rows, inner]``.
-
-        Args:
-            lhs: Shape of the left matrices.
-            depth: Columns of the right matrix.
-            is_batched: Each left matrix has a right matrix of its own.
-        """
-        *batch, rows, inner = lhs
-        count = prod(batch)
-        return cls(count, rows, inner, depth) if is_batched else cls(1, count * rows, inner, depth)
 
 
 def plan_mat_mul(instruction: PackedMatMulInst, target: Target, fusion: Fusion) -> Plan:
@@ -63,6 +30,7 @@ def plan_mat_mul(instruction: PackedMatMulInst, target: Target, fusion: Fusion) 
     PackedMatMulInst,
     traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "lhs")),
     planner=plan_mat_mul,
+    sees_open_sizes=True,
 )
 def packed_mat_mul_source(
     instruction: PackedMatMulInst, target: Target, fusion: Fusion

@@ -42,7 +42,7 @@ class MatrixLayout:
     def distance(self) -> int:
         """Elements from matrix to matrix; they must lie at equal distances."""
         assert self.is_even, f"{self} has no single distance"
-        return next((distance for count, distance in self.batch if count > 1), 0)
+        return next((distance for count, distance in self.batch if count not in (0, 1)), 0)
 
     def start(self, number: str) -> str:
         """Return where matrix *number* begins, a name or an expression in brackets."""

@@ -19,7 +19,7 @@ from glow_nb.kernels.products.convolution_cost import (
     panel_product_cycles,
 )
 from glow_nb.kernels.products.in_place import in_place_nest, scattered_cycles
-from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.product_plan import (
     copying_cycles,

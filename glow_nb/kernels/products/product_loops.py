@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
@@ -54,6 +55,10 @@ def generate_product(
     return KernelSource(family, writer.write(title), fusion.kinds, writer.scratch_bytes)
 
 
+TAGS = string.ascii_lowercase
+"""Letters that tell names in the code of one kind of panel from those of others."""
+
+
 class ProductWriter(TileSums):
     """Writes one kernel; every method appends one part of the nest, from the outside in."""
 
@@ -71,6 +76,7 @@ class ProductWriter(TileSums):
         self.units = units_of(self.shape, loops.cut)
         self.panels = loops.columns.panels * self.shape.group
         self.source = "rows" if loops.is_staged else self.input
+        self.used: str | None = None  # how many columns are in use, where only the run knows
         staged, packed = (
             -(-elements * nest.kinds.staged.size_bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
             for elements in (staged_elements(nest, loops), packed_elements(nest, loops))
@@ -195,7 +201,7 @@ class ProductWriter(TileSums):
             yield
             return
         out, sum = self.out, self.loops.sum
-        with out.block(f"for part in range({sum.blocks}):"):
+        with out.block(f"for part in range({self.parts}):"):
             shift, row, inside = ["0"], ["0"], 1
             for number in reversed(range(len(sum.outer))):
                 loop = sum.outer[number]
@@ -217,7 +223,9 @@ class ProductWriter(TileSums):
             waiting = block_pixels(self.shape, self.loops) * columns.width
             panel = times("(panel - panel_begin)", waiting) if self.loops.panels_inside else "0"
             out.line(f"waiting = {panel}")
-        if not columns.tail:
+        if isinstance(columns.depth, Size):
+            self._write_open_panel()
+        elif not columns.tail:
             self._write_lines("a", columns.block)
         elif not columns.full:
             self._write_lines("a", columns.tail)
@@ -226,6 +234,20 @@ class ProductWriter(TileSums):
                 self._write_lines("a", columns.block)
             with out.block("else:"):
                 self._write_lines("b", columns.tail)
+
+    def _write_open_panel(self) -> None:
+        """Compute all tiles of a panel of which only the run knows how many columns are in use."""
+        out, columns = self.out, self.loops.columns
+        out.line(f"used = min({columns.block}, {columns.depth} - channel)")
+        with out.block(f"if used == {columns.block}:"):
+            self._write_lines("a", columns.block)
+        for fewer in range(columns.vectors):
+            vectors = columns.vectors - fewer
+            last = f"elif used > {(vectors - 1) * columns.lanes}:" if vectors > 1 else "else:"
+            with out.block(last):
+                self.used = "used"
+                self._write_lines(TAGS[1 + fewer], vectors * columns.lanes)
+                self.used = None
 
     def _first_weight(self) -> str:
         """Return where the weights of a pass begin."""
@@ -346,7 +368,7 @@ class ProductWriter(TileSums):
     def _part_range(self, tag: str) -> tuple[str, str]:
         """Return the first inner block of a tile's sums and the end of them."""
         if not self.skips_padding:
-            return "0", str(self.loops.sum.blocks)
+            return "0", f"{self.parts}"
         row = self.loops.sum.blocks_per_tap_row
         return times(f"begin_{tag}", row), times(f"end_{tag}", row)
 
@@ -356,11 +378,17 @@ class ProductWriter(TileSums):
         A chain of sums that began with the bias would round each time at its magnitude.
         """
         if self.bias:
-            end = "" if self.reads_whole else f", {columns}"
+            end = "" if self.reads_whole else f", {self.used or columns}"
             size = f"{rows}, {-(-columns // self.loops.lanes)}, {self.loops.lanes}{end}"
             form = "tile_bias_masked" if end else "tile_bias"
             bias = f"{form}({self.bias[0]}, panel * {self.nest.block}, {size})"
             self.out.line(f"t_{name} = add(t_{name}, {bias})")
         self.tiles.write(
-            self.out, f"t_{name}", rows, columns=columns, pixel=pixel, channel="channel"
+            self.out,
+            f"t_{name}",
+            rows,
+            columns=columns,
+            used=self.used,
+            pixel=pixel,
+            channel="channel",
         )

@@ -10,6 +10,7 @@ from math import ceil, prod
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.base.plan import Plan
+from glow_nb.base.size import symbols_in
 from glow_nb.kernels.products.blocking import Cut, lanes_of, most_rows
 from glow_nb.kernels.products.caches import (
     LONGEST_CHAIN,
@@ -31,6 +32,7 @@ from glow_nb.kernels.products.loops import (
     units_of,
     waiting_elements,
 )
+from glow_nb.kernels.products.open_extents import example_nest
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.reduction import Reduction
 from glow_nb.kernels.products.register_tiles import TileStore
@@ -53,6 +55,7 @@ def plan_nest(
     of the second-level cache.
     """
     loops = plan_loops(nest, target)
+    nest = example_nest(nest)
     touched = TileStore(fusion.named_by_field(), loops.lanes).touched_bytes
     if touched > level_2_bytes(target):
         loops = replace(loops, tiles_ahead=tiles_ahead(nest, loops, target, touched))
@@ -60,7 +63,12 @@ def plan_nest(
 
 
 def plan_loops(nest: ProductNest, target: Target) -> Loops:
-    """Cut up *nest* for *target*."""
+    """Cut up *nest* for *target*; the loops are those of an example where sizes are open."""
+    rows_are_open, panels_are_open = (
+        bool(symbols_in(sizes))
+        for sizes in (nest.shape.input, (nest.shape.channels, nest.shape.depth))
+    )
+    nest = example_nest(nest)
     shape, lanes = nest.shape, lanes_of(nest.kinds.total, target)
     columns = columns_of(nest, lanes)
     limit = most_rows(columns.vectors, target, nest.kinds.dot)
@@ -86,7 +94,9 @@ def plan_loops(nest: ProductNest, target: Target) -> Loops:
     if nest.right.is_copied and whole.is_right_far and whole.is_cut:
         whole = replace(whole, fetch_lines=target.machine.fetched_lines)
     orders = [whole]
-    if _is_read_in_streams(nest, whole, target):
+    if panels_are_open:
+        pass
+    elif not rows_are_open and _is_read_in_streams(nest, whole, target):
         orders = [replace(whole, sum=_in_streams(nest, whole, target, limit))]
     elif can_pack(nest, whole):
         orders = [whole, replace(whole, panels_inside=True)]

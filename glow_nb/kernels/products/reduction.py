@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.base.size import Size
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 
 
@@ -39,6 +40,7 @@ class Reduction:
         dot: Steps of a dot: products, or groups of products that are computed at once.
         whole_dot: Steps of the dots that are cut into pieces of ``dot``, of which the last may
             have less; the innermost of the outer loops counts them. Otherwise the same as ``dot``.
+            Dots of an open size are always cut.
         has_tap_rows: The first loop is that over the taps of the first dimension.
         chain: So many steps of the first of the inner loops are added up one after the other, from
             zero on; then their sum is added to those of the steps before.
@@ -99,6 +101,10 @@ class Reduction:
                 loops.insert(0, SumLoop(count, dilation * distance, right))
             right *= count
         has_tap_rows = bool(taps) and shape.kernel[0] > 1
+        if isinstance(dot, Size):
+            length = limit // multiple * multiple or limit
+            loops.append(SumLoop((dot + (length - 1)) // length, length * step * factors, length))
+            return cls(tuple(loops), (), length, dot, has_tap_rows)
         if dot > limit:
             length = _piece(dot, limit, multiple)
             loops.append(SumLoop(-(-dot // length), length * step * factors, length))

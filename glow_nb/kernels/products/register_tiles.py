@@ -38,7 +38,15 @@ class TileStore:
     apart: int = 1
 
     def write(
-        self, out: SourceWriter, tile: str, rows: int, *, columns: int, pixel: str, channel: str
+        self,
+        out: SourceWriter,
+        tile: str,
+        rows: int,
+        *,
+        columns: int,
+        pixel: str,
+        channel: str,
+        used: str | None = None,
     ) -> None:
         """Write what becomes of a tile, whose first *columns* columns are in use.
 
@@ -49,23 +57,27 @@ class TileStore:
             columns: Output channels that it holds.
             pixel: The number of the pixel that its first row is, a name or in brackets.
             channel: Expression of the output channel of its first column.
+            used: How many of its *columns*, which are whole vectors, are in use, some of the last
+                one among them, where only the run knows.
         """
         vectors = -(-columns // self.lanes)
-        is_whole = columns == vectors * self.lanes
+        is_whole = used is None and columns == vectors * self.lanes
+        in_use: int | str = columns if used is None else used
         if self.fusion.epilogue is None:
             stride = self.strides["dest"]
             index = plus(times(pixel, stride), channel)
-            suffix, mask = ("", "") if is_whole else ("_masked", f", {columns}")
+            suffix, mask = ("", "") if is_whole else ("_masked", f", {in_use}")
             out.line(f"tile_store{suffix}(dest, {index}, {self.apart * stride}, {tile}{mask})")
             return
         places = self._write_places(out, tile, pixel, channel)
         if self._stays_in_registers:
-            used = None if is_whole else columns
+            part_used = None if is_whole else in_use
             strides = {name: self.apart * stride for name, stride in self.strides.items()}
-            self.finish(out, _TilePart(self, places, strides, rows, vectors, used), tile, tile)
+            self.finish(out, _TilePart(self, places, strides, rows, vectors, part_used), tile, tile)
             return
         out.line(f"kept_{tile} = tile_keep({tile})")
-        whole, rest = divmod(columns, self.lanes)
+        whole = columns // self.lanes if used is None else vectors - 1
+        rest = columns % self.lanes if used is None else plus(used, -whole * self.lanes)
         waiting = _WaitingTile(self, out, tile, rows, vectors, places)
         if whole:
             waiting.write(0, whole)
@@ -179,7 +191,7 @@ class _WaitingTile:
     vectors: int
     places: Mapping[str, str]
 
-    def write(self, first: int, vectors: int, used: int | None = None) -> None:
+    def write(self, first: int, vectors: int, used: int | str | None = None) -> None:
         """Write what becomes of some vectors of each row, the *first* of them and those after it.
 
         If *used* is given, there is one vector, so many of whose lanes are in use.
@@ -194,7 +206,7 @@ class _WaitingTile:
         if several < self.rows:
             self._write_parts(range(several, self.rows), range(begin, end, end - begin), used)
 
-    def _write_parts(self, rows: range, columns: range, used: int | None) -> None:
+    def _write_parts(self, rows: range, columns: range, used: int | str | None) -> None:
         """Write what becomes of parts as large as the steps of *rows* and *columns*.
 
         Bytes are looked up in tables by plain vectors, not by tiles.
@@ -266,7 +278,7 @@ class _TilePart:
     strides: Mapping[str, int]
     rows: int
     vectors: int
-    columns: int | None
+    columns: int | str | None
 
     @property
     def lanes(self) -> int:

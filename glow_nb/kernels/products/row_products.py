@@ -14,7 +14,7 @@ from contextlib import nullcontext
 
 from glow_nb.base.plan import Plan
 from glow_nb.kernels.products.blocking import Cut, lanes_of, registers_of
-from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct

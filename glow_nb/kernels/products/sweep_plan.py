@@ -13,7 +13,7 @@ from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.blocking import MAX_VECTORS, Cut, lanes_of, registers_of, row_limit
 from glow_nb.kernels.products.caches import byte_cycles, level_2_bytes
 from glow_nb.kernels.products.in_place import in_place_block, rows_conflict
-from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target

@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from math import prod
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.size import surely
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.loops import Loops, tile_steps
 from glow_nb.kernels.products.product_nest import ProductNest
@@ -35,6 +36,12 @@ class TileSums:
     source: str
     filter: str
     row: int
+
+    @property
+    def parts(self) -> int | str:
+        """Inner blocks of a sum: one of nothing if a run has no products to sum up."""
+        blocks = self.loops.sum.blocks
+        return blocks if surely(blocks, ">=", 1) else f"max(1, {blocks})"
 
     @property
     def skips_padding(self) -> bool:

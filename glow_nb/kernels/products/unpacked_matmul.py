@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.plan import Plan
+from glow_nb.base.size import Size, symbols_in
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products.blocking import MAX_VECTORS, lanes_of
 from glow_nb.kernels.products.in_place import in_place_nest, is_transposed, nest_in_place
 from glow_nb.kernels.products.loops import Loops
+from glow_nb.kernels.products.open_extents import example_product
 from glow_nb.kernels.products.operand_cost import can_multiply_rows, multiplies_rows
 from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import ProductKinds
@@ -34,7 +38,8 @@ def plan_unpacked(instruction: UnpackedMatMulInst, target: Target, fusion: Fusio
         UnsupportedError: There is no kernel for these kinds or orders.
     """
     product, kinds = _product_of(instruction)
-    if multiplies_rows(product, kinds, target):
+    open_shape = bool(symbols_in(astuple(product.shape)))
+    if not open_shape and multiplies_rows(product, kinds, target):
         return plan_row_products(product, kinds, target)
     if not _has_loops(product):
         raise UnsupportedError(
@@ -42,10 +47,12 @@ def plan_unpacked(instruction: UnpackedMatMulInst, target: Target, fusion: Fusio
             f"{instruction.rhs_order} of {instruction.lhs.type} and {instruction.rhs.type}; "
             "transpose them before"
         )
-    if suits_sweep(product, kinds, target):
+    if not open_shape and suits_sweep(product, kinds, target):
         return SweepPlan.of(product, kinds, target).as_plan()
-    nest = in_place_nest(product, kinds, target)
-    algorithm = COPIED if nest.right.is_copied else IN_PLACE
+    nest = in_place_nest(example_product(product) if open_shape else product, kinds, target)
+    is_copied = nest.right.is_copied or isinstance(product.shape.depth, Size)
+    nest = nest_in_place(product, kinds, nest.block, is_copied=is_copied)
+    algorithm = COPIED if is_copied else IN_PLACE
     return plan_nest(nest, target, fusion, algorithm=algorithm).updated(block=nest.block)
 
 
@@ -53,6 +60,7 @@ def plan_unpacked(instruction: UnpackedMatMulInst, target: Target, fusion: Fusio
     UnpackedMatMulInst,
     traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "lhs", "rhs")),
     planner=plan_unpacked,
+    sees_open_sizes=True,
 )
 def unpacked_mat_mul_source(
     instruction: UnpackedMatMulInst, target: Target, fusion: Fusion
@@ -71,8 +79,8 @@ def unpacked_mat_mul_source(
         return generate_swept_product(product, kinds, sweep, fusion)
     is_copied, shape = plan.algorithm == COPIED, product.shape
     block = plan.number("block", most=MAX_VECTORS * lanes)
-    if is_transposed(product) and not is_copied:
-        raise plan.unfit("a transposed right matrix is copied")
+    if not is_copied and (is_transposed(product) or isinstance(shape.depth, Size)):
+        raise plan.unfit("a right matrix is copied that is transposed, or of open width")
     nest = nest_in_place(product, kinds, block, is_copied=is_copied)
     how = "copied panel by panel" if is_copied else "as they lie"
     return generate_product(
@@ -90,7 +98,8 @@ def _has_loops(product: UnpackedProduct) -> bool:
     """Return whether matrices lie at equal distances, the right ones with rows or columns dense."""
     shape, right = product.shape, product.right
     # the distance along an axis of one element, in a window, is any number
-    is_dense = min(shape.depth, shape.inner) < 2 or 1 in {right.row, right.column}
+    is_narrow = not {0, 1}.isdisjoint((shape.depth, shape.inner))
+    is_dense = is_narrow or 1 in {right.row, right.column}
     return is_dense and product.left.is_even and right.is_even
 
 

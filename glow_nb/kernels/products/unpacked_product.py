@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from glow_nb.base.types import TensorType
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
-from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
 from glow_nb.llir.program import Buffer
 from glow_nb.llir.windows import pixel_stride

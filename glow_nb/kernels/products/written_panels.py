@@ -15,6 +15,7 @@ from glow_nb.kernels.products.product_loops import ProductWriter
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.writing.index_text import plus, times
+from glow_nb.kernels.writing.vectors import Block
 
 
 class WrittenPanels(ProductWriter):
@@ -56,7 +57,9 @@ class CopiedPanels(WrittenPanels):
     def _write_lines(self, tag: str, columns: int) -> None:
         row = times("row", self.nest.right.row) if self.loops.is_cut else "0"
         first = plus("panel_start", row)
-        if self.nest.right.column == 1:
+        if self.nest.right.column == 1 and self.used is not None:
+            self._write_copy_of_used(first, columns, self.used)
+        elif self.nest.right.column == 1:
             self._write_copy(first, columns)
         else:
             self._write_transposed(first, columns)
@@ -77,7 +80,8 @@ class CopiedPanels(WrittenPanels):
             self.out.line(f"ahead = {plus(panel, row)}")
             return
         below = plus("panel_start", row, sum.dot * right.row)
-        self.out.line(f"ahead = {below} if part < {sum.blocks - 1} else {panel}")
+        last = self.parts - 1 if isinstance(self.parts, int) else f"{self.parts} - 1"
+        self.out.line(f"ahead = {below} if part < {last} else {panel}")
 
     @override
     def _write_dot(self, name: str, x: str, w: str, columns: int) -> None:
@@ -129,15 +133,33 @@ class CopiedPanels(WrittenPanels):
             source, to = plus(first, times("near", self.nest.right.row)), times("near", self.row)
             self.out.line(f"copy(near_panel, {to}, {self.stored}, {source}, {columns})")
 
+    def _write_copy_of_used(self, first: str, columns: int, used: str) -> None:
+        """Copy the *used* columns of the rows of a part, in vectors that hold so many *columns*."""
+        lanes = self.loops.lanes
+        with self.out.block(f"for near in range({self._dot_length()}):"):
+            source, to = plus(first, times("near", self.nest.right.row)), times("near", self.row)
+            for begin in range(0, columns, lanes):
+                is_last = begin + lanes >= columns
+                block = Block(str(begin), lanes, plus(used, -begin) if is_last else None)
+                loaded = block.load(self.stored, plus(source, begin))
+                self.out.line(f"store(near_panel, {plus(to, begin)}, {loaded})")
+
     def _write_transposed(self, first: str, columns: int) -> None:
-        """Turn over squares of a part, whose rows are neighbours in memory; then what is left."""
+        """Turn over squares of a part, whose rows are neighbours in memory; then what is left.
+
+        The last column that is in use stands for those behind it, where only the run knows them.
+        """
         out, lanes, length, sum = self.out, self.loops.lanes, self._dot_length(), self.loops.sum
         column, end = self.nest.right.column, f"({length}) // {lanes} * {lanes}"
         for begin in range(0, columns, lanes):
             rows = min(lanes, columns - begin)
             with out.block(f"for near in range(0, {end}, {lanes}):"):
                 source = plus(first, "near", begin * column)
-                square = f"tile_load({self.stored}, {source}, {column}, {rows}, 1, {lanes})"
+                size = f"{rows}, 1, {lanes}"
+                square = f"tile_load({self.stored}, {source}, {column}, {size})"
+                if self.used is not None and begin + lanes >= columns:
+                    size += f", {plus(self.used, -begin)}"
+                    square = f"tile_load_rows({self.stored}, {source}, {column}, {size})"
                 to = plus(times("near", self.row), begin)
                 turned = f"tile_transpose({square}, {lanes})"
                 out.line(f"tile_store(near_panel, {to}, {self.row}, {turned})")
@@ -145,7 +167,7 @@ class CopiedPanels(WrittenPanels):
             return
         with (
             out.block(f"for near in range({end}, {length}):"),
-            out.block(f"for beside in range({columns}):"),
+            out.block(f"for beside in range({self.used or columns}):"),
         ):
             to = plus(times("near", self.row), "beside")
             source = plus(first, "near", times("beside", column))

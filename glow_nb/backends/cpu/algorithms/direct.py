@@ -24,7 +24,7 @@ from glow_nb.kernels.products.convolution_cost import (
     panel_copy_cycles,
     panel_product_cycles,
 )
-from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.product_plan import DIRECT
 from glow_nb.kernels.target import Target

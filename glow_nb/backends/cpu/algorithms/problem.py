@@ -11,11 +11,13 @@ from glow_nb.backends.cpu.paired_weights import may_pair
 from glow_nb.backends.cpu.products import Product, shape_of
 from glow_nb.base.dot_instruction import DotInstruction
 from glow_nb.base.map_sizes import at_hints
+from glow_nb.base.size import symbols_in
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Constant
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Transpose
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.matmul_shape import MatMulShape
+from glow_nb.kernels.products.open_extents import example_shape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
@@ -40,7 +42,8 @@ class Problem:
         in_place_kinds: Element kinds of these.
         threads: Cores that share the work.
         widths: How many widths of panels are tried.
-        is_open: Whether some size is known only when the network runs, and is that of the example.
+        is_open: Whether some size is known only when the network runs, and is that of an example.
+        matrix_is_open: Whether the height or width of the right matrix is.
     """
 
     shape: ConvolutionShape
@@ -58,6 +61,7 @@ class Problem:
     threads: int = 1
     widths: int = 1
     is_open: bool = False
+    matrix_is_open: bool = False
 
     @property
     def kinds(self) -> ProductKinds:
@@ -93,7 +97,14 @@ class Problem:
         )
         problem = common if isinstance(node, Convolution) else _with_matrices(common, node)
         sized = at_hints(problem)
-        return replace(sized, is_open=sized is not problem)
+        if sized is problem:
+            return problem
+        product = problem.product
+        shape = None if product is None else example_shape(product)
+        is_open = isinstance(product, MatMulShape) and bool(
+            symbols_in((product.inner, product.depth))
+        )
+        return replace(sized, product=shape, is_open=True, matrix_is_open=is_open)
 
 
 def _shape_of(node: Product) -> ConvolutionShape:

@@ -20,7 +20,7 @@ from glow_nb.kernels.operators.panels import pack_bias
 from glow_nb.kernels.operators.strassen_weights import column_sizes
 from glow_nb.kernels.products.blocking import rank_blocks
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.strassen.cost import LEAST_GAIN, strassen_cycles, suits_strassen
 from glow_nb.kernels.strassen.matmul import STRASSEN
 from glow_nb.kernels.strassen.nest import StrassenNest

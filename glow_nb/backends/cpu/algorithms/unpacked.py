@@ -37,7 +37,10 @@ class Unpacked(Algorithm):
     @override
     def plans(self, problem: Problem, target: Target) -> Sequence[Plan]:
         product, kinds = problem.in_place, problem.in_place_kinds
-        if product is None or kinds is None or not suits_in_place(product, kinds, target):
+        if product is None or kinds is None:
+            return []
+        # there are no panels of a number that only the run knows
+        if not problem.matrix_is_open and not suits_in_place(product, kinds, target):
             return []
         return [Plan(UNPACKED)]
 

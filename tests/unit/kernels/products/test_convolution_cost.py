@@ -15,7 +15,7 @@ from glow_nb.backends.cpu.algorithms.winograd import MIN_SPEEDUP
 from glow_nb.base.dot_instruction import INT8, UINT8, dot_named_by
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.target import Target
 from tests.candidates import convolution_candidates, product_candidates
 from tests.dots import best_dot

@@ -15,7 +15,7 @@ from glow_nb.kernels.machine.rows import ROWS
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products import unpacked_matmul
 from glow_nb.kernels.products.in_place import in_place_nest
-from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.sweep_plan import (

@@ -18,7 +18,7 @@ from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products import product_plan, unpacked_matmul
 from glow_nb.kernels.products.caches import LONGEST_CHAIN
 from glow_nb.kernels.products.in_place import in_place_nest
-from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.product_plan import plan_loops
