@@ -91,7 +91,7 @@ def _write_stretches(out: SourceWriter, sums: _Sums, target: Target) -> int:
     inner, lanes, size_bytes = sums.lines.inner, sums.lanes, sums.total.size_bytes
     groups = -(-inner // lanes)
     room = int(target.machine.l2_share * target.machine.l2_bytes)
-    most = min(groups, room // (lanes * size_bytes))
+    most = min(groups, max(1, room // (lanes * size_bytes)))
     out.line(f"sums = as_{sums.total.value}(scratch)")
     out.line(f"place = thread * {sums.lines.outer * groups} // threads")
     out.line(f"end = (thread + 1) * {sums.lines.outer * groups} // threads")

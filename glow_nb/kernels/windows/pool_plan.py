@@ -116,7 +116,8 @@ def _cut(plan: SeparablePlan, room: float) -> SeparablePlan:
     windows = plan.pool.windows
     if windows.is_row(0):
         return plan
-    while plan.scratch_bytes > room and plan.rows * windows.stride[0] > windows.span(0):
+    stride, span = windows.stride[0], windows.span(0)
+    while plan.rows > 1 and plan.scratch_bytes > room and plan.rows * stride > span:
         plan = replace(plan, rows=-(-plan.rows // 2))
     return plan
 

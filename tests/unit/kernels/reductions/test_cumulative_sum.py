@@ -5,6 +5,7 @@ import pytest
 
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.ops.families import NUMBERS
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.reduction import CumSumInst
 from tests.in_turn import one_in
@@ -51,6 +52,13 @@ def test_more_lines_than_the_cache_has_sums_of(exclusive: bool, reverse: bool) -
     target = Target.host().with_machine(l2_bytes=1 << 11)
     for count in (3, 4, 10):  # single steps, some together, both
         _check((2, count, 307), 1, target, exclusive=exclusive, reverse=reverse)
+
+
+def test_a_cache_without_room_for_one_vector_of_sums_gets_one() -> None:
+    type = TensorType(ElementKind.FLOAT32, (3, 307))
+    instruction = instruction_of(CumSumInst, [type], axis=0, exclusive=False, reverse=False)
+    target = Target.host().with_machine(l2_bytes=64)
+    assert generate_kernel(instruction, target).scratch_bytes > 0
 
 
 @pytest.mark.jit

@@ -189,6 +189,15 @@ def test_many_taps_become_one_dimension_after_the_other_on_every_processor(row: 
     assert 0 < scratch <= row.l2_bytes * row.l2_share
 
 
+@pytest.mark.parametrize("channels", [1, 8])
+def test_one_row_that_the_cache_has_no_room_for_is_a_part(channels: int) -> None:
+    """Rows that windows leave out let parts lie apart, however few rows each has."""
+    pool = _pool(POOLS[0], (1, 9, 40, 40, channels), (1, 9, 9), (2, 1, 1), (0,) * 6)
+    plan = planned(pool, Target.of(ROWS["zen3"]).with_machine(l2_bytes=1 << 11)).plan
+    assert plan is not None
+    assert plan.rows == 1
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
