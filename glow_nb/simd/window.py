@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -64,12 +65,12 @@ def tile_slide(
     Slide one line of a window over the pixels of a tile:
     ``t[r, c] += x[i + p * step + (o + c) // m] * w[j + k * channels + c]`` for every row r and tap
     k, where ``p = r * stride + k * dilation``, if ``begin <= p < end``, for the first n columns c.
-    Nothing else is read.
+    Nothing else is read. Where the run says *begin* and *end*, other pixels count as zeros.
     """
-    literals = (step, channels, taps, stride, dilation, columns, begin, end, times, first)
+    literals = (step, channels, taps, stride, dilation, columns, times, first)
     if not (isinstance(tile, RegisterTile) and are_literal(*literals)):
         return None
-    pairs = _pairs(tile, taps, stride, dilation, range(literal(begin), literal(end)))
+    pairs = _pairs(tile, taps, stride, dilation, begin, end)
     if (literal(taps) + tile.rows) * tile.vectors <= WINDOW_REGISTERS:
         # All weights stay in registers, and each pixel is loaded once.
         pairs.sort(key=lambda pair: (pair[2], pair[0]))
@@ -80,15 +81,17 @@ def tile_slide(
     order = [(literal(first) + column) // literal(times) for column in range(literal(columns))]
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        begin = to_index(context, builder, arguments[2], signature.args[2])
         place = to_index(context, builder, arguments[5], signature.args[5])
+        line = _Line.of(context, builder, arguments, signature.args, ends=11)
 
         @cache
         def pixel(p: int) -> list[Any]:
-            at = builder.add(begin, ir.Constant(INDEX, p * literal(step)))
+            at = line.place(p)
             if literal(times) > 1:
-                return _load_repeated(builder, arguments[1], at, source, tile, order)
-            return _load_columns(builder, arguments[1], at, source, tile, literal(columns))
+                loaded = _load_repeated(builder, arguments[1], at, source, tile, order)
+            else:
+                loaded = _load_columns(builder, arguments[1], at, source, tile, literal(columns))
+            return line.only_inside(p, loaded)
 
         @cache
         def weight(k: int) -> list[Any]:
@@ -130,15 +133,15 @@ def tile_slide_groups(
     every row r, tap k and channel g of a group. Each pixel is loaded once, each of its channels
     spread over its group once, and the weights are operands in memory.
     """
-    literals = (step, channels, size, taps, stride, dilation, columns, begin, end)
+    literals = (step, channels, size, taps, stride, dilation, columns)
     if not (isinstance(tile, RegisterTile) and are_literal(*literals)):
         return None
     group = literal(size)
-    pairs = _pairs(tile, taps, stride, dilation, range(literal(begin), literal(end)))
+    pairs = _pairs(tile, taps, stride, dilation, begin, end)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        first = to_index(context, builder, arguments[2], signature.args[2])
         place = to_index(context, builder, arguments[5], signature.args[5])
+        line = _Line.of(context, builder, arguments, signature.args, ends=12)
 
         @cache
         def weight(k: int, g: int) -> list[Any]:
@@ -149,8 +152,9 @@ def tile_slide_groups(
         value = arguments[0]
         for p in sorted({p for _, _, p in pairs}):
             here = [(r, k) for r, k, pixel in pairs if pixel == p]
-            at = builder.add(first, ir.Constant(INDEX, p * literal(step)))
+            at = line.place(p)
             vectors = _load_columns(builder, arguments[1], at, source, tile, literal(columns))
+            vectors = line.only_inside(p, vectors)
             for g in range(group):
                 lanes = [lane - lane % group + g for lane in range(tile.lanes)]
                 spread = [_shuffled(builder, vector, lanes) for vector in vectors]
@@ -163,16 +167,68 @@ def tile_slide_groups(
     return tile(*operands, columns, begin, end), codegen
 
 
+@dataclass(frozen=True)
+class _Line:
+    """The pixels under a tile, as LLVM values.
+
+    Attributes:
+        builder: Where instructions go.
+        first: Where the first one lies.
+        step: Elements from one to the next.
+        ends: The first that is read and the one behind the last, if the run says which.
+    """
+
+    builder: Any
+    first: Any
+    step: int
+    ends: tuple[Any, Any] | None
+
+    @classmethod
+    def of(cls, context: Any, builder: Any, arguments: Any, kinds: Any, *, ends: int) -> _Line:
+        """Return that of the arguments of an intrinsic, of which number *ends* is the begin."""
+        first = to_index(context, builder, arguments[2], kinds[2])
+        found = None
+        if not are_literal(*kinds[ends : ends + 2]):
+            begin, end = (
+                to_index(context, builder, arguments[n], kinds[n]) for n in (ends, ends + 1)
+            )
+            found = begin, end
+        return cls(builder, first, literal(kinds[3]), found)
+
+    def place(self, pixel: int) -> Any:
+        """Return where a *pixel* lies, or the nearest one that may be read."""
+        builder = self.builder
+        if self.ends is None:
+            return builder.add(self.first, ir.Constant(INDEX, pixel * self.step))
+        begin, end = self.ends
+        number, last = ir.Constant(INDEX, pixel), builder.sub(end, ir.Constant(INDEX, 1))
+        number = builder.select(builder.icmp_signed("<", number, last), number, last)
+        number = builder.select(builder.icmp_signed(">", number, begin), number, begin)
+        return builder.add(self.first, builder.mul(number, ir.Constant(INDEX, self.step)))
+
+    def only_inside(self, pixel: int, vectors: list[Any]) -> list[Any]:
+        """Return what was loaded of a *pixel*, zeros if it is not inside."""
+        if self.ends is None:
+            return vectors
+        builder, number = self.builder, ir.Constant(INDEX, pixel)
+        begin, end = self.ends
+        inside = builder.and_(
+            builder.icmp_signed(">=", number, begin), builder.icmp_signed("<", number, end)
+        )
+        return [builder.select(inside, v, ir.Constant(v.type, None)) for v in vectors]
+
+
 def _pairs(
-    tile: RegisterTile, taps: Any, stride: Any, dilation: Any, inside: range
+    tile: RegisterTile, taps: Any, stride: Any, dilation: Any, begin: Any, end: Any
 ) -> list[tuple[int, int, int]]:
-    """Return row, tap and pixel of all products of a tile whose pixel is *inside*."""
+    """Return row, tap and pixel of all products of a tile whose pixel may be inside."""
+    is_known = are_literal(begin, end)
     places = (
         (r, k, r * literal(stride) + k * literal(dilation))
         for r in range(tile.rows)
         for k in range(literal(taps))
     )
-    return [(r, k, p) for r, k, p in places if p in inside]
+    return [(r, k, p) for r, k, p in places if not is_known or literal(begin) <= p < literal(end)]
 
 
 def _shuffled(builder: Any, vector: Any, lanes: list[int]) -> Any:

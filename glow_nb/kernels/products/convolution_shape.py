@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
+from glow_nb.base.size import surely
 from glow_nb.base.types import ElementKind
 
 
@@ -131,10 +132,11 @@ class ConvolutionShape:
 
     @property
     def is_padded(self) -> bool:
-        """Return whether some output reads beyond the input."""
+        """Return whether some output reads beyond the input, or may do so if sizes are open."""
+        axes = zip(self.begins, self.ends, self.needed, self.input, strict=True)
         return any(
-            begin > 0 or needed - begin > size
-            for begin, needed, size in zip(self.begins, self.needed, self.input, strict=True)
+            begin > 0 or (end > 0 and not surely(needed - begin, "<=", size))
+            for begin, end, needed, size in axes
         )
 
     def simplified(self, *, keeps_lines: bool = False) -> ConvolutionShape:

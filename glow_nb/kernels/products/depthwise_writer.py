@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from math import gcd, prod
 
 from glow_nb.base.plan import Plan
+from glow_nb.base.size import symbols_of
 from glow_nb.kernels.products.blocking import Cut
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_nest import ProductKinds
@@ -36,6 +37,9 @@ MOST_SPREADS = 8
 MIN_CHUNK = 4
 """Panels that are worth taking apart from the others."""
 
+AT_AN_END = -1
+"""The number of the first pixel of a tile that may be at an end of its line: the run knows it."""
+
 
 class DepthwiseWriter:
     """Writes one kernel; every method appends one part of the nest, from the outside in."""
@@ -53,11 +57,14 @@ class DepthwiseWriter:
         self.tiles = TileStore(fusion, self.lanes)
         self.step = elements_between_pixels(fusion.input)
         self.block = self.vectors * self.lanes
-        self.cut = Cut.balanced(max(1, shape.output[-1]), plan.rows)
+        self.is_open = bool(symbols_of(shape.input[-1], shape.output[-1]))
+        pixels = plan.rows if self.is_open else max(1, shape.output[-1])
+        self.cut = Cut.balanced(pixels, plan.rows)
         self.multiplier = max(1, shape.depth_per_group // shape.channels_per_group)
         self.is_expanded = len(self._spreads(range(self._panels_of_period))) > MOST_SPREADS
         self.begin, self.pixels = shape.begins[-1], shape.input[-1]
-        self.is_padded = shape.rank == 1 and self._end_tiles() * shape.kernel[0] > MOST_WRITTEN_OUT
+        ends = self.cut.rows if self.is_open else self._end_tiles()
+        self.is_padded = shape.rank == 1 and ends * shape.kernel[0] > MOST_WRITTEN_OUT
         if self.is_padded:  # the line that tiles read begins with zeros, and ends with zeros
             self.begin, self.pixels = 0, shape.needed[0]
         self.is_staged = self.is_expanded or self.is_padded
@@ -99,7 +106,7 @@ class DepthwiseWriter:
         out.line(f"# {title}\n# tiles of {self.cut.rows} pixels x {self.vectors} vectors of "
                  f"{self.lanes}, {lines} lines, {blocks} panels")  # fmt: skip
         with out.block(self.fusion.header):
-            if min(lines, blocks, shape.output[-1]) == 0:
+            if 0 in (lines, blocks, shape.output[-1]):
                 out.line("return")
                 return out.text
             # Lines, as the products before and after share them: each thread reads what it wrote.
@@ -193,6 +200,9 @@ class DepthwiseWriter:
     def _write_tiles(self) -> None:
         """Compute the tiles of one line: those at its ends one by one, the others in a loop."""
         out = self.out
+        if self.is_open:
+            self._write_open_tiles()
+            return
         for number, (begin, end, rows) in enumerate(self.cut.runs):
             # Tiles of a run have equal sizes: the start is linear in the tile's number.
             skipped = begin * (self.cut.rows - rows)
@@ -205,6 +215,38 @@ class DepthwiseWriter:
                 with out.block(f"for tile_{number} in range({inside[0]}, {inside[-1] + 1}):"):
                     start = plus(times(f"tile_{number}", rows), skipped)
                     self._write_panels(str(number), rows, start, None)
+
+    def _write_open_tiles(self) -> None:
+        """Compute the tiles of one line where only the run knows how many pixels it has.
+
+        They are as high as can be, but for the last one; those at the ends find out which of their
+        taps lie outside of the line.
+        """
+        out, rows, size = self.out, self.cut.rows, self.shape.output[-1]
+        out.line(f"tiles = {size} // {rows}\nrest = {size} % {rows}")
+        end = None if self.is_padded else AT_AN_END
+        if end is None:
+            out.line("inside = 0\nbehind = tiles")
+        else:
+            self._write_tiles_inside()
+        with out.block("for tile_0 in range(inside, behind):"):
+            self._write_panels("0", rows, times("tile_0", rows), None)
+        if end is not None:
+            with out.block("for turn in range(tiles - (behind - inside)):"):
+                out.line("tile_1 = turn if turn < inside else turn + (behind - inside)")
+                self._write_panels("1", rows, times("tile_1", rows), end)
+        for number in range(1, rows):
+            with out.block(f"if rest == {number}:"):
+                self._write_panels(f"2_{number}", number, times("tiles", rows), end)
+
+    def _write_tiles_inside(self) -> None:
+        """Write between which numbers whole tiles have no tap outside of the line."""
+        rows, stride = self.cut.rows, self.shape.stride[-1]
+        reach = (rows - 1) * stride + self.shape.reach[-1]
+        first = -(-self.begin // (rows * stride))
+        end = (self.pixels + self.begin - reach) // (rows * stride) + 1
+        self.out.line(f"inside = min({first}, tiles)")
+        self.out.line(f"behind = max(inside, min({end}, tiles))")
 
     def _is_inside(self, pixel: int, rows: int) -> bool:
         """Return whether no tap of the pixels from *pixel* on lies outside the line."""
@@ -249,7 +291,7 @@ class DepthwiseWriter:
     def _write_tile(
         self, name: str, at: str, rows: int, columns: int, pixel: int | None, panel: int
     ) -> None:
-        """Compute one tile from pixel *at* on; *pixel* is its number if it is at an end.
+        """Compute one tile from pixel *at* on; *pixel* is its number, if known, if it is at an end.
 
         It repeats the channels of the input as *panel* does.
         """
@@ -273,7 +315,7 @@ class DepthwiseWriter:
             line_weights = shape.kernel[-1] * shape.channels_per_group * shape.depth
             weights = times(self._tap(name), line_weights)
             out.line(f"w_{name} = {plus(weights, f'channel_{name}')}")
-            self._write_slide(name, columns, pixel, panel)
+            self._write_slide(name, at, columns, pixel, panel)
         self.tiles.write(
             out,
             f"t_{name}",
@@ -283,13 +325,16 @@ class DepthwiseWriter:
             channel=f"channel_{name}",
         )
 
-    def _write_slide(self, name: str, columns: int, pixel: int | None, panel: int) -> None:
+    def _write_slide(self, name: str, at: str, columns: int, pixel: int | None, panel: int) -> None:
         """Accumulate one line of taps, of which only those inside the input count."""
         shape = self.shape
-        begin, end = 0, (self.cut.rows - 1) * shape.stride[-1] + shape.reach[-1]
-        if pixel is not None:
-            first = pixel * shape.stride[-1] - self.begin
-            begin, end = -first, self.pixels - first
+        ends = f"0, {(self.cut.rows - 1) * shape.stride[-1] + shape.reach[-1]}"
+        if pixel == AT_AN_END:
+            first = plus(times(at, shape.stride[-1]), -self.begin)
+            ends = f"-({first}), {self.pixels} - ({first})"
+        elif pixel is not None:
+            begin = pixel * shape.stride[-1] - self.begin
+            ends = f"{-begin}, {self.pixels - begin}"
         window = f"{shape.kernel[-1]}, {shape.stride[-1]}, {shape.dilation[-1]}"
         repeated = (1, 0) if self.is_expanded else (self.multiplier, self._first(panel))
         slide, size, end_of = "tile_slide", "", f", {repeated[0]}, {repeated[1]}"
@@ -297,7 +342,7 @@ class DepthwiseWriter:
             slide, size, end_of = "tile_slide_groups", f", {shape.channels_per_group}", ""
         self.out.line(
             f"t_{name} = {slide}(t_{name}, {self.source}, x_{name}, {self.source_step}, filter, "
-            f"w_{name}, {shape.depth}{size}, {window}, {columns}, {begin}, {end}{end_of})"
+            f"w_{name}, {shape.depth}{size}, {window}, {columns}, {ends}{end_of})"
         )
 
     @contextmanager

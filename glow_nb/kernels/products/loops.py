@@ -22,6 +22,7 @@ from math import prod
 
 from glow_nb.base.dot_instruction import DotInstruction
 from glow_nb.base.plan import Plan
+from glow_nb.base.size import hinted, symbols_of
 from glow_nb.kernels.products.blocking import Columns
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.inner_blocks import reduction_of
@@ -169,7 +170,11 @@ def staged_elements(nest: ProductNest, loops: Loops) -> int:
     """Return the elements of the padded copy of one block, 0 if there is none."""
     if not loops.is_staged:
         return 0
-    return input_elements(nest.shape, loops.cut, loops.block_units) + nest.kinds.dot.width - 1
+    shape, tail = nest.shape, nest.kinds.dot.width - 1
+    if not is_open_block(shape):
+        return input_elements(shape, loops.cut, loops.block_units) + tail
+    known = loops.block_units * hinted(needed_of_line(shape)) * shape.stride[0]
+    return (known + shape.reach[0] * needed_of_line(shape)) * shape.channels + tail
 
 
 def packed_elements(nest: ProductNest, loops: Loops) -> int:
@@ -189,6 +194,9 @@ def waiting_elements(nest: ProductNest, loops: Loops) -> int:
 
 def block_pixels(shape: ConvolutionShape, loops: Loops) -> int:
     """Return the most pixels of a block."""
+    if is_open_block(shape):
+        line = needed_of_line(shape)
+        return loops.block_units * hinted(line) + line
     return loops.block_units * (loops.cut.rows if shape.rank == 1 else prod(shape.output[1:]))
 
 
@@ -196,9 +204,10 @@ def panels_ahead(nest: ProductNest, loops: Loops, tiles: int) -> int:
     """Return by how many panels the results of so many *tiles* later lie further on.
 
     The tiles of a block follow each other along the rows, and then come those of the next panel.
-    Groups of channels, which have panels of their own, are not told from each other: 0.
+    Groups of channels, which have panels of their own, are not told from each other, nor are blocks
+    of open sizes: 0.
     """
-    if nest.shape.group > 1 or not tiles:
+    if nest.shape.group > 1 or not tiles or is_open_block(nest.shape):
         return 0
     return tiles // -(-block_pixels(nest.shape, loops) // loops.cut.rows)
 
@@ -206,5 +215,23 @@ def panels_ahead(nest: ProductNest, loops: Loops, tiles: int) -> int:
 def input_elements(shape: ConvolutionShape, cut: AnyCut, units: int) -> int:
     """Return the input elements that *units* neighbouring units read."""
     pixels = units * cut.rows if shape.rank == 1 else units
-    line = prod(shape.needed[1:]) * shape.channels
+    line = needed_of_line(shape) * shape.channels
     return ((pixels - 1) * shape.stride[0] + shape.reach[0]) * line
+
+
+def needed_of_line(shape: ConvolutionShape) -> int:
+    """Return the pixels of the padded input that a line of outputs reads of one line of it."""
+    return prod(shape.needed[1:])
+
+
+def is_open_block(shape: ConvolutionShape) -> bool:
+    """Return whether only the run knows how many pixels a line, the unit of a block, has."""
+    return shape.rank > 1 and bool(symbols_of(*shape.needed[1:]))
+
+
+def most_units(shape: ConvolutionShape, loops: Loops) -> str:
+    """Return how many units a block has at most: so that it is about as large as in the example."""
+    if not is_open_block(shape):
+        return str(loops.block_units)
+    line = needed_of_line(shape)
+    return f"max(1, {loops.block_units * hinted(line)} // {line})"

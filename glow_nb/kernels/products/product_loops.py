@@ -12,6 +12,8 @@ from glow_nb.kernels.products.inner_blocks import input_distances
 from glow_nb.kernels.products.loops import (
     Loops,
     block_pixels,
+    is_open_block,
+    most_units,
     packed_elements,
     panels_ahead,
     staged_elements,
@@ -138,8 +140,9 @@ class ProductWriter(TileSums):
             out.line(f"image = unit // {self.units}")
             out.line(f"first = unit % {self.units}")
             out.line(f"count = min(unit_end - unit, {self.units} - first)")
-            if isinstance(self.units, Size) or self.loops.block_units < self.units:
-                out.line(f"count = min(count, {self.loops.block_units})")
+            is_open = isinstance(self.units, Size) or is_open_block(self.shape)
+            if is_open or self.loops.block_units < self.units:
+                out.line(f"count = min(count, {most_units(self.shape, self.loops)})")
             if self.shape.rank == 1 and (self.loops.is_staged or self.loops.is_cut):
                 out.line(f"pixel = {self.loops.cut.start('first')}")
             if self.loops.is_staged:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from math import prod
 
+from glow_nb.base.size import symbols_of
 from glow_nb.kernels.products.inner_blocks import input_distances
 from glow_nb.kernels.products.loops import Loops, block_pixels
 from glow_nb.kernels.products.product_nest import ProductNest
@@ -51,10 +52,13 @@ def _write_row(
     """Copy row *origin* of an image to row *place* of the scratch, or write what is outside."""
     shape, channels = nest.shape, nest.shape.channels
     width = shape.needed[-1]
+    out.line(f"to = {times(place, width * channels)}")
+    if symbols_of(width):
+        _write_open_row(out, nest, input, inside, origin)
+        return
     left = min(shape.begins[-1], width)
     kept = max(0, min(shape.input[-1], width - left))
     right = width - left - kept
-    out.line(f"to = {times(place, width * channels)}")
     with out.block(f"if {inside}:"):
         if left:
             _write_outside(out, nest, "to", str(left * channels))
@@ -65,7 +69,28 @@ def _write_row(
         if right:
             _write_outside(out, nest, f"to + {(left + kept) * channels}", str(right * channels))
     with out.block("else:"):
-        _write_outside(out, nest, "to", str(width * channels))
+        _write_outside(out, nest, "to", f"{width * channels}")
+
+
+def _write_open_row(
+    out: SourceWriter, nest: ProductNest, input: str, inside: str, origin: str
+) -> None:
+    """Copy a row to ``to`` where only the run knows how much of it is needed."""
+    shape, channels = nest.shape, nest.shape.channels
+    width = shape.needed[-1]
+    out.line(f"left = min({shape.begins[-1]}, {width})")
+    out.line(f"kept = max(0, min({shape.input[-1]}, {width} - left))")
+    out.line(f"right = {width} - left - kept")
+    with out.block(f"if {inside}:"):
+        _write_outside(out, nest, "to", times("left", channels))
+        source = plus(
+            times("image", nest.left.image), times(origin, shape.input[-1] * nest.left.pixel)
+        )
+        _write_copy(out, nest, input, plus("to", times("left", channels)), source, "kept")
+        end = plus("to", times("(left + kept)", channels))
+        _write_outside(out, nest, end, times("right", channels))
+    with out.block("else:"):
+        _write_outside(out, nest, "to", f"{width * channels}")
 
 
 def _write_line(out: SourceWriter, nest: ProductNest, loops: Loops, input: str) -> None:
@@ -140,7 +165,7 @@ def write_packing(
         terms = [image, times(first, distances[0]), "shift"]
         for axis, distance in enumerate(distances):
             inside = prod(shape.output[axis + 1 :])
-            number = f"near // {inside}" if inside > 1 else "near"
+            number = f"near // {inside}" if inside != 1 else "near"
             number += f" % {shape.output[axis]}" if axis else ""
             terms.append(times(f"({number})", distance))
         out.line(f"x = {plus(*terms)}")

@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from math import prod
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
-from glow_nb.base.size import surely
+from glow_nb.base.size import hinted, surely
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.loops import Loops, tile_steps
 from glow_nb.kernels.products.product_nest import ProductNest
@@ -183,7 +183,7 @@ class TileSums:
     @property
     def _tiles_of_block(self) -> int:
         lines = prod(self.shape.output[1:-1]) * self.loops.cut.tiles if self.shape.rank > 1 else 1
-        return self.loops.block_units * lines
+        return hinted(self.loops.block_units * lines)
 
     @property
     def _panel_width(self) -> int:

@@ -60,6 +60,7 @@ class Depthwise(Algorithm):
 
     name = DEPTHWISE
     is_exclusive = True
+    takes_open_sizes = True
 
     @override
     def plans(self, problem: Problem, target: Target) -> Sequence[Plan]:
