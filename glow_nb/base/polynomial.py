@@ -72,12 +72,22 @@ def divided(terms: Terms[F], divisor: Terms[F]) -> tuple[Terms[F], Terms[F]]:
     lead, coefficient = max(divisor.items(), key=_degree)
     quotient: Terms[F] = {}
     rest = terms
-    for factors, times in terms.items():
-        others = _without(factors, lead)
-        if others is not None and (not lead or times % coefficient == 0):
-            step = {others: times // coefficient} if times // coefficient else {}
-            quotient, rest = total(quotient, step), total(rest, product(step, divisor), -1)
+    for _ in range(MOST_PARTS):
+        found = (_step(term, lead, coefficient) for term in rest.items())
+        step = next(filter(None, found), None)
+        if step is None:
+            break
+        quotient, rest = total(quotient, step), total(rest, product(step, divisor), -1)
     return quotient, rest
+
+
+def _step(term: tuple[tuple[F, ...], int], lead: tuple[F, ...], coefficient: int) -> Terms[F]:
+    """Return how often ``coefficient * lead`` is in *term*, without a rest but for a number."""
+    factors, times = term
+    others = _without(factors, lead)
+    if others is None or (lead and times % coefficient):
+        return {}
+    return {others: times // coefficient} if times // coefficient else {}
 
 
 def _degree(term: tuple[tuple[F, ...], int]) -> tuple[int, tuple[str, ...]]:

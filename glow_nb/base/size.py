@@ -348,8 +348,9 @@ def _quotient(numerator: int, denominator: int) -> int:
     if denominator < 0:
         numerator, denominator = -numerator, -denominator
     quotient, rest = map(_made, polynomial.divided(_terms(numerator), _terms(denominator)))
-    if rest == 0:
-        return quotient
+    for least, step in ((0, 0), (-denominator, 1)):
+        if surely(rest, ">=", least) and surely(rest, "<", least + denominator):
+            return quotient - step
     if isinstance(denominator, Size):  # of which a part of the numerator says little
         quotient, rest = 0, numerator
     elif not isinstance(rest, Size):

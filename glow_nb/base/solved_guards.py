@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from math import gcd, prod
 
+from glow_nb.base.quotient import Quotient
 from glow_nb.base.size import Guard, Size, Symbol
 
 
@@ -16,6 +18,7 @@ def solved(left: int, right: int, symbols: Sequence[Symbol]) -> tuple[Symbol, in
     difference = left - right
     if not isinstance(difference, Size):
         return None
+    difference = _without_common_factors(difference)
     for symbol in reversed(symbols):
         sign = difference.terms.get((symbol,))
         if sign not in (1, -1):
@@ -27,6 +30,19 @@ def solved(left: int, right: int, symbols: Sequence[Symbol]) -> tuple[Symbol, in
         elif symbol.low <= size <= symbol.high:
             return symbol, size
     return None
+
+
+def _without_common_factors(size: Size) -> Size:
+    """Return *size* divided by what divides all of its terms, but for what may be 0."""
+    first, *others = map(list, size.terms)
+    common: list[Symbol | Quotient] = []
+    for factor in first:
+        if factor.bounds[0] > 0 and all(factor in each for each in others):
+            common.append(factor)
+            for each in others:
+                each.remove(factor)
+    quotient = size // (prod(Size({(factor,): 1}) for factor in common) * gcd(*size.terms.values()))
+    return quotient if isinstance(quotient, Size) else size
 
 
 def range_where(symbol: Symbol, guards: Iterable[Guard]) -> tuple[int, int]:

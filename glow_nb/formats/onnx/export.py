@@ -24,7 +24,8 @@ def export_onnx(
     operator. What it does not have is composed of what it has. Images have the channels first
     inside, as ONNX wants them: transposes are left where the function has the channels last at its
     border. An output of which only a run shows how much counts has an open size. Where a node has
-    a predicate, the results of all samples are computed.
+    a predicate, the results of all samples are computed. Open sizes are dimensions called by their
+    texts, ``past + 1``; what depends on them is computed from the shapes of inputs.
 
     A state that the function does not update is a constant. One that it updates, ``s``, is an
     input, by default what it begins with, and an output ``s_next`` that the next run is to be fed.
@@ -40,7 +41,8 @@ def export_onnx(
 
     Raises:
         OptionError: *function* is no graph, or there is no such operator set.
-        UnsupportedError: ONNX cannot say some nodes; lists them all.
+        UnsupportedError: ONNX cannot say some nodes; lists them all. Or no input tells a size.
+        OpenSizeError: A number is needed where a size is open; names the node.
         VerifyError: The function breaks a rule of the graph.
         MemoryLimitError: It has more than 2 GiB of constants and no *path* is given.
         GlowError: *path* cannot be written, and is as it was before.

@@ -97,6 +97,10 @@ def test_what_divides_without_rest_is_no_quotient() -> None:
     assert batch * length * 768 // (batch * 12) == length * 64
     assert (2 * length + 1) // 2 == length
     assert str((length + 1) // 2 * 2) == "2*((length + 1)/2)"
+    assert (batch * batch + batch) // (batch + 1) == batch
+    assert (batch * length + length + batch + 1) // (batch + 1) == length + 1
+    assert (2 * batch - 1) // batch == 1
+    assert (batch - 1) // (batch + 1) == 0
 
 
 def test_an_undecided_comparison_is_answered_by_the_hint_and_noted() -> None:

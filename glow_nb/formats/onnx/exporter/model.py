@@ -9,6 +9,7 @@ from onnx import helper
 
 from glow_nb.base.arguments import as_integer
 from glow_nb.base.errors import OptionError, UnsupportedError
+from glow_nb.base.size import Size
 from glow_nb.base.version import __version__
 from glow_nb.formats.onnx.exporter.counted import open_sizes
 from glow_nb.formats.onnx.exporter.kinds import opset_that_takes
@@ -180,7 +181,7 @@ def _node_of(record: Record, names: dict[Value, str]) -> onnx.NodeProto:
 
 
 def _info_of(placeholder: Placeholder) -> onnx.ValueInfoProto:
-    shape: list[int | str] = list(placeholder.type.shape)
+    shape = [str(n) if isinstance(n, Size) else n for n in placeholder.type.shape]
     if placeholder.counted is not None:
         shape[placeholder.counted.axis] = placeholder.counted.count
     return helper.make_tensor_value_info(placeholder.name, code_of(placeholder.type.kind), shape)

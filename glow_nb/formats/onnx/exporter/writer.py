@@ -10,6 +10,7 @@ import numpy as np
 
 from glow_nb.base.conversion import is_small_float
 from glow_nb.base.schema import operands_of
+from glow_nb.base.size import open_error, symbols_in, symbols_of
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.formats.onnx.exporter.counted import OpenSizes
 from glow_nb.formats.onnx.exporter.kinds import (
@@ -19,6 +20,7 @@ from glow_nb.formats.onnx.exporter.kinds import (
     takes,
     variables_of,
 )
+from glow_nb.formats.onnx.exporter.run_time_sizes import vector_of
 from glow_nb.formats.onnx.schema.element_kinds import code_of
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate_node
@@ -180,6 +182,8 @@ class Writer:
 
         Operands of kinds that it does not take are converted, and so are the results.
         """
+        for symbol in symbols_in(attributes.values()):
+            raise open_error(symbol.size, f"{self._stem!r}, ONNX's {op}, has it in an attribute")
         given = variables_of(op, self.opset, len(operands))
         made = variables_of(op, self.opset, len(types), of_outputs=True)
         types_read = [value.type if value is not None else None for value in operands]
@@ -206,8 +210,15 @@ class Writer:
         """Return a constant that holds *array*."""
         return Constant.of(self.fresh(f"{self._stem}_{role}"), array)
 
-    def integers(self, numbers: Sequence[int], role: str = "constant") -> Constant:
-        """Return a constant vector of int64 *numbers*."""
+    @property
+    def inputs(self) -> Sequence[Placeholder]:
+        """The inputs of the function."""
+        return self._function.inputs
+
+    def integers(self, numbers: Sequence[int], role: str = "constant") -> Value:
+        """Return a vector of int64 *numbers*; open sizes are computed from shapes of inputs."""
+        if symbols_of(*numbers):
+            return vector_of(self, numbers)
         return self.constant(np.array(numbers, np.int64), role)
 
     def number(self, number: Any, kind: ElementKind, role: str = "constant") -> Constant:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from typing_extensions import override
 
+from glow_nb.base.errors import GlowError
 from glow_nb.base.size import RESERVED, Symbol, at, symbols_in
 from glow_nb.base.size_ranges import SizeRanges
+from glow_nb.base.size_text import read_size
+from glow_nb.base.tokens import TokenStream
 from glow_nb.base.types import Dimensions
-from glow_nb.formats.onnx.importer.dimensions import Shapes, partly_bound
+from glow_nb.formats.onnx.importer.dimensions import Shapes, partly_bound, symbol_of
 from glow_nb.formats.onnx.importer.graph import Outputs
 from glow_nb.formats.onnx.importer.importer import Importer
 from glow_nb.formats.onnx.importer.node import OnnxNode
@@ -19,6 +23,7 @@ from glow_nb.formats.onnx.importer.open_numbers import OpenNumbers
 from glow_nb.formats.onnx.importer.registry import Rule
 from glow_nb.hlir.graph import Value
 
+_SUM = re.compile(r"\s*\w+(\s*[+*]\s*\w+)+\s*", re.ASCII)
 LONGEST_WORD = 64
 """The most characters that the name of a size keeps of that of a dimension."""
 
@@ -81,10 +86,27 @@ class OpenImporter(Importer):
         numbers = {name: n for name, n in self._shapes.items() if isinstance(n, int)}
         known = {**numbers, **found}
         by_word = {words[name]: size for name, size in known.items() if name in words}
-        for name in reversed(list(self.equal)):
+        equal = {**self._named_sums(), **self.equal}
+        for name in reversed(list(equal)):
             if name in self.symbols:
-                found[name] = by_word[words[name]] = at(self.equal[name], by_word)
+                found[name] = by_word[words[name]] = at(equal[name], by_word)
                 del self.symbols[name]
+        return found
+
+    def _named_sums(self) -> dict[str, int]:
+        """Return the sizes of dimensions that are called by sums or products of names of others.
+
+        Exporters of decoders write ``past_sequence_length + sequence_length`` there.
+        """
+        found: dict[str, int] = {}
+        for info in self.model.proto.graph.input:
+            for axis, dimension in enumerate(info.type.tensor_type.shape.dim):
+                name, text = symbol_of(info, axis), dimension.dim_param
+                if name in self.symbols and _SUM.fullmatch(text):
+                    reader = TokenStream(text, name)
+                    reader.symbols = {n: s for n, s in self.symbols.items() if n.isidentifier()}
+                    with suppress(GlowError):
+                        found[name] = read_size(reader)
         return found
 
     @override

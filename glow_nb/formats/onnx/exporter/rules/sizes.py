@@ -1,13 +1,14 @@
-"""Sizes as numbers: a constant once they are known."""
+"""Open sizes as numbers."""
 
 from __future__ import annotations
 
-from glow_nb.formats.onnx.exporter.registry import composes
+from glow_nb.formats.onnx.exporter.registry import exports
+from glow_nb.formats.onnx.exporter.writer import Writer
 from glow_nb.hlir import ops
-from glow_nb.hlir.rewrite import Replacement, Rewriter
+from glow_nb.hlir.graph import Value
 
 
-@composes(ops.Sizes)
-def sizes(node: ops.Sizes, rewriter: Rewriter) -> Replacement:
-    """Return the numbers; OpenSizeError says which of them is open."""
-    return rewriter.constant(f"{node.name}_numbers", node.evaluate())
+@exports(ops.Sizes)
+def sizes(ctx: Writer, node: ops.Sizes) -> Value:
+    """The shapes of inputs tell them."""
+    return ctx.integers(node.numbers, "sizes")

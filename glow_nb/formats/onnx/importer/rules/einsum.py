@@ -143,6 +143,6 @@ def _contract(ctx: Context, lhs: Term, rhs: Term, needed: set[str]) -> Term:
 
 def _common_size(ctx: Context, lhs: Term, rhs: Term, label: str) -> int:
     sizes = {lhs.size(label), rhs.size(label)} - {1} or {1}
-    if len(sizes) > 1:
-        raise ctx.wrong(f"label {label!r} stands for axes of sizes {sorted(sizes)}")
+    if not all(same(size, other) for size in sizes for other in sizes):
+        raise ctx.wrong(f"label {label!r} stands for axes of sizes {sorted(sizes, key=str)}")
     return sizes.pop()

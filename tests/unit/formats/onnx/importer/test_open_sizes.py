@@ -179,6 +179,33 @@ def test_axes_that_the_model_takes_for_the_same_are_the_same() -> None:
     assert not function.guards
 
 
+def test_dimensions_may_be_called_by_sums_of_others() -> None:
+    model = _model(
+        [_node("Relu", "x", "y")], {"x": ("b", "past + new", 2), "z": ("past", "2*b")}, {}
+    )
+    model.graph.input.append(
+        helper.make_tensor_value_info("v", TensorProto.FLOAT, ["new", "a - b"])
+    )
+    assert [str(value.type) for value in _loaded(model).inputs] == [
+        "float32<b x new + past x 2>",
+        "float32<past x 2*b>",
+        "float32<new x v_1>",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("equation", "output"), [("...ii->...i", "float32<b x n>"), ("...ii", "float32<b>")]
+)
+def test_a_diagonal_of_open_axes(equation: str, output: str) -> None:
+    function = _loaded(
+        _model([_node("Einsum", "x", "y", equation=equation)], {"x": ("b", "n", "m")}, {})
+    )
+    assert [str(value.type) for value in function.outputs] == [output]
+    x = np.random.default_rng(0).standard_normal((2, 3, 3), np.float32)
+    found = glow_nb.evaluate(function, {"x": x})["y"]
+    assert np.allclose(found, np.einsum(equation, x), rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("node", "shape", "weights"),
     [
