@@ -16,6 +16,7 @@ from glow_nb.kernels.operators.dequantizing import BYTE_BITS, INT8, codes_of_ele
 from glow_nb.kernels.operators.panels import pack_matrix, pad_end
 from glow_nb.kernels.products.coded_weights import columns_of_panel
 from glow_nb.kernels.products.matmul_shape import MatMulShape
+from glow_nb.kernels.products.open_extents import example_size
 from glow_nb.kernels.target import Target
 
 
@@ -54,7 +55,7 @@ def _packed(node: DequantizingMatMul, rewriter: Rewriter, target: Target) -> Rep
     size = size if blocks > 1 else -(-inner // codes_of_element(bits)) * codes_of_element(bits)
     missing = blocks * size - inner
     shape = MatMulShape.of(node.lhs.type.shape, depth, is_batched=False)
-    block = columns_of_panel(shape.rows, blocks * size, depth, target)
+    block = columns_of_panel(example_size(shape.rows), blocks * size, depth, target)
     codes = pad_end(rewriter, _signed(node.weights, rewriter), 0, missing)
     offset = _signed_offset(node, rewriter)
     return rewriter.emit(

@@ -22,6 +22,7 @@ from glow_nb.kernels.operators.pairings import (
 )
 from glow_nb.kernels.operators.panels import pack_bias
 from glow_nb.kernels.products.dot_choice import pays_to_pair
+from glow_nb.kernels.products.open_extents import example_size
 from glow_nb.kernels.target import Target
 
 MOST_STEPS = 1.12
@@ -40,7 +41,8 @@ def may_pair(node: Product, target: Target) -> bool:
         return False
     if not has_known_sums(node) or (isinstance(node, Convolution) and node.group > 1):
         return False
-    has_many_rows = prod(node.type.shape[:-1]) >= target.machine.paired_min_rows
+    rows = example_size(prod(node.type.shape[:-1]))
+    has_many_rows = rows >= target.machine.paired_min_rows
     return has_many_rows and right.type.size > 0 and pays_to_pair(target)
 
 

@@ -15,6 +15,7 @@ from glow_nb.kernels.products.coded_weights import CodedWeights, decoding_form, 
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.loops import Loops, tile_steps
 from glow_nb.kernels.products.matmul_shape import MatMulShape
+from glow_nb.kernels.products.open_extents import example_size
 from glow_nb.kernels.products.product_loops import ProductWriter
 from glow_nb.kernels.products.product_nest import (
     LeftLayout,
@@ -44,7 +45,7 @@ def plan_dequantizing(
     """Plan a product with codes, and its epilogue: where they become floats, and the loops."""
     shape = _shape_of(instruction)
     vectors = Columns(shape.depth, instruction.block, target.lanes).vectors
-    decodes = in_registers(shape.rows, vectors, target)
+    decodes = in_registers(example_size(shape.rows), vectors, target)
     nest = _nest_of(instruction, fusion, target.lanes, in_registers=decodes)
     return plan_nest(nest, target, fusion, algorithm=IN_REGISTERS if decodes else IN_SCRATCH)
 
@@ -53,6 +54,7 @@ def plan_dequantizing(
     PackedDequantizingMatMulInst,
     traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "lhs")),
     planner=plan_dequantizing,
+    sees_open_sizes=True,
 )
 def packed_dequantizing_mat_mul_source(
     instruction: PackedDequantizingMatMulInst, target: Target, fusion: Fusion

@@ -40,6 +40,7 @@ class Paired(Algorithm):
 
     name = PAIRED
     counts_weights = True
+    takes_open_sizes = True
 
     def __init__(self) -> None:
         """Remember the pairs of the last node: they are asked for once more when it is emitted."""

@@ -33,6 +33,7 @@ class Strassen(Algorithm):
     """Multiply by a constant matrix, or convolve pointwise, with sums of blocks of the weights."""
 
     name = STRASSEN
+    # Not for open sizes: few rows would read its weights as well, seven quarters of a matrix.
 
     @override
     def plans(self, problem: Problem, target: Target) -> Sequence[Plan]:

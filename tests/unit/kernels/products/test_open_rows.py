@@ -71,3 +71,53 @@ def test_rows_may_be_open(threads: int) -> None:
 def test_rows_may_be_open_with_any_hint(hint: int) -> None:
     sets = [{"n": n} for n in (1, 2, 5, 6, 7, 12, 13, 31, 128, 509)]
     check_sizes(_dense_layers((Symbol("n", hint, 1, 512).size,)), sets, tolerance=1e-6)
+
+
+def _product_of(left: ElementKind, right: ElementKind) -> Function:
+    rng = np.random.default_rng(1)
+    builder = Builder("product")
+    rows = (Symbol("batch", 2, 1, 8).size, Symbol("length", 16, 1, 512).size)
+    x = builder.input("x", TensorType(left, (*rows, INNER)))
+    weights = rng.integers(-3, 4, (INNER, DEPTH)) + (0 if right.is_signed else 3)
+    w = builder.constant("w", weights.astype(right.dtype))
+    builder.save(builder.emit(ops.MatMul(x, w)), "y")
+    return builder.function()
+
+
+def _product_of_codes(kind: ElementKind) -> Function:
+    """A product with weights of which 32 neighbours share a scale."""
+    rng = np.random.default_rng(1)
+    builder = Builder("product_of_codes")
+    rows = (Symbol("batch", 2, 1, 8).size, Symbol("length", 16, 1, 512).size)
+    x = builder.input("x", TensorType(ElementKind.FLOAT32, (*rows, 64)))
+    w = builder.constant("w", rng.integers(0, 2, (64, DEPTH)).astype(kind.dtype))
+    scale = builder.constant("s", rng.random((2, DEPTH), np.float32) + 0.1)
+    builder.save(builder.emit(ops.DequantizingMatMul(x, w, scale, None, block=32)), "y")
+    return builder.function()
+
+
+ROWS = [{"batch": 1, "length": 1}, {"batch": 3, "length": 11}, {"batch": 1, "length": 257}]
+BYTES = (ElementKind.INT8, ElementKind.UINT8)
+KINDS = [
+    *((ElementKind(name), ElementKind(name)) for name in "float16 bfloat16 float64 int32".split()),
+    *((left, right) for left in BYTES for right in BYTES),
+]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("function", [_product_of(*BYTES), _product_of_codes(ElementKind.INT4)])
+def test_rows_of_products_of_integers_may_be_open(function: Function) -> None:
+    check_sizes(function, ROWS[1:2], target=SMALL_CORE, tolerance=1e-6)
+
+
+@pytest.mark.jit
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(_product_of(*kinds) for kinds in KINDS),
+        *(_product_of_codes(ElementKind(name)) for name in "int8 uint8 int4 uint4".split()),
+    ],
+)
+def test_rows_of_all_kinds_may_be_open(function: Function) -> None:
+    check_sizes(function, ROWS, threads=2, tolerance=5e-3)
