@@ -6,16 +6,15 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Self, SupportsIndex, TypeVar
 
+from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.foreign import name_of
+from glow_nb.base.override import override
 from glow_nb.base.text import TokenReader
 
 IR = TypeVar("IR")
 Pass = Callable[..., IR]
-
-_NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -34,11 +33,34 @@ class Step:
     """
 
     name: str | Pass[Any]
-    options: Mapping[str, Any] = field(default_factory=lambda: _NO_OPTIONS)
+    options: Mapping[str, Any] = field(default_factory=dict)
     is_last: bool = False
     needed: str = ""
     owner: str = ""
     does: str = ""
+
+    def __copy__(self) -> Self:
+        """Return this step itself, which nothing changes."""
+        return self
+
+    def __deepcopy__(self, _: dict[int, object]) -> Self:
+        """Return this step itself, with the tables and targets that are its options."""
+        return self
+
+    @override
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """Be pickled; refuse if a backend gave its options, such as a table of kernels.
+
+        Raises:
+            UnsupportedError: It is a step of a whole compilation.
+        """
+        if self.owner:
+            name = self.name if isinstance(self.name, str) else name_of(self.name)
+            raise UnsupportedError(
+                f"step {name!r} of {self.owner} cannot be pickled: its options are of this "
+                "process; pickle the pipeline that was given to compile, or print this one"
+            )
+        return super().__reduce_ex__(protocol)
 
 
 @dataclass(frozen=True)

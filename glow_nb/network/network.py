@@ -6,15 +6,16 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Never, NoReturn
+from typing import TYPE_CHECKING, Any, Never
 
 from glow_nb.base.arguments import Shapes, as_shapes
 from glow_nb.base.destinations import as_names, chosen
-from glow_nb.base.errors import OptionError, UnsupportedError
+from glow_nb.base.errors import OptionError
 from glow_nb.base.feeds import Feeds, gathered
 from glow_nb.base.outputs import Outputs
 from glow_nb.base.override import override
 from glow_nb.base.types import Array
+from glow_nb.base.uncopied import Uncopied
 from glow_nb.network.defaults import Defaults
 from glow_nb.network.levels import Border, MakeLevels
 from glow_nb.network.open_runner import OpenRunner
@@ -34,11 +35,18 @@ if TYPE_CHECKING:
     from glow_nb.system.background import AwaitableFuture
 
 
-class Network(NetworkViews):
+class Network(NetworkViews, Uncopied):
     """What :func:`glow_nb.compile` returns: a network of fixed sizes, or one that leaves some open.
 
     ``run`` may be called from many threads at once, unless the network has state.
     """
+
+    UNCOPIED = (
+        "a compiled network cannot be copied or pickled, it is machine code in this process; "
+        "share it (run may be called from many threads), save it (net.save(folder), then "
+        "glow_nb.load_compiled(folder) on such a processor), or keep its program as text: "
+        "glow_nb.save_text(net.program, 'net.glow'), then glow_nb.compile('net.glow')"
+    )
 
     @property
     @abstractmethod
@@ -171,16 +179,6 @@ class Network(NetworkViews):
     ) -> dict[str, Array]:
         """Do what :meth:`run` does."""
         return self.run(inputs, *more, **options)
-
-    @override
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse to be copied or pickled: machine code and threads belong to this process."""
-        raise UnsupportedError(
-            "a compiled network cannot be copied or pickled, it is machine code in this process; "
-            "share it (run may be called from many threads), save it (net.save(folder), then "
-            "glow_nb.load_compiled(folder) on such a processor), or keep its program as text: "
-            "glow_nb.save_text(net.program, 'net.glow'), then glow_nb.compile('net.glow')"
-        )
 
 
 class CompiledNetwork(CompiledViews, Network):

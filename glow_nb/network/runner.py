@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from glow_nb.base.feeds import FeedCheck, Feeds, name_feeds
 from glow_nb.base.foreign import foreign
 from glow_nb.base.memory_limit import out_of_memory
 from glow_nb.base.outputs import Outputs
-from glow_nb.base.override import override
 from glow_nb.base.types import Array, TensorType
+from glow_nb.base.uncopied import Uncopied
 from glow_nb.network.levels import Border
 from glow_nb.system.state_store import StateStore
 
@@ -37,7 +37,7 @@ class Runs(Protocol):
         ...
 
 
-class BoundRun:
+class BoundRun(Uncopied):
     """A run on arrays that are bound to it: a call runs on what they hold, and checks nothing.
 
     Calls from several threads write the same outputs, so that their caller must keep them apart.
@@ -48,6 +48,10 @@ class BoundRun:
     """
 
     __slots__ = ("_counted", "_run", "inputs", "outputs")
+    UNCOPIED = (
+        "a bound run cannot be copied or pickled: it reads and writes the arrays that it was "
+        "given; bind others with net.bind(inputs, outputs), or copy its inputs and outputs"
+    )
 
     def __init__(
         self,
@@ -62,14 +66,6 @@ class BoundRun:
         """
         self._run, self._counted = run, counted
         self.inputs, self.outputs = inputs, outputs
-
-    @override
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse to be copied or pickled: a copy would have arrays that no run reads or writes."""
-        raise UnsupportedError(
-            "a bound run cannot be copied or pickled: it reads and writes the arrays that it was "
-            "given; bind others with net.bind(inputs, outputs), or copy its inputs and outputs"
-        )
 
     def __call__(self) -> dict[str, Array]:
         """Run; return the outputs: the same arrays each time."""

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from glow_nb.base.errors import GlowError
+from glow_nb.base.uncopied import Uncopied
 
 T = TypeVar("T")
 
@@ -20,8 +21,13 @@ EXIT_SECONDS = 2.0
 """How long the end of the program waits for a task that is running."""
 
 
-class AwaitableFuture(Future[T]):
+class AwaitableFuture(Uncopied, Future[T]):
     """A future of this module, which an event loop can wait for as well: ``await future``."""
+
+    UNCOPIED = (
+        "a future cannot be copied or pickled, a thread of this process sets it; wait for its "
+        "result() and copy that"
+    )
 
     def __await__(self) -> Generator[Any, None, T]:
         """Wait for the result in the event loop that runs."""

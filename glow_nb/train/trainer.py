@@ -15,6 +15,7 @@ from glow_nb.base.feeds import Feeds
 from glow_nb.base.foreign import foreign, name_of
 from glow_nb.base.progress import tell
 from glow_nb.base.types import Array
+from glow_nb.base.uncopied import Uncopied
 from glow_nb.hlir.graph import Function
 from glow_nb.network.compiling import as_threads
 from glow_nb.network.memory_report import MemoryReport
@@ -33,7 +34,7 @@ Metric = Callable[[Array, Array], float]
 """Takes the predictions and the targets of a batch, and returns their mean score."""
 
 
-class Trainer:
+class Trainer(Uncopied):
     """Trains the weights of a network.
 
     Example::
@@ -60,6 +61,11 @@ class Trainer:
         loss: What is made small.
         optimizer: How.
     """
+
+    UNCOPIED = (
+        "a trainer cannot be copied or pickled, its steps are machine code in this process; save "
+        "it (trainer.save(path)), make another one of the same model, and load that (load(path))"
+    )
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ from glow_nb.base.errors import (
     OptionError,
 )
 from glow_nb.base.types import Array
+from glow_nb.base.uncopied import Uncopied
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device import Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
@@ -29,7 +30,7 @@ from glow_nb.runtime.devices.engine import Engine, HeldNetwork, LoadStatus, Outc
 from glow_nb.runtime.devices.held_networks import HeldNetworks
 
 
-class ManagedDevice(ABC):
+class ManagedDevice(Uncopied, ABC):
     """A device whose runs are done by an :class:`~glow_nb.runtime.devices.engine.Engine`.
 
     One run works at a time, on all cores of the device. Arrays of runs that wait, or are being
@@ -38,6 +39,11 @@ class ManagedDevice(ABC):
     A run is in ``_waiting`` or in ``_begun`` until it ends. The thread that takes it out, under the
     lock, answers it. So each run is answered once, even if its device dies as it ends.
     """
+
+    UNCOPIED = (
+        "a device cannot be copied or pickled, its threads and processes belong to this process; "
+        "open another one of its description (device.description)"
+    )
 
     def __init__(self, description: DeviceDescription) -> None:
         """Start the device that *description* tells of.

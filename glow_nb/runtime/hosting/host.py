@@ -14,6 +14,7 @@ from glow_nb.base.errors import DeadlineError, GlowWarning, OptionError, Refused
 from glow_nb.base.feeds import Feeds
 from glow_nb.base.schema import closest
 from glow_nb.base.types import Array
+from glow_nb.base.uncopied import Uncopied
 from glow_nb.runtime.devices.device import Device, Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting.dataflow import Dataflow
@@ -35,7 +36,7 @@ GRACE_SECONDS = 1.0
 """How long a device may go on with a run whose deadline has passed, before it is killed."""
 
 
-class HostManager:
+class HostManager(Uncopied):
     """Networks on devices, and requests to them from any number of threads.
 
     Example::
@@ -52,6 +53,11 @@ class HostManager:
     elsewhere, since runs are pure. A network with state is the exception: it runs its requests one
     by one, has one copy, and is lost with its device.
     """
+
+    UNCOPIED = (
+        "a host manager cannot be copied or pickled, its devices and threads belong to this "
+        "process; share it (any thread may call it), or make another one of descriptions of devices"
+    )
 
     def __init__(
         self,

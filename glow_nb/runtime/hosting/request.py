@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from typing_extensions import override
 
 from glow_nb.base.types import Array
 from glow_nb.runtime.hosting.tracer import TracedRequest
+from glow_nb.system.background import AwaitableFuture
 
 
 class Answering(Protocol):
@@ -27,7 +26,7 @@ class Answering(Protocol):
     began: float
 
 
-class Request(Future[dict[str, Array]]):
+class Request(AwaitableFuture[dict[str, Array]]):
     """The outputs of one run of a network by name, or the error that came in its place.
 
     A request can be cancelled until it is answered: what it waits for is not begun any more, and
@@ -95,7 +94,3 @@ class Request(Future[dict[str, Array]]):
         return TracedRequest(
             self.network, self.rows, self.submitted, began, time.monotonic(), number
         )
-
-    def __await__(self) -> Generator[Any, None, dict[str, Array]]:
-        """Wait for the answer in an event loop."""
-        return asyncio.wrap_future(self).__await__()

@@ -15,6 +15,7 @@ from glow_nb.base.errors import GlowError
 from glow_nb.base.feeds import Feeds
 from glow_nb.base.schema import closest
 from glow_nb.base.types import Array, SymbolicType, TensorType
+from glow_nb.base.uncopied import Uncopied
 from glow_nb.runtime.hosting.batching import open_types
 from glow_nb.runtime.hosting.network_info import NetworkInfo
 from glow_nb.runtime.hosting.network_source import Servable
@@ -101,12 +102,17 @@ class ServedModel:
         return open_types(types) if self.max_rows else types
 
 
-class ModelServer:
+class ModelServer(Uncopied):
     """Models of a repository on a host.
 
     All versions of a model are loaded; a request that names none gets the greatest. Methods may be
     called from any thread; one loads or unloads at a time.
     """
+
+    UNCOPIED = (
+        "a model server cannot be copied or pickled, its host belongs to this process; share it, "
+        "or make another one"
+    )
 
     def __init__(
         self, host: Host, repository: ModelRepository, options: LoadOptions | None = None
