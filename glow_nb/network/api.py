@@ -57,7 +57,7 @@ from glow_nb.network.watched_model import (
     Source,
     WatchedModel,
     value_names,
-    with_values,
+    with_values_of_passes,
 )
 from glow_nb.system.freed_memory import return_freed_memory
 from glow_nb.system.state_store import StateStore
@@ -283,7 +283,7 @@ class _Build:
 
     def from_levels(self, levels: Levels, names: Sequence[str]) -> WatchedNetwork[CompiledNetwork]:
         """Compile what the passes made of a model with the values *names* as outputs."""
-        ir, outputs = with_values(levels.function or levels.program, names)
+        ir, outputs = with_values_of_passes(levels.function or levels.program, names)
         order = self.order(self.backend)
         lowered = replace(self, order=lambda _: replace(order, graph=pipelines.Pipeline()))
         return WatchedNetwork(lowered(ir, Gone()), outputs)

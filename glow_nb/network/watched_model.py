@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from glow_nb.base.arguments import Constants, Shapes, as_path
-from glow_nb.base.errors import ModelError
+from glow_nb.base.errors import ModelError, OptionError
 from glow_nb.hlir import watched as hlir
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
@@ -144,6 +144,18 @@ def with_values(ir: Function | Program, names: Sequence[str]) -> Watched:
     if isinstance(ir, Function):
         return hlir.with_values(ir, names)
     return llir.with_values(ir, names)
+
+
+def with_values_of_passes(ir: Function | Program, names: Sequence[str]) -> Watched:
+    """Do what :func:`with_values` does to *ir*, which passes made of a model that is gone."""
+    try:
+        return with_values(ir, names)
+    except OptionError as error:
+        raise OptionError(
+            f"{error}; the model itself is not there (load_compiled read the network, or its graph "
+            "is gone): names are those of what the passes made of it; compile the model again to "
+            "watch it by its own"
+        ) from None
 
 
 def value_names(ir: Function | Program) -> list[str]:

@@ -23,6 +23,8 @@ def load_compiled(folder: str | os.PathLike[str], *, state: StateStore | None = 
     """Return the network that ``net.save(folder)`` wrote, ready to run; nothing is compiled.
 
     Constants and code are mapped from the files, which must stay as long as the network is used.
+    The model itself is not among them: values are watched by the names and in the layouts of
+    ``net.function``, what the passes made of it.
 
     Args:
         folder: The folder.
