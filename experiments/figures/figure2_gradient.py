@@ -24,8 +24,8 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.differentiate import emit_gradients
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import FullyConnected
+from glow_nb.hlir.ops.formulas.terms import Term
 from glow_nb.hlir.save import Save
-from glow_nb.hlir.terms import Term
 from glow_nb.train import MeanSquaredError
 
 RATE = 0.1

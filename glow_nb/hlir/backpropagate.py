@@ -14,11 +14,11 @@ from glow_nb.base.foreign import foreign, name_of
 from glow_nb.base.schema import map_operands, operand_specs, operands_of
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.formulas import emit_formula, has_known_formula
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.inline import inline
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.ops.arithmetic import Add
+from glow_nb.hlir.ops.formulas.scalar import emit_formula, has_known_formula
 from glow_nb.hlir.rules import (
     GRADIENTS,
     LOWERINGS,

@@ -10,7 +10,7 @@ from glow_nb.base.types import TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops.broadcast import Broadcast
-from glow_nb.hlir.terms import Term, terms
+from glow_nb.hlir.ops.formulas.terms import Term, terms
 
 N = TypeVar("N", bound=Node)
 

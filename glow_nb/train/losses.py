@@ -20,9 +20,9 @@ from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.activation import Clip, Softplus
+from glow_nb.hlir.ops.formulas.terms import Term, where
 from glow_nb.hlir.ops.normalization import LogSoftmax
 from glow_nb.hlir.ops.shape import Reshape
-from glow_nb.hlir.terms import Term, where
 from glow_nb.train.numbers import checked_number, keep_numbers
 from glow_nb.train.sums import mean, total
 

@@ -20,7 +20,7 @@ from glow_nb.base.arguments import truth
 from glow_nb.base.errors import OptionError
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.ops.elementwise import Sign, Sqrt
-from glow_nb.hlir.terms import Term, where
+from glow_nb.hlir.ops.formulas.terms import Term, where
 from glow_nb.train.numbers import computed_kind, keep_numbers
 from glow_nb.train.schedules import Schedule, rate_at
 from glow_nb.train.sums import beside, total

@@ -22,10 +22,10 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.differentiate import emit_gradients
 from glow_nb.hlir.graph import Constant, Function, State, Value, producer_of
 from glow_nb.hlir.ops.elementwise import as_kind
+from glow_nb.hlir.ops.formulas.terms import Term
 from glow_nb.hlir.passes import GRAPH_PASSES
 from glow_nb.hlir.rewrite import substitute
 from glow_nb.hlir.save import Save, is_update
-from glow_nb.hlir.terms import Term
 from glow_nb.train.losses import LossFunction
 from glow_nb.train.optimizers import Optimizer
 from glow_nb.train.sums import beside

@@ -6,9 +6,9 @@ from glow_nb.base.types import TensorType
 from glow_nb.hlir.builder import Emitter
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.elementwise import ConvertTo
+from glow_nb.hlir.ops.formulas.terms import Term
 from glow_nb.hlir.ops.reduction import ReduceMean, ReduceSum
 from glow_nb.hlir.ops.shape import Reshape
-from glow_nb.hlir.terms import Term
 
 
 def total(term: Term) -> Term:

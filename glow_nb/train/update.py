@@ -17,8 +17,8 @@ from glow_nb.hlir.ops.arithmetic import Add, And
 from glow_nb.hlir.ops.comparison import Less, Select
 from glow_nb.hlir.ops.elementwise import Abs, as_kind
 from glow_nb.hlir.ops.families import splat
+from glow_nb.hlir.ops.formulas.terms import Term
 from glow_nb.hlir.ops.shape import Concat, Reshape
-from glow_nb.hlir.terms import Term
 from glow_nb.train.numbers import computed_kind
 from glow_nb.train.optimizers import Optimizer, clip_to_norm, squares_of
 from glow_nb.train.sums import beside, total

@@ -1,13 +1,20 @@
 """What an import pulls in: the graph level must work without numba, and start quickly."""
 
 import importlib
+import itertools
+import linecache
 import subprocess
 import sys
+from collections.abc import Collection, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import grimp
 import pytest
+
+import glow_nb
+
+PACKAGE = Path(glow_nb.__file__).parent
 
 WITHOUT_NUMBA = (
     "glow_nb",
@@ -72,7 +79,6 @@ def test_public_names_load_no_code_generator() -> None:
 
 
 def test_every_public_name_exists() -> None:
-    import glow_nb
     from glow_nb.network import public_names
 
     assert {name for name in glow_nb.__all__ if not hasattr(glow_nb, name)} == set()
@@ -94,24 +100,54 @@ def test_no_modules_import_each_other() -> None:
     """Imports inside functions and for type checkers count, too."""
     graph = grimp.build_graph("glow_nb", exclude_type_checking_imports=False, cache_dir=None)
     imported = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
-    order = TopologicalSorter(imported)
+    require_order(imported)
+
+
+def test_each_module_can_be_the_first_that_a_process_imports() -> None:
+    """Who imports a module imports the packages that it is in first, but for those of its own."""
+    graph = grimp.build_graph("glow_nb", exclude_type_checking_imports=True, cache_dir=None)
+    begun = {
+        name: {
+            package
+            for module in graph.find_modules_directly_imported_by(name)
+            if is_imported_at_once(graph, name, module)
+            for package in with_packages(module)
+        }.difference(with_packages(name))
+        for name in graph.modules
+    }
+    require_order(begun)
+
+
+def is_imported_at_once(graph: grimp.ImportGraph, importer: str, imported: str) -> bool:
+    """Return whether *importer* imports a module outside of its functions."""
+    place = PACKAGE.parent / importer.replace(".", "/")
+    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    lines = [
+        linecache.getline(str(file), found["line_number"])
+        for found in graph.get_import_details(importer=importer, imported=imported)
+    ]
+    return any(not line[0].isspace() for line in lines)
+
+
+def with_packages(module: str) -> list[str]:
+    """Return the packages that *module* is in, and it."""
+    return list(itertools.accumulate(module.split("."), lambda above, part: f"{above}.{part}"))
+
+
+def require_order(imported: Mapping[str, Collection[str]]) -> None:
+    """Fail if modules that import others, as *imported* tells, do so in a circle."""
     try:
-        order.prepare()
+        TopologicalSorter(imported).prepare()
     except CycleError as error:
         pytest.fail(f"a circle: {' imports '.join(reversed(error.args[1]))}")
 
 
 def test_the_root_is_a_table_of_contents() -> None:
-    import glow_nb
-
-    root = Path(glow_nb.__file__).parent
-    modules = {path.stem for path in root.glob("*.py")} - {"__init__", "__main__"}
+    modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"}
     assert len(modules) <= 6, sorted(modules)
 
 
 def test_a_name_that_does_not_exist() -> None:
-    import glow_nb
-
     for name in ("no_such_thing", "__no_such_thing__"):
         with pytest.raises(AttributeError, match=f"module 'glow_nb' has no attribute '{name}'"):
             getattr(glow_nb, name)

@@ -6,9 +6,9 @@ import dataclasses
 
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.ops import Recurrence, RecurrenceGradient
+from glow_nb.hlir.ops.formulas.recurrence.cells import Cell
+from glow_nb.hlir.ops.formulas.recurrence.panels import emit_panels
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.recurrence.cells import Cell
-from glow_nb.hlir.recurrence.panels import emit_panels
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.hlir.rounding import in_float32, is_narrow
 from glow_nb.kernels.recurrence.plan import panel_width

@@ -23,8 +23,8 @@ from glow_nb.hlir.ops.activation import (
     Swish,
 )
 from glow_nb.hlir.ops.elementwise import Erf, Exp
+from glow_nb.hlir.ops.formulas.terms import Term, where
 from glow_nb.hlir.rules import OperandGradients, gradient
-from glow_nb.hlir.terms import Term, where
 
 
 @gradient(LeakyRelu)

@@ -24,8 +24,8 @@ from glow_nb.hlir.ops.arithmetic import (
     Xor,
 )
 from glow_nb.hlir.ops.elementwise import Log, Neg, Round
+from glow_nb.hlir.ops.formulas.terms import Term, where
 from glow_nb.hlir.rules import OperandGradients, gradient, no_gradient
-from glow_nb.hlir.terms import Term, where
 
 
 @gradient(Add)

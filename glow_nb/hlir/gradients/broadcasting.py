@@ -8,9 +8,9 @@ from glow_nb.base.types import TensorType
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.ops.formulas.terms import Term
 from glow_nb.hlir.ops.reduction import ReduceSum
 from glow_nb.hlir.rules import OperandGradients
-from glow_nb.hlir.terms import Term
 
 
 def sum_to(builder: Builder, gradient: Value, type: TensorType) -> Value:

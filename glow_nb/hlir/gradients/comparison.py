@@ -6,8 +6,8 @@ from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.gradients.broadcasting import summed
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.comparison import Equal, Greater, GreaterEqual, Less, LessEqual, Select
+from glow_nb.hlir.ops.formulas.terms import where
 from glow_nb.hlir.rules import OperandGradients, gradient, no_gradient
-from glow_nb.hlir.terms import where
 
 
 @gradient(Select)

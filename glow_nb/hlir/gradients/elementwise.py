@@ -42,8 +42,8 @@ from glow_nb.hlir.ops.elementwise import (
     Tan,
 )
 from glow_nb.hlir.ops.families import UnaryElementwise
+from glow_nb.hlir.ops.formulas.terms import Term, where
 from glow_nb.hlir.rules import OperandGradients, gradient, no_gradient
-from glow_nb.hlir.terms import Term, where
 
 Formula = Callable[[Term, Term], Term]
 """Takes ``up`` and either ``x`` or ``y``, and gives the gradient of x."""

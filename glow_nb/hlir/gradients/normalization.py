@@ -12,6 +12,7 @@ from glow_nb.hlir.ops.arithmetic import Pow
 from glow_nb.hlir.ops.batch_norm_training import BatchNormTraining
 from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.elementwise import Exp, Reciprocal, Sqrt
+from glow_nb.hlir.ops.formulas.terms import Term
 from glow_nb.hlir.ops.group_normalization import GroupNormalization
 from glow_nb.hlir.ops.normalization import (
     BatchNormalization,
@@ -24,7 +25,6 @@ from glow_nb.hlir.ops.normalization import (
 from glow_nb.hlir.ops.reduction import ReduceMean, ReduceSum
 from glow_nb.hlir.ops.shape import Pad, Reshape, Slice
 from glow_nb.hlir.rules import OperandGradients, gradient
-from glow_nb.hlir.terms import Term
 
 gradient(BatchNormTraining)(through_lowering)
 gradient(GroupNormalization)(through_lowering)

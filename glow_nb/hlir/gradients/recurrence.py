@@ -13,6 +13,10 @@ from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.inline import inline
 from glow_nb.hlir.ops.arithmetic import Mul
+from glow_nb.hlir.ops.formulas.recurrence.cells import HIDDEN, Cell
+from glow_nb.hlir.ops.formulas.recurrence.cuts import emit_concat, emit_slice
+from glow_nb.hlir.ops.formulas.recurrence.panels import emit_panels
+from glow_nb.hlir.ops.formulas.recurrence.steps import NEXT, forward_step, step_type
 from glow_nb.hlir.ops.matrix import MatMul
 from glow_nb.hlir.ops.recurrence import (
     Recurrence,
@@ -23,10 +27,6 @@ from glow_nb.hlir.ops.recurrent_layer import RecurrentLayer
 from glow_nb.hlir.ops.reduction import ReduceSum
 from glow_nb.hlir.ops.shape import Reshape, Transpose
 from glow_nb.hlir.ops.unrolled_recurrence import emit_matrix
-from glow_nb.hlir.recurrence.cells import HIDDEN, Cell
-from glow_nb.hlir.recurrence.cuts import emit_concat, emit_slice
-from glow_nb.hlir.recurrence.panels import emit_panels
-from glow_nb.hlir.recurrence.steps import NEXT, forward_step, step_type
 from glow_nb.hlir.rules import OperandGradients, gradient
 
 gradient(RecurrentLayer, RecurrenceGradient)(through_lowering)

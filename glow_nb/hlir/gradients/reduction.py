@@ -8,6 +8,7 @@ from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.elementwise import ConvertTo
+from glow_nb.hlir.ops.formulas.terms import Term, where
 from glow_nb.hlir.ops.reduction import (
     ArgMax,
     ArgMin,
@@ -24,7 +25,6 @@ from glow_nb.hlir.ops.scatter import ScatterElements
 from glow_nb.hlir.ops.shape import Pad, Reshape, Transpose
 from glow_nb.hlir.permutation import inverse, permute
 from glow_nb.hlir.rules import OperandGradients, gradient, no_gradient
-from glow_nb.hlir.terms import Term, where
 
 
 @gradient(ReduceSum)

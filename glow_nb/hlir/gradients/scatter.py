@@ -13,10 +13,10 @@ from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.elementwise import ConvertTo
+from glow_nb.hlir.ops.formulas.terms import Term, where
 from glow_nb.hlir.ops.gather import GatherElements, GatherND
 from glow_nb.hlir.ops.scatter import ScatterElements, ScatterND
 from glow_nb.hlir.rules import OperandGradients, gradient
-from glow_nb.hlir.terms import Term, where
 
 Scatter = ScatterElements | ScatterND
 

@@ -11,7 +11,6 @@ from typing_extensions import override
 from glow_nb.base.extremes import larger, smaller
 from glow_nb.base.schema import OneOf
 from glow_nb.base.types import Array, TensorType
-from glow_nb.hlir.formulas import lower_by_formula
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Maximum, Minimum
 from glow_nb.hlir.ops.elementwise import Abs, Erf, Exp, Log, error_complement
@@ -27,9 +26,10 @@ from glow_nb.hlir.ops.families import (
     splat,
     wide,
 )
+from glow_nb.hlir.ops.formulas.scalar import lower_by_formula
+from glow_nb.hlir.ops.formulas.terms import Term, where
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.hlir.terms import Term, where
 
 
 @define_node("relu", scalar="maximum(input, 0)")

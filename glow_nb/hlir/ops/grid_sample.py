@@ -18,11 +18,7 @@ from glow_nb.hlir.ops.arithmetic import Add, Mul
 from glow_nb.hlir.ops.comparison import Select
 from glow_nb.hlir.ops.elementwise import ConvertTo
 from glow_nb.hlir.ops.families import FLOATS, NARROW_FLOATS, fitted, require_kind, splat, wide
-from glow_nb.hlir.ops.gather import GatherND
-from glow_nb.hlir.ops.shape import Concat, Reshape, Slice
-from glow_nb.hlir.rewrite import Replacement, Rewriter
-from glow_nb.hlir.rules import lowers
-from glow_nb.hlir.sampling import (
+from glow_nb.hlir.ops.formulas.sampling import (
     BORDER,
     CENTERS,
     CUBIC,
@@ -40,7 +36,11 @@ from glow_nb.hlir.sampling import (
     Tap,
     tap_function,
 )
-from glow_nb.hlir.terms import Term
+from glow_nb.hlir.ops.formulas.terms import Term
+from glow_nb.hlir.ops.gather import GatherND
+from glow_nb.hlir.ops.shape import Concat, Reshape, Slice
+from glow_nb.hlir.rewrite import Replacement, Rewriter
+from glow_nb.hlir.rules import lowers
 
 INT64, BOOL, FLOAT32 = ElementKind.INT64, ElementKind.BOOL, ElementKind.FLOAT32
 MOST_TAPS = 256

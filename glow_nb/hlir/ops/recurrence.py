@@ -14,8 +14,8 @@ from glow_nb.base.schema import OneOf, attribute_specs
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, require_type, wide
-from glow_nb.hlir.recurrence.activations import ACTIVATIONS
-from glow_nb.hlir.recurrence.cells import (
+from glow_nb.hlir.ops.formulas.recurrence.activations import ACTIVATIONS
+from glow_nb.hlir.ops.formulas.recurrence.cells import (
     BIDIRECTIONAL,
     DEFAULTS,
     FORWARD,
@@ -26,8 +26,8 @@ from glow_nb.hlir.recurrence.cells import (
     RNN,
     Cell,
 )
-from glow_nb.hlir.recurrence.panels import packed_elements, parts_of, plain_matrix
-from glow_nb.hlir.recurrence.steps import (
+from glow_nb.hlir.ops.formulas.recurrence.panels import packed_elements, parts_of, plain_matrix
+from glow_nb.hlir.ops.formulas.recurrence.steps import (
     DOWN,
     NEXT,
     UP,
@@ -171,18 +171,18 @@ class Recurrence(Cellular):
     ``inputs`` is ``[steps, B, D, gates * H]``: for each step, sample and direction, what the gates
     get from the inputs, biases included; the gates follow one another as in ONNX. ``recurrent`` is
     ``[D, H, gates * H]``, and a step computes ``p = h @ recurrent`` and the formulas of
-    :mod:`glow_nb.hlir.recurrence.cells`. The result, ``[S, steps, D, B, H]``, holds the hidden
-    state behind each step and, of an LSTM (``S = 2``), the memory. ``initial``, ``[S, D, B, H]``,
-    is what the first step begins with, by default 0; weights that are not finite may then not
-    spread in that step, as a kernel need not multiply zeros. A sample whose entry of ``lengths``,
-    ``[B]``, is not above the number of a step keeps its states in that step.
+    :mod:`~glow_nb.hlir.ops.formulas.recurrence.cells`. The result, ``[S, steps, D, B, H]``, holds
+    the hidden state behind each step and, of an LSTM (``S = 2``), the memory. ``initial``,
+    ``[S, D, B, H]``, is what the first step begins with, by default 0; weights that are not finite
+    may then not spread in that step, as a kernel need not multiply zeros. A sample whose entry of
+    ``lengths``, ``[B]``, is not above the number of a step keeps its states in that step.
 
     ``bias``, ``[D, H]``, is added to a product that is then reset (a GRU with *flag*);
     ``peepholes`` of an LSTM is ``[D, 3, H]``, for the gates i, o and f.
 
     Attributes:
         panel: 0, or columns of each gate in a panel: ``recurrent`` is then packed
-            (:mod:`glow_nb.hlir.recurrence.panels`).
+            (:mod:`glow_nb.hlir.ops.formulas.recurrence.panels`).
     """
 
     inputs: Value

@@ -11,6 +11,8 @@ from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add
 from glow_nb.hlir.ops.comparison import Greater, Select
 from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, splat, wide
+from glow_nb.hlir.ops.formulas.recurrence.cells import GATES, GRU, LSTM, Cell
+from glow_nb.hlir.ops.formulas.recurrence.cuts import emit_concat, emit_slice
 from glow_nb.hlir.ops.matrix import MatMul
 from glow_nb.hlir.ops.recurrence import (
     LENGTHS,
@@ -22,8 +24,6 @@ from glow_nb.hlir.ops.recurrence import (
     run_cell,
 )
 from glow_nb.hlir.ops.shape import Pad, Reshape, Transpose
-from glow_nb.hlir.recurrence.cells import GATES, GRU, LSTM, Cell
-from glow_nb.hlir.recurrence.cuts import emit_concat, emit_slice
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 

@@ -16,13 +16,10 @@ from glow_nb.hlir.inline import inline
 from glow_nb.hlir.ops.arithmetic import Add
 from glow_nb.hlir.ops.comparison import Greater, Select
 from glow_nb.hlir.ops.families import splat
-from glow_nb.hlir.ops.matrix import MatMul
-from glow_nb.hlir.ops.recurrence import Recurrence, RecurrenceGradient, directions_of, order_of
-from glow_nb.hlir.ops.shape import Reshape, Transpose
-from glow_nb.hlir.recurrence.cells import Cell
-from glow_nb.hlir.recurrence.cuts import emit_concat, emit_slice
-from glow_nb.hlir.recurrence.panels import emit_plain
-from glow_nb.hlir.recurrence.steps import (
+from glow_nb.hlir.ops.formulas.recurrence.cells import Cell
+from glow_nb.hlir.ops.formulas.recurrence.cuts import emit_concat, emit_slice
+from glow_nb.hlir.ops.formulas.recurrence.panels import emit_plain
+from glow_nb.hlir.ops.formulas.recurrence.steps import (
     DOWN,
     NEXT,
     UP,
@@ -31,6 +28,9 @@ from glow_nb.hlir.recurrence.steps import (
     gates_of,
     step_type,
 )
+from glow_nb.hlir.ops.matrix import MatMul
+from glow_nb.hlir.ops.recurrence import Recurrence, RecurrenceGradient, directions_of, order_of
+from glow_nb.hlir.ops.shape import Reshape, Transpose
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 

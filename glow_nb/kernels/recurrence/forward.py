@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from glow_nb.base.types import ElementKind
-from glow_nb.hlir.recurrence.cells import HIDDEN, MEMORY, Phase
-from glow_nb.hlir.recurrence.steps import NEXT, forward_step, step_type
+from glow_nb.hlir.ops.formulas.recurrence.cells import HIDDEN, MEMORY, Phase
+from glow_nb.hlir.ops.formulas.recurrence.steps import NEXT, forward_step, step_type
 from glow_nb.kernels.recurrence.plan import RecurrencePlan, Scratch
 from glow_nb.kernels.recurrence.walk import Tile, Walk, ended, load_shared, write_ends
 from glow_nb.kernels.registry import kernel_for

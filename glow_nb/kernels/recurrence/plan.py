@@ -17,9 +17,9 @@ from glow_nb.base.alignment import aligned_bytes
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.ops.families import NARROW_FLOATS
+from glow_nb.hlir.ops.formulas.recurrence.cells import Cell, Phase
+from glow_nb.hlir.ops.formulas.recurrence.panels import Part, packed_elements, parts_of
 from glow_nb.hlir.ops.recurrence import directions_of
-from glow_nb.hlir.recurrence.cells import Cell, Phase
-from glow_nb.hlir.recurrence.panels import Part, packed_elements, parts_of
 from glow_nb.kernels.products.blocking import (
     Cut,
     lanes_of,

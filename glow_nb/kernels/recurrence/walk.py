@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from glow_nb.hlir.recurrence.cells import Phase
+from glow_nb.hlir.ops.formulas.recurrence.cells import Phase
 from glow_nb.kernels.recurrence.plan import RecurrencePlan
 from glow_nb.kernels.writing.index_text import index_text, plus, times
 from glow_nb.kernels.writing.source import SourceWriter

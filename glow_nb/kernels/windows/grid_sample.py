@@ -15,7 +15,16 @@ from typing import Any
 from glow_nb.base.alignment import aligned_bytes
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.ops.families import NARROW_FLOATS
-from glow_nb.hlir.sampling import INSIDE, NEAREST, PLACE, TAPS, WEIGHT, ZEROS, Sampler, tap_function
+from glow_nb.hlir.ops.formulas.sampling import (
+    INSIDE,
+    NEAREST,
+    PLACE,
+    TAPS,
+    WEIGHT,
+    ZEROS,
+    Sampler,
+    tap_function,
+)
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus, times

@@ -9,7 +9,7 @@ from glow_nb.base.errors import OptionError
 from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
-from glow_nb.hlir.terms import Term
+from glow_nb.hlir.ops.formulas.terms import Term
 from glow_nb.train import SGD, Adagrad, Adam, AdamW, Constant, Optimizer, RMSprop, Trainer
 from glow_nb.train.sums import total
 from tests.unit.train.trainers import POINTS, REGIONS, make

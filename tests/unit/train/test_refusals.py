@@ -13,7 +13,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import BitCast, MatMul, Mul
 from glow_nb.hlir.ops.elementwise import Sqrt
-from glow_nb.hlir.terms import Term
+from glow_nb.hlir.ops.formulas.terms import Term
 from glow_nb.network.network import CompiledNetwork
 from glow_nb.train import SGD, Adam, MeanSquaredError, SoftmaxCrossEntropy, Trainer
 from glow_nb.train.sums import mean, total

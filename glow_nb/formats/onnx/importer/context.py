@@ -40,9 +40,9 @@ from glow_nb.hlir.ops import (
     Sizes,
     Transpose,
 )
+from glow_nb.hlir.ops.formulas.terms import Term, terms
 from glow_nb.hlir.ops.random import Drawn
 from glow_nb.hlir.recipe import folded
-from glow_nb.hlir.terms import Term, terms
 
 N = TypeVar("N", bound=Node)
 

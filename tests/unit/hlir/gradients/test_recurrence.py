@@ -12,7 +12,7 @@ import glow_nb
 from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Add, Mul, RecurrentLayer, ReduceSum
-from glow_nb.hlir.recurrence.cells import GATES
+from glow_nb.hlir.ops.formulas.recurrence.cells import GATES
 
 ROWS, FEATURES, SIZE = 3, 2, 4
 CELLS: dict[str, dict[str, Any]] = {

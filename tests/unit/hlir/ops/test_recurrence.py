@@ -13,8 +13,8 @@ from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Function, Placeholder
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.ops import Recurrence, RecurrentLayer, ReduceSum
+from glow_nb.hlir.ops.formulas.recurrence.cells import GATES
 from glow_nb.hlir.optimize.split_recurrent_layers import split_recurrent_layers
-from glow_nb.hlir.recurrence.cells import GATES
 
 NONE: Any = (None,) * 5
 

@@ -15,8 +15,8 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Recurrence, RecurrenceGradient
+from glow_nb.hlir.ops.formulas.recurrence.cells import GATES
 from glow_nb.hlir.optimize.fold_constants import fold_constants
-from glow_nb.hlir.recurrence.cells import GATES
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.generate import generate

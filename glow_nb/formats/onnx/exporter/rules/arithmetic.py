@@ -18,8 +18,8 @@ from glow_nb.formats.onnx.exporter.writer import Writer
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.known import array_of
+from glow_nb.hlir.ops.formulas.terms import Term, terms, where
 from glow_nb.hlir.rewrite import Replacement, Rewriter
-from glow_nb.hlir.terms import Term, terms, where
 
 
 def divides_safely(node: ops.Div | ops.Modulo) -> bool:

@@ -19,11 +19,11 @@ from glow_nb.formats.onnx.exporter.writer import Writer
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.ops.formulas.terms import Term, terms
 from glow_nb.hlir.ops.group_normalization import lower_group_normalization
 from glow_nb.hlir.ops.shape import slice_axis
 from glow_nb.hlir.permutation import inverse
 from glow_nb.hlir.rewrite import Replacement, Rewriter
-from glow_nb.hlir.terms import Term, terms
 
 
 @exports(ops.BatchNormalization, says=has_single_attributes)

@@ -8,9 +8,9 @@ from math import prod
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.formats.onnx.exporter.registry import composes
 from glow_nb.hlir import ops
+from glow_nb.hlir.ops.formulas.terms import Term, terms, where
 from glow_nb.hlir.ops.shape import slice_axis
 from glow_nb.hlir.rewrite import Replacement, Rewriter
-from glow_nb.hlir.terms import Term, terms, where
 from glow_nb.numerics.philox import KEY_STEPS, LOW_WORD, MULTIPLIERS, ROUNDS, WORDS
 from glow_nb.numerics.wichura import (
     FAR,

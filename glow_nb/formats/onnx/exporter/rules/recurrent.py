@@ -11,9 +11,9 @@ from glow_nb.formats.onnx.exporter.registry import exports
 from glow_nb.formats.onnx.exporter.writer import Writer
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.formulas.recurrence.activations import ACTIVATIONS
+from glow_nb.hlir.ops.formulas.recurrence.cells import GRU, LSTM, Cell
 from glow_nb.hlir.ops.recurrence import directions_of
-from glow_nb.hlir.recurrence.activations import ACTIVATIONS
-from glow_nb.hlir.recurrence.cells import GRU, LSTM, Cell
 
 _FLAGS = {GRU: "linear_before_reset", LSTM: "input_forget"}
 

@@ -15,7 +15,7 @@ from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.families import Comparison
-from glow_nb.hlir.terms import where
+from glow_nb.hlir.ops.formulas.terms import where
 
 UINT8, UINT32 = ElementKind.UINT8, ElementKind.UINT32
 E8M0 = ElementKind.FLOAT8E8M0

@@ -18,8 +18,8 @@ from glow_nb.formats.onnx.importer.rules.grid_sample import require_few_taps
 from glow_nb.formats.onnx.importer.windows import window_of
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.formulas.sampling import ELEMENTS, LINEAR, TAPS, ZEROS
 from glow_nb.hlir.ops.windows import Window
-from glow_nb.hlir.sampling import ELEMENTS, LINEAR, TAPS, ZEROS
 
 
 @onnx_op("DeformConv", since=19)

@@ -14,7 +14,7 @@ from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.formats.onnx.importer.rules.conversion import in_floats
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Value
-from glow_nb.hlir.terms import where
+from glow_nb.hlir.ops.formulas.terms import where
 
 
 @onnx_op("Identity")

@@ -10,8 +10,8 @@ from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.formulas.sampling import BORDER, CENTERS, EDGES, REFLECTION, TAPS, ZEROS
 from glow_nb.hlir.ops.grid_sample import MOST_TAPS
-from glow_nb.hlir.sampling import BORDER, CENTERS, EDGES, REFLECTION, TAPS, ZEROS
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 

@@ -13,7 +13,7 @@ from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.formats.onnx.importer.sequences import check_lengths
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Value
-from glow_nb.hlir.terms import where
+from glow_nb.hlir.ops.formulas.terms import where
 
 
 def check_indices(ctx: Context, indices: Value, size: int) -> None:

@@ -14,7 +14,7 @@ from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node, Value
-from glow_nb.hlir.terms import Term, where
+from glow_nb.hlir.ops.formulas.terms import Term, where
 
 Normalized = TypeVar("Normalized", ops.BatchNormalization, ops.BatchNormTraining)
 

@@ -14,8 +14,8 @@ from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
-from glow_nb.hlir.terms import Term
-from glow_nb.hlir.terms import where as choose
+from glow_nb.hlir.ops.formulas.terms import Term
+from glow_nb.hlir.ops.formulas.terms import where as choose
 
 _DOMAIN = "ai.onnx.preview.training"
 

@@ -21,9 +21,9 @@ from glow_nb.formats.onnx.importer.rules.matrix import matrix_product
 from glow_nb.formats.onnx.importer.zero_points import along, without_zero_point
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Node, Value
+from glow_nb.hlir.ops.formulas.terms import where
 from glow_nb.hlir.ops.linear_quantization import NARROW
 from glow_nb.hlir.ops.quantization import ACTIVATIONS
-from glow_nb.hlir.terms import where
 
 INT32, FLOAT32, FLOAT64 = ElementKind.INT32, ElementKind.FLOAT32, ElementKind.FLOAT64
 ONNX_RUNTIME = "com.microsoft"

@@ -14,9 +14,9 @@ from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.formats.onnx.importer.sequences import check_lengths
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Value
+from glow_nb.hlir.ops.formulas.recurrence.activations import ACTIVATIONS
+from glow_nb.hlir.ops.formulas.recurrence.cells import DEFAULTS, GATES
 from glow_nb.hlir.ops.recurrence import directions_of
-from glow_nb.hlir.recurrence.activations import ACTIVATIONS
-from glow_nb.hlir.recurrence.cells import DEFAULTS, GATES
 
 DIRECTIONS = ("forward", "reverse", "bidirectional")
 _NAMES = {name.replace("_", ""): name for name in ACTIVATIONS}

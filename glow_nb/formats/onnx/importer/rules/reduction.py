@@ -11,8 +11,8 @@ from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.formats.onnx.importer.rules.conversion import in_floats
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.formulas.terms import where
 from glow_nb.hlir.ops.reduction import Reduction
-from glow_nb.hlir.terms import where
 
 _AXES_BY_INPUT_SINCE = {"ReduceSum": 13}
 _DEFAULT_AXES_BY_INPUT_SINCE = 18

@@ -14,9 +14,9 @@ from glow_nb.hlir.backpropagate import rule_of, through_formula
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.differentiate import differentiate
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.hlir.formulas import has_known_formula
 from glow_nb.hlir.graph import NODES, Node, define_node
 from glow_nb.hlir.ops.families import FLOATS, UnaryElementwise
+from glow_nb.hlir.ops.formulas.scalar import has_known_formula
 from glow_nb.hlir.rules import GRADIENTS, LOWERINGS
 from tests.property.drawn_losses import draw_loss
 from tests.property.test_gradients import check_gradients

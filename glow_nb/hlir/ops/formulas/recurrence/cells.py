@@ -14,8 +14,8 @@ from functools import cached_property, partial
 from typing import Any
 
 from glow_nb.hlir.ops.activation import Clip
-from glow_nb.hlir.recurrence.activations import ACTIVATIONS
-from glow_nb.hlir.terms import Term
+from glow_nb.hlir.ops.formulas.recurrence.activations import ACTIVATIONS
+from glow_nb.hlir.ops.formulas.terms import Term
 
 RNN, GRU, LSTM = "rnn", "gru", "lstm"
 FORWARD, REVERSE, BIDIRECTIONAL = "forward", "reverse", "bidirectional"

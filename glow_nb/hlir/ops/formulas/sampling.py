@@ -15,7 +15,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops.activation import Clip
 from glow_nb.hlir.ops.elementwise import Abs, Floor, Round
-from glow_nb.hlir.terms import Term, where
+from glow_nb.hlir.ops.formulas.terms import Term, where
 
 NEAREST, LINEAR, CUBIC = "nearest", "linear", "cubic"
 ZEROS, BORDER, REFLECTION = "zeros", "border", "reflection"

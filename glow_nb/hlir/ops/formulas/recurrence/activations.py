@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops import activation as ops
 from glow_nb.hlir.ops.elementwise import Abs
-from glow_nb.hlir.terms import Term, where
+from glow_nb.hlir.ops.formulas.terms import Term, where
 
 Formula = Callable[[Term, float, float], Term]
 

@@ -16,9 +16,9 @@ import numpy as np
 from glow_nb.base.types import Array
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.formulas.recurrence.cells import Phase
+from glow_nb.hlir.ops.formulas.recurrence.cuts import emit_concat, emit_slice
 from glow_nb.hlir.ops.shape import Pad, Reshape, Transpose
-from glow_nb.hlir.recurrence.cells import Phase
-from glow_nb.hlir.recurrence.cuts import emit_concat, emit_slice
 
 Part = tuple[int, int, int]
 """Rows of the matrix of a phase, gates side by side in it, and how many widths its panels have."""

@@ -1,9 +1,9 @@
 """The steps of a cell as functions of the graph: evaluated, emitted, or written into a kernel.
 
-Their inputs are called as :data:`glow_nb.hlir.recurrence.cells.Read` says, and exist if they are
-read. A forward function has an output ``next_<name>`` for each name that a phase computes. A
-backward function gets gradients ``up_<name>`` of results, and has outputs ``down_<name>``, the
-gradients of what the step reads; where one is not a result, it is 0.
+Their inputs are called as :data:`~glow_nb.hlir.ops.formulas.recurrence.cells.Read` says, and exist
+if they are read. A forward function has an output ``next_<name>`` for each name that a phase
+computes. A backward function gets gradients ``up_<name>`` of results, and has outputs
+``down_<name>``, the gradients of what the step reads; where one is not a result, it is 0.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Value
-from glow_nb.hlir.recurrence.cells import Cell, Phase
-from glow_nb.hlir.terms import Term
+from glow_nb.hlir.ops.formulas.recurrence.cells import Cell, Phase
+from glow_nb.hlir.ops.formulas.terms import Term
 
 NEXT, UP, DOWN = "next_", "up_", "down_"
 
