@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ OWNED = [
 def test_what_belongs_to_the_process_is_refused(
     owned: type[Uncopied], copying: Callable[[object], object]
 ) -> None:
-    whole = type("Whole", (owned,), {"__init__": lambda _: None, "__abstractmethods__": ()})
+    whole: Any = type("Whole", (owned,), {"__init__": lambda _: None})
     whole.__abstractmethods__ = frozenset()
     with pytest.raises(UnsupportedError, match=r"cannot be copied or pickled[:,] .*; "):
         copying(whole())
