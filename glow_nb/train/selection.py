@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.base.arguments import described
 from glow_nb.base.errors import OptionError
 from glow_nb.base.schema import closest, operands_of
 from glow_nb.base.types import Array
@@ -93,6 +94,18 @@ def select(
     if not chosen:
         raise OptionError(_says_that_nothing_is_left(function, known, left))
     return Selection(tuple(chosen), tuple(left))
+
+
+def as_patterns(option: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return *names* that a user gives as *option*; raise OptionError if they are no texts."""
+    given = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else names
+    patterns = tuple(given)
+    for pattern in patterns:
+        if not isinstance(pattern, str):
+            raise OptionError(
+                f"{option}: {described(pattern)} is no name; give names or patterns of them"
+            )
+    return patterns
 
 
 def _check_patterns(

@@ -29,6 +29,7 @@ from glow_nb.train.fitting import FitState, History, Place, Score, run_fit
 from glow_nb.train.losses import LossFunction, samples_of
 from glow_nb.train.numbers import MOST_INTEGER
 from glow_nb.train.optimizers import Optimizer
+from glow_nb.train.selection import as_patterns
 
 Metric = Callable[[Array, Array], float]
 """Takes the predictions and the targets of a batch, and returns their mean score."""
@@ -145,8 +146,8 @@ class Trainer(Uncopied):
             as_source(function, for_training=True),
             loss,
             optimizer,
-            trained=None if trained is None else _as_patterns("trained", trained),
-            frozen=_as_patterns("frozen", frozen),
+            trained=None if trained is None else as_patterns("trained", trained),
+            frozen=as_patterns("frozen", frozen),
             output=output,
             parts=whole_number("micro_batches", micro_batches, 1),
             checks=truth("check_gradients", check_gradients),
@@ -393,15 +394,3 @@ class Trainer(Uncopied):
         return (
             f"<Trainer of {len(weights)} weights with {numbers} numbers, {self.steps} steps made>"
         )
-
-
-def _as_patterns(option: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return *names* that a user gives as *option*; raise OptionError if they are no texts."""
-    given = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else names
-    patterns = tuple(given)
-    for pattern in patterns:
-        if not isinstance(pattern, str):
-            raise OptionError(
-                f"{option}: {described(pattern)} is no name; give names or patterns of them"
-            )
-    return patterns
