@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.base.override import override
+from glow_nb.base.size import bounds, hinted
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
@@ -33,13 +35,32 @@ def cum_sum_source(instruction: CumSumInst, target: Target) -> KernelSource:
     sums = _Sums(instruction, lines, total, lines.lanes(widest))
     out, scratch = SourceWriter(), 0
     with out.block("def kernel(dest, input, scratch, thread, threads):"):
-        if not type.size:
+        if type.size == 0:
             out.line("return")
-        elif lines.inner > widest:
+        elif hinted(lines.inner) > widest:
             scratch = _write_stretches(out, sums, target)
         else:
             _write_lines(out, sums)
     return KernelSource("cum_sum", out.text, (type.kind, type.kind), scratch)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The places from *first* to before *end*, by *step*: a range whose ends may be open sizes."""
+
+    first: int
+    end: int
+    step: int
+
+    @property
+    def count(self) -> int:
+        """How many there are, if *step* is 1 or -1."""
+        return (self.end - self.first) * self.step
+
+    @override
+    def __str__(self) -> str:
+        by = "" if self.step == 1 else f", {self.step}"
+        return f"range({self.first}, {self.end}{by})"
 
 
 @dataclass(frozen=True)
@@ -58,18 +79,19 @@ class _Sums:
         return f"splat_{self.total.value}({zero}, {self.lanes})"
 
     @property
-    def order(self) -> range:
+    def order(self) -> Steps:
         """Return the places of the elements of a line, in the order in which they are added."""
-        places = range(self.lines.count)
-        return places[::-1] if self.instruction.reverse else places
+        count = self.lines.count
+        return Steps(count - 1, -1, -1) if self.instruction.reverse else Steps(0, count, 1)
 
     def write_sum(self, out: SourceWriter, start: str, place: str = "k") -> None:
         """Write how ``total`` takes the elements at *place* of the lines that begin at *start*."""
         at, kind = self.lines.element(start, place), self.instruction.input.type.kind
-        store = f"store(dest, {at}, convert_{kind.value}(total))"
+        store = self.lines.store("dest", at, f"convert_{kind.value}(total)", self.lanes)
+        load = self.lines.load("input", at, self.lanes)
         if self.instruction.exclusive:
             out.line(store)
-        out.line(f"total = add(total, convert_{self.total.value}(load(input, {at}, {self.lanes})))")
+        out.line(f"total = add(total, convert_{self.total.value}({load}))")
         if not self.instruction.exclusive:
             out.line(store)
 
@@ -91,7 +113,7 @@ def _write_stretches(out: SourceWriter, sums: _Sums, target: Target) -> int:
     inner, lanes, size_bytes = sums.lines.inner, sums.lanes, sums.total.size_bytes
     groups = -(-inner // lanes)
     room = int(target.machine.l2_share * target.machine.l2_bytes)
-    most = min(groups, max(1, room // (lanes * size_bytes)))
+    most = min(bounds(groups)[1], max(1, room // (lanes * size_bytes)))
     out.line(f"sums = as_{sums.total.value}(scratch)")
     out.line(f"place = thread * {sums.lines.outer * groups} // threads")
     out.line(f"end = (thread + 1) * {sums.lines.outer * groups} // threads")
@@ -107,23 +129,26 @@ def _write_stretches(out: SourceWriter, sums: _Sums, target: Target) -> int:
     return most * lanes * size_bytes
 
 
-def _steps_together(order: range) -> list[range]:
+def _steps_together(order: Steps) -> list[Steps]:
     """Return *order* as the first steps of several that are taken together, and those left over.
 
-    The step of a range is that from the first step of some to the first of the next.
+    The step of each is that from the first step of some to the first of the next.
     """
-    whole = len(order) - len(order) % TOGETHER
-    together, left = order[:whole:TOGETHER], order[whole:]
-    return [steps for steps in (together, left) if steps]
+    rest = order.count % TOGETHER
+    middle = order.end - rest * order.step
+    together = Steps(order.first, middle, TOGETHER * order.step)
+    left = Steps(middle, order.end, order.step)
+    return [steps for steps in (together, left) if steps.first != steps.end]
 
 
-def _write_steps(out: SourceWriter, sums: _Sums, steps: range) -> None:
+def _write_steps(out: SourceWriter, sums: _Sums, steps: Steps) -> None:
     """Write the loop over *steps*, in which each group of lines takes some in turn."""
-    inner, lanes, step = sums.lines.inner, sums.lanes, sums.order.step
+    lanes, step = sums.lanes, sums.order.step
     taken = steps.step // step
     with out.block(f"for k in {steps}:"), out.block("for group in range(count):"):
-        column, last = f"(first + group) * {lanes}", inner - lanes
-        out.line(f"src = base + {column if inner % lanes == 0 else f'min({column}, {last})'}")
+        column = sums.lines.column("(first + group)", lanes)
+        out.line(f"src = base + {column}")
+        sums.lines.write_width(out, column, lanes)
         out.line(f"total = load(sums, group * {lanes}, {lanes})")
         for number in range(taken):
             sums.write_sum(out, "src", f"({plus('k', number * step)})")

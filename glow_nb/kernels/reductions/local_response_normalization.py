@@ -51,7 +51,7 @@ def local_response_source(
     type = instruction.input.type
     out = SourceWriter()
     with out.block("def kernel(dest, input, scratch, thread, threads):"):
-        if not type.size:
+        if type.size == 0:
             out.line("return")
             return KernelSource("local_response", out.text, (type.kind, type.kind))
         kernel = _LocalResponse.of(instruction, target)

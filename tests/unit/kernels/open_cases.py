@@ -32,6 +32,7 @@ def check_open(
     target: Target,
     *,
     threads: Sequence[int] = (1, 2, 3),
+    specials: bool = False,
     operands_of: Callable[[Any], Sequence[Array]] | None = None,
     **tolerance: Any,
 ) -> None:
@@ -46,7 +47,7 @@ def check_open(
     for sizes in sets:
         static = with_sizes(instruction, sizes)
         if operands_of is None:
-            operands = [random_array(rng, b.type, specials=False) for b in read(static)]
+            operands = [random_array(rng, b.type, specials=specials) for b in read(static)]
         else:
             operands = list(operands_of(static))
         given = np.array([sizes[symbol.name] for symbol in symbols], np.int64)

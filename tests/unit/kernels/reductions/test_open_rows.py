@@ -4,13 +4,18 @@ import pytest
 
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.target import Target
+from glow_nb.llir.instructions.matrix import DeterminantInst
 from glow_nb.llir.instructions.normalization import (
     GroupNormalizationInst,
     LayerNormalizationInst,
+    LocalResponseNormalizationInst,
     LogSoftmaxInst,
     SoftmaxInst,
 )
 from glow_nb.llir.instructions.reduction import (
+    ArgMaxInst,
+    ArgMinInst,
+    CumSumInst,
     ReduceMaxInst,
     ReduceMeanInst,
     ReduceMinInst,
@@ -18,6 +23,7 @@ from glow_nb.llir.instructions.reduction import (
     ReduceSumInst,
 )
 from glow_nb.llir.program import Instruction
+from tests.in_turn import each_with_one_width
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.open_cases import check_open, open_size
 
@@ -37,8 +43,9 @@ def _softmax(
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", [4, 8, 16])
-@pytest.mark.parametrize("softmax", [SoftmaxInst, LogSoftmaxInst])
+@pytest.mark.parametrize(
+    ("softmax", "lanes"), each_with_one_width([SoftmaxInst, LogSoftmaxInst, SoftmaxInst])
+)
 def test_softmax_along_an_open_row(softmax: type[Instruction], lanes: int) -> None:
     instruction = _softmax(softmax, (ROWS, LENGTH), 1)
     check_open(instruction, SETS, Target.host(lanes), ulp=16, absolute=2e-6)
@@ -119,3 +126,45 @@ def test_group_normalization_of_open_images(shape: tuple[int, ...], groups: int,
         GroupNormalizationInst, operands, groups=groups, channel_axis=axis, epsilon=1e-2
     )
     check_open(instruction, SETS, Target.host(), ulp=64, absolute=5e-5)
+
+
+PLACES = [
+    {"rows": rows, "length": length}
+    for rows, length in ((1, 1), (5, 37), (2, 8), (3, 31), (1, 32), (2, 33), (70, 2), (200, 100))
+]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", [FLOAT32, pytest.param(ElementKind.INT64, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("select_last", [False, True])
+def test_places_of_extremes_in_open_lines(kind: ElementKind, axis: int, select_last: bool) -> None:
+    search = ArgMinInst if select_last else ArgMaxInst
+    options = {"axis": axis, "keep_dims": False, "select_last": select_last}
+    instruction = instruction_of(search, [TensorType(kind, (ROWS, LENGTH))], **options)
+    check_open(instruction, PLACES, Target.host(), specials=True)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    "shape", [(ROWS, LENGTH), (LENGTH, ROWS), (LENGTH, open_size("rows", 200))], ids=str
+)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_running_sums_of_open_lines(shape: tuple[int, ...], axis: int) -> None:
+    options = {"axis": axis, "exclusive": axis == 0, "reverse": axis == 1}
+    instruction = instruction_of(CumSumInst, [TensorType(FLOAT32, shape)], **options)
+    check_open(instruction, PLACES, Target.host(), ulp=64, absolute=1e-5)
+
+
+@pytest.mark.jit
+def test_responses_of_open_images() -> None:
+    type = TensorType(FLOAT32, (ROWS, LENGTH, 2 * LENGTH, 20))
+    options = {"size": 5, "alpha": 1e-2, "beta": 0.75, "bias": 1.0}
+    instruction = instruction_of(LocalResponseNormalizationInst, [type], **options)
+    check_open(instruction, PLACES[:4], Target.host(), ulp=64)
+
+
+@pytest.mark.jit
+def test_determinants_of_an_open_number_of_matrices() -> None:
+    instruction = instruction_of(DeterminantInst, [TensorType(FLOAT32, (ROWS, LENGTH, 3, 3))])
+    check_open(instruction, PLACES[:4], Target.host(), ulp=64, absolute=1e-3)
