@@ -38,10 +38,12 @@ def copy_patch(
     *left* on, which may be negative, of image number *image* of
     ``q[images, height, width, channels]`` to p; outside the image is the number *outside*, which is
     0 but for bytes. Pixels of q that are neighbours lie *step* elements apart, those of p side by
-    side. The sizes are height, width, channels, step, high and wide.
+    side. The sizes are height, width, channels, step, high and wide; height and width may be what
+    only the run knows.
     """
     sizes = (height, width, channels, step, high, wide, down, across)
-    if not (isinstance(dest, Pointer) and dest == source and are_literal(*sizes, outside)):
+    is_known = are_literal(*sizes[2:], outside)
+    if not (isinstance(dest, Pointer) and dest == source and is_known):
         return None
     if literal(outside) and dest.kind.size_bytes > 1:
         return None
@@ -50,8 +52,11 @@ def copy_patch(
         number, first, column = (
             to_index(context, builder, arguments[k], signature.args[k]) for k in (2, 3, 4)
         )
-        zero, rows, columns, depth, apart, lines, most, rows_apart, apart_across = (
-            ir.Constant(INDEX, size) for size in (0, *map(literal, sizes))
+        rows, columns = (
+            to_index(context, builder, arguments[k], signature.args[k]) for k in (5, 6)
+        )
+        zero, depth, apart, lines, most, rows_apart, apart_across = (
+            ir.Constant(INDEX, size) for size in (0, *map(literal, sizes[2:]))
         )
         step_across = literal(step) * literal(across)
 

@@ -20,9 +20,10 @@ from typing import Protocol
 from glow_nb.base.dot_instruction import DotInstruction, dot_named_by
 from glow_nb.base.plan import Plan
 from glow_nb.base.types import ElementKind
-from glow_nb.kernels.products.blocking import Columns, Cut, lanes_of, most_rows
+from glow_nb.kernels.products.blocking import Columns, lanes_of, most_rows
 from glow_nb.kernels.products.caches import level_2_bytes, longest_dot
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.open_cut import AnyCut, cut_line
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
 
@@ -137,7 +138,7 @@ class BilinearPlan:
     kinds: ProductKinds
     lanes: int
     columns: Columns
-    cut: Cut
+    cut: AnyCut
     groups: int
     dot: int
     block_units: int
@@ -175,7 +176,7 @@ class BilinearPlan:
             kinds=kinds,
             lanes=lanes,
             columns=Columns(nest.shape.depth_per_group, nest.block, lanes),
-            cut=Cut.balanced(max(1, nest.tiles), plan.rows),
+            cut=cut_line(nest.tiles, plan.rows),
             groups=-(-nest.shape.channels_per_group // kinds.factors),
             dot=plan.number("inner"),
             block_units=plan.number("units"),
@@ -210,7 +211,7 @@ def plan_bilinear(nest: BilinearNest, target: Target, block_tiles: int = 0) -> B
     shape, kinds = nest.shape, nest.kinds_with(nest.dot(target))
     lanes, factors = lanes_of(kinds.total, target), kinds.factors
     columns = Columns(shape.depth_per_group, nest.block, lanes)
-    cut = Cut.balanced(max(1, nest.tiles), _most_rows(nest, columns, target))
+    cut = cut_line(nest.tiles, _most_rows(nest, columns, target))
     filter_elements = nest.elements * shape.channels_per_group * shape.depth
     groups = -(-shape.channels_per_group // factors)
     plan = BilinearPlan(

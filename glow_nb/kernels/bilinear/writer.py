@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from glow_nb.kernels.bilinear.plan import BilinearNest, BilinearPlan, Scratch
 from glow_nb.kernels.bilinear.weights import ReadWeights
+from glow_nb.kernels.products.open_cut import OpenCut
 from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.writing.index_text import plus, times
@@ -43,10 +44,12 @@ class BilinearWriter:
         out, nest = self.out, self.nest
         out.line(f"# {title}\n# {self._describe()}")
         with out.block(self.fusion.header):
-            if min(nest.tiles, nest.panels, nest.output_elements) == 0:
+            if 0 in (nest.tiles, nest.panels, nest.output_elements):
                 out.line("return")
             else:
                 units, panels = self.plan.cut.tiles, nest.panels
+                if isinstance(self.plan.cut, OpenCut):
+                    self.plan.cut.write(out)
                 write_shares(out, units, panels, panels_first=self.plan.panels_first)
                 self._write_scratch()
                 self._write_blocks()
@@ -54,7 +57,7 @@ class BilinearWriter:
 
     def _describe(self) -> str:
         plan, cut = self.plan, self.plan.cut
-        rows = " and ".join(str(rows) for _, _, rows in cut.runs)
+        rows = " and ".join(str(loop.rows) for loop in cut.loops)
         shared = "panels" if plan.panels_first else "tiles"
         return (
             f"{self.nest.tiles} tiles in blocks of {plan.block_tiles}; register tiles of "
@@ -147,13 +150,13 @@ class BilinearWriter:
         dot, weights = plan.dot, self.weights
         row, pace = weights.row, weights.pace
         size = f"{vectors}, {plan.lanes}"
-        for number, (first, last, rows) in enumerate(plan.cut.runs):
-            name = f"{tag}{number}"
-            skipped = first * (plan.cut.rows - rows)
+        for number, loop in enumerate(plan.cut.loops):
+            name, rows = f"{tag}{number}", loop.rows
+            first, last = loop.begin, loop.end
             with out.block(
                 f"for u_{name} in range(max(unit, {first}), min(unit + count, {last})):"
             ):
-                out.line(f"row_{name} = {plus(times(f'u_{name}', rows), skipped)} - begin")
+                out.line(f"row_{name} = {loop.start(f'u_{name}')} - begin")
                 self._write_ahead(f"row_{name}", rows)
                 out.line(f"t_{name} = tile_fill(sums, 0, {rows}, {size})")
                 with self._planes() as tap:

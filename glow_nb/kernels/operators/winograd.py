@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from glow_nb.base.costs import Cost
 from glow_nb.base.dot_instruction import PAIRS, SINGLE
+from glow_nb.base.size import Size
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.convolution import convolution_cost, convolve, require_pad_value
@@ -353,14 +354,16 @@ class WinogradConvolution(Windowed):
 def tiles_of(size: int, outputs: int, dilation: int) -> int:
     """Return how many tiles of so many *outputs* there are along a dimension, in all phases.
 
-    All phases that have outputs have as many tiles as the longest one: some may be empty.
+    All phases that have outputs have as many tiles as the longest one: some may be empty. Where the
+    size is open, all phases have.
     """
-    return min(dilation, size) * tiles_of_phase(size, outputs, dilation)
+    phases = dilation if isinstance(size, Size) else min(dilation, size)
+    return phases * tiles_of_phase(size, outputs, dilation)
 
 
 def tiles_of_phase(size: int, outputs: int, dilation: int) -> int:
     """Return how many tiles the longest phase has; see :func:`tiles_of`."""
-    return -(-size // (outputs * dilation))
+    return (size + outputs * dilation - 1) // (outputs * dilation)
 
 
 def _check_tile(

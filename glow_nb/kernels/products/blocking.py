@@ -30,17 +30,23 @@ class TileLoop:
 
     Attributes:
         rows: Pixels of a tile.
-        all: The numbers of the tiles.
+        begin, end: The numbers of the first tile, and of the one behind the last.
         within: Those of them that are ``count`` tiles from ``first`` on.
         skipped: How many pixels the tiles before have more than so many of these.
         only: Where the only tile begins, None if there may be others.
     """
 
     rows: int
-    all: str
+    begin: str
+    end: str
     within: str
     skipped: str
     only: int | None = None
+
+    @property
+    def all(self) -> str:
+        """The numbers of the tiles."""
+        return f"range({self.begin}, {self.end})"
 
     def start(self, tile: str) -> str:
         """Return an expression for the first pixel of tile number *tile* of the line."""
@@ -82,7 +88,8 @@ class Cut:
         return tuple(
             TileLoop(
                 rows,
-                f"range({begin}, {end})",
+                str(begin),
+                str(end),
                 self._within(begin, end),
                 str(begin * (self.rows - rows)),
                 begin * self.rows if end - begin == 1 else None,

@@ -26,7 +26,7 @@ from glow_nb.base.size import hinted, symbols_of
 from glow_nb.kernels.products.blocking import Columns
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.inner_blocks import reduction_of
-from glow_nb.kernels.products.open_cut import AnyCut, cut_line
+from glow_nb.kernels.products.open_cut import AnyCut, OpenCut, cut_line
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.reduction import Reduction
 
@@ -87,7 +87,7 @@ class Loops:
         shape, inner = nest.shape, plan.number("inner")
         cut = cut_line(shape.output[-1], plan.rows)
         sum = reduction_of(nest, inner, lanes)
-        if plan.has("streams"):
+        if plan.has("streams") and not isinstance(cut, OpenCut):  # more tiles would read them again
             streams, steps = plan.number("streams", least=2), plan.number("stream_steps")
             if not can_stream(nest, cut) or streams * steps > sum.whole_dot:
                 raise plan.unfit(f"{sum.whole_dot} steps are not read in {streams} streams")

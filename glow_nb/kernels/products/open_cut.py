@@ -39,7 +39,8 @@ class OpenCut:
         return tuple(
             TileLoop(
                 n,
-                f"range(begin{n}, end{n})",
+                f"begin{n}",
+                f"end{n}",
                 f"range(max(first, begin{n}), min(first + count, end{n}))",
                 f"begin{n}",  # the tiles before, if there are any, have a pixel more
             )

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from typing_extensions import override
 
+from glow_nb.base.size import Size
 from glow_nb.kernels.bilinear.plan import BilinearPlan
 from glow_nb.kernels.bilinear.weights import ReadWeights
 from glow_nb.kernels.bilinear.writer import BilinearWriter
@@ -123,7 +124,7 @@ class WinogradWriter(BilinearWriter):
         """Copy the input of a tile to scratch."""
         shape = self.shape
         sizes = (*shape.input[1:], shape.channels, self.step, *self.sizes)
-        numbers = ", ".join(map(str, (*sizes, *self.dilation, self.nest.outside)))
+        numbers = ", ".join(f"{n}" for n in (*sizes, *self.dilation, self.nest.outside))
         self.out.line(f"copy_patch(patch, input, plane, top, left, {numbers})")
 
     def _write_factors(self, tap: str) -> None:
@@ -230,6 +231,8 @@ class WinogradWriter(BilinearWriter):
     def _line_lengths(self) -> list[int]:
         """Return how many outputs the lines of tiles have, the most first; 0 if there are none."""
         tile, dilation, size = self.tile[1], self.dilation[1], self.shape.output[2]
+        if isinstance(size, Size):
+            return [*range(tile, -1, -1)]
         tiles = tiles_of_phase(size, tile, dilation)
         whole, longer = divmod(size, dilation)  # outputs of a phase; so many have one more
         phases = {whole, whole + bool(longer)}

@@ -49,6 +49,7 @@ class Winograd(Algorithm):
     """Multiply transformed tiles of the input by transformed filters."""
 
     name = WINOGRAD
+    takes_open_sizes = True
 
     @override
     def plans(self, problem: Problem, target: Target) -> Sequence[Plan]:
