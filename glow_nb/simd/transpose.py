@@ -25,7 +25,7 @@ from glow_nb.simd.memory import (
     load_vector,
     to_index,
 )
-from glow_nb.simd.types import INDEX, Pointer, RegisterTile, llvm_vector
+from glow_nb.simd.types import Pointer, RegisterTile, llvm_vector
 
 PIECE_BYTES = 16
 """Processors shuffle freely within so many bytes only."""
@@ -124,16 +124,16 @@ def tile_load_columns(
     elements is read, at most 16 bytes, straight to where it belongs; what is left to do is to turn
     the pieces over. *lanes* is a multiple of *columns*; both are powers of two.
     """
-    if not (isinstance(pointer, Pointer) and are_literal(stride, columns, lanes)):
+    if not (isinstance(pointer, Pointer) and are_literal(columns, lanes)):
         return None
     piece = literal(columns)
     tile = RegisterTile(pointer.kind, literal(lanes), piece, 1)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        index = to_index(context, builder, arguments[1], signature.args[1])
+        index, step = (to_index(context, builder, arguments[k], signature.args[k]) for k in (1, 2))
 
         def load(row: int) -> Any:
-            start = builder.add(index, ir.Constant(INDEX, row * literal(stride)))
+            start = advanced(builder, index, row, step)
             place = address(builder, arguments[0], start, tile.kind)
             return load_vector(builder, place, tile.kind, piece)
 

@@ -232,10 +232,17 @@ class _Loop:
         self, out: SourceWriter, offsets: dict[Buffer, str], begin: str, end: str
     ) -> None:
         """Write the elements from column *begin* to column *end*, as many as the run says."""
-        lanes = self.rest_lanes
-        piece = self._begin_piece(out, offsets, lanes)
-        with out.block(f"for c in range({begin}, {end}, {lanes}):"):
-            piece.write(out, "c", f"min({lanes}, {end} - c)")
+        lanes, at = self.rest_lanes, begin
+        if lanes < self.lanes:
+            piece = self._begin_piece(out, offsets, lanes)
+            with out.block(f"for c in range({begin}, {end} - {lanes - 1}, {lanes}):"):
+                piece.write(out, "c")
+            at = f"max({begin}, {end} // {lanes} * {lanes})"
+        if lanes == 1:
+            return
+        out.line(f"c = {at}")
+        with out.block(f"if c < {end}:"):
+            self._begin_piece(out, offsets, lanes).write(out, "c", f"{end} - c")
 
     def _begin_piece(self, out: SourceWriter, offsets: dict[Buffer, str], lanes: int) -> _Piece:
         """Write the loads of what stays the same along the row."""

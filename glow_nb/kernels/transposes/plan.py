@@ -21,6 +21,7 @@ from functools import cached_property
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.base.plan import Plan
+from glow_nb.base.size import hinted
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.machine.machine import Machine
 from glow_nb.kernels.target import Target
@@ -139,12 +140,13 @@ class Blocks:
         lanes = plan.number(
             "lanes", most=1 if matrix.run > 1 else native_lanes(target, matrix.kind)
         )
-        most = max(1, min(lanes, PIECE_BYTES // matrix.kind.size_bytes, matrix.rows))
+        rows, columns = hinted(matrix.rows), hinted(matrix.columns)
+        most = max(1, min(lanes, PIECE_BYTES // matrix.kind.size_bytes, rows))
         made = cls(
             matrix,
             plan.is_set("staged"),
-            plan.number("rows", most=max(1, matrix.rows)),
-            plan.number("columns", most=max(1, matrix.columns)),
+            plan.number("rows", most=max(1, rows)),
+            plan.number("columns", most=max(1, columns)),
             lanes,
             plan.number("piece", most=most),
         )

@@ -8,6 +8,7 @@ as one. What is left is either a copy through a view, or a matrix to transpose i
 from __future__ import annotations
 
 from glow_nb.base.plan import Plan
+from glow_nb.base.size import surely, symbols_of
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.registry import kernel_for, plan_of
 from glow_nb.kernels.stacks.elementwise import elementwise_source
@@ -65,7 +66,7 @@ def transpose_source(instruction: TransposeInst, target: Target) -> KernelSource
 def matrix_of(instruction: TransposeInst) -> Matrix | None:
     """Return the matrix that *instruction* transposes, or None if it is a copy through a view."""
     dest = instruction.dest
-    if not dest.type.size:
+    if surely(dest.type.size, "==", 0):
         return None
     nest = Nest.over(dest.type.shape, (dest, _permuted(instruction)))
     nest, moved = _widened(nest, MOVED_AS.get(dest.type.kind, dest.type.kind))
@@ -83,8 +84,9 @@ def _widened(nest: Nest, kind: ElementKind) -> tuple[Nest, ElementKind]:
     """Return *nest* with the few elements that stay neighbours taken as one, and its kind."""
     inner, size = [strides[-1] for strides in nest.strides], nest.sizes[-1]
     wide = WIDE_KINDS.get(size * kind.size_bytes)
-    fits = size and all(step % size == 0 for strides in nest.strides for step in strides[:-1])
-    if inner != [1, 1] or size == 1 or len(nest.sizes) < 2 or not wide or not fits:
+    if inner != [1, 1] or size == 1 or len(nest.sizes) < 2 or not wide:
+        return nest, kind
+    if any(step % size != 0 for strides in nest.strides for step in strides[:-1]):
         return nest, kind
     strides = tuple(tuple(step // size for step in steps[:-1]) for steps in nest.strides)
     return Nest(nest.sizes[:-1], strides), wide
@@ -95,7 +97,7 @@ def _matrix_of(nest: Nest, kind: ElementKind) -> Matrix | None:
     run, loop_count = 1, len(nest.sizes)
     if all(strides[-1] == 1 for strides in nest.strides):
         run, loop_count = nest.sizes[-1], loop_count - 1
-    if run * kind.size_bytes >= LONG_RUN_BYTES:
+    if symbols_of(run) or run * kind.size_bytes >= LONG_RUN_BYTES:
         return None
     dest, src = (strides[:loop_count] for strides in nest.strides)
     if run not in src or run not in dest:

@@ -141,26 +141,40 @@ def _leading(sizes: Sequence[int]) -> int:
 def _flat(
     out: SourceWriter, walked: Sequence[tuple[str, int]], ends: tuple[str, str], prefix: str
 ) -> Iterator[None]:
-    """Write one loop from one to the other of the *ends* over *walked* loops around the block.
-
-    A division by an open size takes long, so indices are then counted on from row to row.
-    """
+    """Write one loop from one to the other of the *ends* over *walked* loops around the block."""
+    flat = f"flat_{prefix}"
     if len(walked) == 1:
         with out.block(f"for {walked[0][0]} in range({', '.join(ends)}):"):
             yield
-        return
-    flat = f"flat_{prefix}"
-    is_counted = bool(symbols_of(*(size for _, size in walked[1:])))
-    if is_counted:
-        out.line(f"{flat} = {ends[0]}")
-        _split(out, flat, walked)
-        out.line(f"{walked[-1][0]} = {walked[-1][0]} - 1")
-    with out.block(f"for {flat} in range({', '.join(ends)}):"):
-        if is_counted:
-            _count_on(out, walked)
-        else:
+    elif symbols_of(*(size for _, size in walked[1:])):
+        with _counted(out, walked, ends, prefix):
+            yield
+    else:
+        with out.block(f"for {flat} in range({', '.join(ends)}):"):
             _split(out, flat, walked)
-        yield
+            yield
+
+
+@contextmanager
+def _counted(
+    out: SourceWriter, walked: Sequence[tuple[str, int]], ends: tuple[str, str], prefix: str
+) -> Iterator[None]:
+    """Write loops over rows, the other indices being counted on from row to row.
+
+    A division by an open size takes long.
+    """
+    *outer, (name, size) = walked
+    flat, end, first, last = (f"{word}_{prefix}" for word in ("flat", "end", "first", "last"))
+    out.line(f"{flat} = {ends[0]}")
+    out.line(f"{end} = {ends[1]}")
+    _split(out, flat, [*outer, (first, size)])
+    with out.block(f"while {flat} < {end}:"):
+        out.line(f"{last} = min({size}, {first} + {end} - {flat})")
+        with out.block(f"for {name} in range({first}, {last}):"):
+            yield
+        out.line(f"{flat} = {flat} + {last} - {first}")
+        out.line(f"{first} = 0")
+        _count_on(out, outer)
 
 
 def _split(out: SourceWriter, flat: str, walked: Sequence[tuple[str, int]]) -> None:
