@@ -13,19 +13,16 @@ import onnx
 from typing_extensions import override
 
 from glow_nb.base.errors import ModelError, UnboundInput, UnsupportedError
-from glow_nb.base.memory_limit import require_memory
 from glow_nb.base.payload import Recipe
 from glow_nb.base.schema import map_operands, operands_of
 from glow_nb.base.size import OpenSizeError, same, symbols_of
 from glow_nb.base.types import Array, ElementKind, TensorType
+from glow_nb.formats.onnx.importer.constants import MAX_GROWTH_BYTES, Constants
 from glow_nb.formats.onnx.importer.dependence import inputs_behind, require_no_sizes
 from glow_nb.formats.onnx.importer.open_numbers import OpenNumbers
 from glow_nb.formats.onnx.importer.open_numbers import folded as folded_numbers
-from glow_nb.formats.onnx.importer.shaping import Shaping
 from glow_nb.formats.onnx.importer.tensors import Numbers
-from glow_nb.formats.onnx.importer.trace import Trace
 from glow_nb.formats.onnx.importer.unrolling import Unrolling
-from glow_nb.formats.onnx.importer.weight_files import StoredNumbers
 from glow_nb.formats.onnx.schema.counting import Count, count_after
 from glow_nb.formats.onnx.schema.element_kinds import kind_of, type_name
 from glow_nb.hlir.builder import Builder
@@ -46,12 +43,6 @@ from glow_nb.hlir.recipe import folded
 
 N = TypeVar("N", bound=Node)
 
-MAX_CONSTANT_BYTES = 1 << 31
-"""No constant made at import may be larger; protobuf allows no larger model either."""
-
-MAX_GROWTH_BYTES = 1 << 20
-"""A node that makes more out of small constants (Expand, Tile) stays a node."""
-
 
 def is_number(value: Value) -> TypeGuard[Constant]:
     """True for a constant that nodes fold into; a weight is trained, so that nodes stay apart."""
@@ -69,14 +60,10 @@ class AlreadyReportedError(UnsupportedError):
     """A node depends on others that cannot be imported; they have been noted."""
 
 
-class Context(Shaping):
+class Context(Constants):
     """The function under construction, as a rule sees it.
 
     Attributes:
-        builder: Collects the nodes.
-        stem: The tensor being computed; what a rule emits for it is named after it.
-        place: What errors call the node being imported.
-        trace: What the rule emits, if that is followed.
         producer: What wrote the model, as far as it says; empty if it does not.
         for_training: Whether operators that tell training from inference are in training.
         unrolling: Counts the steps of loops.
@@ -86,15 +73,11 @@ class Context(Shaping):
 
     def __init__(self, builder: Builder, producer: str = "", *, for_training: bool = False) -> None:
         """Build with *builder* what *producer* wrote."""
-        self.builder = builder
+        super().__init__(builder)
         self.producer = producer
         self.for_training = for_training
         self.unrolling = Unrolling()
         self.streams = count()
-        self.stem = "value"
-        self.place = ""
-        self.trace: Trace | None = None
-        self._bytes_left = 4 * MAX_CONSTANT_BYTES
         self.counts: dict[Value, Count] = {}
 
     @override
@@ -224,55 +207,6 @@ class Context(Shaping):
         except (ArithmeticError, IndexError, ValueError) as error:
             raise ModelError(f"{self.place}: its value cannot be computed: {error}") from error
         return tuple(self.constant(array, name) for array in arrays)
-
-    def spend(self, size_bytes: int) -> None:
-        """Count constants of *size_bytes* more.
-
-        Raises:
-            ModelError: They are absurdly large.
-            MemoryLimitError: The process may not have so much memory.
-        """
-        self._bytes_left -= size_bytes
-        if size_bytes > MAX_CONSTANT_BYTES or self._bytes_left < 0:
-            raise ModelError(
-                f"{self.place}: its value is a constant of {size_bytes} bytes; constants made at "
-                f"import may have {MAX_CONSTANT_BYTES} bytes each and four times that in all"
-            )
-        if size_bytes > MAX_GROWTH_BYTES:  # small ones do not fill the memory
-            spent = 4 * MAX_CONSTANT_BYTES - self._bytes_left
-            needs = {"constants made at import": spent}
-            require_memory(self.place, needs, [(self.stem, size_bytes)])
-
-    def constant(self, array: Array, name: str | None = None) -> Constant:
-        """Return a constant that holds *array*."""
-        name = name or f"{self.stem}_constant"
-        return self.builder.constant(name, np.asarray(array), is_weight=False)
-
-    def of_numbers(self, numbers: Numbers, name: str) -> Constant:
-        """Return a constant called *name* of *numbers* of the model, which may be in a file."""
-        if isinstance(numbers, StoredNumbers):
-            return Constant(self.builder.unique_name(name), numbers.type, numbers, is_weight=False)
-        numbers.flags.writeable = False  # the builder need not copy what is nobody else's
-        return self.constant(numbers, name)
-
-    def rounded(self, array: Array, kind: ElementKind) -> Constant:
-        """Return a constant of *kind* that holds *array*, rounded if need be."""
-        return self.filled(TensorType(kind, array.shape), array, array.shape)
-
-    def filled(
-        self, like: TensorType, number: float | Array, shape: Sequence[int] = ()
-    ) -> Constant:
-        """Return a constant of *like*'s kind and the given *shape*, full of *number*."""
-        with np.errstate(all="ignore"):
-            array = np.asarray(number).astype(like.kind.dtype)
-        constant = self.constant(np.broadcast_to(array, tuple(shape)))
-        if self.trace is not None and not np.array_equal(array, number, equal_nan=True):
-            self.trace.note_rounded(constant)
-        return constant
-
-    def number(self, like: TensorType, number: float, /) -> Constant:
-        """Return a constant of *like*'s kind that broadcasts to it: all sizes are 1."""
-        return self.filled(like, number, (1,) * like.rank)
 
     def term(self, value: Value) -> Term:
         """Return *value* as a term of formulas."""

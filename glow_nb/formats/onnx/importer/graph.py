@@ -24,7 +24,8 @@ from glow_nb.base.errors import (
 from glow_nb.base.progress import report
 from glow_nb.base.size import OpenSizeError
 from glow_nb.base.types import Array
-from glow_nb.formats.onnx.importer.context import MAX_CONSTANT_BYTES, AlreadyReportedError, Context
+from glow_nb.formats.onnx.importer.constants import MAX_CONSTANT_BYTES
+from glow_nb.formats.onnx.importer.context import AlreadyReportedError, Context
 from glow_nb.formats.onnx.importer.dependence import inputs_behind
 from glow_nb.formats.onnx.importer.expansion import Expansion, TooManyNodesError
 from glow_nb.formats.onnx.importer.functions import (
