@@ -12,13 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from glow_nb.base.errors import GradientError, PassError
 from glow_nb.base.foreign import foreign, name_of
 from glow_nb.base.schema import map_operands, operand_specs, operands_of
+from glow_nb.base.size import OpenSizeError, open_error
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.inline import inline
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.ops.arithmetic import Add
+from glow_nb.hlir.ops.families import fits
 from glow_nb.hlir.ops.formulas.scalar import emit_formula, has_known_formula
+from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.rules import (
     GRADIENTS,
     LOWERINGS,
@@ -170,12 +173,17 @@ def _differentiate(node: Node, sums: Sums, builder: Backward) -> None:
     rule = rule_of(type(node))
     assert rule is not None
     subject = f"gradient rule {name_of(rule)!r} of {node!r}"
-    with foreign(PassError, subject):
-        found = rule(node, upstream[0] if len(upstream) == 1 else upstream, builder)
+    try:
+        with foreign(PassError, subject):
+            found = rule(node, upstream[0] if len(upstream) == 1 else upstream, builder)
+    except OpenSizeError as error:
+        raise open_error(error.size, f"a number is needed for the {subject}") from error
     with foreign(PassError, subject, ours=True):
         _check_found(node, found)
     for operand, gradient in _pairs(node, found):
         if builder.wants(operand):
+            if gradient.type != operand.type:  # sizes that are the same where guards hold
+                gradient = builder.emit(Reshape(gradient, operand.type.shape))
             sums.setdefault(operand, []).append(gradient)
 
 
@@ -222,7 +230,8 @@ def _check_found(node: Node, found: OperandGradients) -> None:
                 f"it gives a gradient for {name!r}, but the operands are {', '.join(names)}"
             )
     for operand, gradient in _pairs(node, found):
-        if gradient.type != operand.type:
+        is_like = gradient.type.rank == operand.type.rank and fits(gradient.type, operand.type)
+        if not is_like:
             raise PassError(f"it gives a gradient of type {gradient.type}, but {operand!r}")
 
 

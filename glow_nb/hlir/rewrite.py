@@ -9,7 +9,7 @@ from typing import TypeVar, overload
 
 from typing_extensions import override
 
-from glow_nb.base.errors import GlowError, OptionError
+from glow_nb.base.errors import GlowError, OptionError, VerifyError
 from glow_nb.base.noted import keep, trial
 from glow_nb.base.schema import operands_of, renewed
 from glow_nb.base.size import OpenSizeError, open_error
@@ -249,6 +249,9 @@ def _answer_for_sizes(
         except OpenSizeError as error:
             if not for_all_sizes:
                 raise open_error(error.size, f"a number is needed for {node!r}") from error
+        except VerifyError:  # what would fit if two sizes were the same text, and not just equal
+            if not for_all_sizes:
+                raise
     if found is not None and not (for_all_sizes and (notes or _types(found) != node.result_types)):
         keep(notes)
         return found

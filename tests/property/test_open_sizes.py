@@ -17,11 +17,13 @@ from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.formats.onnx.importer import import_open, load_model
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.differentiate import differentiate
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import NODES, Function, Value
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.parse import parse_function
 from glow_nb.hlir.print import external_constants, print_function
+from glow_nb.hlir.save import Save
 from glow_nb.hlir.with_sizes import with_sizes
 from tests.property.drawn_operators import draw_graph
 from tests.property.onnx_draws import draw
@@ -158,6 +160,29 @@ def test_a_function_with_open_sizes_is_the_static_one_for_each(
         check_close(found, wanted)
         if not any(getattr(step, "func", step) in ROUNDED for step in steps):
             assert np.array_equal(found["y"], wanted["y"])
+
+
+def _loss(steps: list[Step], batch: int, length: int) -> Function:
+    builder = Builder.continuing(_built(steps, batch, length))
+    value = next(node.input for node in builder.nodes if isinstance(node, Save))
+    square = builder.emit(ops.Mul(value, value))
+    builder.save(builder.emit(ops.ReduceMean(square, (0, 1, 2), keep_dims=False)), "loss")
+    return builder.function()
+
+
+@given(st.lists(STEPS, min_size=1, max_size=4), st.integers(3, 6), st.integers(3, 9))
+def test_gradients_with_open_sizes_are_those_of_each(
+    steps: list[Step], batch: int, length: int
+) -> None:
+    loss = _loss(steps, Symbol("batch", 32, 3, 64).size, Symbol("length", 64, 3, 512).size)
+    sizes = {"batch": batch, "length": length}
+    gradients = differentiate(loss, ["x"], "loss")
+    if not all(guard.holds(sizes) for guard in gradients.guards):
+        return
+    x = (np.random.default_rng(0).integers(-8, 9, (batch, length, 4)) / 4).astype(np.float32)
+    wanted = evaluate(differentiate(_loss(steps, batch, length), ["x"], "loss"), {"x": x})
+    for made in (gradients, glow_nb.optimize(gradients)):
+        check_close(evaluate(made, {"x": x}), wanted)
 
 
 @given(SEEDS, st.sampled_from([every, first]), st.booleans())

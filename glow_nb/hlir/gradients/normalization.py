@@ -74,10 +74,10 @@ def moments_gradient(
     The mean has no part in the gradient of the variance: the distances from it sum up to 0.
     """
     mean_slope, variance_slope = upstream
-    part, parts = 1 / max(node.count, 1), list[Term]()
+    part, parts = builder.part(node.results[0], node.count), list[Term]()
     if variance_slope is not None:
         centred = builder.term(node.input) - builder.term(node.results[0])
-        parts.append(centred * (builder.term(variance_slope) * (2 * part)))
+        parts.append(centred * (builder.term(variance_slope) * (part * 2)))
     if mean_slope is not None:
         parts.append(builder.term(mean_slope) * part)
     if variance_slope is None:  # the mean alone: the same for all elements

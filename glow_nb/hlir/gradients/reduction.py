@@ -36,7 +36,8 @@ def reduce_sum_gradient(node: ReduceSum, upstream: Value, builder: Backward) -> 
 @gradient(ReduceMean)
 def reduce_mean_gradient(node: ReduceMean, upstream: Value, builder: Backward) -> OperandGradients:
     """Each element gets its part of the gradient of its mean."""
-    share = builder.term(_kept(node, upstream, builder)) * (1 / max(node.count, 1))
+    slope = _kept(node, upstream, builder)
+    share = builder.term(slope) * builder.part(slope, node.count)
     return {"input": _repeated(node, share.value, builder)}
 
 

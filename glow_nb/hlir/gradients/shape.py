@@ -101,26 +101,28 @@ def _folded(value: Value, mode: str, axis: int, begin: int, end: int, builder: B
     """Return *value* without *begin* and *end* cells, which are added where they came from."""
     size = value.type.shape[axis] - begin - end
     sources = {
-        "edge": (range(1), range(size - 1, size)),
-        "wrap": (range(size - begin, size), range(end)),
-        "reflect": (range(1, begin + 1), range(size - 1 - end, size - 1)),
+        "edge": (slice(0, 1), slice(size - 1, size)),
+        "wrap": (slice(size - begin, size), slice(0, end)),
+        "reflect": (slice(1, begin + 1), slice(size - 1 - end, size - 1)),
     }
-    borders = (range(begin), range(begin + size, begin + size + end))
-    total = builder.term(slice_axis(builder, value, axis, range(begin, begin + size)))
-    for border, source in zip(borders, sources[mode], strict=True):
-        if border:
-            part = _border(value, mode, axis, border, builder)
+    borders = ((0, begin), (begin + size, end))
+    total = builder.term(slice_axis(builder, value, axis, slice(begin, begin + size)))
+    for (start, count), source in zip(borders, sources[mode], strict=True):
+        if count:
+            part = _border(value, mode, axis, start, count, builder)
             total = total + builder.term(_placed(part, axis, source, size, builder))
     return total.value
 
 
-def _border(value: Value, mode: str, axis: int, border: range, builder: Backward) -> Value:
+def _border(value: Value, mode: str, axis: int, start: int, count: int, builder: Backward) -> Value:
     """Return the cells of a border, in the order of those that they repeat, or their sum."""
-    part = slice_axis(builder, value, axis, border[::-1] if mode == "reflect" else border)
+    is_reversed = mode == "reflect"
+    cells = slice(start + count - 1, start - 1, -1) if is_reversed else slice(start, start + count)
+    part = slice_axis(builder, value, axis, cells)
     return builder.emit(ReduceSum(part, (axis,))) if mode == "edge" else part
 
 
-def _placed(part: Value, axis: int, place: range, size: int, builder: Backward) -> Value:
+def _placed(part: Value, axis: int, place: slice, size: int, builder: Backward) -> Value:
     """Return *part* at *place* of an axis of *size*, with zeros around it."""
     pads = [0] * (2 * part.type.rank)
     pads[axis], pads[part.type.rank + axis] = place.start, size - place.stop
