@@ -10,12 +10,14 @@ from typing_extensions import override
 
 from glow_nb.base.costs import Cost
 from glow_nb.base.schema import OneOf
+from glow_nb.base.size import symbols_of
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.activation import Tanh
 from glow_nb.hlir.ops.arithmetic import Add, Div, Mul, Or
 from glow_nb.hlir.ops.comparison import Select
+from glow_nb.hlir.ops.counting import triangle
 from glow_nb.hlir.ops.elementwise import ConvertTo, IsInf, IsNaN
 from glow_nb.hlir.ops.families import FLOATS, fits, fitted, require_kind, splat, wide
 from glow_nb.hlir.ops.matrix import MatMul
@@ -272,10 +274,15 @@ def _masked(node: Attention, scores: Value, builder: Builder) -> Value:
         scores = builder.emit(Add(scores, mask))
     if not node.causal:
         return scores
-    visible = node.visible(*scores.type.shape[2:])
-    if visible.all():
-        return scores
-    seen = builder.constant("attention_visible", visible[None, None])
+    queries, keys = scores.type.shape[2:]
+    if symbols_of(queries, keys, node.offset):
+        matrix = triangle(builder, queries, keys, node.offset)
+        seen: Value = builder.emit(Reshape(matrix, (1, 1, queries, keys)))
+    else:
+        visible = node.visible(queries, keys)
+        if visible.all():
+            return scores
+        seen = builder.constant("attention_visible", visible[None, None])
     hidden = splat(builder, scores.type, -np.inf, "attention_hidden")
     return builder.emit(Select(seen, scores, hidden))
 

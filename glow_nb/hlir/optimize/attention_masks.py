@@ -8,10 +8,11 @@ from math import inf, prod
 
 import numpy as np
 
+from glow_nb.base.size import surely
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.known import array_of, uniform
-from glow_nb.hlir.ops import Add, And, Broadcast, Not, Reshape, Select
+from glow_nb.hlir.ops import Add, And, Broadcast, Not, Reshape, Select, Slice
 from glow_nb.hlir.ops.families import splat, wide
 from glow_nb.hlir.rewrite import Rewriter
 
@@ -35,6 +36,8 @@ class Masking:
         fill: The score of what is not chosen, or the greatest number that is added and hides.
         is_shown: True if true chooses the score.
         visible: Which scores are seen, if that is known and all that *value* says.
+        diagonal: How many keys beyond its own number each query sees, if sizes are open, and that
+            is all that *value* says.
     """
 
     value: Value
@@ -42,6 +45,7 @@ class Masking:
     fill: float = -inf
     is_shown: bool = True
     visible: Array | None = None
+    diagonal: int | None = None
 
 
 @dataclass(frozen=True)
@@ -55,15 +59,15 @@ class Mask:
 
 def added(mask: Value, scores: TensorType) -> Masking:
     """Return what adding *mask* does to *scores*."""
-    array = array_of(mask)
+    array, batch = array_of(mask), scores.shape[:-2]
     if array is None:
-        return Masking(mask, scores.shape[:-2])
+        diagonal, fill = _open_diagonal(mask, scores, is_shown=None)
+        diagonal = diagonal if fill <= NEVER_REACHED else None
+        return Masking(mask, batch, -inf if diagonal is None else fill, diagonal=diagonal)
     seen, numbers = array == 0, wide(array)
     greatest = float(numbers.max(initial=-inf, where=~seen))
     visible = _known(seen, greatest) if greatest <= NEVER_REACHED else None
-    return Masking(
-        mask, scores.shape[:-2], greatest if visible is not None else -inf, visible=visible
-    )
+    return Masking(mask, batch, greatest if visible is not None else -inf, visible=visible)
 
 
 def chosen(condition: Value, other: Value, scores: TensorType, *, is_shown: bool) -> Masking | None:
@@ -71,10 +75,36 @@ def chosen(condition: Value, other: Value, scores: TensorType, *, is_shown: bool
     fill = uniform(other)
     if fill is None or fill == inf:
         return None
-    array, visible = array_of(condition), None
+    array, visible, diagonal = array_of(condition), None, None
     if array is not None:
         visible = _known(array if is_shown else ~array, fill)
-    return Masking(condition, scores.shape[:-2], fill, is_shown, visible)
+    elif fill <= NEVER_SEEN:
+        diagonal, _ = _open_diagonal(condition, scores, is_shown=is_shown)
+    return Masking(condition, scores.shape[:-2], fill, is_shown, visible, diagonal)
+
+
+def _open_diagonal(
+    mask: Value, scores: TensorType, *, is_shown: bool | None
+) -> tuple[int | None, float]:
+    """Return how many keys beyond its own number each query sees, at least its own, by *mask*.
+
+    None if it is not a part, of open sizes, of a constant triangle. Then comes the greatest number
+    that hides, if what is not hidden is a 0 rather than a bool *is_shown*.
+    """
+    match mask:
+        case Slice(input=whole, predicate=None) if set(mask.steps) == {1}:
+            table = array_of(whole)
+        case _:
+            return None, -inf
+    if table is None or table.ndim < 2 or mask.type.shape[-2:] != scores.shape[-2:]:
+        return None, -inf
+    seen = table == 0 if is_shown is None else table == is_shown
+    offset = diagonal_of(np.asarray(seen)) if seen.size else None
+    if offset is None:
+        return None, -inf
+    offset = offset + mask.starts[-2] - mask.starts[-1]
+    fill = -inf if is_shown is not None else float(wide(table).max(initial=-inf, where=~seen))
+    return (offset if surely(offset, ">=", 0) else None), fill
 
 
 def _known(seen: Array, fill: float) -> Array | None:
@@ -95,13 +125,14 @@ def joined(maskings: Sequence[Masking], scores: TensorType, rewriter: Rewriter) 
         if len(maskings) > 1 and masking.fill != -inf:  # what one hides, another one changes
             if is_bool:
                 return None
-            masking = replace(masking, fill=-inf, visible=None)
+            masking = replace(masking, fill=-inf, visible=None, diagonal=None)
+        offset = masking.diagonal
         if masking.visible is not None:
             rows = (*masking.visible.shape[:-2], *scores.shape[2:])
             offset = diagonal_of(np.broadcast_to(masking.visible, rows))
-            if offset is not None and mask.offset is None:
-                mask = replace(mask, offset=offset)
-                continue
+        if offset is not None and mask.offset is None:
+            mask = replace(mask, offset=offset)
+            continue
         if masking.value.type.kind not in kinds:
             return None
         value = _by_heads(_written(masking, rewriter), masking.batch, scores.shape[:2], rewriter)
@@ -161,7 +192,7 @@ def _by_heads(
 def _both(first: Value, second: Value, rewriter: Rewriter) -> Value | None:
     """Return the mask that hides what either does, None if it is larger than both."""
     shapes = first.type.shape, second.type.shape
-    if tuple(map(max, *shapes)) not in shapes:
+    if tuple(m if n == 1 else n for n, m in zip(*shapes, strict=True)) not in shapes:
         return None
     bools = [v for v in (first, second) if v.type.kind is ElementKind.BOOL]
     addends = [v for v in (first, second) if v.type.kind is not ElementKind.BOOL]

@@ -288,7 +288,7 @@ def unrepeated(value: Value, rewriter: Rewriter) -> Value:
         return value
     sizes, wide = source.input.type.shape, source.type.shape
     grown = [axis for axis, (n, m) in enumerate(zip(sizes, wide, strict=True)) if n != m]
-    if len(grown) != 1 or not wide[grown[0]] or heads % wide[grown[0]]:
+    if len(grown) != 1 or wide[grown[0]] == 0 or heads % wide[grown[0]] != 0:
         return value
     groups = heads // wide[grown[0]]
     if prod(wide[: grown[0]]) != batch * groups:

@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from glow_nb.base.size import symbols_of
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
@@ -13,6 +14,7 @@ from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.formats.onnx.importer.sequences import check_lengths
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Value
+from glow_nb.hlir.ops.counting import triangle as lower_triangle
 from glow_nb.hlir.ops.formulas.terms import where
 
 
@@ -99,12 +101,16 @@ def triangle(ctx: Context, node: OnnxNode) -> Value:
     if x.type.rank < 2:
         raise ctx.wrong(f"input {x} must be a matrix or several")
     rows, columns = x.type.shape[-2:]
+    zero = ctx.number(x.type, 0)
+    if symbols_of(rows, columns):
+        lower = lower_triangle(ctx, rows, columns, k - 1 if node.flag("upper") else k)
+        chosen = (zero, x) if node.flag("upper") else (x, zero)
+        return ops.Select(ctx.with_rank(lower, x.type.rank), *chosen)
     ctx.spend(rows * columns)
     # Clamped, so that the difference cannot overflow.
     k = min(max(k, -rows), columns)
     diagonals = np.arange(columns)[None, :] - np.arange(rows)[:, None]
     is_kept = ctx.constant(diagonals >= k if node.flag("upper") else diagonals <= k)
-    zero = ctx.number(x.type, 0)
     return ops.Select(ctx.with_rank(is_kept, x.type.rank), x, zero)
 
 

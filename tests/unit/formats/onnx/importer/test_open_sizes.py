@@ -103,6 +103,17 @@ CACHE = _model(
     {"past": ("batch", "past", 4), "new": ("batch", 1, 4)},
     {},
 )
+TRIANGLES = _model(
+    [
+        _node("Transpose", "x", "turned", perm=[1, 0]),
+        _node("MatMul", "x turned", "products"),
+        _node("Trilu", "products one", "upper", upper=1),
+        _node("Trilu", "products one", "lower", upper=0),
+        _node("Sub", "upper lower", "y"),
+    ],
+    {"x": ("length", 4)},
+    {"one": np.int64(1)},
+)
 
 
 def _loaded(model: onnx.ModelProto) -> glow_nb.Function:
@@ -125,6 +136,7 @@ def _loaded(model: onnx.ModelProto) -> glow_nb.Function:
             [{"past": (1, 1, 4), "new": (1, 1, 4)}, {"past": (2, 5, 4), "new": (2, 1, 4)}],
             "float32<batch x 1 x 4>",
         ),
+        (TRIANGLES, [{"x": (1, 4)}, {"x": (7, 4)}], "float32<length x length>"),
     ],
 )
 def test_open_sizes_stay_open_and_hold_for_all(
