@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.base.size import surely
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus, times
@@ -57,19 +58,31 @@ class Elements:
             elements: Of the input.
             target: The processor.
         """
-        place = INT32 if elements < 1 << 31 else INT64
+        place = INT32 if surely(elements, "<", 1 << 31) else INT64
         size, step = axis
         lanes = native_lanes(target, kinds[0], place)
         return cls(nest.collapsed(), step, size, kinds[1], place, lanes)
 
     def write(self, out: SourceWriter) -> None:
         """Write the loops, for the share of one thread."""
+        count = self.nest.sizes[-1]
+        if self.lanes == 1 or surely(count, "<", self.lanes):
+            self._write_loops(out, 1)
+        elif surely(count, ">=", self.lanes):
+            self._write_loops(out, self.lanes)
+        else:
+            with out.block(f"if {count} >= {self.lanes}:"):
+                self._write_loops(out, self.lanes)
+            with out.block("else:"):
+                self._write_loops(out, 1)
+
+    def _write_loops(self, out: SourceWriter, lanes: int) -> None:
+        """Write the loops over vectors of so many *lanes*, of which the last one may overlap."""
         *outer, count = self.nest.sizes
-        lanes = self.lanes if count >= self.lanes else 1
-        with loops(out, [*outer, -(-count // lanes)], shared=True) as indices:
+        with loops(out, [*outer, (count + (lanes - 1)) // lanes], shared=True) as indices:
             *before, group = indices
             column = group if lanes == 1 else times(group, lanes)
-            if count % lanes:
+            if count % lanes != 0:
                 column = f"min({column}, {count - lanes})"
             to, entry, start = (
                 index_text([*before, column], strides) for strides in self.nest.strides
@@ -83,7 +96,7 @@ class Elements:
     def _write_vector(self, out: SourceWriter, to: str, entry: str, start: str) -> None:
         """Write what takes neighbours of the result, from element *to* on."""
         entry_step, start_step = (strides[-1] for strides in self.nest.strides[1:])
-        taken = "load" if entry_step else "broadcast"
+        taken = "load" if entry_step != 0 else "broadcast"
         out.line(f"n = {taken}(indices, {entry}, {self.lanes})")
         kind = max(self.index, self.place, key=lambda kind: kind.size_bytes)
         zero, size, last = (
@@ -98,7 +111,7 @@ class Elements:
             out.line(f"n = convert_{self.place.value}(n)")
         if self.step != 1:
             out.line(f"n = mul(n, splat_{self.place.value}({self.step}, {self.lanes}))")
-        if start_step:
+        if start_step != 0:
             apart = f"splat_{self.place.value}({start_step}, {self.lanes})"
             out.line(f"n = add(n, mul(iota_{self.place.value}({self.lanes}), {apart}))")
         out.line(f"store(dest, {to}, take(at(input, {start}), n))")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.base.size import surely, symbols_of
 from glow_nb.kernels.movement.elements import Elements, write_place
 from glow_nb.kernels.movement.known_places import write_known_places
 from glow_nb.kernels.registry import kernel_for
@@ -71,7 +72,8 @@ class _Rows:
 def gather_source(instruction: GatherInst, target: Target) -> KernelSource:
     """Return the kernel of a gather of slices along one axis."""
     shape, axis = instruction.input.type.shape, instruction.axis
-    if instruction.plan is not None:
+    length = prod(shape[axis + 1 :])
+    if instruction.plan is not None and not symbols_of(shape[axis], length):
         kind, out = instruction.dest.type.kind, SourceWriter()
         with out.block("def kernel(dest, input, indices, scratch, thread, threads):"):
             write_known_places(out, instruction, target)
@@ -80,7 +82,7 @@ def gather_source(instruction: GatherInst, target: Target) -> KernelSource:
         outer=prod(shape[:axis]),
         points=instruction.indices.type.size,
         axes=(shape[axis],),
-        length=prod(shape[axis + 1 :]),
+        length=length,
         one_list=True,
     )
     return _source("gather", instruction, rows.single(instruction, target) or rows)
@@ -135,9 +137,9 @@ def _source(
     """Return the kernel ``(dest, input, indices)`` that moves *rows*."""
     out = SourceWriter()
     with out.block("def kernel(dest, input, indices, scratch, thread, threads):"):
-        if instruction.dest.type.size:
-            rows.write(out)
-        else:
+        if surely(instruction.dest.type.size, "==", 0):
             out.line("return")
+        else:
+            rows.write(out)
     kind = instruction.dest.type.kind
     return KernelSource(family, out.text, (kind, kind, instruction.indices.type.kind))

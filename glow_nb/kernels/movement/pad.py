@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from glow_nb.base.size import surely
 from glow_nb.base.types import TensorType
 from glow_nb.hlir.ops.families import fitted
 from glow_nb.kernels.registry import kernel_for
@@ -44,17 +45,27 @@ class _Axis:
     @property
     def first(self) -> int:
         """The first element of the input that is kept."""
-        return max(-self.begin, 0)
+        return _positive(-self.begin)
 
     @property
     def last(self) -> int:
         """The last element of the input that is kept."""
-        return self.size - max(-self.end, 0) - 1
+        return self.size - _positive(-self.end) - 1
 
     @property
-    def inside(self) -> range:
-        """The elements of the result that are elements of the input."""
-        return range(self.first + self.begin, self.last + 1 + self.begin)
+    def start(self) -> int:
+        """The first element of the result that is one of the input, if there is one."""
+        return self.first + self.begin
+
+    @property
+    def stop(self) -> int:
+        """The first element behind those, if there is one."""
+        return self.last + 1 + self.begin
+
+    @property
+    def is_inside(self) -> bool:
+        """Return whether all elements of the result are elements of the input."""
+        return self.start == 0 and self.stop == self.padded
 
     @property
     def is_whole(self) -> bool:
@@ -69,7 +80,7 @@ def pad_source(instruction: PadInst, target: Target) -> KernelSource:
     axes = _axes_of(instruction)
     out = SourceWriter()
     with out.block("def kernel(dest, input, scratch, thread, threads):"):
-        if not type.size:
+        if surely(type.size, "==", 0):
             out.line("return")
         elif instruction.mode == "constant":
             number = fitted(instruction.value, TensorType(type.kind, ()))[()]
@@ -105,24 +116,26 @@ def _write_constant(out: SourceWriter, axes: Sequence[_Axis], filling: Filling) 
     with loops(out, [*sizes, pieces.count], shared=True) as (*indices, piece):
         out.line(f"row = {index_text(indices, dest_steps)}")
         begin, end = "row", f"row + {row.padded}"
-        if pieces.count > 1:
+        whole = pieces.count == 1
+        if not whole:
             out.line(f"begin = row + {pieces.begin(piece)}")
             out.line(f"end = begin + {pieces.size(piece)}")
             begin, end = "begin", "end"
         tests = [
-            f"{axis.inside.start} <= {index} < {axis.inside.stop}"
+            f"{axis.start} <= {index} < {axis.stop}"
             for axis, index in zip(outer, indices, strict=True)
-            if index != "0" and axis.inside != range(axis.padded)
+            if index != "0" and not axis.is_inside
         ]
         is_outside = any(
-            0 not in axis.inside for axis, index in zip(outer, indices, strict=True) if index == "0"
+            not (surely(axis.start, "<=", 0) and surely(axis.stop, ">", 0))
+            for axis, index in zip(outer, indices, strict=True)
+            if index == "0"
         )
-        if is_outside or not row.inside:
+        if is_outside or surely(row.stop, "<=", row.start):
             filling.write(out, begin, end)
             return
         offset = -sum(a.begin * step for a, step in zip(outer, steps, strict=True)) - row.begin
         start = index_text(indices, steps, offset)
-        whole = pieces.count == 1
         if not tests:
             _write_row(out, row, filling, start, whole=whole)
             return
@@ -137,13 +150,13 @@ def _write_row(out: SourceWriter, row: _Axis, filling: Filling, start: str, *, w
 
     Element ``row + i`` of the result is element ``start + i`` of the input.
     """
-    first, stop = row.inside.start, row.inside.stop
+    first, stop = row.start, row.stop
     out.line(f"start = {start}")
     if whole:
-        if first > 0:
+        if first != 0:
             filling.write(out, "row", f"row + {first}")
         out.line(f"copy(dest, row + {first}, input, start + {first}, {stop - first})")
-        if stop < row.padded:
+        if stop != row.padded:
             filling.write(out, f"row + {stop}", f"row + {row.padded}")
         return
     out.line(f"first = max(begin, min(row + {first}, end))")
@@ -164,13 +177,18 @@ def _write_continued(out: SourceWriter, axes: Sequence[_Axis], mode: str) -> Non
             _write_place(out, place, index, axis, mode)
         out.line(f"row = {index_text(indices, dest_steps)}")
         out.line(f"start = {index_text(places, steps)}")
-        first, stop = row.inside.start, row.inside.stop
+        first, stop = row.start, row.stop
         out.line(f"copy(dest, row + {first}, input, start + {row.first}, {stop - first})")
         for begin, end in ((0, first), (stop, row.padded)):
-            if begin < end:
+            if begin != end:
                 with out.block(f"for i in range({begin}, {end}):"):
                     _write_place(out, "place", "i", row, mode)
                     out.line("copy(dest, row + i, input, start + place, 1)")
+
+
+def _positive(number: int) -> int:
+    """Return *number* where it is positive, and else 0."""
+    return 0 if surely(number, "<=", 0) else max(number, 0)
 
 
 def _steps(axes: Sequence[_Axis]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -183,7 +201,7 @@ def _write_place(out: SourceWriter, name: str, index: str, axis: _Axis, mode: st
     """Write which element along *axis* of the input continues it at *index* of the result."""
     first, last = axis.first, axis.last
     out.line(f"{name} = {plus(index, str(-axis.begin))}")
-    if axis.inside == range(axis.padded):
+    if axis.is_inside:
         return
     if mode == "edge":
         out.line(f"{name} = max({first}, min({name}, {last}))")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from glow_nb.base.size import surely
 from glow_nb.base.types import ElementKind
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.kernels.writing.source import SourceWriter
@@ -26,7 +27,9 @@ class Pieces:
     @property
     def count(self) -> int:
         """How many pieces there are."""
-        return -(-self.length // LONGEST_PIECE)
+        if surely(self.length, "<=", LONGEST_PIECE):
+            return 1
+        return (self.length + (LONGEST_PIECE - 1)) // LONGEST_PIECE
 
     def begin(self, piece: str) -> str:
         """Return where piece number *piece*, the name of an index or ``0``, begins."""
@@ -35,7 +38,7 @@ class Pieces:
     def size(self, piece: str) -> str:
         """Return how many elements it has."""
         if self.count == 1:
-            return str(self.length)
+            return f"{self.length}"
         return f"min({LONGEST_PIECE}, {self.length} - {piece} * {LONGEST_PIECE})"
 
 
