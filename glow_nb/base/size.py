@@ -358,6 +358,15 @@ def _quotient(numerator: int, denominator: int) -> int:
     return quotient + Size({(Quotient(rest, denominator),): 1})
 
 
+def whole_part(number: int, step: int) -> tuple[int, int]:
+    """Return ``times`` and ``rest`` of ``number == times * step + rest``, polynomials both.
+
+    The rest has no term that the leading one of *step* divides; its size may be anything.
+    """
+    times, rest = map(_made, polynomial.divided(_terms(number), _terms(step)))
+    return times, rest
+
+
 def symbols_of(*sizes: int) -> tuple[Symbol, ...]:
     """Return the symbols in *sizes*, each once."""
     return symbols_in(sizes)

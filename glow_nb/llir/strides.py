@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from glow_nb.base.size import surely
+from glow_nb.base.size import surely, symbols_of, whole_part
 
 
 @lru_cache(maxsize=4096)
@@ -31,10 +31,16 @@ def reach(count: int, step: int) -> tuple[int, int]:
 
 
 def divided(number: int, step: int) -> tuple[int, int]:
-    """Return how often *step* is in *number*, and what is left over."""
-    if surely(number, ">=", 0) and surely(number, "<", step):  # the quotient may not show it
-        return 0, number
-    return number // step, number % step
+    """Return how often *step* is in *number*, and what is left over.
+
+    Of open sizes it may be more than a step that is left over, if nothing shows that it is less.
+    """
+    if not symbols_of(number, step):
+        return divmod(number, step)
+    for times, rest in ((0, number), whole_part(number, step)):
+        if surely(rest, ">=", 0) and surely(rest, "<", step):
+            return times, rest
+    return 0, number
 
 
 def interval(offset: int, shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:

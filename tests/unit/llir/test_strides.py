@@ -2,8 +2,10 @@
 
 import pytest
 
+from glow_nb.base.size import Symbol
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.parse import parse_program
+from glow_nb.llir.strides import divided
 from glow_nb.llir.windows import pixel_stride
 
 
@@ -32,3 +34,12 @@ program {{
     (copy,) = program.work
     assert isinstance(copy, CopyInst)
     assert pixel_stride(copy.src) == expected
+
+
+def test_open_sizes_are_divided_as_far_as_it_shows() -> None:
+    height, width = (Symbol(name, 32).size for name in ("height", "width"))
+    rows = (height + 1) // 2
+    assert divided(64 * height + 32, 64) == (height, 32)
+    assert divided(512 * rows * width, 512 * rows) == (width, 0)
+    assert divided(5, height * width + 5) == (0, 5)
+    assert divided(height, width) == (0, height)  # nothing shows which one is greater
