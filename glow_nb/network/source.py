@@ -10,10 +10,12 @@ from glow_nb.base.arguments import as_array, described
 from glow_nb.base.errors import FeedError, GlowError, OptionError
 from glow_nb.base.feeds import FeedCheck, Feeds, check_open_feeds, name_feeds
 from glow_nb.base.foreign import foreign, name_of
+from glow_nb.base.override import override
 from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network.loading import Graph, load_open
+from glow_nb.network.open_function import OpenFunction
 from glow_nb.network.sized_model import SizedModel
 
 if TYPE_CHECKING:
@@ -54,6 +56,11 @@ class Source(Protocol):
         """Return the network for some shapes, to look at its weights; None if none is found."""
         ...
 
+    @property
+    def open_graph(self) -> Function | None:
+        """The network with its sizes left open; None if it is one for each set of sizes."""
+        ...
+
 
 def as_source(trained: Trained, *, for_training: bool = False) -> Source:
     """Return where the graphs of *trained* come from; raise GlowError as ``glow_nb.load``.
@@ -71,7 +78,7 @@ def as_source(trained: Trained, *, for_training: bool = False) -> Source:
         return _OpenSource(loaded)
     if isinstance(loaded, Program):
         raise OptionError("model: it is a program; give the graph that it was made of")
-    return _FixedSource(loaded)
+    return _OpenGraphSource(loaded) if loaded.sizes else _FixedSource(loaded)
 
 
 def shapes_of(arrays: Mapping[str, Array]) -> Shapes:
@@ -81,6 +88,8 @@ def shapes_of(arrays: Mapping[str, Array]) -> Shapes:
 
 class _FixedSource:
     """A graph, whose sizes are fixed."""
+
+    open_graph: Function | None = None
 
     def __init__(self, function: Function) -> None:
         self._function, self._check = function, FeedCheck.of(function.inputs)
@@ -106,6 +115,8 @@ class _FixedSource:
 
 class _OpenSource:
     """A model with open sizes, or with inputs that need not be fed, imported for what comes."""
+
+    open_graph: Function | None = None
 
     def __init__(self, model: SizedModel) -> None:
         self._model = model
@@ -140,8 +151,22 @@ class _OpenSource:
         return None
 
 
+class _OpenGraphSource(_OpenSource):
+    """A graph with open sizes, for what comes or as it is."""
+
+    def __init__(self, function: Function) -> None:
+        super().__init__(OpenFunction(function))
+        self.open_graph = function
+
+    @override
+    def example(self) -> Function | None:
+        return self.open_graph
+
+
 class _BuiltSource:
     """A Python function that builds the graph for a batch size."""
+
+    open_graph: Function | None = None
 
     def __init__(self, build: Callable[[int], Function]) -> None:
         self._build = build

@@ -44,7 +44,7 @@ def calibrate(
 
     Args:
         model: What :func:`glow_nb.compile` takes. Sizes that it leaves open are those of the first
-            sample, and the ranges are of these sizes.
+            sample, and the ranges are of these sizes; those of a graph stay open.
         samples: Feeds, one after the other. Or arrays of many samples along the first axis, one
             for each input: these are cut into batches of the size that *model* takes (1 if that
             is open), the last one filled up with samples from the beginning.
@@ -64,7 +64,7 @@ def calibrate(
     batches = batches_of(samples, source)
     first = next(batches)
     shapes = shapes_of(first)
-    function = optimize(source.function(shapes))
+    function = optimize(source.open_graph or source.function(shapes))
     profiled, profiles = with_profiles(function, bins)
     with shown("calibrating"):
         network = compile(profiled, backend=backend, threads=cores)

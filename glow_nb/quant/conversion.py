@@ -92,7 +92,8 @@ def quantize(
     :func:`glow_nb.export_onnx` a model that other engines run as well.
 
     Args:
-        model: What was calibrated. Sizes that it leaves open are those of the samples.
+        model: What was calibrated. Sizes that it leaves open are those of the samples; those of a
+            graph stay open.
         ranges: What :func:`calibrate` has returned, or :meth:`Ranges.load`.
         activations: The integers of activations: "uint8", "int8" or "int16".
         weights: Those of weights: "int8" or "uint8".
@@ -200,7 +201,7 @@ def _calibrated_function(model: Trained, ranges: Ranges) -> Function:
             f"ranges of {ranges.model!r}: they were made for the inputs {list(ranges.inputs)}, the "
             f"network has {source.inputs}; calibrate this network"
         )
-    return optimize(source.function(tuple(ranges.inputs.items())))
+    return optimize(source.open_graph or source.function(tuple(ranges.inputs.items())))
 
 
 def _encodings(

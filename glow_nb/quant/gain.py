@@ -18,6 +18,7 @@ from glow_nb.base.errors import OptionError
 from glow_nb.base.table import Table
 from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function
+from glow_nb.hlir.with_sizes import with_sizes
 from glow_nb.llir.program import Program
 from glow_nb.network import compilation as compiler
 from glow_nb.network.network import Network
@@ -156,6 +157,8 @@ class Predictor:
         )
 
     def _program(self, function: Function) -> Program:
+        if function.sizes:  # it is estimated for those of the example
+            function = with_sizes(function, {s.name: s.hint for s in function.sizes})
         lowered = compiler.lower_for(function, self._backend)
         return compiler.build_program(lowered, self._backend)
 

@@ -82,7 +82,8 @@ def convert_weights(
     size = as_integer(block)
     if size is None or size < 1:
         raise OptionError(f"block={described(block)}: give a number of rows, 1 or more")
-    function = optimize(as_source(model).function(()))
+    source = as_source(model)
+    function = optimize(source.open_graph or source.function(()))
     rounding = _Rounding(kind, size, kept_by_name(function, keep))
     made = rewrite(function, rounding.rule)
     return WeightConversion(

@@ -222,6 +222,14 @@ class TestNormalization:
         assert trainer.inputs == ["x"]
         assert trainer.weights["filter"].shape == (3, 2, 3, 3)
 
+    def test_a_graph_with_open_sizes_is_trained_as_its_model(self) -> None:
+        model = normalized_model()
+        trainer, other = make(function=glow_nb.load(model, open_sizes=True)), make(function=model)
+        for one in (trainer, other):
+            one.step(self.IMAGES, self.LABELS)
+        for name, weight in other.weights.items():
+            np.testing.assert_array_equal(trainer.weights[name], weight)
+
     @pytest.mark.parametrize(
         ("opset", "is_loaded"),
         [(9, False), (14, True), pytest.param(17, False, marks=pytest.mark.slow)],

@@ -1,0 +1,55 @@
+"""Graphs with open sizes stay open when they are quantized; samples may have any sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import glow_nb
+from glow_nb import quant
+from glow_nb.base.types import Array
+from glow_nb.hlir.lower import lower
+from glow_nb.hlir.parse import parse_function
+from glow_nb.hlir.with_sizes import with_sizes
+
+TEXT = """\
+constant %w : float32<8 x 4> = external
+constant %b : float32<4> = splat 0.25
+constant %v : float32<4 x 3> = external
+constant %c : float32<3> = splat -0.5
+func @main<n in 1..64 like 8>(%x : float32<n x 8>) -> (%y : float32<n x 3>) {
+  %first = fully_connected(%x, %w, %b) : float32<n x 4>
+  %relu = relu(%first) : float32<n x 4>
+  %second = fully_connected(%relu, %v, %c) : float32<n x 3>
+  %y_save = save(%second, %y)
+}
+"""
+
+
+def _random(*shape: int) -> Array:
+    return np.random.default_rng(0).standard_normal(shape, np.float32)
+
+
+def _graph() -> glow_nb.Function:
+    return parse_function(TEXT, constants={"w": _random(8, 4), "v": _random(4, 3)})
+
+
+def test_a_graph_stays_open_when_it_is_quantized() -> None:
+    samples = [{"x": _random(n, 8)} for n in (2, 7)]
+    ranges = quant.calibrate(_graph(), samples, backend="interpreter")
+    quantized = quant.quantize(_graph(), ranges, least_gain=0)
+    assert [symbol.name for symbol in quantized.sizes] == ["n"]
+    assert not quantized.guards
+    assert any(node.opcode == "quantize" for node in quantized)
+    for size in (1, 5):
+        x = {"x": _random(size, 8)}
+        static = lower(glow_nb.optimize(with_sizes(quantized, {"n": size})))
+        found = glow_nb.evaluate(lower(glow_nb.optimize(quantized)), x)["y"]
+        assert np.array_equal(found, glow_nb.evaluate(static, x)["y"])
+        assert np.abs(found - glow_nb.evaluate(_graph(), x)["y"]).max() < 0.1
+
+
+def test_weights_alone_are_quantized_in_an_open_graph() -> None:
+    made = quant.convert_weights(_graph(), block=4).function
+    assert [symbol.name for symbol in made.sizes] == ["n"]
+    x = {"x": _random(3, 8)}
+    assert np.abs(glow_nb.evaluate(made, x)["y"] - glow_nb.evaluate(_graph(), x)["y"]).max() < 1
