@@ -38,7 +38,8 @@ MEANING = """``{name}(t, x, i, stride, step, w, j, row, columns, count, ahead, p
 ``t[r, v] += sum over c < count, f < {factors} of x[i + r * stride + c * step + f] *
 w[j + c * row + v * {factors} + f]`` for every row r and every column v below *columns*; nothing is
 read for the others. Meanwhile each step brings the *pace* weights from ``w[ahead + c * pace]`` on,
-which a later call reads, into the second-level cache. Literals are *columns* and *pace*.
+which a later call reads, into the second-level cache; if *pace* is no literal, as many as a row
+has in their place. *columns* is a literal.
 """
 
 STREAMS_MEANING = """``{name}(t, x, i, stride, step, w, j, row, columns, count, streams, gap)``.
@@ -80,19 +81,21 @@ def dot_in(name: str, form: Form) -> Any:
         ahead: Any,
         pace: Any,
     ) -> Any:
-        if not (_is_dot(tile, source, weights) and are_literal(columns, pace)):
+        if not (_is_dot(tile, source, weights) and are_literal(columns)):
             return None
         operands = (
             *(tile, source, start, stride, step),
             *(weights, index, row, columns, count, ahead, pace),
         )
-        lines = range(0, literal(pace), CACHE_LINE_BYTES // weights.kind.size_bytes)
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             later = to_index(context, builder, arguments[10], signature.args[10])
+            each = count_of(context, builder, arguments[11], signature.args[11])
+            most = each if isinstance(each, int) else literal(columns) * form.dot.group
+            lines = range(0, most, CACHE_LINE_BYTES // weights.kind.size_bytes)
 
             def fetch(step: Any) -> None:
-                begin = _times(builder, step, literal(pace), later)
+                begin = _times(builder, step, each, later)
                 for offset in lines:
                     line = builder.add(begin, ir.Constant(INDEX, offset))
                     hint_second_level(builder, address(builder, arguments[5], line, weights.kind))

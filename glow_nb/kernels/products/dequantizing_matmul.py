@@ -7,7 +7,8 @@ from contextlib import nullcontext
 from typing_extensions import override
 
 from glow_nb.base.dot_instruction import SINGLE
-from glow_nb.base.plan import Plan
+from glow_nb.base.plan import MAX_ROWS, Plan
+from glow_nb.base.size import Size
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.operators.dequantizing import PackedDequantizingMatMulInst
 from glow_nb.kernels.products.blocking import Columns
@@ -16,14 +17,14 @@ from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.loops import Loops, tile_steps
 from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.products.open_extents import example_size
-from glow_nb.kernels.products.product_loops import ProductWriter
+from glow_nb.kernels.products.product_loops import ProductWriter, write_product
 from glow_nb.kernels.products.product_nest import (
     LeftLayout,
     ProductKinds,
     ProductNest,
     RightLayout,
 )
-from glow_nb.kernels.products.product_plan import plan_nest
+from glow_nb.kernels.products.product_plan import plan_loops, plan_nest
 from glow_nb.kernels.products.written_panels import WrittenPanels
 from glow_nb.kernels.registry import head_kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
@@ -47,7 +48,12 @@ def plan_dequantizing(
     vectors = Columns(shape.depth, instruction.block, target.lanes).vectors
     decodes = in_registers(example_size(shape.rows), vectors, target)
     nest = _nest_of(instruction, fusion, target.lanes, in_registers=decodes)
-    return plan_nest(nest, target, fusion, algorithm=IN_REGISTERS if decodes else IN_SCRATCH)
+    plan = plan_nest(nest, target, fusion, algorithm=IN_REGISTERS if decodes else IN_SCRATCH)
+    if decodes or not isinstance(shape.rows, Size):
+        return plan
+    few = next(n for n in range(MAX_ROWS, 0, -1) if in_registers(n, vectors, target))
+    nest = _nest_of(instruction, fusion, target.lanes, in_registers=True)
+    return plan.updated(**plan_loops(nest.with_rows(few), target).as_few())
 
 
 @head_kernel_for(
@@ -65,15 +71,22 @@ def packed_dequantizing_mat_mul_source(
     nest = _nest_of(instruction, fusion, target.lanes, in_registers=decodes)
     codes = nest.codes
     assert codes is not None
-    writes = CodesInRegisters if decodes else CodesInScratch
-    loops = Loops.from_plan(nest, plan, target.lanes)
-    writer = writes(nest, codes, loops, fusion.named_by_field())
+    fusion = fusion.named_by_field()
+
+    def writer_of(nest: ProductNest, loops: Loops, *, decodes: bool) -> _CodedProduct:
+        codes = nest.codes
+        assert codes is not None
+        return (CodesInRegisters if decodes else CodesInScratch)(nest, codes, loops, fusion)
+
+    writer = writer_of(nest, Loops.from_plan(nest, plan, target.lanes), decodes=decodes)
+    few_nest = _nest_of(instruction, fusion, target.lanes, in_registers=True)
+    few = Loops.few_from_plan(few_nest, plan, target.lanes)
+    other = None if few is None else writer_of(few_nest, few, decodes=True)
     title = (
         f"product of {nest.kinds.left.value}<{shape.rows} x {shape.inner}> and {shape.depth} "
         f"columns of {codes.bits} bits, {codes.size} with one scale"
     )
-    text = writer.write(title)
-    return KernelSource("dequantizing_mat_mul", text, fusion.kinds, writer.scratch_bytes)
+    return write_product(writer, other, fusion, family="dequantizing_mat_mul", title=title)
 
 
 def _shape_of(instruction: PackedDequantizingMatMulInst) -> MatMulShape:

@@ -20,15 +20,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from glow_nb.base.dot_instruction import DotInstruction
-from glow_nb.base.plan import Plan
+from glow_nb.base.dot_instruction import SINGLE, DotInstruction
+from glow_nb.base.plan import Plan, Setting
 from glow_nb.base.size import hinted, symbols_of
 from glow_nb.kernels.products.blocking import Columns
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.inner_blocks import reduction_of
-from glow_nb.kernels.products.open_cut import AnyCut, OpenCut, cut_line
+from glow_nb.kernels.products.open_cut import AnyCut, OpenCut, OpenTile, cut_line
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.reduction import Reduction
+
+FEW = ("rows", "inner", "streams", "stream_steps")
+"""Settings of the loops for few rows, of which a plan has its own where rows are open."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +84,34 @@ class Loops:
             ahead=self.tiles_ahead,
         )
 
+    def as_few(self) -> dict[str, Setting | None]:
+        """Return the settings of a plan that :meth:`few_from_plan` makes these loops of."""
+        settings = dict(self.as_plan("few", SINGLE).settings)
+        return {f"few_{name}": settings.get(name) for name in FEW}
+
     @classmethod
-    def from_plan(cls, nest: ProductNest, plan: Plan, lanes: int) -> Loops:
-        """Return the loops of *nest* in vectors of *lanes*, with the settings of *plan*."""
+    def few_from_plan(cls, nest: ProductNest, plan: Plan, lanes: int) -> Loops | None:
+        """Return the loops for runs of so few rows as one tile has, None if *plan* has none."""
+        if not plan.has("few_rows"):
+            return None
+        settings = {n: plan.number(f"few_{n}") for n in FEW if plan.has(f"few_{n}")}
+        few = Plan.of(plan.algorithm, **settings, units=1, panels_first=True, fetch_weights=True)
+        return cls.from_plan(nest, few, lanes, OpenTile(nest.shape.output[-1], few.rows))
+
+    @classmethod
+    def from_plan(
+        cls, nest: ProductNest, plan: Plan, lanes: int, cut: AnyCut | None = None
+    ) -> Loops:
+        """Return the loops of *nest* in vectors of *lanes*, with the settings of *plan*.
+
+        A line is cut into tiles as *cut* says, by default into balanced ones.
+        """
         shape, inner = nest.shape, plan.number("inner")
-        cut = cut_line(shape.output[-1], plan.rows)
+        fewest = plan.number("few_rows") + 1 if plan.has("few_rows") else 0
+        cut = cut or cut_line(shape.output[-1], plan.rows, fewest)
         sum = reduction_of(nest, inner, lanes)
-        if plan.has("streams") and not isinstance(cut, OpenCut):  # more tiles would read them again
+        has_more_tiles = isinstance(cut, OpenCut) and not isinstance(cut, OpenTile)
+        if plan.has("streams") and not has_more_tiles:  # which would read them again
             streams, steps = plan.number("streams", least=2), plan.number("stream_steps")
             if not can_stream(nest, cut) or streams * steps > sum.whole_dot:
                 raise plan.unfit(f"{sum.whole_dot} steps are not read in {streams} streams")

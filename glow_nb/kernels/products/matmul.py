@@ -11,7 +11,7 @@ from glow_nb.kernels.products.loops import Loops
 from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest
-from glow_nb.kernels.products.product_plan import DIRECT, plan_nest
+from glow_nb.kernels.products.product_plan import DIRECT, few_rows, plan_nest
 from glow_nb.kernels.registry import head_kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
@@ -23,7 +23,8 @@ from glow_nb.llir.traits import KernelTraits
 def plan_mat_mul(instruction: PackedMatMulInst, target: Target, fusion: Fusion) -> Plan:
     """Plan a product with a matrix in panels, and its epilogue."""
     nest = _nest_of(instruction, fusion)
-    return plan_nest(nest, target, fusion)
+    plan, few = plan_nest(nest, target, fusion), few_rows(nest, target)
+    return plan if few is None else plan.updated(**few.as_few())
 
 
 @head_kernel_for(
@@ -45,7 +46,8 @@ def packed_mat_mul_source(
     loops = Loops.from_plan(nest, plan, lanes_of(nest.kinds.total, target))
     sizes = f"{shape.batch} x {shape.rows} x {shape.inner}"
     title = f"product of {nest.kinds.left.value}<{sizes}> and {shape.depth} columns"
-    return generate_product(nest, loops, fusion, family="mat_mul", title=title)
+    few = Loops.few_from_plan(nest, plan, loops.lanes)
+    return generate_product(nest, loops, fusion, family="mat_mul", title=title, few=few)
 
 
 def _shape_of(instruction: PackedMatMulInst) -> MatMulShape:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from glow_nb.base.size import Size
 from glow_nb.kernels.products.blocking import Cut, TileLoop
 from glow_nb.kernels.writing.source import SourceWriter
@@ -23,10 +25,12 @@ class OpenCut:
     Attributes:
         pixels: Pixels of a line.
         rows: The most pixels of a tile.
+        fewest: A line has at least so many pixels.
     """
 
     pixels: int
     rows: int
+    fewest: int = 0
 
     @property
     def tiles(self) -> int:
@@ -49,7 +53,9 @@ class OpenCut:
 
     @property
     def _heights(self) -> range:
-        return range(self.rows, 0, -1)
+        # the lowest of several tiles are those of two, which have one pixel more than a tile
+        lowest = (self.rows + 1) // 2 if self.fewest > self.rows else 1
+        return range(self.rows, lowest - 1, -1)
 
     def write(self, out: SourceWriter) -> None:
         """Write the heights of the tiles, and which tiles have which."""
@@ -65,11 +71,23 @@ class OpenCut:
         return f"{tile} * (height - 1) + min({tile}, tall)"
 
 
+class OpenTile(OpenCut):
+    """A line of so few pixels, of an open size, that one tile has them all."""
+
+    @property
+    @override
+    def tiles(self) -> int:
+        return 1
+
+
 AnyCut = Cut | OpenCut
 
 
-def cut_line(pixels: int, limit: int) -> AnyCut:
-    """Cut *pixels*, or one if there is none, into as few tiles of at most *limit* as possible."""
+def cut_line(pixels: int, limit: int, fewest: int = 0) -> AnyCut:
+    """Cut *pixels*, or one if there is none, into as few tiles of at most *limit* as possible.
+
+    There are surely at least so many as *fewest* says.
+    """
     if isinstance(pixels, Size):
-        return OpenCut(pixels, limit)
+        return OpenCut(pixels, limit, max(fewest, pixels.bounds[0]))
     return Cut.balanced(max(1, pixels), limit)

@@ -41,6 +41,7 @@ def generate_product(
     family: str,
     title: str,
     writes: type[ProductWriter] | None = None,
+    few: Loops | None = None,
 ) -> KernelSource:
     """Return the kernel of *nest*.
 
@@ -51,10 +52,21 @@ def generate_product(
         family: Family of the kernel.
         title: Comment at the top of the text.
         writes: Writes the loops, by default for operands that tiles read where they lie.
+        few: In which loops if a run has no more rows than a single tile of these.
     """
     fusion = fusion.named_by_field()
     writer = (writes or ProductWriter)(nest, loops, fusion)
-    return KernelSource(family, writer.write(title), fusion.kinds, writer.scratch_bytes)
+    other = None if few is None else ProductWriter(nest, few, fusion)
+    return write_product(writer, other, fusion, family=family, title=title)
+
+
+def write_product(
+    writer: ProductWriter, few: ProductWriter | None, fusion: Fusion, *, family: str, title: str
+) -> KernelSource:
+    """Return the kernel that *writer* writes, with the loops of *few* for runs of few rows."""
+    text = writer.write(title, few)
+    scratch = max(each.scratch_bytes for each in (writer, few) if each is not None)
+    return KernelSource(family, text, fusion.kinds, scratch)
 
 
 TAGS = string.ascii_lowercase
@@ -78,6 +90,7 @@ class ProductWriter(TileSums):
         self.units = units_of(self.shape, loops.cut)
         self.panels = loops.columns.panels * self.shape.group
         self.source = "rows" if loops.is_staged else self.input
+        self.tags = TAGS
         self.used: str | None = None  # how many columns are in use, where only the run knows
         staged, packed = (
             -(-elements * nest.kinds.staged.size_bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
@@ -87,21 +100,33 @@ class ProductWriter(TileSums):
         self.packed_at, self.sums_at = staged, staged + packed
         self.scratch_bytes = staged + packed + waiting
 
-    def write(self, title: str) -> str:
-        """Return the whole text."""
+    def write(self, title: str, few: ProductWriter | None = None) -> str:
+        """Return the whole text, in which *few* writes what runs of a single tile of it do."""
         out = self.out
         out.line(f"# {title}\n# {self._describe()}")
+        if few is not None:
+            out.line(f"# or {few._describe()}")
         with out.block(self.fusion.header):
             if 0 in (self.shape.batch, self.panels, *self.shape.output):
                 out.line("return")
+            elif few is None:
+                self._write_nest()
             else:
-                units = self.shape.batch * self.units
-                if isinstance(self.loops.cut, OpenCut):
-                    self.loops.cut.write(out)
-                write_shares(out, units, self.panels, panels_first=self.loops.panels_first)
-                self._write_pointers()
-                self._write_blocks()
+                few.out, few.tags = out, TAGS[len(TAGS) // 2 :]
+                with out.block(f"if {self.shape.output[-1]} <= {few.loops.cut.rows}:"):
+                    few._write_nest()
+                with out.block("else:"):
+                    self._write_nest()
         return out.text
+
+    def _write_nest(self) -> None:
+        """Write the loops of the thread."""
+        units = self.shape.batch * self.units
+        if isinstance(self.loops.cut, OpenCut):
+            self.loops.cut.write(self.out)
+        write_shares(self.out, units, self.panels, panels_first=self.loops.panels_first)
+        self._write_pointers()
+        self._write_blocks()
 
     def _write_pointers(self) -> None:
         """Write the pointers to the parts of the scratch."""
@@ -143,6 +168,8 @@ class ProductWriter(TileSums):
             is_open = isinstance(self.units, Size) or is_open_block(self.shape)
             if is_open or self.loops.block_units < self.units:
                 out.line(f"count = min(count, {most_units(self.shape, self.loops)})")
+            if self.finds_pace and self.fetched_share:
+                out.line(f"pace = ({self._panel_width - 1} + count) // count")
             if self.shape.rank == 1 and (self.loops.is_staged or self.loops.is_cut):
                 out.line(f"pixel = {self.loops.cut.start('first')}")
             if self.loops.is_staged:
@@ -229,27 +256,27 @@ class ProductWriter(TileSums):
         if isinstance(columns.depth, Size):
             self._write_open_panel()
         elif not columns.tail:
-            self._write_lines("a", columns.block)
+            self._write_lines(self.tags[0], columns.block)
         elif not columns.full:
-            self._write_lines("a", columns.tail)
+            self._write_lines(self.tags[0], columns.tail)
         else:
             with out.block(f"if panel % {columns.panels} < {columns.full}:"):
-                self._write_lines("a", columns.block)
+                self._write_lines(self.tags[0], columns.block)
             with out.block("else:"):
-                self._write_lines("b", columns.tail)
+                self._write_lines(self.tags[1], columns.tail)
 
     def _write_open_panel(self) -> None:
         """Compute all tiles of a panel of which only the run knows how many columns are in use."""
         out, columns = self.out, self.loops.columns
         out.line(f"used = min({columns.block}, {columns.depth} - channel)")
         with out.block(f"if used == {columns.block}:"):
-            self._write_lines("a", columns.block)
+            self._write_lines(self.tags[0], columns.block)
         for fewer in range(columns.vectors):
             vectors = columns.vectors - fewer
             last = f"elif used > {(vectors - 1) * columns.lanes}:" if vectors > 1 else "else:"
             with out.block(last):
                 self.used = "used"
-                self._write_lines(TAGS[1 + fewer], vectors * columns.lanes)
+                self._write_lines(self.tags[1 + fewer], vectors * columns.lanes)
                 self.used = None
 
     def _first_weight(self) -> str:

@@ -7,7 +7,7 @@ right one the filter or the right matrix, in panels of ``block`` columns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from glow_nb.base.dot_instruction import SINGLE, DotInstruction
@@ -164,6 +164,10 @@ class ProductNest:
         panels = shape.group * -(-shape.depth_per_group // block)
         right = RightLayout(row, panel, panels * panel if filter_per_image else 0)
         return cls(shape, kinds, block, left, right, run, outside)
+
+    def with_rows(self, rows: int) -> ProductNest:
+        """Return the same product of one matrix of so many *rows*."""
+        return replace(self, shape=replace(self.shape, batch=1, input=(rows,)))
 
     @property
     def is_staged(self) -> bool:

@@ -10,7 +10,7 @@ from math import ceil, prod
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.base.plan import Plan
-from glow_nb.base.size import symbols_in
+from glow_nb.base.size import Size, symbols_in
 from glow_nb.kernels.products.blocking import Cut, lanes_of, most_rows
 from glow_nb.kernels.products.caches import (
     LONGEST_CHAIN,
@@ -60,6 +60,21 @@ def plan_nest(
     if touched > level_2_bytes(target):
         loops = replace(loops, tiles_ahead=tiles_ahead(nest, loops, target, touched))
     return loops.as_plan(algorithm, nest.kinds.dot)
+
+
+def few_rows(nest: ProductNest, target: Target) -> Loops | None:
+    """Return the loops of the most rows of *nest*, where they are open, that memory is waited for.
+
+    A single tile has them all, and weights are read in streams then. None if there are none.
+    """
+    if not isinstance(nest.shape.input[0], Size):
+        return None
+    vectors = columns_of(nest, lanes_of(nest.kinds.total, target)).vectors
+    for rows in range(most_rows(vectors, target, nest.kinds.dot), 0, -1):
+        loops = plan_loops(nest.with_rows(rows), target)
+        if loops.sum.streams > 1:
+            return loops
+    return None
 
 
 def plan_loops(nest: ProductNest, target: Target) -> Loops:

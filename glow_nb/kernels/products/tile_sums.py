@@ -10,6 +10,7 @@ from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.base.size import hinted, surely
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.loops import Loops, tile_steps
+from glow_nb.kernels.products.open_cut import OpenCut
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.reduction import SumLoop
 from glow_nb.kernels.writing.index_text import times
@@ -146,16 +147,20 @@ class TileSums:
                     dot.name, f"{x} + {behind * step}", f"{w} + {behind * self.row}", sum.rest, 0, 0
                 )
 
-    def _fetch_next_weights(self, name: str) -> tuple[str, int]:
+    def _fetch_next_weights(self, name: str) -> tuple[str, int | str]:
         """Return from where on, and in what steps, a dot should fetch weights of the next pass.
 
         If a block has so many tiles that each fetches less than a column of the weights, the tile
-        fetches its lines before the dot.
+        fetches its lines before the dot. Where only the run knows how many tiles there are, each
+        step of a dot fetches as much as these need.
         """
         share = self.fetched_share
         if not share:
             return "0", 0
         products, rows = self.loops.sum.block_products, self.loops.cut.rows
+        if self.finds_pace:
+            place = f"(tile_{name} - first) * {products} * pace"
+            return f"weights + {self._next_pass} + {place}", "pace"
         tile = f"(near_{name} + {rows - 1}) // {rows}"
         first = f"weights + {self._next_pass} + {tile} * {share}"
         if self._tiles_of_block <= self._panel_width:
@@ -163,6 +168,11 @@ class TileSums:
         line = CACHE_LINE_BYTES // self.nest.kinds.right.size_bytes
         self.out.line(f"tile_prefetch({self.filter}, {first}, {line}, {share // line})")
         return "0", 0
+
+    @property
+    def finds_pace(self) -> bool:
+        """Return whether ``pace`` says how many weights a step fetches: blocks are open lines."""
+        return isinstance(self.loops.cut, OpenCut) and self.shape.rank == 1
 
     @property
     def fetched_share(self) -> int:

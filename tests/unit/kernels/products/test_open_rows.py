@@ -9,7 +9,7 @@ from glow_nb.base.size import Symbol
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function
+from glow_nb.hlir.graph import Function, Node
 from glow_nb.kernels.products.blocking import Cut
 from glow_nb.kernels.products.open_cut import OpenCut
 from glow_nb.kernels.writing.source import SourceWriter
@@ -63,6 +63,27 @@ def test_rows_may_be_open(threads: int) -> None:
     rows = (Symbol("batch", 2, 1, 8).size, Symbol("length", 16, 1, 512).size)
     sets = [{"batch": 1, "length": 1}, {"batch": 3, "length": 11}]
     check_sizes(_dense_layers(rows), sets, threads=threads, target=SMALL_CORE, tolerance=1e-6)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("weights", [ElementKind.FLOAT32, ElementKind.INT8])
+def test_few_rows_have_loops_of_their_own(weights: ElementKind) -> None:
+    rng = np.random.default_rng(0)
+    builder = Builder("few")
+    x = builder.input("x", TensorType(ElementKind.FLOAT32, (Symbol("n", 32, 1, 512).size, 1024)))
+    w = builder.constant("w", rng.integers(-9, 9, (1024, 96)).astype(weights.dtype))
+    scale = builder.constant("s", np.full((1, 96), 0.5, np.float32))
+    product: Node = (
+        ops.DequantizingMatMul(x, w, scale, None, block=1024)
+        if weights is ElementKind.INT8
+        else ops.MatMul(x, w)
+    )
+    builder.save(builder.emit(product), "y")
+    function = builder.function()
+    sets = [{"n": 1}, {"n": 5}]
+    executable = check_sizes(function, sets, target=SMALL_CORE, threads=2, tolerance=1e-6)
+    (use,) = executable.kernels
+    assert "few_rows = " in use.instruction
 
 
 @pytest.mark.jit
