@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
 
 from glow_nb.base import polynomial
 from glow_nb.base.element_kind import ElementKind
@@ -25,6 +25,7 @@ from glow_nb.base.noted import note, noted
 from glow_nb.base.override import override
 from glow_nb.base.polynomial_bounds import bounds_of
 from glow_nb.base.quotient import Quotient
+from glow_nb.base.small_sizes import decided_by_small
 from glow_nb.base.whole_numbers import at as at
 from glow_nb.base.whole_numbers import bounds as bounds
 from glow_nb.base.whole_numbers import symbols_in as symbols_in
@@ -190,8 +191,22 @@ class Size(_WholeNumber):
 
     @cached_property
     def bounds(self) -> tuple[int, int]:
-        """Numbers that it is never below and never above, not always the nearest ones."""
-        return bounds_of(self.terms)
+        """Numbers that it is never below and never above, not always the nearest ones.
+
+        A quotient is ``(numerator - rest)/denominator``, with a rest below the denominator: so
+        ``height - 2*(height/2)`` is 0 or 1, although its terms may be large.
+        """
+        least, greatest = bounds_of(self.terms)
+        rounded = [factors for factors in self.terms if _is_rounded(factors)]
+        if not rounded or len(self.terms) == 1:
+            return least, greatest
+        (quotient,), times = rounded[0], self.terms[rounded[0]]
+        denominator = quotient.denominator
+        whole = (self - Size({rounded[0]: times})) * denominator + times * quotient.numerator
+        low, high = bounds(whole)
+        rests = (0, -times * (denominator - 1))
+        least = max(least, -((-low - min(rests)) // denominator))
+        return least, min(greatest, (high + max(rests)) // denominator)
 
     def at(self, sizes: Mapping[str, int]) -> int:
         """Return the number that it is for *sizes* by the name of the symbol."""
@@ -323,6 +338,12 @@ class Size(_WholeNumber):
     __repr__ = __str__
 
 
+def _is_rounded(factors: tuple[Atom, ...]) -> TypeGuard[tuple[Quotient]]:
+    """Return whether *factors* are one quotient, by a number."""
+    quotient = factors[0] if len(factors) == 1 else None
+    return isinstance(quotient, Quotient) and not isinstance(quotient.denominator, Size)
+
+
 def _terms(size: int) -> Terms:
     if isinstance(size, Size):
         return size.terms
@@ -389,13 +410,10 @@ def _compare(left: int, relation: str, right: int) -> bool:
     difference = left - right
     if not isinstance(difference, Size):
         return RELATIONS[relation](difference, 0)
-    known = decided(relation, difference.bounds)
-    symbols = difference.symbols
-    if known is None:
-        said = (guard.decides(relation, difference) for guard in noted(symbols[0].guards))
-        known = next((answer for answer in said if answer is not None), None)
+    known = _known(relation, difference)
     if known is not None:
         return known
+    symbols = difference.symbols
     answer = RELATIONS[relation](hinted(difference), 0)
     guard = Guard(left, relation if answer else OPPOSITE[relation], right)
     if len(guard.symbols) > len(symbols):  # it does not depend on some of them
@@ -404,9 +422,22 @@ def _compare(left: int, relation: str, right: int) -> bool:
     return answer
 
 
+def _known(relation: str, difference: Size) -> bool | None:
+    """Return whether ``difference <relation> 0`` by ranges and guards; None if they do not say."""
+    known = decided(relation, difference.bounds)
+    symbols = difference.symbols
+    if known is None:
+        said = (guard.decides(relation, difference) for guard in noted(symbols[0].guards))
+        known = next((answer for answer in said if answer is not None), None)
+    if known is None and len(symbols) == 1:
+        known = decided_by_small(relation, difference, symbols[0])
+    return known
+
+
 def note_again(guard: Guard) -> None:
-    """Note *guard*, which held for other symbols before, unless the ranges of its own decide it."""
-    if not surely(guard.left, guard.relation, guard.right):
+    """Note *guard*, which held for other symbols before, unless its own symbols decide it."""
+    difference = guard.left - guard.right
+    if isinstance(difference, Size) and _known(guard.relation, difference) is None:
         note(guard, guard.symbols[0].guards)
 
 

@@ -68,11 +68,11 @@ class Window:
         lengths = {"kernel": self.kernel, "stride": self.stride, "dilation": self.dilation}
         for name, values in lengths.items():
             node.require(
-                len(values) == rank and min(values) > 0,
+                len(values) == rank and all(value > 0 for value in values),
                 f"{name} {values} must be {rank} positive numbers for {role} {input}",
             )
         node.require(
-            len(pads) == 2 * rank and min(pads) >= 0,
+            len(pads) == 2 * rank and all(pad >= 0 for pad in pads),
             f"pads {pads} must be {2 * rank} numbers >= 0 for {role} {input}: the begins, then the "
             "ends",
         )

@@ -164,6 +164,23 @@ def test_a_guard_is_about_the_sizes_that_it_depends_on() -> None:
     assert [str(guard) for guard in n.guards] == ["n - 4 > 0"]
 
 
+def test_rests_of_quotients_are_small() -> None:
+    for drawn in (LENGTH.size, BATCH.size * 3 + 1):
+        assert bounds(drawn - drawn // 2 * 2) == (0, 1)
+        assert bounds((drawn + 1) // 2 - drawn // 2) == (0, 1)
+        assert bounds(drawn - (drawn // 2) // 3 * 6) == (0, 5)
+
+
+def test_small_sizes_are_tried_where_bounds_do_not_tell() -> None:
+    symbol = Symbol("n", 64)
+    n = symbol.size
+    assert n + n % 2 >= 2
+    assert n * n - 3 * n + 2 >= 0
+    assert not symbol.guards
+    assert n * n - 3 * n + 2 > 0
+    assert [str(guard) for guard in symbol.guards] == ["n*n - 3*n + 2 > 0"]
+
+
 def test_what_is_only_tried_notes_nothing() -> None:
     n = Symbol("n", 32)
     with trial() as notes:

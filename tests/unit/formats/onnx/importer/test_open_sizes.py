@@ -161,6 +161,25 @@ def test_a_range_leaves_out_what_the_model_refuses() -> None:
     assert (batch.low, height.low, width.low) == (1, 3, 3)
 
 
+@pytest.mark.parametrize(
+    ("attributes", "least"), [({"ceil_mode": 1}, 2), ({"auto_pad": "SAME_UPPER"}, 1)]
+)
+def test_paddings_that_depend_on_sizes_need_no_guard(
+    attributes: dict[str, object], least: int
+) -> None:
+    pool = _node("MaxPool", "x", "y", kernel_shape=[3, 3], strides=[2, 2], **attributes)
+    model = _model([pool], {"x": (1, 2, "h", "w")}, {})
+    function = glow_nb.optimize(_loaded(model))
+    assert not function.guards
+    assert [symbol.low for symbol in function.sizes] == [least, least]
+    for size in ((2, 5), (3, 4)):
+        x = np.random.default_rng(0).standard_normal((1, 2, *size), np.float32)
+        static = glow_nb.load(model, shapes={"x": x.shape})
+        assert isinstance(static, glow_nb.Function)
+        found, wanted = (glow_nb.evaluate(f, {"x": x})["y"] for f in (function, static))
+        assert np.array_equal(found, wanted)
+
+
 def test_what_holds_for_some_sizes_is_a_guard() -> None:
     """A slice takes fewer elements of a smaller axis: for that the graph is another one."""
     weights = {"begin": [0], "end": [10], "axes": [0]}
