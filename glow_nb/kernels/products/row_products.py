@@ -9,10 +9,12 @@ these are many. A tile of its rows is multiplied by all rows of the other matrix
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterator
 from contextlib import nullcontext
 
 from glow_nb.base.plan import Plan
+from glow_nb.base.size import Size
 from glow_nb.kernels.products.blocking import Cut, lanes_of, registers_of
 from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
@@ -94,6 +96,10 @@ def _row_limit(columns: int, registers: int) -> int:
     return rows
 
 
+TAGS = string.ascii_lowercase
+"""Letters that tell names in the code of whole panels from those of narrower ones."""
+
+
 class RowProductWriter:
     """Writes one kernel; every method appends one part of the nest, from the outside in."""
 
@@ -118,10 +124,11 @@ class RowProductWriter:
             f"in vectors of {self.lanes}"
         )
         with out.block(self.fusion.header):
-            if min(shape.batch, shape.rows, shape.depth) == 0:
+            if 0 in (shape.batch, shape.rows, shape.depth):
                 out.line("return")
             else:
-                pieces = self.cut.tiles if self.left_once else -(-shape.depth // self.columns)
+                panels = (shape.depth + (self.columns - 1)) // self.columns
+                pieces = self.cut.tiles if self.left_once else panels
                 piece = "tile" if self.left_once else "panel"
                 write_shares(out, shape.batch, pieces, panels_first=True, panel=piece)
                 # Nothing is kept there: the pointer tells the kind of the sums.
@@ -149,18 +156,21 @@ class RowProductWriter:
         Yields a tag and the rows of a panel; the first of them is ``channel``, and begins at ``w``.
         """
         out, column = self.out, self.product.right.column
-        whole, rest = divmod(self.product.shape.depth, self.columns)
-        if whole:
+        depth = self.product.shape.depth
+        whole, rest = depth // self.columns, depth % self.columns
+        if whole != 0:
             with out.block(f"for panel in {_range('panel', 0, whole, shared=shared)}:"):
                 out.line(f"channel = {times('panel', self.columns)}")
                 out.line(f"w = {plus('right', times('channel', column))}")
                 yield "a", self.columns
-        if rest:
-            own = out.block(f"if panel_begin <= {whole} < panel_end:") if shared else nullcontext()
-            with own:
+        mine = f"panel_begin <= {whole} < panel_end"
+        for columns in range(1, self.columns) if isinstance(rest, Size) else [rest] * bool(rest):
+            asked = [f"{rest} == {columns}"] if isinstance(rest, Size) else []
+            asked += [mine] if shared else []
+            with out.block(f"if {' and '.join(asked)}:") if asked else nullcontext():
                 out.line(f"channel = {whole * self.columns}")
-                out.line(f"w = {plus('right', str(whole * self.columns * column))}")
-                yield "b", rest
+                out.line(f"w = {plus('right', f'{whole * self.columns * column}')}")
+                yield TAGS[columns if isinstance(rest, Size) else 1], columns
 
     def _tiles(self, *, shared: bool) -> Iterator[tuple[int, int]]:
         """Loop over tiles of left rows, those of the thread if they are *shared*.

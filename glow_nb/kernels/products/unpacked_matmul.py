@@ -39,8 +39,10 @@ def plan_unpacked(instruction: UnpackedMatMulInst, target: Target, fusion: Fusio
     """
     product, kinds = _product_of(instruction)
     open_shape = bool(symbols_in(astuple(product.shape)))
-    if not open_shape and multiplies_rows(product, kinds, target):
-        return plan_row_products(product, kinds, target)
+    example = example_product(product) if open_shape else product
+    takes_rows = not symbols_in((product.shape.rows, product.shape.inner))
+    if takes_rows and multiplies_rows(example, kinds, target):
+        return plan_row_products(example, kinds, target)
     if not _has_loops(product):
         raise UnsupportedError(
             f"{instruction!r}: no kernel for operands in the orders {instruction.lhs_order} and "
@@ -49,7 +51,7 @@ def plan_unpacked(instruction: UnpackedMatMulInst, target: Target, fusion: Fusio
         )
     if not open_shape and suits_sweep(product, kinds, target):
         return SweepPlan.of(product, kinds, target).as_plan()
-    nest = in_place_nest(example_product(product) if open_shape else product, kinds, target)
+    nest = in_place_nest(example, kinds, target)
     is_copied = nest.right.is_copied or isinstance(product.shape.depth, Size)
     nest = nest_in_place(product, kinds, nest.block, is_copied=is_copied)
     algorithm = COPIED if is_copied else IN_PLACE

@@ -61,7 +61,9 @@ def _check(function: Function, sets: list[dict[str, int]], tolerance: float, thr
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("name", "threads"), [("scores", 1), ("weighted values", 2)])
+@pytest.mark.parametrize(
+    ("name", "threads"), [("scores", 1), ("weighted values", 2), ("one row", 2)]
+)
 def test_sizes_of_matrices_may_be_open(name: str, threads: int) -> None:
     _check(PRODUCTS[name](ElementKind.FLOAT32), SETS[1:2], 1e-6, threads)
 
