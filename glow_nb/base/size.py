@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
 
 from glow_nb.base import polynomial
-from glow_nb.base.element_kind import ElementKind
 from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.base.guards import OPPOSITE as OPPOSITE
 from glow_nb.base.guards import RELATIONS, decided
@@ -26,17 +24,13 @@ from glow_nb.base.override import override
 from glow_nb.base.polynomial_bounds import bounds_of
 from glow_nb.base.quotient import Quotient
 from glow_nb.base.small_sizes import decided_by_small
+from glow_nb.base.symbol import MAX_SIZE as MAX_SIZE
+from glow_nb.base.symbol import RESERVED as RESERVED
+from glow_nb.base.symbol import Symbol as Symbol
+from glow_nb.base.symbol import example as example
 from glow_nb.base.whole_numbers import at as at
 from glow_nb.base.whole_numbers import bounds as bounds
 from glow_nb.base.whole_numbers import symbols_in as symbols_in
-
-MAX_SIZE = (1 << 31) - 1
-"""The largest size of a symbol for which no range is given."""
-
-RESERVED = frozenset(
-    {"x", "scale", "true", "false", "nan", "inf", *(kind.value for kind in ElementKind)}
-)
-"""Words that mean something else where a size may stand, so that no symbol is called so."""
 
 
 class OpenSizeError(GlowError):
@@ -53,100 +47,6 @@ def open_error(size: Size, problem: str) -> OpenSizeError:
     )
     error.size = size
     return error
-
-
-@dataclass(frozen=True)
-class Symbol:
-    """A named size, printed ``length in 1..512 like 128``.
-
-    Attributes:
-        name: An identifier, unique in a function.
-        hint: The size of an example.
-        low: The least size, 0 or more.
-        high: The greatest size.
-        guards: The comparisons that its range did not decide, in the order of asking.
-    """
-
-    name: str
-    hint: int
-    low: int = 1
-    high: int = MAX_SIZE
-    guards: dict[Guard, None] = field(default_factory=dict, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if not (self.name.isascii() and self.name.isidentifier()):
-            raise OptionError(
-                f"size {self.name!r:.80}: it must be called by a word of letters, digits and _"
-            )
-        if self.name in RESERVED:
-            raise OptionError(
-                f"size {self.name!r}: this word has another meaning in the text of a graph; "
-                f"call it {self.name}_size or the like"
-            )
-        if not 0 <= self.low <= self.high:
-            raise OptionError(
-                f"size {self.name!r}: the range {self.low}..{self.high} holds no size; "
-                "give a least size of 0 or more and a greatest one that is not below it"
-            )
-        self.check(self.hint)
-
-    @override
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Guards are sizes of this very symbol, which they need whole.
-        return Symbol, (self.name, self.hint, self.low, self.high), {"guards": self.guards}
-
-    def check(self, size: int) -> None:
-        """Raise OptionError unless *size* is in the range."""
-        if not self.low <= size <= self.high:
-            raise OptionError(
-                f"size {self.name!r}: {size} is outside its range {self.low}..{self.high}"
-            )
-
-    @property
-    def size(self) -> Size:
-        """The size that it is."""
-        return Size({(self,): 1})
-
-    @property
-    def bounds(self) -> tuple[int, int]:
-        """The least and the greatest size."""
-        return self.low, self.high
-
-    @property
-    def parts(self) -> int:
-        """One: it is a factor of a size."""
-        return 1
-
-    def at(self, sizes: Mapping[str, int]) -> int:
-        """Return its size among *sizes* by name."""
-        return sizes[self.name]
-
-    def with_symbols(self, symbols: Mapping[Symbol, Symbol]) -> Size:
-        """Return the size of the one that *symbols* has in its place, or its own."""
-        return symbols.get(self, self).size
-
-    @property
-    def symbols(self) -> tuple[Symbol, ...]:
-        """Itself."""
-        return (self,)
-
-    @override
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def declaration(self) -> str:
-        """Its name with its range and its hint."""
-        return f"{self} in {self.low}..{self.high} like {self.hint}"
-
-
-def example(place: int, low: int = 1, high: int = MAX_SIZE) -> int:
-    """Return a hint for the symbol at a *place* among others, for which none is given.
-
-    All are multiples of 32, which networks take that halve an image again and again, and no two
-    are the same, so that no symbol is taken for another one.
-    """
-    return min(max(low, 32 * (place + 1)), high)
 
 
 Atom = Symbol | Quotient
@@ -342,6 +242,9 @@ def _is_rounded(factors: tuple[Atom, ...]) -> TypeGuard[tuple[Quotient]]:
     """Return whether *factors* are one quotient, by a number."""
     quotient = factors[0] if len(factors) == 1 else None
     return isinstance(quotient, Quotient) and not isinstance(quotient.denominator, Size)
+
+
+Symbol.as_size = lambda symbol: Size({(symbol,): 1})  # sizes are made of symbols, not the reverse
 
 
 def _terms(size: int) -> Terms:

@@ -143,4 +143,5 @@ def _read_factor(reader: TokenStream, depth: int) -> int:
             f"func @main<{name} in 1..512 like 128>(...)",
             token,
         )
-    return reader.symbols[name].size
+    found: int = reader.symbols[name].size
+    return found

@@ -23,7 +23,8 @@ Sizes = Mapping[str, int]
 
 def open_size(name: str, hint: int, low: int = 1, high: int = 4096) -> int:
     """Return an open size."""
-    return Symbol(name, hint, low, high).size
+    size: int = Symbol(name, hint, low, high).size
+    return size
 
 
 def check_open(

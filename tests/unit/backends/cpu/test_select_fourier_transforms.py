@@ -24,7 +24,8 @@ def _transform(count: int, length: int) -> Function:
 
 
 def _open() -> int:
-    return Symbol("n", 300, 1, 400).size
+    size: int = Symbol("n", 300, 1, 400).size
+    return size
 
 
 @pytest.mark.parametrize(("length", "chosen"), [(8, MatMul), (3000, FastFourier)])
