@@ -61,7 +61,7 @@ def _residents(program: Program, arena: Arena) -> list[_Resident]:
         if is_marker(instruction):
             continue
         for root in dict.fromkeys(buffer.root for buffer in operands_of(instruction)):
-            if not isinstance(root, Activation) or not root.type.size_bytes:
+            if not isinstance(root, Activation) or not hinted(root.type.size_bytes):
                 continue
             if root not in residents:
                 if root not in arena.offsets:

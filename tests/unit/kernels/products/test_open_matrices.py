@@ -75,3 +75,11 @@ def test_sizes_of_matrices_may_be_open(name: str, threads: int) -> None:
 def test_all_products_of_open_matrices(name: str, kind: ElementKind) -> None:
     for threads in (1, 2):
         _check(PRODUCTS[name](kind), SETS, 1e-5, threads)
+
+
+@pytest.mark.jit
+def test_open_sizes_may_be_nothing() -> None:
+    batch, queries, keys = (Symbol(name, 2, 0, 64).size for name in ("batch", "queries", "keys"))
+    function = _product((batch, queries, keys), (batch, keys, 20))
+    sets = [{"batch": 2, "queries": 3, "keys": 0}, {"batch": 0, "queries": 3, "keys": 5}]
+    _check(function, sets, 0, 1)
