@@ -125,7 +125,7 @@ def lower_transposed_convolution(node: TransposedConvolution, rewriter: Rewriter
     node = replace(node, **node.window.with_short_strides(node.size).attributes)
     lines = _lines(node)
     phases = list(itertools.product(*(line.phases for line in lines)))
-    is_empty = not node.type.size or not node.input.type.size
+    is_empty = 0 in (node.type.size, node.input.type.size)
     if is_empty or not any(map(_has_taps, phases)):
         return _zeros(node.type, rewriter)
     if all(line.is_even for line in lines):

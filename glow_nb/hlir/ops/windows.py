@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from glow_nb.base.size import surely
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node
 
@@ -51,8 +52,11 @@ class Window:
 
     def with_short_strides(self, sizes: tuple[int, ...]) -> Window:
         """Return the window with shorter strides where it has one place over *sizes*, the same."""
-        room = (n - span + 1 for n, span in zip(self.padded(sizes), self.span, strict=True))
-        return replace(self, stride=tuple(map(min, self.stride, room)))
+        rooms = (n - span + 1 for n, span in zip(self.padded(sizes), self.span, strict=True))
+        strides = zip(self.stride, rooms, strict=True)
+        return replace(
+            self, stride=tuple(room if surely(room, "<", step) else step for step, room in strides)
+        )
 
     def checked(self, node: Node, input: TensorType, role: str = "input") -> tuple[int, ...]:
         """Return the spatial size of the result of sliding the window of *node* over *input*.

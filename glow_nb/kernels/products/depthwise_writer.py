@@ -13,11 +13,11 @@ the lanes of a panel read the same channels, from its first one on, as those of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from math import gcd, prod
 
 from glow_nb.base.plan import Plan
-from glow_nb.base.size import symbols_of
+from glow_nb.base.size import surely, symbols_of
 from glow_nb.kernels.products.blocking import Cut
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_nest import ProductKinds
@@ -36,9 +36,6 @@ MOST_SPREADS = 8
 
 MIN_CHUNK = 4
 """Panels that are worth taking apart from the others."""
-
-AT_AN_END = -1
-"""The number of the first pixel of a tile that may be at an end of its line: the run knows it."""
 
 
 class DepthwiseWriter:
@@ -210,43 +207,87 @@ class DepthwiseWriter:
             inside = [tile for tile, pixel in starts.items() if self._is_inside(pixel, rows)]
             for tile, pixel in starts.items():
                 if tile not in inside:
-                    self._write_panels(f"{number}_{tile}", rows, str(pixel), pixel)
+                    self._write_panels(f"{number}_{tile}", rows, str(pixel), self._taps_of(pixel))
             if inside:
                 with out.block(f"for tile_{number} in range({inside[0]}, {inside[-1] + 1}):"):
                     start = plus(times(f"tile_{number}", rows), skipped)
-                    self._write_panels(str(number), rows, start, None)
+                    self._write_panels(str(number), rows, start, self._taps_of(None))
 
     def _write_open_tiles(self) -> None:
         """Compute the tiles of one line where only the run knows how many pixels it has.
 
-        They are as high as can be, but for the last one; those at the ends find out which of their
-        taps lie outside of the line.
+        They are as high as can be, but for the last one.
         """
         out, rows, size = self.out, self.cut.rows, self.shape.output[-1]
         out.line(f"tiles = {size} // {rows}\nrest = {size} % {rows}")
-        end = None if self.is_padded else AT_AN_END
-        if end is None:
+        if self.is_padded:
             out.line("inside = 0\nbehind = tiles")
         else:
-            self._write_tiles_inside()
+            self._write_ends_of_line()
         with out.block("for tile_0 in range(inside, behind):"):
-            self._write_panels("0", rows, times("tile_0", rows), None)
-        if end is not None:
-            with out.block("for turn in range(tiles - (behind - inside)):"):
-                out.line("tile_1 = turn if turn < inside else turn + (behind - inside)")
-                self._write_panels("1", rows, times("tile_1", rows), end)
+            self._write_panels("0", rows, times("tile_0", rows), self._taps_of(None))
         for number in range(1, rows):
             with out.block(f"if rest == {number}:"):
-                self._write_panels(f"2_{number}", number, times("tiles", rows), end)
+                self._write_rest(f"r{number}", number, times("tiles", rows))
 
-    def _write_tiles_inside(self) -> None:
-        """Write between which numbers whole tiles have no tap outside of the line."""
-        rows, stride = self.cut.rows, self.shape.stride[-1]
+    def _write_ends_of_line(self) -> None:
+        """Compute the whole tiles with taps outside; find those ``inside`` to ``behind``.
+
+        How many cells behind the line its last window sees, ``beyond``, is one of few numbers, for
+        each of which the tile at the end is written out.
+        """
+        out, rows, stride = self.out, self.cut.rows, self.shape.stride[-1]
         reach = (rows - 1) * stride + self.shape.reach[-1]
-        first = -(-self.begin // (rows * stride))
-        end = (self.pixels + self.begin - reach) // (rows * stride) + 1
-        self.out.line(f"inside = min({first}, tiles)")
-        self.out.line(f"behind = max(inside, min({end}, tiles))")
+        left = -(-self.begin // (rows * stride))
+        size = self.shape.output[-1]
+        needed = (size - 1) * stride + self.shape.reach[-1] - self.begin
+        out.line(f"beyond = max(0, {needed - self.pixels})")
+        out.line(f"fitting = {(self.pixels + self.begin - reach) // (rows * stride) + 1}")
+        out.line(f"inside = min({left}, tiles)\nbehind = max(inside, min(fitting, tiles))")
+        out.line("first = 0\nend = tiles")
+        if left == 1:
+            with out.block("if tiles > 0 and fitting > 0:"):
+                self._write_panels("l", rows, "0", f"{self.begin}, {reach}")
+                out.line("first = 1")
+        if left <= 1:
+            with out.block("if rest == 0 and tiles > 0 and fitting == tiles - 1:"):
+                with out.block("if tiles > 1:"):
+                    self._write_at_the_end("e", rows, times("(tiles - 1)", rows), 0)
+                with out.block("else:"):
+                    self._write_at_the_end("w", rows, "0", self.begin)
+                out.line("end = tiles - 1")
+        if left > 1 or self.shape.ends[-1] > stride:
+            with out.block("for turn in range(first, end - (behind - inside)):"):
+                out.line("tile_1 = turn if turn < inside else turn + (behind - inside)")
+                start = times("tile_1", rows)
+                self._write_panels("1", rows, start, self._taps_at("at_1"))
+
+    def _write_rest(self, name: str, rows: int, start: str) -> None:
+        """Compute the last tile, which has fewer pixels."""
+        out, whole = self.out, self.cut.rows
+        if self.is_padded:
+            self._write_panels(name, rows, start, self._taps_of(None))
+        elif self.begin > whole * self.shape.stride[-1]:
+            self._write_panels(name, rows, start, self._taps_at(f"at_{name}"))
+        elif surely(self.shape.output[-1], ">=", whole):
+            self._write_at_the_end(name, rows, start, 0)
+        else:
+            with out.block("if tiles > 0:"):
+                self._write_at_the_end(f"{name}e", rows, start, 0)
+            with out.block("else:"):
+                self._write_panels(name, rows, start, self._taps_at(f"at_{name}"))
+
+    def _write_at_the_end(self, name: str, rows: int, start: str, begin: int) -> None:
+        """Compute the tile at the end of the line, the first cells of which are *begin* outside."""
+        end, stride = self.shape.ends[-1], self.shape.stride[-1]
+        reach = (rows - 1) * stride + self.shape.reach[-1]
+        numbers = sorted({max(0, number) for number in range(end - stride + 1, end + 1)})
+        for number in numbers:
+            is_one = (
+                nullcontext() if len(numbers) == 1 else self.out.block(f"if beyond == {number}:")
+            )
+            with is_one:
+                self._write_panels(f"{name}{number}", rows, start, f"{begin}, {reach - number}")
 
     def _is_inside(self, pixel: int, rows: int) -> bool:
         """Return whether no tap of the pixels from *pixel* on lies outside the line."""
@@ -263,35 +304,51 @@ class DepthwiseWriter:
             for tile in range(end - begin)
         )
 
-    def _write_panels(self, name: str, rows: int, start: str, pixel: int | None) -> None:
+    def _taps_of(self, pixel: int | None) -> str:
+        """Return which pixels a tile sees that begins with number *pixel*, from its first on.
+
+        It sees all if there is no number.
+        """
+        stride, reach = self.shape.stride[-1], self.shape.reach[-1]
+        if pixel is None:
+            return f"0, {(self.cut.rows - 1) * stride + reach}"
+        first = pixel * stride - self.begin
+        return f"{-first}, {self.pixels - first}"
+
+    def _taps_at(self, place: str) -> str:
+        """Return the same of a tile whose first pixel only the run knows."""
+        first = plus(times(place, self.shape.stride[-1]), -self.begin)
+        return f"-({first}), {self.pixels} - ({first})"
+
+    def _write_panels(self, name: str, rows: int, start: str, seen: str) -> None:
         """Run over the channels of the tile from pixel *start* on; the last may be fewer."""
         out, full, tail = self.out, *divmod(self.shape.depth, self.block)
         out.line(f"at_{name} = {start}")
         if full:
             with out.block(f"for panel_{name}a in range(panel_begin, min(panel_end, {full})):"):
-                self._write_full(f"{name}a", rows, f"at_{name}", pixel)
+                self._write_full(f"{name}a", rows, f"at_{name}", seen)
         if tail:
             with out.block(f"for panel_{name}b in range(max(panel_begin, {full}), panel_end):"):
-                self._write_tile(f"{name}b", f"at_{name}", rows, tail, pixel, full)
+                self._write_tile(f"{name}b", f"at_{name}", rows, tail, seen, full)
 
-    def _write_full(self, name: str, rows: int, at: str, pixel: int | None) -> None:
+    def _write_full(self, name: str, rows: int, at: str, seen: str) -> None:
         """Compute the tile of a whole panel, as the channels of the input are repeated in it."""
         out, period = self.out, self._panels_of_period
         spreads = [] if self.is_expanded else [*self._spreads(range(period)).values()]
         if len(spreads) < 2:
-            self._write_tile(name, at, rows, self.block, pixel, 0)
+            self._write_tile(name, at, rows, self.block, seen, 0)
             return
         out.line(f"turn_{name} = panel_{name} % {period}")
         for number, panels in enumerate(spreads):
             is_turn = " or ".join(f"turn_{name} == {panel}" for panel in panels)
             with out.block(f"if {is_turn}:"):
                 out.line(f"panel_{name}{number} = panel_{name}")
-                self._write_tile(f"{name}{number}", at, rows, self.block, pixel, panels[0])
+                self._write_tile(f"{name}{number}", at, rows, self.block, seen, panels[0])
 
     def _write_tile(
-        self, name: str, at: str, rows: int, columns: int, pixel: int | None, panel: int
+        self, name: str, at: str, rows: int, columns: int, seen: str, panel: int
     ) -> None:
-        """Compute one tile from pixel *at* on; *pixel* is its number, if known, if it is at an end.
+        """Compute one tile from pixel *at* on, from the first pixel *seen* to the one behind all.
 
         It repeats the channels of the input as *panel* does.
         """
@@ -315,7 +372,7 @@ class DepthwiseWriter:
             line_weights = shape.kernel[-1] * shape.channels_per_group * shape.depth
             weights = times(self._tap(name), line_weights)
             out.line(f"w_{name} = {plus(weights, f'channel_{name}')}")
-            self._write_slide(name, at, columns, pixel, panel)
+            self._write_slide(name, columns, seen, panel)
         self.tiles.write(
             out,
             f"t_{name}",
@@ -325,16 +382,9 @@ class DepthwiseWriter:
             channel=f"channel_{name}",
         )
 
-    def _write_slide(self, name: str, at: str, columns: int, pixel: int | None, panel: int) -> None:
+    def _write_slide(self, name: str, columns: int, seen: str, panel: int) -> None:
         """Accumulate one line of taps, of which only those inside the input count."""
         shape = self.shape
-        ends = f"0, {(self.cut.rows - 1) * shape.stride[-1] + shape.reach[-1]}"
-        if pixel == AT_AN_END:
-            first = plus(times(at, shape.stride[-1]), -self.begin)
-            ends = f"-({first}), {self.pixels} - ({first})"
-        elif pixel is not None:
-            begin = pixel * shape.stride[-1] - self.begin
-            ends = f"{-begin}, {self.pixels - begin}"
         window = f"{shape.kernel[-1]}, {shape.stride[-1]}, {shape.dilation[-1]}"
         repeated = (1, 0) if self.is_expanded else (self.multiplier, self._first(panel))
         slide, size, end_of = "tile_slide", "", f", {repeated[0]}, {repeated[1]}"
@@ -342,7 +392,7 @@ class DepthwiseWriter:
             slide, size, end_of = "tile_slide_groups", f", {shape.channels_per_group}", ""
         self.out.line(
             f"t_{name} = {slide}(t_{name}, {self.source}, x_{name}, {self.source_step}, filter, "
-            f"w_{name}, {shape.depth}{size}, {window}, {columns}, {ends}{end_of})"
+            f"w_{name}, {shape.depth}{size}, {window}, {columns}, {seen}{end_of})"
         )
 
     @contextmanager

@@ -1,0 +1,80 @@
+"""Networks of images whose sizes are known only when they run: one program for all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glow_nb.base.size import Symbol
+from glow_nb.base.types import ElementKind, TensorType
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Function, Value
+from tests.open_programs import check_sizes
+from tests.targets import SMALL_CORE
+
+SETS = [{"b": 1, "h": 9, "w": 8}, {"b": 2, "h": 16, "w": 20}]
+
+
+def _sizes() -> list[int]:
+    lows = {"b": 1, "h": 8, "w": 8}
+    return [Symbol(name, 8, low, 512).size for name, low in lows.items()]
+
+
+def _convolved(builder: Builder, x: Value, depth: int, taps: int, stride: int, group: int) -> Value:
+    rng, channels = np.random.default_rng(depth), x.type.shape[-1]
+    filter = rng.standard_normal((depth, taps, taps, channels // group), np.float32) / 9
+    made = ops.Convolution(
+        x,
+        builder.constant("w", filter),
+        builder.constant("b", rng.standard_normal(depth, np.float32)),
+        kernel=(taps, taps),
+        stride=(stride, stride),
+        pads=(taps // 2,) * 4,
+        dilation=(1, 1),
+        group=group,
+    )
+    return builder.emit(ops.Relu(builder.emit(made)))
+
+
+def _network() -> Function:
+    """Layers of all kinds, each half as large, with a way around two of them."""
+    builder = Builder("images")
+    x: Value = builder.input("x", TensorType(ElementKind.FLOAT32, (*_sizes(), 3)))
+    x = _convolved(builder, x, 16, 3, 2, 1)
+    x = _convolved(builder, x, 16, 3, 1, 16)
+    around = x
+    x = builder.emit(ops.Add(_convolved(builder, x, 16, 1, 1, 1), around))
+    windows = {"kernel": (3, 3), "stride": (2, 2), "pads": (1, 1, 1, 1), "dilation": (1, 1)}
+    x = builder.emit(ops.MaxPool(x, **windows))
+    builder.save(_convolved(builder, x, 40, 3, 1, 1), "y")
+    return builder.function()
+
+
+def _upsampling(taps: int, pad: int, more: int) -> Function:
+    builder = Builder("upsampling")
+    batch, *image = _sizes()
+    x = builder.input("x", TensorType(ElementKind.FLOAT32, (batch, *image, 8)))
+    rng = np.random.default_rng(0)
+    filter = builder.constant("w", rng.standard_normal((8, taps, taps, 6), np.float32))
+    size = tuple(2 * (n - 1) + taps - 2 * pad + more for n in image)
+    made = ops.TransposedConvolution(
+        x, filter, kernel=(taps, taps), stride=(2, 2), pads=(pad,) * 4, dilation=(1, 1), size=size
+    )
+    builder.save(builder.emit(made), "y")
+    return builder.function()
+
+
+@pytest.mark.jit
+def test_one_program_runs_for_images_of_all_sizes() -> None:
+    check_sizes(_network(), SETS[1:], target=SMALL_CORE, threads=2)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    ("taps", "pad", "more"),
+    [(4, 1, 0), pytest.param(2, 0, 0, marks=pytest.mark.slow),
+     pytest.param(3, 1, 1, marks=pytest.mark.slow)],
+)  # fmt: skip
+def test_one_program_enlarges_images_of_all_sizes(taps: int, pad: int, more: int) -> None:
+    check_sizes(_upsampling(taps, pad, more), SETS, target=SMALL_CORE)
