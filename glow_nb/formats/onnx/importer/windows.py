@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from glow_nb.base.size import surely
+from glow_nb.base.size import surely, symbols_of
 from glow_nb.base.types import MAX_TENSOR_BYTES
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
+from glow_nb.formats.onnx.importer.open_numbers import raise_open
 from glow_nb.hlir.ops.windows import Window
 
 _MAX_SPATIAL_RANK = 3
@@ -77,9 +78,12 @@ def _pads(
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         raise ctx.wrong(f"auto_pad is {mode!r}; NOTSET, SAME_UPPER, SAME_LOWER and VALID exist")
     totals = [
-        max((-(-n // s) - 1) * s + span - n, 0)
+        (-(-n // s) - 1) * s + span - n
         for n, s, span in zip(spatial, window.stride, window.span, strict=True)
     ]
+    if symbols_of(*totals):  # with a stride, they depend on what the size leaves over
+        raise_open(*totals)
+    totals = [max(total, 0) for total in totals]
     small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
     return (*small, *large) if mode == "SAME_UPPER" else (*large, *small)
 
@@ -87,8 +91,13 @@ def _pads(
 def _ceil_excess(padded: int, before_end: int, span: int, stride: int) -> int:
     """Return the cells that rounding up the number of windows adds behind *padded* cells.
 
-    A window must start within the *before_end* cells in front of the end padding.
+    A window must start within the *before_end* cells in front of the end padding. Of open sizes
+    they are the most that it adds for any size: windows over all of them are those that are wanted.
     """
+    if symbols_of(padded):
+        if span < padded - before_end + stride:  # one might start in the padding
+            raise_open(padded)
+        return stride - 1
     count = -(-(padded - span) // stride) + 1
     if (count - 1) * stride >= before_end:
         count -= 1

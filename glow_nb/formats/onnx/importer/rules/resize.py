@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import floor, isclose, isfinite
+from fractions import Fraction
+from math import floor, isclose, isfinite, nan
 
 import numpy as np
 
+from glow_nb.base.size import hinted, symbols_of
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.interpolation import (
@@ -19,6 +21,8 @@ from glow_nb.formats.onnx.importer.interpolation import (
     weighted_places,
 )
 from glow_nb.formats.onnx.importer.node import OnnxNode
+from glow_nb.formats.onnx.importer.open_interpolation import OpenAxis
+from glow_nb.formats.onnx.importer.open_numbers import OpenNumbers, raise_open
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
@@ -42,6 +46,8 @@ _POLICIES = ("stretch", "not_larger", "not_smaller")
 _MOST_TAPS = 1024
 """Elements along an axis that one of the result is made of; antialiasing needs as many as shrink
 to one, and on either side."""
+_LARGEST_DENOMINATOR = 64
+"""Of scales that an open size is multiplied by: without rounding, for all sizes of images."""
 _PYTORCH = "pytorch"
 """The producer's name in models that PyTorch wrote, by either of its exporters."""
 
@@ -104,40 +110,61 @@ def resize(ctx: Context, node: OnnxNode) -> Value:
 def _axes(ctx: Context, node: OnnxNode, chosen: tuple[int, ...]) -> dict[int, Axis]:
     """Return sizes, scale and crop of each axis to resize."""
     shape = [node.operand(0).type.shape[axis] for axis in chosen]
-    scales, sizes, rois = (_numbers(ctx, node, i) for i in (2, 3, 1))
+    scales, rois = (_numbers(ctx, node, i) for i in (2, 1))
+    sizes = _sizes(ctx, node)
     if (len(scales), len(sizes)) not in ((len(chosen), 0), (0, len(chosen))):
         raise ctx.wrong(
             f"it must have scales or sizes, one for each of axes {list(chosen)}; it has scales "
             f"{scales} and sizes {sizes}"
         )
     if sizes:
-        scales, sizes = _by_policy(ctx, node, shape, sizes)
+        ratios, sizes = _by_policy(ctx, node, shape, sizes)
     else:
         pairs = [_scaled(ctx, n, scale) for n, scale in zip(shape, scales, strict=True)]
-        sizes, scales = [float(n) for n, _ in pairs], [scale for _, scale in pairs]
+        sizes, ratios = [n for n, _ in pairs], [scale for _, scale in pairs]
     count = len(chosen)
     if node.text("coordinate_transformation_mode") != "tf_crop_and_resize":
         rois = [0.0] * count + [1.0] * count
     if len(rois) != 2 * count:
         raise ctx.wrong(f"roi {rois} must have two numbers for each of axes {list(chosen)}")
     return {
-        axis: _axis(ctx, shape[i], int(sizes[i]), scales[i], (rois[i], rois[count + i]))
+        axis: _axis(ctx, shape[i], sizes[i], ratios[i], (rois[i], rois[count + i]))
         for i, axis in enumerate(chosen)
     }
 
 
 def _by_policy(
-    ctx: Context, node: OnnxNode, shape: list[int], sizes: list[float]
-) -> tuple[list[float], list[float]]:
+    ctx: Context, node: OnnxNode, shape: list[int], sizes: list[int]
+) -> tuple[list[float], list[int]]:
     """Return scales and sizes for wanted *sizes*, with one scale if the aspect is to be kept."""
     policy = node.text("keep_aspect_ratio_policy", "stretch")
-    if min(shape, default=1) < 1:
+    if any(n < 1 for n in shape):
         raise ctx.wrong(f"an axis to resize is empty: {shape}")
-    scales = [size / n for size, n in zip(sizes, shape, strict=True)]
+    ratios = [_ratio(size, n) for size, n in zip(sizes, shape, strict=True)]
     if _one_of(ctx, "keep_aspect_ratio_policy", policy, _POLICIES) == "stretch":
-        return scales, sizes
-    scale = min(scales) if policy == "not_larger" else max(scales)
+        return ratios, sizes
+    if symbols_of(*sizes, *shape):
+        raise_open(*sizes, *shape)
+    scale = min(ratios) if policy == "not_larger" else max(ratios)
     return [scale] * len(shape), [floor(scale * n + 0.5) for n in shape]
+
+
+def _ratio(result_size: int, size: int) -> float:
+    """Return how many times as large an axis becomes; NaN if only the run knows."""
+    if not symbols_of(result_size, size):
+        return result_size / size
+    times = result_size // size
+    if not symbols_of(times) and times * size == result_size:
+        return float(times)
+    return nan
+
+
+def _sizes(ctx: Context, node: OnnxNode) -> list[int]:
+    """Return the sizes that a model gives, which may be open."""
+    operand = node.optional(3)
+    if isinstance(operand, OpenNumbers):
+        return list(operand.numbers)
+    return [int(n) for n in _numbers(ctx, node, 3)]
 
 
 def _numbers(ctx: Context, node: OnnxNode, index: int) -> list[float]:
@@ -159,10 +186,19 @@ def _scaled(ctx: Context, size: int, scale: float) -> tuple[int, float]:
     """
     if not 0 < scale < float("inf"):
         raise ctx.wrong(f"scale {scale} must be a number above 0")
+    if symbols_of(size):
+        return _scaled_open(size, Fraction(str(np.float32(scale)))), scale
     if ctx.producer == _PYTORCH:
         scale = float(str(np.float32(scale)))
         return floor(size * scale), scale
     return floor(np.float32(min(size * scale, 2.0**60))), scale
+
+
+def _scaled_open(size: int, scale: Fraction) -> int:
+    """Return what an open *size* grows to; without rounding if the scale is a short fraction."""
+    if scale.denominator > _LARGEST_DENOMINATOR:
+        raise_open(size)
+    return size * scale.numerator // scale.denominator
 
 
 def _one_of(ctx: Context, name: str, value: str, known: Sequence[str]) -> str:
@@ -172,11 +208,16 @@ def _one_of(ctx: Context, name: str, value: str, known: Sequence[str]) -> str:
 
 
 def _axis(
-    ctx: Context, size: int, result_size: int, scale: float, roi: tuple[float, float] = (0.0, 1.0)
+    ctx: Context,
+    size: int,
+    result_size: int,
+    scale: float,
+    roi: tuple[float, float] = (0.0, 1.0),
 ) -> Axis:
     if result_size < 0 or (not size and result_size):
         raise ctx.wrong(f"an axis of size {size} cannot be resized to {result_size}")
-    ctx.spend(8 * result_size)
+    if not symbols_of(size, result_size):
+        ctx.spend(8 * result_size)
     return Axis(size, result_size, scale, roi, as_pytorch=ctx.producer == _PYTORCH)
 
 
@@ -189,7 +230,11 @@ def _resized(
         return _rounded(ctx, _resized(ctx, ctx.convert(x, FLOAT64), axes, sampling, fill), x.type)
     for place, axis in _in_order(axes, sampling):
         is_whole = isclose(axis.roi[0], 0) and isclose(axis.roi[1], 1)
-        if isclose(axis.scale, 1) and axis.result_size == axis.size and is_whole:
+        is_same = axis.result_size == axis.size and isclose(axis.scale, 1)
+        if is_same and is_whole:
+            continue
+        if symbols_of(axis.size, axis.result_size):
+            x = _resized_open(ctx, x, OpenAxis(ctx, axis, sampling), place)
             continue
         if sampling.mode == "nearest":
             x = _gathered(ctx, x, nearest_places(axis, sampling), place)
@@ -207,6 +252,21 @@ def _resized(
     return x
 
 
+def _resized_open(ctx: Context, x: Value, axis: OpenAxis, place: int) -> Value:
+    """Resize an axis whose size only the run knows."""
+    if axis.sampling.mode == "nearest":
+        return ctx.emit(ops.Gather(x, axis.nearest(), axis=place))
+    total: Value | None = None
+    for places, weights in axis.linear():
+        part = ctx.emit(ops.Gather(x, places, axis=place))
+        shape = [axis.axis.result_size if i == place else 1 for i in range(x.type.rank)]
+        factors = ctx.reshape(ctx.convert(weights, x.type.kind), tuple(shape))
+        part = ctx.emit(ops.Mul(part, factors))
+        total = part if total is None else ctx.emit(ops.Add(total, part))
+    assert total is not None  # two elements are added up
+    return total
+
+
 def _in_order(axes: dict[int, Axis], sampling: Sampling) -> list[tuple[int, Axis]]:
     """Return the axes in the order in which they are resized.
 
@@ -215,8 +275,10 @@ def _in_order(axes: dict[int, Axis], sampling: Sampling) -> list[tuple[int, Axis
     """
     if sampling.mode != "nearest":
         return list(axes.items())
-    shrinking = [(place, axis) for place, axis in axes.items() if axis.result_size < axis.size]
-    growing = [(place, axis) for place, axis in axes.items() if axis.result_size >= axis.size]
+    shrinking = [
+        (place, axis) for place, axis in axes.items() if hinted(axis.result_size - axis.size) < 0
+    ]
+    growing = [pair for pair in axes.items() if pair not in shrinking]
     return shrinking + growing[::-1]
 
 
