@@ -45,8 +45,8 @@ def _network() -> Function:
     x = _convolved(builder, x, 16, 3, 1, 16)
     around = x
     x = builder.emit(ops.Add(_convolved(builder, x, 16, 1, 1, 1), around))
-    windows = {"kernel": (3, 3), "stride": (2, 2), "pads": (1, 1, 1, 1), "dilation": (1, 1)}
-    x = builder.emit(ops.MaxPool(x, **windows))
+    pool = ops.MaxPool(x, kernel=(3, 3), stride=(2, 2), pads=(1, 1, 1, 1), dilation=(1, 1))
+    x = builder.emit(pool)
     builder.save(_convolved(builder, x, 40, 3, 1, 1), "y")
     return builder.function()
 
