@@ -12,8 +12,9 @@ from glow_nb.base.size import surely
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.known import array_of, uniform
-from glow_nb.hlir.ops import Add, And, Broadcast, Not, Reshape, Select, Slice
+from glow_nb.hlir.ops import Add, And, Broadcast, Not, Reshape, Select
 from glow_nb.hlir.ops.families import splat, wide
+from glow_nb.hlir.optimize.open_triangles import triangle_of
 from glow_nb.hlir.rewrite import Rewriter
 
 NEVER_SEEN = -1e4
@@ -61,8 +62,11 @@ def added(mask: Value, scores: TensorType) -> Masking:
     """Return what adding *mask* does to *scores*."""
     array, batch = array_of(mask), scores.shape[:-2]
     if array is None:
-        diagonal, fill = _open_diagonal(mask, scores, is_shown=None)
-        diagonal = diagonal if fill <= NEVER_REACHED else None
+        choice = _choice_of_addends(mask)
+        if choice is None or choice[1] > NEVER_REACHED:
+            return Masking(mask, batch)
+        condition, fill, is_shown = choice
+        diagonal = _diagonal(condition, scores, is_shown=is_shown)
         return Masking(mask, batch, -inf if diagonal is None else fill, diagonal=diagonal)
     seen, numbers = array == 0, wide(array)
     greatest = float(numbers.max(initial=-inf, where=~seen))
@@ -79,32 +83,43 @@ def chosen(condition: Value, other: Value, scores: TensorType, *, is_shown: bool
     if array is not None:
         visible = _known(array if is_shown else ~array, fill)
     elif fill <= NEVER_SEEN:
-        diagonal, _ = _open_diagonal(condition, scores, is_shown=is_shown)
+        diagonal = _diagonal(condition, scores, is_shown=is_shown)
     return Masking(condition, scores.shape[:-2], fill, is_shown, visible, diagonal)
 
 
-def _open_diagonal(
-    mask: Value, scores: TensorType, *, is_shown: bool | None
-) -> tuple[int | None, float]:
-    """Return how many keys beyond its own number each query sees, at least its own, by *mask*.
+def _diagonal(condition: Value, scores: TensorType, *, is_shown: bool) -> int | None:
+    """Return how many keys beyond its own number each query sees, at least its own, by *condition*.
 
-    None if it is not a part, of open sizes, of a constant triangle. Then comes the greatest number
-    that hides, if what is not hidden is a 0 rather than a bool *is_shown*.
+    None if it is not known of all *scores*, whatever their sizes are.
+    """
+    if condition.type.shape[-2:] != scores.shape[-2:]:
+        return None
+    found = triangle_of(condition)
+    if found is None or found.is_lower is not is_shown or not surely(found.offset, ">=", 0):
+        return None
+    return found.offset
+
+
+def _choice_of_addends(mask: Value) -> tuple[Value, float, bool] | None:
+    """Return what *mask* chooses by between 0 and a number that hides, and that number.
+
+    Last comes whether true chooses 0.
     """
     match mask:
-        case Slice(input=whole, predicate=None) if set(mask.steps) == {1}:
-            table = array_of(whole)
-        case _:
-            return None, -inf
-    if table is None or table.ndim < 2 or mask.type.shape[-2:] != scores.shape[-2:]:
-        return None, -inf
-    seen = table == 0 if is_shown is None else table == is_shown
-    offset = diagonal_of(np.asarray(seen)) if seen.size else None
-    if offset is None:
-        return None, -inf
-    offset = offset + mask.starts[-2] - mask.starts[-1]
-    fill = -inf if is_shown is not None else float(wide(table).max(initial=-inf, where=~seen))
-    return (offset if surely(offset, ">=", 0) else None), fill
+        case Broadcast(input=Select() as inner, predicate=None) | (Select() as inner):
+            lhs, rhs = _repeated(inner.lhs), _repeated(inner.rhs)
+            for zero, fill, is_shown in ((lhs, rhs, True), (rhs, lhs, False)):
+                if inner.predicate is None and zero == 0 and fill is not None:
+                    return inner.condition, float(fill), is_shown
+    return None
+
+
+def _repeated(value: Value) -> float | None:
+    """Return the number that *value* repeats."""
+    while isinstance(value, Broadcast) and value.predicate is None:
+        value = value.input
+    number = uniform(value)
+    return None if number is None else float(number)
 
 
 def _known(seen: Array, fill: float) -> Array | None:
