@@ -54,7 +54,7 @@ class OpenCut:
     @property
     def _heights(self) -> range:
         # the lowest of several tiles are those of two, which have one pixel more than a tile
-        lowest = (self.rows + 1) // 2 if self.fewest > self.rows else 1
+        lowest = min(max(1, self.fewest), (self.rows + 1) // 2)
         return range(self.rows, lowest - 1, -1)
 
     def write(self, out: SourceWriter) -> None:

@@ -42,6 +42,9 @@ from glow_nb.kernels.target import Target
 MOST_SHORTER = 32
 """Steps by which streams are made shorter, so that they do not meet in the caches."""
 
+MOST_FEW = 4
+"""The most rows that have loops of their own where rows are open: each more is more to compile."""
+
 DIRECT = "direct"
 """The algorithm that sums up all products as they are, of an operand in panels."""
 
@@ -70,7 +73,7 @@ def few_rows(nest: ProductNest, target: Target) -> Loops | None:
     if not isinstance(nest.shape.input[0], Size):
         return None
     vectors = columns_of(nest, lanes_of(nest.kinds.total, target)).vectors
-    for rows in range(most_rows(vectors, target, nest.kinds.dot), 0, -1):
+    for rows in range(min(MOST_FEW, most_rows(vectors, target, nest.kinds.dot)), 0, -1):
         loops = plan_loops(nest.with_rows(rows), target)
         if loops.sum.streams > 1:
             return loops
