@@ -8,7 +8,7 @@ from glow_nb.fuse.check_traits import check_traits
 from glow_nb.kernels.attention import attention
 from glow_nb.kernels.fourier import transform as fast_fourier
 from glow_nb.kernels.movement import gather, pad, repeat, scatter, sizes
-from glow_nb.kernels.open_sizes import open_kernel, symbols_of_instruction
+from glow_nb.kernels.open_sizes import open_kernel
 from glow_nb.kernels.products import (
     channel_wise,
     convolution,
@@ -52,6 +52,7 @@ from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.kernel_table import Maker
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.stack import StackInst
+from glow_nb.llir.with_sizes import symbols_of_instruction
 
 __all__ = [
     "CPU_KERNELS",

@@ -13,25 +13,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from glow_nb.base.map_sizes import renaming
-from glow_nb.base.schema import attributes_of, operands_of
-from glow_nb.base.size import Symbol, symbols_in
+from glow_nb.base.size import Symbol
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.writing.source import INDENT, KernelSource
 from glow_nb.llir.program import Instruction
-from glow_nb.llir.stack import members_of
-from glow_nb.llir.with_sizes import Sizing
+from glow_nb.llir.with_sizes import Sizing, symbols_of_instruction
 
 _HEAD = re.compile(r"def kernel\((.*?)scratch, thread, threads\):\n", re.DOTALL)
-
-
-def symbols_of_instruction(instruction: Instruction) -> tuple[Symbol, ...]:
-    """Return the symbols in the types, places and attributes of *instruction*, each once."""
-    found: list[object] = []
-    for member in members_of(instruction):
-        found += attributes_of(member).values()
-        for buffer in operands_of(member):
-            found += (buffer.type.shape, buffer.strides, buffer.offset)
-    return symbols_in(found)
 
 
 def open_kernel(

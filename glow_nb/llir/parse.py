@@ -9,6 +9,7 @@ from typing import Any
 from glow_nb.base.attributes import check_attributes
 from glow_nb.base.counted import read_counted
 from glow_nb.base.schema import FieldSpec, closest, operand_specs
+from glow_nb.base.size_text import read_symbols
 from glow_nb.base.text import TokenReader
 from glow_nb.base.tokens import Token
 from glow_nb.base.types import Array
@@ -71,6 +72,7 @@ class _Parser(TokenReader):
     def parse(self) -> Program:
         self.expect("declare")
         name = self.read_name("@")
+        read_symbols(self)
         self.expect("{")
         declared: list[tuple[str, Buffer]] = []
         while not self.accept("}"):

@@ -19,6 +19,8 @@
       }
       dealloc %conv
     }
+Sizes that are known only when the program runs are declared with it, and what holds for them:
+``declare @main<batch in 1..64 like 8 where batch >= 2> {``.
 ``from`` names the node that an instruction was made from, ``of`` the imported nodes that this one
 stands for, where it is not the node itself.
 """
@@ -27,6 +29,7 @@ from __future__ import annotations
 
 from glow_nb.base.literals import format_attributes
 from glow_nb.base.schema import FieldSpec, attributes_of, operand_specs
+from glow_nb.base.size_text import format_symbols
 from glow_nb.base.text import format_name, format_plan, text_of
 from glow_nb.base.types import Array
 from glow_nb.hlir.print import format_names, is_external, print_initializer
@@ -46,6 +49,7 @@ from glow_nb.llir.program import (
     mutated,
 )
 from glow_nb.llir.stack import StackInst
+from glow_nb.llir.with_sizes import guards_of, sizes_of
 
 
 @text_of.register
@@ -78,8 +82,11 @@ def _print_head(program: Program) -> str:
     outputs = [f"{b!r} = output {b.type}{b.counted or ''}" for b in program.outputs]
     arena = program.arena
     header = f" arena {arena.size_bytes} of at least {arena.lower_bound_bytes}" if arena else ""
+    symbols = sizes_of(program)
+    guards = [g for g in guards_of(program) if set(symbols).issuperset(g.symbols)]
     return (
-        f"declare @{format_name(program.name)} {{\n{_indented(weights + inputs + outputs)}}}\n"
+        f"declare @{format_name(program.name)}{format_symbols(symbols, guards)}"
+        f" {{\n{_indented(weights + inputs + outputs)}}}\n"
         f"program{header} {{\n"
     )
 

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Mapping
 
 from glow_nb.base.map_sizes import Change, map_sizes
-from glow_nb.base.schema import attributes_of, changed_operands
-from glow_nb.base.size import Guard, Symbol, at, hinted, symbols_of
+from glow_nb.base.schema import attributes_of, changed_operands, operands_of
+from glow_nb.base.size import Guard, Symbol, at, hinted, symbols_in, symbols_of
 from glow_nb.llir.program import Bound, Buffer, Instruction, Program, View
-from glow_nb.llir.stack import StackInst
+from glow_nb.llir.stack import StackInst, members_of
 
 
 class Sizing:
@@ -89,6 +89,22 @@ def symbols_of_program(program: Program) -> tuple[Symbol, ...]:
 def is_open(program: Program) -> bool:
     """Return whether a size of *program* is known only when it runs."""
     return bool(symbols_of_program(program))
+
+
+def sizes_of(program: Program) -> tuple[Symbol, ...]:
+    """Return the symbols of all sizes in *program*, each once, those of its inputs first."""
+    inside = (symbol for i in program.work for symbol in symbols_of_instruction(i))
+    return tuple(dict.fromkeys([*symbols_of_program(program), *inside]))
+
+
+def symbols_of_instruction(instruction: Instruction) -> tuple[Symbol, ...]:
+    """Return the symbols in the types, places and attributes of *instruction*, each once."""
+    found: list[object] = []
+    for member in members_of(instruction):
+        found += attributes_of(member).values()
+        for buffer in operands_of(member):
+            found += (buffer.type.shape, buffer.strides, buffer.offset)
+    return symbols_in(found)
 
 
 def guards_of(program: Program) -> tuple[Guard, ...]:

@@ -16,12 +16,11 @@ from glow_nb.codegen.hazards import AccessMode
 from glow_nb.codegen.open_sizes import OpenSizes, Window
 from glow_nb.codegen.program_memory import PlacedWeight
 from glow_nb.codegen.run_layout import LARGEST_RUN_BYTES
-from glow_nb.kernels.open_sizes import symbols_of_instruction
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.order_placement import placement_order
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, Weight, kernel_operands
 from glow_nb.llir.verify import element_interval
-from glow_nb.llir.with_sizes import guards_of, symbols_of_program
+from glow_nb.llir.with_sizes import guards_of, symbols_of_instruction, symbols_of_program
 
 WORD_BYTES = 8
 

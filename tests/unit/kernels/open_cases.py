@@ -11,10 +11,9 @@ import numpy as np
 from glow_nb.base.size import Symbol, at
 from glow_nb.base.types import Array
 from glow_nb.kernels.cpu_kernels import generate_kernel
-from glow_nb.kernels.open_sizes import symbols_of_instruction
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Instruction, mutated, read
-from glow_nb.llir.with_sizes import Sizing
+from glow_nb.llir.with_sizes import Sizing, symbols_of_instruction
 from tests.unit.kernels.cases import assert_close, expected_of, random_array
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
