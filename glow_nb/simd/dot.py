@@ -174,7 +174,9 @@ def _summed(
     sums = form.begin(builder, arguments[0], tile)
     total = cgutils.alloca_once(builder, sums.type)
     builder.store(sums, total)
-    with turns(builder, length, TURNS if form.dot.group == 1 else TURNS_OF_GROUPS) as turn:
+    at_once = TURNS if form.dot.group == 1 else TURNS_OF_GROUPS
+    at_once = at_once if len(gaps) == 1 else 1  # a turn of streams has several steps in any case
+    with turns(builder, length, at_once) as turn:
         if fetch:
             fetch(turn)
         value = builder.load(total)
