@@ -78,3 +78,12 @@ def test_one_program_runs_for_images_of_all_sizes() -> None:
 )  # fmt: skip
 def test_one_program_enlarges_images_of_all_sizes(taps: int, pad: int, more: int) -> None:
     check_sizes(_upsampling(taps, pad, more), SETS, target=SMALL_CORE)
+
+
+@pytest.mark.jit
+def test_images_that_are_pixels_in_the_example_are_transposed() -> None:
+    builder = Builder("pixels")
+    batch, rows, columns = (Symbol(name, 1, 1, 64).size for name in "bhw")
+    x = builder.input("x", TensorType(ElementKind.FLOAT32, (batch, rows, columns, 9)))
+    builder.save(builder.emit(ops.Transpose(x, (0, 3, 1, 2))), "y")
+    check_sizes(builder.function(), SETS[1:], target=SMALL_CORE, tolerance=0)
