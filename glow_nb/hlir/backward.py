@@ -6,14 +6,11 @@ from typing import TypeVar
 
 from typing_extensions import override
 
-from glow_nb.base.size import Size
 from glow_nb.base.types import TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops.broadcast import Broadcast
-from glow_nb.hlir.ops.elementwise import Reciprocal
 from glow_nb.hlir.ops.formulas.terms import Term, terms
-from glow_nb.hlir.ops.sizes import size_value
 
 N = TypeVar("N", bound=Node)
 
@@ -52,12 +49,6 @@ class Backward(Builder):
     def terms(self, *values: Value) -> tuple[Term, ...]:
         """Return *values* as terms of formulas."""
         return terms(self, *values)
-
-    def part(self, like: Value, count: int) -> Term | float:
-        """Return ``1 / count``, or 1 for a count of 0, as a factor of *like*."""
-        if not isinstance(count, Size):
-            return 1 / max(count, 1)
-        return self.term(self.emit(Reciprocal(size_value(self, like.type, count, "count"))))
 
     def filled(self, type: TensorType, number: float, name: str | None = None) -> Value:
         """Return a tensor of *type* with *number* everywhere."""

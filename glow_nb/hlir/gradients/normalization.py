@@ -7,6 +7,7 @@ from functools import reduce
 
 from glow_nb.hlir.backpropagate import through_lowering
 from glow_nb.hlir.backward import Backward
+from glow_nb.hlir.gradients.parts import part
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.arithmetic import Pow
 from glow_nb.hlir.ops.batch_norm_training import BatchNormTraining
@@ -74,12 +75,12 @@ def moments_gradient(
     The mean has no part in the gradient of the variance: the distances from it sum up to 0.
     """
     mean_slope, variance_slope = upstream
-    part, parts = builder.part(node.results[0], node.count), list[Term]()
+    share, parts = part(builder, node.results[0], node.count), list[Term]()
     if variance_slope is not None:
         centred = builder.term(node.input) - builder.term(node.results[0])
-        parts.append(centred * (builder.term(variance_slope) * (part * 2)))
+        parts.append(centred * (builder.term(variance_slope) * (share * 2)))
     if mean_slope is not None:
-        parts.append(builder.term(mean_slope) * part)
+        parts.append(builder.term(mean_slope) * share)
     if variance_slope is None:  # the mean alone: the same for all elements
         return {"input": builder.emit(Broadcast(parts[0].value, node.input.type.shape))}
     return {"input": sum(parts[1:], parts[0]).value}

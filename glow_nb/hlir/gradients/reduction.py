@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from glow_nb.hlir.backward import Backward
+from glow_nb.hlir.gradients.parts import part
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.elementwise import ConvertTo
@@ -37,7 +38,7 @@ def reduce_sum_gradient(node: ReduceSum, upstream: Value, builder: Backward) -> 
 def reduce_mean_gradient(node: ReduceMean, upstream: Value, builder: Backward) -> OperandGradients:
     """Each element gets its part of the gradient of its mean."""
     slope = _kept(node, upstream, builder)
-    share = builder.term(slope) * builder.part(slope, node.count)
+    share = builder.term(slope) * part(builder, slope, node.count)
     return {"input": _repeated(node, share.value, builder)}
 
 
