@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from glow_nb.base.arguments import as_integer, described
@@ -34,8 +34,12 @@ class SizeRanges:
     example: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, sizes: object, hints: object) -> SizeRanges:
-        """Return what ``sizes=`` and ``hints=`` say; raise OptionError if they say nothing."""
+    def of(cls, sizes: object, hints: object, fixed: Collection[str] = ()) -> SizeRanges:
+        """Return what ``sizes=`` and ``hints=`` say; ``shapes=`` has *fixed* others.
+
+        Raises:
+            OptionError: They say nothing, or something of what is fixed.
+        """
         ranges: dict[str, Range] = {}
         shapes: dict[str, tuple[Dimension, ...]] = {}
         for name, given in _items("sizes", sizes, "{'batch': (1, 8), 'length': (1, 512)}"):
@@ -48,6 +52,12 @@ class SizeRanges:
             name: _whole("hints", name, given)
             for name, given in _items("hints", hints, "{'length': 128}")
         }
+        for name in (*ranges, *shapes, *found_hints):
+            if name in fixed:
+                raise OptionError(
+                    f"sizes= and shapes= both speak of {name!r}; a size is open or fixed, so leave "
+                    "it out of one"
+                )
         return cls(ranges, shapes, found_hints)
 
     def planned_for(self, sizes: Mapping[str, int]) -> SizeRanges:

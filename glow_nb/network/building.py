@@ -152,5 +152,10 @@ def _natives(network: Buildable) -> tuple[NativeProgram, ...]:
                 f"network {format_name(name)}: {type(function.executable).__name__} is no machine "
                 'code that a bundle could have; compile for backend="cpu"'
             )
+        if native.open is not None:
+            raise UnsupportedError(
+                f"network {format_name(name)}: it is for all sizes, and a bundle has fixed ones; "
+                "compile the model for some, shapes={...}"
+            )
         natives.append(native)
     return tuple(natives)

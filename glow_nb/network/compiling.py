@@ -139,7 +139,7 @@ def compile(
         backend=backend,
         threads=as_threads(threads),
         shapes=as_shapes(shapes) or {},
-        ranges=_as_ranges(sizes, hints),
+        ranges=_as_ranges(sizes, hints, shapes),
         specialize_after=_as_count(specialize_after),
         constants=as_constants(constants),
         max_variants=max_variants,
@@ -174,12 +174,14 @@ def compile_requested(request: CompileRequest) -> Network:
     return network
 
 
-def _as_ranges(sizes: Sizes | None, hints: Mapping[str, int] | None) -> SizeRanges | None:
+def _as_ranges(
+    sizes: Sizes | None, hints: Mapping[str, int] | None, shapes: Shapes | None
+) -> SizeRanges | None:
     if sizes is None and hints is None:
         return None
     from glow_nb.base.size_ranges import SizeRanges  # which most calls do without
 
-    return SizeRanges.of(sizes, hints)
+    return SizeRanges.of(sizes, hints, fixed=shapes or {})
 
 
 def _as_count(specialize_after: object) -> int | None:

@@ -220,11 +220,14 @@ class DynamicNetwork(Network):
 
         Raises:
             OptionError, ModelError: *shapes* does not fit the model, or leaves a size open.
+            FeedError: A size is outside of its range, of a network that was compiled with ranges.
         """
         given = as_shapes(shapes)
         if given is None:
             raise OptionError("shapes=None: give a dict such as {'batch': 8}")
         bound = self._model.bind(given)
+        if self.general is not None:
+            self.general.check(bound)
         task = partial(self._variant, self._key(bound))
         if self._variants.is_making():  # the background might have to wait for this thread
             return done_now(task)

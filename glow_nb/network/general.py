@@ -14,6 +14,7 @@ from glow_nb.base.errors import GlowError
 from glow_nb.base.feeds import Feeds
 from glow_nb.base.log import INFO, log
 from glow_nb.base.size import Guard
+from glow_nb.base.sizes_of_shapes import sizes_of_shapes
 from glow_nb.network.network import CompiledNetwork
 
 if TYPE_CHECKING:
@@ -49,6 +50,11 @@ class GeneralPrograms:
     def first(self) -> CompiledNetwork:
         """The program that was compiled first."""
         return self.networks[0]
+
+    def check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Raise FeedError unless *shapes* of inputs by name give sizes in their ranges."""
+        border = self.first.border
+        sizes_of_shapes(border.inputs, border.symbols, shapes)
 
     @property
     def direct(self) -> DirectRun | None:

@@ -235,6 +235,11 @@ class CompiledNetwork(CompiledViews, Network):
         return self._runner.sizes_of(feeds) if isinstance(self._runner, OpenRunner) else {}
 
     @property
+    def border(self) -> Border:
+        """What it takes and gives."""
+        return self._border
+
+    @property
     def direct_run(self) -> DirectRun | None:
         """The fast path of a run, if there is one."""
         return self._direct_run

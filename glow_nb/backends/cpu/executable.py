@@ -18,6 +18,7 @@ from glow_nb.backends.cpu.debug_files import debug_files, kernel_nodes, with_deb
 from glow_nb.backends.cpu.kernel_estimate import estimated_ns
 from glow_nb.backends.cpu.planned_calls import Kernels, places_of, plan_calls, used_weights
 from glow_nb.backends.cpu.shared_weights import SharedWeights
+from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.kernel_report import KernelReport
 from glow_nb.base.machine_limits import MachineLimits
 from glow_nb.base.progress import report
@@ -36,7 +37,7 @@ from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import Bound, Program
-from glow_nb.llir.with_sizes import instruction_at_hints
+from glow_nb.llir.with_sizes import instruction_at_hints, is_open
 from glow_nb.system.state_store import StateStore
 
 
@@ -67,6 +68,11 @@ class CpuExecutable:
         *placed* already, they stay where they are. What does not load now, as it may be for another
         processor, does when it is run. With *debug*, what a debugger reads is written then.
         """
+        if debug and is_open(program):
+            raise UnsupportedError(
+                f"debug=True: program {program.name!r} has open sizes, of which a debugger is told "
+                "nothing yet; compile it for some, shapes={...}"
+            )
         stopwatch, self._threads = Stopwatch(), threads
         weights = used_weights(program)
         constants = ConstantBlock(weights, shared) if placed is None else Placed(weights, placed)

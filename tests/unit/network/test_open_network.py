@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
 import glow_nb
-from glow_nb.base.errors import FeedError, OptionError
+from glow_nb.base.errors import FeedError, OptionError, UnsupportedError
 from glow_nb.base.size import Symbol
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
@@ -119,3 +121,36 @@ def test_sizes_of_many_runs_get_a_program_of_their_own() -> None:
     assert layout.runs == 3  # the fourth run was that of the other program
     other = np.ones((6, 8), np.float32)
     np.testing.assert_allclose(net.run({"x": other})["y"], _softmax(other), rtol=1e-5)
+
+
+def test_what_is_not_there_for_open_sizes_is_refused_by_name(tmp_path: Path) -> None:
+    net = glow_nb.compile(_function(), sizes={}, threads=1)
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    for network in (net, net.variants[0]):
+        with pytest.raises(UnsupportedError, match=r"sizes"):
+            network.save(tmp_path / "net")
+        with pytest.raises(UnsupportedError, match=r"sizes"):
+            network.build(tmp_path / "bundle")
+    with pytest.raises(UnsupportedError, match=r"debug=True: program 'softmaxes' has open sizes"):
+        glow_nb.compile(_function(), sizes={}, threads=1, debug=True)
+
+
+def test_sizes_that_are_prepared_are_in_their_ranges() -> None:
+    net = glow_nb.compile(_function(), sizes={"batch": (1, 4)}, backend="interpreter", threads=1)
+    with pytest.raises(FeedError, match=r"says 5, which is outside its range 1\.\.4"):
+        net.prepare({"batch": 5})
+
+
+def test_a_size_is_open_or_fixed() -> None:
+    with pytest.raises(OptionError, match=r"sizes= and shapes= both speak of 'batch'"):
+        glow_nb.compile(_model("batch", 8), sizes={"batch": (1, 4)}, shapes={"batch": 2})
+
+
+def test_products_of_open_sizes_are_not_measured() -> None:
+    builder = Builder("product")
+    batch = Symbol("batch", 4, 1, 8).size
+    x = builder.input("x", TensorType(ElementKind.FLOAT32, (batch, 3)))
+    w = builder.constant("w", np.arange(12, dtype=np.float32).reshape(3, 4))
+    builder.save(builder.emit(ops.MatMul(x, w)), "y")
+    net = glow_nb.compile(builder.function(), sizes={}, threads=1, tune=True)
+    np.testing.assert_array_equal(net.run(np.ones((2, 3), np.float32))["y"], [[12, 15, 18, 21]] * 2)

@@ -142,8 +142,9 @@ class Selection:
         return pick or first_valid(node, self.ranked(node))
 
     def may_measure(self, node: Product) -> bool:
-        """Return whether measurements, which are of float32, may choose the plan of *node*."""
+        """Return whether measurements may choose the plan: those of float32 and known sizes."""
         is_float32 = node.type.kind is ElementKind.FLOAT32
-        if not is_float32 or self._chooser.speaks_of(node) or len(self.ranked(node)) < 2:
+        is_open = any(value.type.is_open for value in (node, *node.factors))
+        if not is_float32 or is_open or self._chooser.speaks_of(node) or len(self.ranked(node)) < 2:
             return False
         return not algorithm_of(self.ranked(node)[0].plan).is_exclusive
