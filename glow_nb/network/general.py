@@ -78,10 +78,13 @@ class GeneralPrograms:
                 one.executable.take_over(shapes, network.direct_run)
 
     def network_for(self, feeds: Feeds) -> CompiledNetwork | None:
-        """Return a network that is right for the sizes of *feeds*; None if there are too many."""
+        """Return a network that is right for the sizes of *feeds*.
+
+        None if none is, and there are too many, or one of the sizes is 0.
+        """
         sizes = self.first.sizes_of(feeds)
         found = self._known(sizes)
-        if found is not None:
+        if found is not None or 0 in sizes.values():  # no kernel is planned for an empty example
             return found
         with self._lock:
             found = self._known(sizes)

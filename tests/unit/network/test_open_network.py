@@ -154,3 +154,10 @@ def test_products_of_open_sizes_are_not_measured() -> None:
     builder.save(builder.emit(ops.MatMul(x, w)), "y")
     net = glow_nb.compile(builder.function(), sizes={}, threads=1, tune=True)
     np.testing.assert_array_equal(net.run(np.ones((2, 3), np.float32))["y"], [[12, 15, 18, 21]] * 2)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nothing_may_be_fed_where_a_range_begins_at_0(backend: str) -> None:
+    net = glow_nb.compile(_model("batch", 8), sizes={"batch": (0, 4)}, backend=backend, threads=1)
+    for batch in (2, 0):
+        assert net.run(np.zeros((batch, 8), np.float32))["y"].shape == (batch, 8)
