@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+_PLAIN = frozenset({int, float, bool, str, type(None)})
+
 
 def at(size: int, sizes: Mapping[str, int]) -> int:
     """Return the number that *size* is for *sizes* by the name of the symbol."""
@@ -20,6 +22,9 @@ def bounds(size: int) -> tuple[int, int]:
 
 def symbols_in(values: Iterable[object]) -> tuple[Any, ...]:
     """Return the symbols in *values*, each once: sizes stand there alone, or in tuples."""
+    values = tuple(values)
+    if _PLAIN.issuperset(map(type, values)):  # nearly all are, and may be thousands
+        return ()
     found: dict[Any, None] = {}
     for value in values:
         inside = symbols_in(value) if isinstance(value, tuple) else getattr(value, "symbols", ())
