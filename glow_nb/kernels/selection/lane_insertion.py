@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.base.size import surely
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.lines import Lines
@@ -41,7 +42,8 @@ class LaneInsertion:
         """Return the insertion for *instruction*, whose axis is an inner one."""
         lines = Lines.along(instruction.input.type.shape, instruction.axis)
         kind = computed_kind(instruction.input.type.kind)
-        place = INT64 if kind.size_bytes == INT64.size_bytes or lines.count >= 2**31 else INT32
+        is_short = surely(lines.count, "<", 2**31) and kind.size_bytes < INT64.size_bytes
+        place = INT32 if is_short else INT64
         lanes = lines.lanes(native_lanes(target, kind, place))
         return cls(instruction, lines, kind, place, lanes)
 
@@ -66,19 +68,21 @@ class LaneInsertion:
                 out.line(f"place = i * {lanes}")
                 out.line("lower = x\nlower_number = number")
                 self._write_rise(out)
-            if k < lines.count:
+            if not surely(lines.count, "<=", k):
                 with out.block(f"for i in range({k}, {lines.count}):"):
                     self._write_entry(out, start)
             with out.block(f"for i in range({k}):"):
                 value = f"convert_{stored.value}(load(best, i * {lanes}, {lanes}))"
                 place = f"convert_int64(load(found, i * {lanes}, {lanes}))"
-                out.line(f"store(values, {lines.element(to, 'i')}, {value})")
-                out.line(f"store(indices, {lines.element(to, 'i')}, {place})")
+                element = lines.element(to, "i")
+                out.line(lines.store("values", element, value, lanes))
+                out.line(lines.store("indices", element, place, lanes))
 
     def _write_load(self, out: SourceWriter, start: str) -> None:
         """Write ``x``, the elements at place ``i`` of each line, and ``number``, that place."""
         element = self.lines.element(start, "i")
-        out.line(f"x = convert_{self.kind.value}(load(input, {element}, {self.lanes}))")
+        loaded = self.lines.load("input", element, self.lanes)
+        out.line(f"x = convert_{self.kind.value}({loaded})")
         out.line(f"number = splat_{self.place.value}(i, {self.lanes})")
 
     def _write_entry(self, out: SourceWriter, start: str) -> None:

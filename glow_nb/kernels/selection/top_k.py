@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import log
 
 from glow_nb.base.plan import Plan
+from glow_nb.base.size import surely
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.registry import kernel_for, plan_of
 from glow_nb.kernels.selection.candidates import DIGITS, Candidates
@@ -54,7 +55,7 @@ def top_k_source(instruction: TopKInst, target: Target) -> KernelSource:
     out, scratch = SourceWriter(), 0
     lanes = _lanes(instruction, target)
     with out.block("def kernel(values, indices, input, scratch, thread, threads):"):
-        if not instruction.values.type.size:
+        if surely(instruction.values.type.size, "==", 0):
             out.line("return")
         else:
             algorithm = plan_of(instruction, INSERTION, LANE_INSERTION, RADIX_SORT).algorithm
@@ -75,7 +76,8 @@ def _lanes(instruction: TopKInst, target: Target) -> int:
     """Return how many neighbours of a line to compare at a time: one, if they lie apart."""
     lines = Lines.along(instruction.input.type.shape, instruction.axis)
     lanes = VECTORS * native_lanes(target, computed_kind(instruction.input.type.kind))
-    return lanes if lines.inner == 1 and lines.count - instruction.k >= lanes else 1
+    is_long = surely(lines.count - instruction.k, ">=", lanes)
+    return lanes if lines.inner == 1 and is_long else 1
 
 
 def _write_entering(out: SourceWriter, instruction: TopKInst, first: str, lanes: int) -> str:
