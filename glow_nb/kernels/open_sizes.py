@@ -9,29 +9,52 @@ the sizes of the example, and is a guard of the kernel.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from glow_nb.base.errors import CompileError, UnsupportedError
 from glow_nb.base.map_sizes import renaming
-from glow_nb.base.size import Symbol
+from glow_nb.base.size import OpenSizeError, Symbol
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.writing.source import INDENT, KernelSource
 from glow_nb.llir.program import Instruction
+from glow_nb.llir.stack import members_of
 from glow_nb.llir.with_sizes import Sizing, symbols_of_instruction
 
 _HEAD = re.compile(r"def kernel\((.*?)scratch, thread, threads\):\n", re.DOTALL)
 
 
+UNWRITTEN = frozenset(
+    {
+        *("scatter_elements", "scatter_nd", "random_bits", "recurrence", "recurrence_gradient"),
+        *("non_max_suppression", "non_zero", "unique", "columns_to_image", "grid_sample"),
+        *("roi_align", "max_pool_gradient", "filter_gradient_parts", "depthwise_filter_gradient"),
+        *("strassen_mat_mul", "profile"),
+    }
+)
+"""The opcodes of instructions whose kernels need numbers for all sizes."""
+
+
 def open_kernel(
     instruction: Instruction, write: Callable[[Instruction], KernelSource]
 ) -> KernelSource:
-    """Return the kernel that *write* writes of *instruction*, with its sizes as an argument."""
+    """Return the kernel that *write* writes of *instruction*, with its sizes as an argument.
+
+    Raises:
+        UnsupportedError: It needs numbers where sizes are open.
+    """
     symbols = symbols_of_instruction(instruction)
+    unwritten = [one for one in members_of(instruction) if one.opcode in UNWRITTEN]
+    if unwritten:
+        raise _needs_numbers(unwritten[0], symbols)
     own = {
         symbol: Symbol(f"size{number}", symbol.hint, symbol.low, symbol.high)
         for number, symbol in enumerate(symbols)
     }
-    source = write(Sizing(renaming(own)).instruction(instruction))
+    try:
+        source = write(Sizing(renaming(own)).instruction(instruction))
+    except (CompileError, OpenSizeError) as error:
+        raise _needs_numbers(instruction, symbols) from error
     guards = tuple(dict.fromkeys(guard for symbol in own.values() for guard in symbol.guards))
     return replace(
         source,
@@ -39,6 +62,14 @@ def open_kernel(
         arguments=(*source.arguments, ElementKind.INT64),
         symbols=tuple(own.values()),
         guards=guards,
+    )
+
+
+def _needs_numbers(instruction: Instruction, symbols: Sequence[Symbol]) -> UnsupportedError:
+    names = ", ".join(symbol.name for symbol in symbols)
+    return UnsupportedError(
+        f"{instruction!r}: its kernel needs numbers, and sizes are open: {names}; compile the "
+        "model for each set of sizes (leave sizes= out), or give these by shapes="
     )
 
 

@@ -8,6 +8,7 @@ order few vectors have an element that enters.
 from __future__ import annotations
 
 from math import log
+from operator import index
 
 from glow_nb.base.plan import Plan
 from glow_nb.base.size import surely
@@ -64,6 +65,7 @@ def top_k_source(instruction: TopKInst, target: Target) -> KernelSource:
                 scratch = insertion.scratch_bytes
                 insertion.write(out)
             elif algorithm == RADIX_SORT:
+                tuple(map(index, instruction.input.type.shape))  # a sort needs numbers
                 candidates = Candidates.of(instruction, lanes)
                 scratch = candidates.scratch_bytes
                 _write_sort(out, instruction, candidates)
