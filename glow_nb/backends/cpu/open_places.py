@@ -92,7 +92,7 @@ class OpenPlaces(Places):
         space, number = self._space_of(place)
         if isinstance(root, Weight) and start == 0:
             offset_bytes += self._weights[root].offset_bytes
-        are_numbers = not symbols_of(run_bytes, pitch_bytes)
+        are_numbers = not symbols_of(run_bytes, pitch_bytes, begin)
         return Region(
             *(space, kind, 0, mode),
             offset_bytes=offset_bytes,
