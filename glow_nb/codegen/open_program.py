@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -51,6 +52,7 @@ class OpenProgram(LoadedProgram):
         self._first_bound = self._first_window + len(layout.open.windows)
         self._layouts: dict[Shapes, SizeLayout] = {}
         self._instead: dict[Shapes, DirectRun] = {}
+        self._lock = threading.Lock()
         self._hot_after = 0
         self._on_hot: Callable[[Shapes], None] = _ignore
         self._contexts: deque[_Context] = deque(maxlen=available_cores())
@@ -60,15 +62,25 @@ class OpenProgram(LoadedProgram):
         """Let *notice* be called with shapes of inputs when so many runs had them."""
         self._hot_after, self._on_hot = after, notice
 
-    def take_over(self, shapes: Shapes, run: DirectRun) -> None:
-        """Let *run* do the runs for inputs of these *shapes*, of those that are plain."""
-        self._instead[shapes] = run
-        if shapes in self._layouts:
-            self._layouts[shapes].instead = run
+    def take_over(self, shapes: Shapes, run: DirectRun, most: int) -> None:
+        """Let *run* do the plain runs for inputs of these *shapes*.
+
+        There are *most* of such runs; the one that came first is let go.
+        """
+        with self._lock:
+            self._instead[shapes] = run
+            if shapes in self._layouts:
+                self._layouts[shapes].instead = run
+            while len(self._instead) > most:
+                oldest = next(iter(self._instead))
+                del self._instead[oldest]
+                if oldest in self._layouts:
+                    self._layouts[oldest].instead = None
 
     @override
     def leave_contexts(self) -> None:
         self._contexts.clear()
+        self._lock = threading.Lock()
 
     def layout_for(self, inputs: Sequence[Array]) -> SizeLayout:
         """Return the layout for the shapes of *inputs*, which has been made or is made now.
@@ -92,10 +104,11 @@ class OpenProgram(LoadedProgram):
                     f"for {', '.join(f'{symbol} = {size}' for symbol, size in sizes.items())}"
                 )
         made = SizeLayout(self.layout, sizes, shapes)
-        made.instead = self._instead.get(shapes)
-        if len(self._layouts) >= MOST_LAYOUTS:
-            self._layouts.pop(next(iter(self._layouts)), None)
-        self._layouts[shapes] = made
+        with self._lock:
+            made.instead = self._instead.get(shapes)
+            if len(self._layouts) >= MOST_LAYOUTS:
+                del self._layouts[next(iter(self._layouts))]
+            self._layouts[shapes] = made
         return made
 
     @override
@@ -211,8 +224,10 @@ class OpenProgram(LoadedProgram):
         context.lie(placed)
         for window, binding, offset in placed.in_bindings:
             pointers[self._first_window + window] = (pointers[binding] or 0) + offset
-        placed.runs += 1
-        if placed.runs == self._hot_after:
+        runs = placed.runs = (
+            placed.runs + 1
+        )  # several threads may count one run, but miss no number
+        if runs == self._hot_after:
             self._on_hot(placed.shapes)
         context.team.run()
         self._contexts.append(context)

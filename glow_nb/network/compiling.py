@@ -83,7 +83,8 @@ def compile(
             dimensions have none. What is not named is 1 or more; ``sizes={}`` says no more than
             that. The first run of new sizes compiles nothing. Without *sizes*, the network is
             compiled for each set of sizes.
-        hints: Sizes of an example, ``{"length": 128}``: kernels are planned for these.
+        hints: Sizes of an example, ``{"length": 128}``: kernels are planned for these. Alone they
+            mean ``sizes={}`` as well.
         specialize_after: With *sizes*, compile the network for some sizes alone, in the background,
             when so many runs had them; None for never. Their runs are some percent faster then.
         constants: Inputs of an ONNX model that are fixed to these arrays, by name, and are no

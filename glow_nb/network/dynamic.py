@@ -92,7 +92,7 @@ class DynamicNetwork(Network):
         self._variants: VariantCache[Hashable, CompiledNetwork] = VariantCache(
             max_variants, in_turn=in_turn
         )
-        self._threads = threads
+        self._threads, self._max_variants = threads, max_variants
         self._pipeline = pipeline
         self._background = Background()
         self._advice = SizeAdvice(max_variants)
@@ -288,7 +288,7 @@ class DynamicNetwork(Network):
                 self._kept.keep_sizes(fed, constants, network, self._model)
         self._advice.compiled(key)
         if self.general is not None:
-            self.general.take_over(tuple(fed.values()), network)
+            self.general.take_over(tuple(fed.values()), network, self._max_variants)
         return network
 
     def _last(self, what: str) -> CompiledNetwork:

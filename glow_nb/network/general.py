@@ -71,11 +71,14 @@ class GeneralPrograms:
         if self._hot is not None and hasattr(network.executable, "notify_hot"):
             network.executable.notify_hot(*self._hot)
 
-    def take_over(self, shapes: Shapes, network: CompiledNetwork) -> None:
-        """Let *network* do the runs of inputs of *shapes*, in the order of the inputs."""
+    def take_over(self, shapes: Shapes, network: CompiledNetwork, most: int) -> None:
+        """Let *network* do the runs of inputs of *shapes*, in the order of the inputs.
+
+        So do *most* networks at a time: those that came last.
+        """
         for one in self.networks:
             if hasattr(one.executable, "take_over") and network.direct_run is not None:
-                one.executable.take_over(shapes, network.direct_run)
+                one.executable.take_over(shapes, network.direct_run, most)
 
     def network_for(self, feeds: Feeds) -> CompiledNetwork | None:
         """Return a network that is right for the sizes of *feeds*.

@@ -188,10 +188,10 @@ class CpuExecutable:
         if isinstance(self._loaded, OpenProgram):
             self._loaded.notify_hot(after, notice)
 
-    def take_over(self, shapes: Shapes, run: DirectRun) -> None:
+    def take_over(self, shapes: Shapes, run: DirectRun, most: int) -> None:
         """Of a program with open sizes, let *run* do the plain runs for inputs of *shapes*."""
         if isinstance(self._loaded, OpenProgram):
-            self._loaded.take_over(shapes, run)
+            self._loaded.take_over(shapes, run, most)
 
     def for_program(self, program: Program) -> CpuExecutable:
         """Return another *program* with the same weights, which are read where they lie."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -161,3 +164,17 @@ def test_nothing_may_be_fed_where_a_range_begins_at_0(backend: str) -> None:
     net = glow_nb.compile(_model("batch", 8), sizes={"batch": (0, 4)}, backend=backend, threads=1)
     for batch in (2, 0):
         assert net.run(np.zeros((batch, 8), np.float32))["y"].shape == (batch, 8)
+
+
+def test_programs_of_single_sizes_are_let_go() -> None:
+    net = glow_nb.compile(_function(), sizes={}, threads=1, max_variants=1, specialize_after=None)
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    made = []
+    for batch in (3, 4, 5):
+        net.run({"x": np.zeros((batch, 8), np.float32)})
+        own: Any = net.prepare({"batch": batch}).result()
+        made.append(weakref.ref(own.executable._loaded._idle))  # its memory
+        del own
+        net.run({"x": np.zeros((batch, 8), np.float32)})
+    gc.collect()
+    assert [one() is not None for one in made] == [False, False, True]
