@@ -53,12 +53,13 @@ def open_kernel(
     }
     try:
         source = write(Sizing(renaming(own)).instruction(instruction))
+        text = _with_sizes(source.text, len(symbols))
     except (CompileError, OpenSizeError) as error:
         raise _needs_numbers(instruction, symbols) from error
     guards = tuple(dict.fromkeys(guard for symbol in own.values() for guard in symbol.guards))
     return replace(
         source,
-        text=_with_sizes(source.text, len(symbols)),
+        text=text,
         arguments=(*source.arguments, ElementKind.INT64),
         symbols=tuple(own.values()),
         guards=guards,
@@ -76,7 +77,8 @@ def _needs_numbers(instruction: Instruction, symbols: Sequence[Symbol]) -> Unsup
 def _with_sizes(text: str, count: int) -> str:
     """Return *text* with the argument ``sizes``, and what it reads of that in front."""
     head = _HEAD.search(text)
-    assert head is not None, text
+    if head is None:
+        raise CompileError("the kernel does not end its arguments with scratch, thread, threads")
     body = text[head.end() :]
     used = [n for n in range(count) if re.search(rf"\bsize{n}\b", body)]
     lines = "".join(f"{INDENT}size{n} = get(sizes, {n})\n" for n in used)

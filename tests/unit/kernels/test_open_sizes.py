@@ -13,7 +13,10 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
-from glow_nb.kernels.open_sizes import UNWRITTEN
+from glow_nb.kernels.open_sizes import UNWRITTEN, open_kernel
+from glow_nb.kernels.writing.source import KernelSource
+from glow_nb.llir.instructions.shape import CopyInst
+from glow_nb.llir.program import Buffer
 
 FLOAT32 = ElementKind.FLOAT32
 
@@ -40,3 +43,11 @@ def test_kernels_that_need_numbers_are_refused_by_name(make: str) -> None:
 
 def test_all_that_are_refused_have_kernels() -> None:
     assert {instruction.opcode for instruction in CPU_KERNELS} >= UNWRITTEN
+
+
+def test_a_kernel_with_other_arguments_is_refused_by_name() -> None:
+    rows = Symbol("rows", 32, 1, 64).size
+    copy = CopyInst(*(Buffer(name, TensorType(FLOAT32, (rows,))) for name in ("y", "x")))
+    source = KernelSource("own", "def kernel(dest, src):\n    return\n", (FLOAT32, FLOAT32))
+    with pytest.raises(UnsupportedError, match="copy .*sizes are open: rows"):
+        open_kernel(copy, lambda _: source)
