@@ -239,10 +239,13 @@ class DynamicNetwork(Network):
         named = name_feeds(self._model.inputs.keys(), inputs, defaults.keys())
         feeds = {name: as_array(name, value) for name, value in named.items()}
         shapes = self._key({name: array.shape for name, array in feeds.items()})
-        if self.general is not None and shapes not in self._variants:
-            general = self.general.network_for(feeds)
-            if general is not None:
-                return general, feeds
+        general = self.general
+        if general is not None and feeds.keys() != self._model.inputs.keys():
+            general.check({name: array.shape for name, array in feeds.items()})
+        elif general is not None and shapes not in self._variants:
+            network = general.network_for(feeds)
+            if network is not None:
+                return network, feeds
         if shapes not in self._variants:  # prepared by hand, they may differ where names are equal
             check_open_feeds({**self._model.inputs, **defaults}, feeds)
         fixed = {name: array for name, array in feeds.items() if name in self._fixed}
@@ -287,7 +290,7 @@ class DynamicNetwork(Network):
             if self._kept:
                 self._kept.keep_sizes(fed, constants, network, self._model)
         self._advice.compiled(key)
-        if self.general is not None:
+        if self.general is not None and not fixed and fed.keys() == self._model.inputs.keys():
             self.general.take_over(tuple(fed.values()), network, self._max_variants)
         return network
 

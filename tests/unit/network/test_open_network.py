@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import glow_nb
 from glow_nb.base.errors import FeedError, OptionError, UnsupportedError
@@ -178,3 +178,36 @@ def test_programs_of_single_sizes_are_let_go() -> None:
         net.run({"x": np.zeros((batch, 8), np.float32)})
     gc.collect()
     assert [one() is not None for one in made] == [False, False, True]
+
+
+def _with_default(node: onnx.NodeProto, name: str, default: np.ndarray) -> onnx.ModelProto:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])
+    kind = helper.np_dtype_to_tensor_dtype(default.dtype)
+    given = helper.make_tensor_value_info(name, kind, default.shape)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    initializer = numpy_helper.from_array(default, name)
+    graph = helper.make_graph([node], "given", [x, given], [y], [initializer])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numbers_that_are_fed_in_place_of_a_default_serve_their_run_alone(backend: str) -> None:
+    node = helper.make_node("Mul", ["x", "factor"], ["y"])
+    model = _with_default(node, "factor", np.full(1, 2, np.float32))
+    net = glow_nb.compile(model, sizes={"batch": (1, 4)}, backend=backend, threads=1)
+    x = np.ones((3, 4), np.float32)
+    for factor in (5, 7):
+        assert (net.run({"x": x, "factor": np.full(1, factor, np.float32)})["y"] == factor).all()
+        assert (net.run({"x": x})["y"] == 2).all()
+    with pytest.raises(FeedError, match=r"says 5, which is outside its range 1\.\.4"):
+        net.run({"x": np.ones((5, 4), np.float32), "factor": np.full(1, 5, np.float32)})
+
+
+def test_shapes_that_are_fed_in_place_of_a_default_serve_their_run_alone() -> None:
+    node = helper.make_node("Reshape", ["x", "shape"], ["y"])
+    model = _with_default(node, "shape", np.array([-1, 2]))
+    net = glow_nb.compile(model, sizes={}, threads=1)
+    x = np.ones((2, 4), np.float32)
+    for _ in range(2):
+        assert net.run({"x": x})["y"].shape == (4, 2)
+        assert net.run({"x": x, "shape": np.array([-1, 8])})["y"].shape == (1, 8)
