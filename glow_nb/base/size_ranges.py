@@ -124,15 +124,23 @@ class SizeRanges:
             names = own or tuple(f"{name}[{axis}]" for axis in range(len(given)))
             made: list[int | str] = []
             for each, known in zip(given, names, strict=True):
-                if isinstance(each, tuple):
-                    ranges[str(known)] = each
-                made.append(known if each is None or isinstance(each, tuple) else each)
-                if isinstance(known, int) and made[-1] != known:
+                if isinstance(known, int) and each not in (None, known):
                     raise OptionError(
                         f"sizes={{{name!r}: ...}}: the model says {known} where {each!r} is given"
                     )
+                if isinstance(each, tuple) and ranges.setdefault(str(known), each) != each:
+                    raise OptionError(
+                        f"sizes=: the size {known!r} is in {ranges[str(known)]} and, by what "
+                        f"{name!r} is, in {each}; give one range"
+                    )
+                made.append(known if each is None or isinstance(each, tuple) else each)
             shapes[name] = tuple(made)
         return self._with_fixed(shapes, ranges)
+
+    def require_fixed(self, signature: Mapping[str, Dimensions]) -> None:
+        """Raise OptionError if something is said that a model of fixed sizes does not have."""
+        self.declared(signature)
+        self.require_known([])
 
     def _with_fixed(
         self, shapes: Mapping[str, Dimensions | None], ranges: dict[str, Range]

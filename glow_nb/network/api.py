@@ -160,7 +160,9 @@ def _compile(request: CompileRequest, build: _Build, work: str, kept: KeptSizes 
             return _open_network(sized, build, limit, work, kept)
         assert isinstance(loaded, Function | Module | Program)
         if request.ranges is not None:
-            request.ranges.require_known([])
+            parts = loaded.functions if isinstance(loaded, Module) else [loaded]
+            inputs = [value for part in parts for value in part.inputs]
+            request.ranges.require_fixed({value.name: value.type.shape for value in inputs})
         tell(observer, PassRun("import", loaded, loaded, seconds))
         tell(observer, PassRun("backend", loaded, loaded, build.seconds))
         model_of = partial(GivenModel, request.graph, source, request.shapes, request.constants)

@@ -94,6 +94,8 @@ def test_prepared_sizes_run_on_a_program_of_their_own() -> None:
         ({"batch": "many"}, None, r"sizes=\{'batch': 'many'\}: give the least and the greatest"),
         ({"x": (1, 2, 3)}, None, r"3 dimensions, and the input has 2"),
         ({"z": (1, 2, 3)}, None, r"the model has no input of this name"),
+        ({"x": (1, (2, 5))}, None, r"the model says 8 where \(2, 5\) is given"),
+        ({"x": ((1, 4), 8), "batch": (2, 3)}, None, r"'batch' is in \(2, 3\) and.* in \(1, 4\)"),
         ([("batch", 1)], None, r"give a dict such as"),
     ],
 )
@@ -102,6 +104,22 @@ def test_sizes_that_mean_nothing_are_refused(
 ) -> None:
     with pytest.raises(OptionError, match=message):
         glow_nb.compile(_model("batch", 8), sizes=sizes, hints=hints, backend="interpreter")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"z": (1, None, 8)}, r"the model has no input of this name"),
+        ({"x": ((1, 5), 8)}, r"the model says 4 where \(1, 5\) is given"),
+        ({"x": (4, 8, None)}, r"3 dimensions, and the input has 2"),
+        ({"batch": (1, 5)}, r"the model has no open size of this name"),
+    ],
+)
+def test_nothing_is_said_of_sizes_that_a_model_fixes(
+    sizes: dict[str, tuple[int, ...]], message: str
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        glow_nb.compile(_model(4, 8), sizes=sizes, backend="interpreter", threads=1)
 
 
 def test_fed_sizes_outside_of_their_range_are_refused() -> None:
