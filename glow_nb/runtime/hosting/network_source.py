@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from glow_nb.base.errors import GlowError, OptionError, UnboundDimension
 from glow_nb.base.foreign import foreign, name_of
+from glow_nb.base.schema import listed
 from glow_nb.base.types import TensorType
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network.loading import Graph, load
+from glow_nb.network.open_model import sized_model
+from glow_nb.network.sized_model import SizedModel
 from glow_nb.runtime.hosting.batching import batch_sizes
 from glow_nb.runtime.hosting.dataflow import Dataflow
 from glow_nb.runtime.planning.partitioning import Partitioning
-
-if TYPE_CHECKING:
-    from glow_nb.formats.onnx.importer import SymbolicModel
 
 Planned = Graph | Partitioning
 Servable = Planned | Callable[[int], Planned]
@@ -35,15 +35,22 @@ def plans_of(name: str, network: Servable, max_batch: int) -> Mapping[int, Funct
         return {rows: _built(name, network, rows) for rows in sizes}
     if isinstance(network, Partitioning):
         return _one_size(name, network, max_batch)
+    loaded = _loaded(network)
+    if isinstance(loaded, Function | Program):
+        return _one_size(name, _as_function(name, loaded), max_batch)
+    symbols = open_batch(name, loaded)
+    return {rows: loaded.function(dict.fromkeys(symbols, rows)) for rows in sizes}
+
+
+def _loaded(network: Graph) -> Function | Program | SizedModel:
+    """Return what *network* is: of fixed sizes, or a model that leaves some open."""
     try:
-        return _one_size(name, _as_function(name, load(network)), max_batch)
-    except UnboundDimension:
+        loaded = load(network)
+    except UnboundDimension:  # which only an ONNX model raises
         from glow_nb.formats.onnx.importer import SymbolicModel, load_model
 
-        # Only an ONNX model has open sizes.
-        model = SymbolicModel(load_model(cast(str, network)), {}, {})
-        symbols = open_batch(name, model)
-        return {rows: model.function(dict.fromkeys(symbols, rows)) for rows in sizes}
+        return SymbolicModel(load_model(cast(str, network)), {}, {})
+    return sized_model(loaded) or loaded
 
 
 def has_state(plans: Mapping[int, Function | Partitioning]) -> bool:
@@ -63,7 +70,7 @@ def _one_size(
     if max_batch == 1:
         return {1: network}
     raise OptionError(
-        f"network {name!r}: max_batch={max_batch}, but its sizes are fixed; give an ONNX model "
+        f"network {name!r}: max_batch={max_batch}, but its sizes are fixed; give a model "
         "whose leading dimension is open, or a function from batch size to graph"
     )
 
@@ -76,12 +83,18 @@ def _built(name: str, build: Callable[[int], Planned], rows: int) -> Function | 
 
 
 def _as_function(name: str, loaded: Function | Program) -> Function:
-    if isinstance(loaded, Function):
-        return loaded
-    raise OptionError(f"network {name!r}: it is a program; give the graph that it was made of")
+    if isinstance(loaded, Program):
+        raise OptionError(f"network {name!r}: it is a program; give the graph that it was made of")
+    if loaded.sizes:
+        opened = listed(symbol.name for symbol in loaded.sizes)
+        raise OptionError(
+            f"network {name!r}: the graph of one batch size leaves {opened} open; give these, "
+            "glow_nb.load(function, shapes={...})"
+        )
+    return loaded
 
 
-def open_batch(name: str, model: SymbolicModel) -> tuple[str, ...]:
+def open_batch(name: str, model: SizedModel) -> tuple[str, ...]:
     """Return the only sizes that *model*, called *name*, leaves open: the leading ones of inputs.
 
     There may be several names for them: exporters leave such sizes unnamed.
@@ -94,10 +107,10 @@ def open_batch(name: str, model: SymbolicModel) -> tuple[str, ...]:
     others = {size for shape in shapes.values() for size in shape[1:] if isinstance(size, str)}
     if all(isinstance(shape[0], str) for shape in shapes.values()) and not others - {*leading}:
         return tuple(map(str, leading))
-    listed = ", ".join(f"{key!r} is {type}" for key, type in model.inputs.items())
+    shown = ", ".join(f"{key!r} is {type}" for key, type in model.inputs.items())
     raise OptionError(
         f"network {name!r}: a host runs networks of fixed sizes, of which the leading dimension of "
-        f"all inputs may be open as the batch ({listed}); load it with shapes= for the others"
+        f"all inputs may be open as the batch ({shown}); load it with shapes= for the others"
     )
 
 

@@ -15,7 +15,8 @@ import pytest
 
 import glow_nb
 from glow_nb.base.errors import FeedError, GlowError, GlowWarning, OptionError
-from glow_nb.base.types import Array, ElementKind, SymbolicType
+from glow_nb.base.size import Symbol
+from glow_nb.base.types import Array, ElementKind, SymbolicType, TensorType
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.ops import Add, Mul, ReduceSum
 from glow_nb.runtime.hosting.batching import RowFeeds, batch_sizes, joined, split
@@ -167,6 +168,26 @@ def placed(builder: glow_nb.Builder, x: glow_nb.Value) -> Node:
     """Return the rows, each multiplied by its number."""
     numbers = np.arange(x.type.size, dtype=np.float32).reshape(x.type.shape)
     return Mul(x, builder.constant("numbers", numbers))
+
+
+def _open_graph() -> Function:
+    """Return ``y = x + x`` for any number of rows."""
+    builder = glow_nb.Builder("twice")
+    x = builder.input("x", TensorType(ElementKind.FLOAT32, (Symbol("batch", 4, 1, 8).size, 3)))
+    builder.save(builder.emit(Add(x, x)), "y")
+    return builder.function()
+
+
+def test_an_open_batch_of_a_graph_is_found() -> None:
+    device = ScriptedDevice("d0")
+    x = np.ones((3, 3), np.float32)
+    with HostManager([device]) as host:
+        host.add_network("net", _open_graph(), max_batch=3)
+        np.testing.assert_array_equal(host.run("net", {"x": x})["y"], 2 * x)
+        host.add_network("alone", _open_graph())
+        np.testing.assert_array_equal(host.run("alone", {"x": x[:1]})["y"], 2 * x[:1])
+        with pytest.raises(OptionError, match=r"of one batch size leaves .'batch'.* open"):
+            host.add_network("built", lambda _: _open_graph(), max_batch=2)
 
 
 @pytest.mark.parametrize("compute", [mixed, placed])
