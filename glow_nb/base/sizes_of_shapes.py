@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from glow_nb.base.errors import FeedError
-from glow_nb.base.size import Size, Symbol
+from glow_nb.base.size import Size, Symbol, at
 from glow_nb.base.types import TensorType
 
 
@@ -18,11 +18,11 @@ def sizes_of_shapes(
 ) -> dict[str, int]:
     """Return the size of each of *symbols* for inputs of *shapes* by name, which have *types*.
 
-    Some sizes may be *given*. What of a shape says nothing new about a symbol is left to the check
-    of the feeds.
+    Some sizes may be *given*. What of a shape is no open size is left to the check of the feeds.
 
     Raises:
-        FeedError: A symbol gets different sizes, or nothing tells what it is.
+        FeedError: A symbol gets different sizes, or nothing tells what it is, or a size that is
+            computed of symbols is another one.
     """
     sizes = dict(given)
     tellers = dict.fromkeys(given, "what is given by name")
@@ -50,7 +50,23 @@ def sizes_of_shapes(
                 f"size {symbol.name!r}: {tellers[symbol.name]} says {sizes[symbol.name]}, which "
                 f"is outside its range {symbol.low}..{symbol.high}"
             )
+    for name, type in types.items():
+        _check(f"input {name!r}", type, shapes.get(name, ()), sizes)
     return sizes
+
+
+def _check(
+    subject: str, type: TensorType, shape: tuple[int, ...], sizes: Mapping[str, int]
+) -> None:
+    """Raise FeedError unless *shape* has the open *sizes* of *type*."""
+    for size, number in zip(type.shape, shape, strict=False):
+        if isinstance(size, Size) and at(size, sizes) != number:
+            known = ", ".join(f"{one.name} = {sizes[one.name]}" for one in size.symbols)
+            wanted = [at(each, sizes) for each in type.shape]
+            raise FeedError(
+                f"{subject}: its shape is {list(shape)}, but {type} is {wanted} for {known}; feed "
+                "arrays of sizes that fit one another"
+            )
 
 
 def _solved(size: int, number: int) -> tuple[Symbol, int] | None:
