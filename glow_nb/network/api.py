@@ -112,7 +112,8 @@ def _work(request: CompileRequest) -> str:
 
 def _build_for(request: CompileRequest) -> _Build:
     """Return how networks of *request* are made; raise OptionError if an argument is wrong."""
-    known = (*(name for name in request._fields if name != "options"), *option_names())
+    named = (name for name in request._fields if name not in ("ranges", "options"))
+    known = (*named, "sizes", "hints", *option_names())
     refuse_arguments("compile", request.options.keys() - known, known)
     if request.observer is not None:
         check_observer(request.observer)

@@ -137,6 +137,8 @@ class TestCompile:
             ({"batch_size": 2}, "shapes="),
             ({"thread": 2}, "did you mean 'threads'"),
             ({"qqq": 2}, "it has graph, backend, threads"),
+            ({"hint": {}}, "did you mean 'hints'"),
+            ({"ranges": {}}, "it has graph, .* sizes, hints"),
         ],
     )
     def test_argument_of_another_runtime(self, arguments: Any, advice: str) -> None:
