@@ -11,6 +11,7 @@ import numpy as np
 
 from glow_nb.base.arguments import array_of_numbers, fits_as_it_is
 from glow_nb.base.errors import FeedError
+from glow_nb.base.memory_limit import within_memory
 from glow_nb.base.misfits import fits, wrong_kind, wrong_shape
 from glow_nb.base.types import Array, SymbolicType, TensorType
 
@@ -132,13 +133,17 @@ def _example(names: Iterable[str]) -> str:
 
 
 def as_fitting(subject: str, value: object, wanted: TensorType) -> Array:
-    """Return *value* as an array that a kernel can read, or raise FeedError about the *subject*."""
+    """Return *value* as an array that a kernel can read, or raise FeedError about the *subject*.
+
+    What has to be copied may find no memory: that is a MemoryLimitError.
+    """
     dtype, array = wanted.kind.dtype, array_of_numbers(FeedError, subject, value)
     if array.dtype.newbyteorder("=") != dtype:
         raise wrong_kind(subject, value, array, wanted.kind)
     if array.shape != wanted.shape:
         raise wrong_shape(subject, array.shape, wanted.shape)
-    return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
+    with within_memory(subject):  # a view may show more than there is
+        return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
 def check_open_feeds(inputs: Mapping[str, SymbolicType], feeds: Mapping[str, Array]) -> None:

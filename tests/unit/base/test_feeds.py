@@ -7,7 +7,7 @@ from collections import ChainMap
 import numpy as np
 import pytest
 
-from glow_nb.base.errors import FeedError
+from glow_nb.base.errors import FeedError, MemoryLimitError
 from glow_nb.base.feeds import FeedCheck, name_feeds
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.llir.program import Buffer
@@ -61,3 +61,13 @@ def test_what_does_not_fit_is_refused(feeds: object, message: str) -> None:
 def test_a_bare_array_is_for_the_only_input() -> None:
     assert name_feeds({"x": TYPE}.keys(), X) == {"x": X}
     assert FeedCheck.of([Buffer("x", TYPE)]).arrays(X)[0] is X
+
+
+def test_a_copy_for_which_there_is_no_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(np, "require", refuse)
+    check = FeedCheck([("x", TensorType(ElementKind.FLOAT32, (4, 3)))])
+    with pytest.raises(MemoryLimitError, match=r"input 'x': the system gave no more memory"):
+        check.arrays({"x": np.broadcast_to(np.float32(1), (4, 3))})
