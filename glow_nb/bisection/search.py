@@ -21,9 +21,11 @@ from glow_nb.base.errors import OptionError, PassError
 from glow_nb.base.feeds import FeedCheck
 from glow_nb.base.habits import refuse_arguments
 from glow_nb.base.passes import PassRun
+from glow_nb.base.schema import listed
 from glow_nb.base.steps import Entries
 from glow_nb.base.text import format_name
 from glow_nb.base.types import Array
+from glow_nb.base.whole_numbers import symbols_in
 from glow_nb.bisection.kernels import first_bad_instruction
 from glow_nb.bisection.states import (
     Evaluator,
@@ -154,6 +156,12 @@ def bisect(
     cores = as_threads(threads)
     chosen = backend_named(backend, threads=cores, options=options)
     loaded = load(graph, shapes=shapes)
+    opened = symbols_in(value.type.shape for value in loaded.inputs)
+    if opened:
+        raise OptionError(
+            f"{loaded.name!r}: its sizes {listed(symbol.name for symbol in opened)} are open, and "
+            f"the steps of given ones are tried; give them, shapes={{{opened[0].name!r}: 8}}"
+        )
     order = compiler.order_for(
         chosen, pipeline=pipeline, program_pipeline=program_pipeline, without=without
     )

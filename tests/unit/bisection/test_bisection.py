@@ -18,7 +18,8 @@ from glow_nb.backends.backend import Backend, Executable
 from glow_nb.backends.cpu import planned_calls
 from glow_nb.backends.interpreter import InterpretedProgram, Interpreter
 from glow_nb.base.errors import FeedError, ModelError, OptionError, PassError, VerifyError
-from glow_nb.base.types import Array
+from glow_nb.base.size import Symbol
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.bisection.kernels import cut_after, distance_of_written
 from glow_nb.bisection.states import Evaluator, culprit_value
 from glow_nb.compiler import pipelines
@@ -315,3 +316,16 @@ class TestCommand:
         assert "unknown input" in fails("bisect", model, "--input", "z=z.npy")
         assert "cannot be read" in fails("bisect", model, "--input", "x=z.npy")
         assert "--shape n=1" in fails("bisect", write_dense(tmp_path, "n"))
+
+
+def test_sizes_that_a_graph_leaves_open_are_to_be_given() -> None:
+    builder = glow_nb.Builder("net")
+    x = builder.input("x", TensorType(ElementKind.FLOAT32, (Symbol("batch", 4, 1, 8).size, 3)))
+    builder.save(builder.emit(ops.Tanh(x)), "y")
+    feeds = {"x": np.ones((2, 3), np.float32)}
+    with pytest.raises(OptionError, match=r"'net': its sizes .'batch'.* give them, shapes="):
+        bisection.bisect(builder.function(), feeds)
+    assert (
+        bisection.bisect(builder.function(), feeds, shapes={"batch": 2}, threads=1).first_bad
+        is None
+    )
