@@ -155,21 +155,25 @@ class DepthwiseWriter:
         """Copy the input lines of the output line to scratch, each channel m times."""
         out, shape = self.out, self.shape
         multiplier = shape.depth // shape.channels
-        before, length = shape.begins[-1] - self.begin, shape.input[-1]
+        before, elements = "0", f"{shape.input[-1] * shape.channels}"
+        if self.is_padded:  # of a line whose end no window sees there is room for a part
+            out.line(f"left_e = min({shape.begins[0]}, {self.pixels})")
+            out.line(f"kept_e = max(0, min({shape.input[0]}, {self.pixels} - left_e))")
+            before, elements = times("left_e", shape.depth), times("kept_e", shape.channels)
         with self._taps("e"):
             out.line(f"from_e = {times(self._input_line('e'), self.step)}")
             place = times(self._tap("e"), self.pixels * shape.depth)
-            out.line(f"to_e = {plus(place, before * shape.depth)}")
+            out.line(f"to_e = {plus(place, before)}")
             # A store writes beyond its m elements what the next one writes again.
-            with out.block(f"for i_e in range({shape.input[-1] * shape.channels}):"):
+            with out.block(f"for i_e in range({elements}):"):
                 out.line(f"value_e = broadcast(input, from_e + {self._element()}, {self.lanes})")
                 for part in range(0, multiplier, self.lanes):
                     place = plus("to_e", times("i_e", multiplier), part)
                     out.line(f"store(rows, {place}, value_e)")
         if self.is_padded:
-            rest = self.pixels - before - length
-            out.line(f"clear(rows, 0, {before * shape.depth})")
-            out.line(f"clear(rows, {(before + length) * shape.depth}, {rest * shape.depth})")
+            out.line(f"clear(rows, 0, {before})")
+            end, rest = times("(left_e + kept_e)", shape.depth), f"{self.pixels} - left_e - kept_e"
+            out.line(f"clear(rows, {end}, {times(f'({rest})', shape.depth)})")
 
     def _element(self) -> str:
         """Return where element ``i_e`` of an input line lies, from the first one on."""

@@ -181,6 +181,14 @@ def test_other_groups_do_not_suit_the_lanes(size: int, lanes: int) -> None:
 
 
 @pytest.mark.jit
+@pytest.mark.parametrize(("size", "begin"), [(71, 1), (2, 68)])
+def test_of_a_repeated_line_as_much_is_copied_as_windows_see(size: int, begin: int) -> None:
+    """The windows leave out the end of the line, or all of it."""
+    shape = ConvolutionShape(1, 3, 27, (size,), (65,), (9,), (begin, 0), (1,), 3)
+    check(shape, Target.host(16))
+
+
+@pytest.mark.jit
 def test_a_plan_may_have_tiles_of_more_pixels_than_are_chosen() -> None:
     shape = conv(1, 8, 8, (70,), (3,), group=8)
     plan = Plan.of(DEPTHWISE, vectors=1, rows=2 * MAX_PIXELS, panels=1)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.target import Target
 from tests.targets import SMALL_CORE
 from tests.unit.kernels.open_cases import Sizes, check_open, open_size
 from tests.unit.kernels.products import test_convolution, test_depthwise
@@ -107,3 +108,12 @@ def test_one_kernel_convolves_each_channel_of_images_of_all_sizes(name: str, hin
     check_open(
         test_depthwise.convolution_of(shape), SETS, SMALL_CORE, threads=(1, 3), absolute=0.005
     )
+
+
+@pytest.mark.jit
+def test_a_repeated_line_of_any_length_has_room_in_scratch() -> None:
+    """Windows far apart leave out the end of the line."""
+    length = open_size("w", 17, 17)
+    shape = ConvolutionShape(1, 3, 27, (length,), (17,), (11,), (0, 0), (1,), 3)
+    sets = [{"w": size} for size in (17, 19, 22, 58, 63)]
+    check_open(test_depthwise.convolution_of(shape), sets, Target.host(16), absolute=1e-3)
