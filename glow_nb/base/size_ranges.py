@@ -25,7 +25,7 @@ class SizeRanges:
         ranges: The least and the greatest size; one that is fixed has both alike.
         shapes: Of some inputs, what each dimension is: a size, a name, a range, or None for open.
         hints: Sizes of an example, for which the program is planned.
-        example: The same by the words of symbols, for those without a hint.
+        example: The same by the words of symbols, in place of hints.
     """
 
     ranges: Mapping[str, Range] = field(default_factory=dict)
@@ -61,8 +61,8 @@ class SizeRanges:
         return cls(ranges, shapes, found_hints)
 
     def planned_for(self, sizes: Mapping[str, int]) -> SizeRanges:
-        """Return the same with *sizes* by the words of symbols for the example."""
-        return replace(self, hints={}, example=sizes) if sizes else self
+        """Return the same with *sizes* by the words of symbols for the example, before hints."""
+        return replace(self, example=sizes)
 
     def symbols(self, symbols: Sequence[Symbol]) -> dict[Symbol, Symbol]:
         """Return what stands for each of the *symbols* of a graph: narrower, with hints.
@@ -85,14 +85,14 @@ class SizeRanges:
                 f"sizes={{{symbol.name!r}: {(low, high)}}}: it leaves the range of the graph, "
                 f"{symbol.low}..{symbol.high}"
             )
-        given = self.hints.get(symbol.name, self.example.get(symbol.name))
+        given = self.example.get(symbol.name, self.hints.get(symbol.name))
         hint = min(max(symbol.hint, low), high) if given is None else given
         return Symbol(symbol.name, hint, low, high)
 
     def symbol(self, name: str, word: str, example: int) -> Symbol:
         """Return the symbol *word* of the size called *name*, by default like *example*."""
         low, high = self.ranges.get(name, (1, MAX_SIZE))
-        hint = self.hints.get(name, self.example.get(word))
+        hint = self.example.get(word, self.hints.get(name))
         if hint is not None and not low <= hint <= high:
             raise OptionError(
                 f"hints={{{name!r}: {hint}}}: it is outside the range {low}..{high} of this size"

@@ -15,7 +15,7 @@ from glow_nb.base.errors import GlowError, OptionError, UnboundInput, Unsupporte
 from glow_nb.base.feeds import Feeds, check_open_feeds, gathered, name_feeds
 from glow_nb.base.override import override
 from glow_nb.base.types import Array, SymbolicType
-from glow_nb.network.general import GeneralPrograms
+from glow_nb.network.general import GeneralPrograms, check_specialized
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.request import MAX_VARIANTS
 from glow_nb.network.runner import BoundRun
@@ -243,6 +243,7 @@ class DynamicNetwork(Network):
         if general is not None and feeds.keys() != self._model.inputs.keys():
             general.check({name: array.shape for name, array in feeds.items()})
         elif general is not None and shapes not in self._variants:
+            check_specialized(general.specialized, self._model.inputs, feeds)
             network = general.network_for(feeds)
             if network is not None:
                 return network, feeds

@@ -7,14 +7,15 @@ of the example makes the program one of these sizes alone; for others one more i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from glow_nb.base.errors import GlowError
+from glow_nb.base.errors import FeedError, GlowError
 from glow_nb.base.feeds import Feeds
 from glow_nb.base.log import INFO, log
 from glow_nb.base.size import Guard
 from glow_nb.base.sizes_of_shapes import sizes_of_shapes
+from glow_nb.base.types import Array, SymbolicType
 from glow_nb.network.network import CompiledNetwork
 
 if TYPE_CHECKING:
@@ -107,6 +108,24 @@ class GeneralPrograms:
 
     def _known(self, sizes: Mapping[str, int]) -> CompiledNetwork | None:
         return next((one for one in self.networks if not broken_guards(one, sizes)), None)
+
+
+def check_specialized(
+    specialized: Iterable[Specialized],
+    types: Mapping[str, SymbolicType],
+    feeds: Mapping[str, Array],
+) -> None:
+    """Raise FeedError where *feeds* have another size than one that was made a number."""
+    made = {each.name: each for each in specialized}
+    for name, type in types.items() if made else ():
+        for size, number in zip(type.shape or (), feeds[name].shape, strict=False):
+            one = made.get(size) if isinstance(size, str) else None
+            if one is not None and number != one.size:
+                raise FeedError(
+                    f"size {size!r}: input {name!r} says {number}, and the program has {one.size} "
+                    f"as a number ({one.reason}); feed that, give another by hints=, or leave "
+                    "sizes= out"
+                )
 
 
 def broken_guards(network: CompiledNetwork, sizes: Mapping[str, int]) -> list[Guard]:
