@@ -46,10 +46,12 @@ def kernel_for(
     *instruction_classes: type[Instruction],
     traits: KernelTraits = PLAIN,
     planner: Planner | None = None,
+    sees_open_sizes: bool = False,
 ) -> Callable[[G], G]:
     """Register a function ``(instruction, target) -> KernelSource`` for some instructions.
 
-    *traits* may say which operands may have gaps. *planner* is as in :func:`head_kernel_for`.
+    *traits* may say which operands may have gaps. *planner* and *sees_open_sizes* are as in
+    :func:`head_kernel_for`.
 
     Raises:
         DefinitionError: They say that the kernel fuses: :func:`head_kernel_for` registers it then.
@@ -63,6 +65,8 @@ def kernel_for(
     if planner is None:
         return CPU_KERNELS.kernel_for(*instruction_classes, traits=traits)
     PLANNERS.register(*instruction_classes)(planner)
+    if sees_open_sizes:
+        SEES_OPEN_SIZES.update(instruction_classes)
 
     def register(generator: G) -> G:
         @wraps(generator)

@@ -7,6 +7,7 @@ as one. What is left is either a copy through a view, or a matrix to transpose i
 
 from __future__ import annotations
 
+from glow_nb.base.map_sizes import at_hints
 from glow_nb.base.plan import Plan
 from glow_nb.base.size import surely, symbols_of
 from glow_nb.base.types import ElementKind
@@ -43,16 +44,20 @@ def plan_transpose(
 ) -> Plan | None:
     """Plan the blocks of a transpose; None if it is a copy through a view."""
     matrix = matrix_of(instruction)
-    return None if matrix is None else Blocks.of(matrix, target).as_plan()
+    return None if matrix is None else Blocks.of(at_hints(matrix), target).as_plan()
 
 
-@kernel_for(TransposeInst, traits=KernelTraits(strided=("dest", "input")), planner=plan_transpose)
+@kernel_for(
+    TransposeInst,
+    traits=KernelTraits(strided=("dest", "input")),
+    planner=plan_transpose,
+    sees_open_sizes=True,  # of which the example may have other loops to exchange, or none
+)
 def transpose_source(instruction: TransposeInst, target: Target) -> KernelSource:
     """Return the kernel of a transpose of any rank and permutation."""
     dest = instruction.dest
     matrix = matrix_of(instruction)
-    is_copy = instruction.plan is None and symbols_of(*dest.type.shape)  # for the example, at least
-    if matrix is None or is_copy:
+    if matrix is None:
         return elementwise_source(CopyInst(dest, _permuted(instruction)), target)
     out, kind = SourceWriter(), dest.type.kind
     with out.block("def kernel(dest, src, scratch, thread, threads):"):

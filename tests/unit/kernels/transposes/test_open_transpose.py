@@ -47,6 +47,15 @@ def test_other_kinds(kind: ElementKind) -> None:
 
 
 @pytest.mark.jit
+@pytest.mark.parametrize("permutation", [(2, 1, 0, 3), (0, 3, 2, 1)])
+def test_the_example_may_have_fewer_loops(permutation: tuple[int, ...]) -> None:
+    """A size of 1 lets two others be neighbours, which are no neighbours for other sizes."""
+    shape = (open_size("one", 1), COLUMNS, open_size("two", 2), 3)
+    sets = [{"one": n, "columns": m, "two": k} for n, m, k in ((1, 37, 2), (5, 9, 1), (2, 33, 7))]
+    check_open(_transpose(shape, permutation), sets, Target.host(8))
+
+
+@pytest.mark.jit
 def test_blocks_by_way_of_scratch() -> None:
     plan = Plan.of("transpose", rows=16, columns=24, lanes=4, piece=4, staged=True)
     check_open(replace(_transpose((ROWS, COLUMNS), (1, 0)), plan=plan), SETS, Target.host(4))
