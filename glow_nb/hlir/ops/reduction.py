@@ -264,7 +264,7 @@ class TopK(Node):
         require_kind(self, "input", type.stored, NUMBERS)
         require_axis(self, self.axis, type.rank)
         size = type.shape[self.axis]
-        self.require(0 <= self.k <= size, f"k = {self.k} is outside 0..{size}, axis of {type}")
+        self.require(0 <= self.k <= size, f"k = {self.k!s} is outside 0..{size!s}, axis of {type}")
         shape = (*type.shape[: self.axis], self.k, *type.shape[self.axis + 1 :])
         return type.with_shape(shape), TensorType(ElementKind.INT64, shape)
 

@@ -37,7 +37,7 @@ class Reshape(Node):
         type = self.input.type
         self.require(
             all(n >= 0 for n in self.shape) and same(prod(self.shape), type.size),
-            f"{type.size} elements of {type} do not fill shape {list(self.shape)}",
+            f"{type.size!s} elements of {type} do not fill shape {list(self.shape)}",
         )
         return type.with_shape(self.shape)
 

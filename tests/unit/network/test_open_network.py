@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import glow_nb
-from glow_nb.base.errors import FeedError, OptionError, UnsupportedError
+from glow_nb.base.errors import FeedError, ModelError, OptionError, UnsupportedError
 from glow_nb.base.size import Symbol
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
@@ -266,3 +266,11 @@ def test_a_size_that_was_made_a_number_is_that_of_its_hint_in_all_programs() -> 
         np.testing.assert_array_equal(found, sign * np.eye(6, dtype=np.float32)[indices])
     with pytest.raises(FeedError, match=r"'x' says 4, and the program has 6 .*OneHot.*hints="):
         net.run({"x": np.ones(4, np.float32), "i": np.arange(3)})
+
+
+def test_errors_write_open_sizes_as_types_do() -> None:
+    node = helper.make_node("Reshape", ["x", "shape"], ["y"])
+    model = _with_default(node, "shape", np.array([-1, 8]))
+    net = glow_nb.compile(model, sizes={}, backend="interpreter", threads=1)
+    with pytest.raises(ModelError, match=r"the 4\*batch elements of %x : .* do not fill"):
+        net.run(np.ones((3, 4), np.float32))

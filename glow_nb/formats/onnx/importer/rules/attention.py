@@ -96,7 +96,7 @@ def _tokens(ctx: Context, node: OnnxNode, index: int, attribute: str) -> _Tokens
     heads = node.integer(attribute)
     if heads <= 0 or shape[2] % heads:
         raise ctx.wrong(
-            f"operand {value} has the width {shape[2]}, which {attribute} must divide; "
+            f"operand {value} has the width {shape[2]!s}, which {attribute} must divide; "
             f"that is {heads}"
         )
     return _Tokens(ctx.reshape(value, (*shape[:2], heads, shape[2] // heads)), TOKENS)

@@ -36,7 +36,7 @@ def _check_places(ctx: Context, places: Array, size: int) -> None:
         return
     least, greatest = int(places.min()), int(places.max())
     if least < -size or greatest >= size:
-        raise ctx.wrong(f"indices from {least} to {greatest} lie outside an axis of size {size}")
+        raise ctx.wrong(f"indices from {least} to {greatest} lie outside an axis of size {size!s}")
 
 
 @onnx_op("Gather")

@@ -215,7 +215,7 @@ def _axis(
     roi: tuple[float, float] = (0.0, 1.0),
 ) -> Axis:
     if result_size < 0 or (not size and result_size):
-        raise ctx.wrong(f"an axis of size {size} cannot be resized to {result_size}")
+        raise ctx.wrong(f"an axis of size {size!s} cannot be resized to {result_size!s}")
     if not symbols_of(size, result_size):
         ctx.spend(8 * result_size)
     return Axis(size, result_size, scale, roi, as_pytorch=ctx.producer == _PYTORCH)

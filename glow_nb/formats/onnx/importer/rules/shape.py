@@ -30,7 +30,7 @@ def reshape(ctx: Context, node: OnnxNode) -> Value:
         shape[shape.index(-1)] = x.type.size // rest if rest else 0
     if not same(prod(shape), x.type.size):
         wanted = list(ctx.known_integers(node.operand(1), "'shape'"))
-        raise ctx.wrong(f"the {x.type.size} elements of {x} do not fill shape {wanted}")
+        raise ctx.wrong(f"the {x.type.size!s} elements of {x} do not fill shape {wanted}")
     return ctx.reshape(x, shape)
 
 
