@@ -242,7 +242,7 @@ class DynamicNetwork(Network):
         general = self.general
         if general is not None and feeds.keys() != self._model.inputs.keys():
             general.check({name: array.shape for name, array in feeds.items()})
-        elif general is not None and shapes not in self._variants:
+        elif general is not None and not self._variants.is_ready(shapes):
             check_specialized(general.specialized, self._model.inputs, feeds)
             network = general.network_for(feeds)
             if network is not None:

@@ -129,6 +129,11 @@ class VariantCache(Generic[K, V]):
         """Return whether the value of *key* is there, or is being made."""
         return key in self._entries
 
+    def is_ready(self, key: K) -> bool:
+        """Return whether the value of *key* is there: nobody waits for it."""
+        entry = self._entries.get(key)
+        return entry is not None and entry.is_made
+
     def ready(self) -> dict[K, V]:
         """Return what is made, the least recently used first."""
         with self._lock:

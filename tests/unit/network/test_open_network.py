@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from pathlib import Path
 from typing import Any
@@ -274,3 +275,29 @@ def test_errors_write_open_sizes_as_types_do() -> None:
     net = glow_nb.compile(model, sizes={}, backend="interpreter", threads=1)
     with pytest.raises(ModelError, match=r"the 4\*batch elements of %x : .* do not fill"):
         net.run(np.ones((3, 4), np.float32))
+
+
+def test_runs_go_on_while_their_sizes_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = glow_nb.compile(_function(), sizes={}, backend="interpreter", threads=1)
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    begun, ran, compile_for = threading.Event(), threading.Event(), net._compile_for
+
+    def wait_for_the_run(*arguments: Any) -> glow_nb.CompiledNetwork:
+        begun.set()
+        assert ran.wait(60)
+        return compile_for(*arguments)
+
+    monkeypatch.setattr(net, "_compile_for", wait_for_the_run)
+    own = net.prepare({"batch": 5})
+    assert begun.wait(60)
+    into = np.zeros((5, 8), np.float32)
+    runs = threading.Thread(
+        target=net.run, args=(np.ones((5, 8), np.float32),), kwargs={"into": {"y": into}}
+    )
+    runs.start()
+    runs.join(20)
+    is_waiting = runs.is_alive()
+    ran.set()
+    runs.join()
+    assert not is_waiting
+    assert own.result().inputs["x"].shape == (5, 8)
