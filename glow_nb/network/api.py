@@ -331,7 +331,7 @@ def _general_programs(opened: OpenModel, build: _Build) -> GeneralPrograms:
         with within_memory("import"):
             function = opened.function(example)
         tell(build.observer, PassRun("import", function, function, time.perf_counter() - began))
-        sizes = ", ".join(symbol.declaration for symbol in function.sizes)
+        sizes = ", ".join(symbol.declaration for symbol in function.sizes) or "fixed sizes"
         made = build(function, OpenModelFor(opened.function, example), sizes)
         return build.require_known(made)
 

@@ -86,7 +86,8 @@ def compile(
         hints: Sizes of an example, ``{"length": 128}``: kernels are planned for these. Alone they
             mean ``sizes={}`` as well.
         specialize_after: With *sizes*, compile the network for some sizes alone, in the background,
-            when so many runs had them; None for never. Their runs are some percent faster then.
+            when so many runs had them; None for never. Their runs are some percent faster then. The
+            interpreter does not count runs.
         constants: Inputs of an ONNX model that are fixed to these arrays, by name, and are no
             inputs of the network: needed where a shape is computed from their numbers. Initializers
             that the model lists as inputs, too, get these numbers in place of their own; without
@@ -116,7 +117,8 @@ def compile(
             one, and the nodes of the model. A run takes longer, and memory for all results. A
             :class:`glow_nb.FiniteCheck` says what may be infinite, such as a mask.
         cache: Keep the network on the disk, and look for it there first: for a model that is a
-            path, bytes or IR text; if it leaves sizes open, for each set of sizes. What is found
+            path, bytes or IR text; if it leaves sizes open, for each set of sizes, but not with
+            *sizes*. What is found
             was compiled from the same content with the same arguments, passes and versions for this
             processor. ``glow-nb cache`` shows what is kept. With an *observer*, and for graphs in
             memory, the network is compiled each time.

@@ -369,6 +369,11 @@ class CompiledNetwork(CompiledViews, Network):
             return self._defaults.network().prepare(given)
         own = {name: type.shape for name, type in self.inputs.items()}
         for name, shape in given.items():
+            if self._border.symbols:
+                raise OptionError(
+                    f"shapes={{{name!r}: {shape}}}: this program is one of a network, for "
+                    f"{self.sizes}; call prepare of the network"
+                )
             if own.get(name) != shape:
                 raise OptionError(
                     f"shapes={{{name!r}: {shape}}}: the sizes of this network are fixed, its "

@@ -301,3 +301,15 @@ def test_runs_go_on_while_their_sizes_are_compiled(monkeypatch: pytest.MonkeyPat
     runs.join()
     assert not is_waiting
     assert own.result().inputs["x"].shape == (5, 8)
+
+
+def test_a_program_for_all_sizes_is_prepared_by_its_network() -> None:
+    net = glow_nb.compile(_function(), sizes={}, backend="interpreter", threads=1)
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    with pytest.raises(OptionError, match=r"is one of a network, for batch in 1\.\.512"):
+        net.variants[0].prepare({"batch": 4})
+
+
+def test_a_network_says_that_a_model_leaves_no_size_open() -> None:
+    net = glow_nb.compile(_model("batch", 8), sizes={"batch": 4}, backend="interpreter", threads=1)
+    assert repr(net).endswith("compiled for fixed sizes>")
