@@ -195,7 +195,8 @@ class UnboundDimension(ModelError):
         signature: Mapping[str, tuple[int | str, ...] | None],
     ) -> None:
         """Complain about *names* in the model at *place*."""
-        example = ", ".join(f"{name!r}: 1" for name in names)
+        unranked = [name for name, shape in signature.items() if shape is None]
+        example = ", ".join(f"{n!r}: {'(1, 3)' if n in unranked else 1}" for n in names)
         wheres = "; ".join(
             f"input {name!r} is {'of unknown rank' if shape is None else list(shape)}"
             for name, shape in signature.items()

@@ -14,7 +14,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import glow_nb
-from glow_nb.base.errors import FeedError, ModelError, OptionError, UnsupportedError
+from glow_nb.base.errors import (
+    FeedError,
+    ModelError,
+    OptionError,
+    UnboundDimension,
+    UnsupportedError,
+)
 from glow_nb.base.size import Symbol
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
@@ -313,3 +319,12 @@ def test_a_program_for_all_sizes_is_prepared_by_its_network() -> None:
 def test_a_network_says_that_a_model_leaves_no_size_open() -> None:
     net = glow_nb.compile(_model("batch", 8), sizes={"batch": 4}, backend="interpreter", threads=1)
     assert repr(net).endswith("compiled for fixed sizes>")
+
+
+def test_an_input_of_any_rank_is_to_be_given_as_a_shape() -> None:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "any", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(UnboundDimension, match=r"shapes=\{'x': \(1, 3\)\}"):
+        glow_nb.compile(model, sizes={}, backend="interpreter", threads=1)
+    glow_nb.compile(model, shapes={"x": (1, 3)}, backend="interpreter", threads=1)
