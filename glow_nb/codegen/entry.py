@@ -33,8 +33,6 @@ _LONE = "if share == 0:  # to share this would cost more than it saves"
 
 STAMP_BYTES = 16
 """For each call of a profiled entry, what a thread writes: the times of its begin and its end."""
-_TURNS = "turns"
-"""The space of what takes turns at one place of the arena, where places are not known."""
 CALL_LENGTH = 84
 """Columns of a call, which is indented up to four times."""
 
@@ -60,6 +58,8 @@ class Region:
         memory: If its place or its size is known only when the network runs: the name of the
             memory that it is in. It covers all of that but for what *extent* leaves out.
         extent: Of such memory, the first byte and the one behind the last that it may touch.
+        lives: Of memory that is placed in the arena when the network runs: the step of the program
+            in which it begins to live, and the one in which it is freed.
     """
 
     space: Space
@@ -73,6 +73,7 @@ class Region:
     pitch_bytes: int = 0
     memory: str = ""
     extent: tuple[int, int] = (0, LARGEST_RUN_BYTES)
+    lives: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if min(self.offset_bytes, self.size_bytes, self.binding, self.lead_bytes) < 0:
@@ -88,11 +89,10 @@ class Region:
     @property
     def access(self) -> Access:
         """What a call of a kernel with the region touches."""
-        if self.memory:
-            begin, end = self.extent
-            return Access(self.memory, begin, end, self.mode, self.run_bytes, self.pitch_bytes)
-        end = self.offset_bytes + self.size_bytes
         run, pitch = self.run_bytes, self.pitch_bytes
+        if self.memory:
+            return Access(self.memory, *self.extent, self.mode, run, pitch, self.lives)
+        end = self.offset_bytes + self.size_bytes
         return Access(self.base, self.offset_bytes, end, self.mode, run, pitch)
 
 
@@ -104,15 +104,11 @@ class Call:
         source: The kernel.
         operands: Its pointer arguments in order.
         alone: Whether one thread makes the call, because sharing it would cost more than it saves.
-        begins: Whether memory begins to live with it that may be where other memory was.
-        ends: Whether such memory lives no longer.
     """
 
     source: KernelSource
     operands: tuple[Region, ...]
     alone: bool = False
-    begins: bool = False
-    ends: bool = False
 
     def __post_init__(self) -> None:
         kinds = tuple(operand.kind for operand in self.operands)
@@ -124,13 +120,8 @@ class Call:
 
     @property
     def accesses(self) -> list[Access]:
-        """What it touches; memory that takes turns at one place is touched by who begins it."""
-        found = [o.access for o in self.operands if o.space != "constants" or o.memory]
-        if self.ends:
-            found.append(Access(_TURNS, 0, 1, "in"))
-        if self.begins:
-            found.append(Access(_TURNS, 0, 1, "out"))
-        return found
+        """What it touches, constants left out."""
+        return [o.access for o in self.operands if o.space != "constants" or o.memory]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,10 @@ Channels of one tensor that lie side by side, as the parts of a concat do, are a
 intervals overlap::
 
     a  a  b  a  a  b  a  a  b      a: runs of 2 with a pitch of 3; b: runs of 1 beside them
+
+Memory whose place is known only when the program runs is a space of its own. Wherever it lies, it
+may lie only where other memory lay that was freed before it began to live: a call that touches it
+waits for calls that touched such memory.
 """
 
 from __future__ import annotations
@@ -26,12 +30,19 @@ from glow_nb.base.spans import Spans
 
 AccessMode = Literal["in", "out", "inout"]
 
+FREED = "memory freed at steps"
+"""The space of hazards of memory that is placed when the program runs; its places are steps."""
+
 
 @dataclass(frozen=True)
 class Access:
     """Bytes ``[begin, end)`` of *space* that a call reads (in), writes (out) or both (inout).
 
     With a *pitch* they are only the *run* bytes from ``begin``, ``begin + pitch`` and so on.
+
+    Attributes:
+        lives: Of a space that is placed when the program runs: its first step and the one in which
+            it is freed. Two such spaces that live at one step lie apart, others may overlap.
     """
 
     space: Hashable
@@ -40,6 +51,7 @@ class Access:
     mode: AccessMode
     run: int = 0
     pitch: int = 0
+    lives: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in ("in", "out", "inout"):
@@ -65,7 +77,11 @@ class Access:
 
 @dataclass(frozen=True)
 class Hazard:
-    """Why a call waits: it *later* reads or writes bytes that call *earlier* read or wrote."""
+    """Why a call waits: it *later* reads or writes bytes that call *earlier* read or wrote.
+
+    Or it takes memory that may have been freed, since the *begin* and before the *end* of a span of
+    steps, by what the call *earlier* used.
+    """
 
     earlier: int
     earlier_verb: str
@@ -180,9 +196,21 @@ class _Epoch:
 
     def __init__(self) -> None:
         self.read, self.written = _Touched(), _Touched()
+        self._first_freed: tuple[int, int] | None = None  # in which step, and the call that used it
 
     def hazard(self, access: Access) -> Hazard | None:
         """Return the conflict of *access* with an earlier call, if there is one."""
+        return self._conflict(access) or self._reuse(access)
+
+    def _reuse(self, access: Access) -> Hazard | None:
+        if self._first_freed is None or access.lives is None:
+            return None
+        (freed, call), (begins, _) = self._first_freed, access.lives
+        if freed > begins:
+            return None
+        return Hazard(call, "used", "takes", FREED, freed, begins + 1)
+
+    def _conflict(self, access: Access) -> Hazard | None:
         writes = access.mode != "in"
         verb = "writes" if access.mode == "out" else "reads"
         earlier = [("wrote", verb, self.written)]
@@ -200,6 +228,9 @@ class _Epoch:
             self.read.add(access, call)
         if access.mode != "in":
             self.written.add(access, call)
+        if access.lives is not None:
+            last = access.lives[1], call
+            self._first_freed = min(self._first_freed or last, last)
 
 
 def plan_barriers(calls: Sequence[Iterable[Access]], alone: Sequence[bool]) -> list[Hazard | None]:

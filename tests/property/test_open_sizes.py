@@ -127,7 +127,7 @@ WITH_SIZES = [name for name in OPERATORS if name not in SLOWLY_DRAWN]
 """Operators that are drawn with an open size."""
 
 
-def _built(steps: list[Step], batch: int, length: int) -> Function:
+def function_of(steps: list[Step], batch: int, length: int) -> Function:
     builder = Builder("main")
     value: Value = builder.input("x", TensorType(ElementKind.FLOAT32, (batch, length, 4)))
     for step in steps:
@@ -140,14 +140,14 @@ def _built(steps: list[Step], batch: int, length: int) -> Function:
 def test_a_function_with_open_sizes_is_the_static_one_for_each(
     steps: list[Step], batch: int, length: int
 ) -> None:
-    built = _built(steps, Symbol("batch", 32, 3, 64).size, Symbol("length", 64, 3, 512).size)
+    built = function_of(steps, Symbol("batch", 32, 3, 64).size, Symbol("length", 64, 3, 512).size)
     text = print_function(built)
     read = parse_function(text, constants=external_constants(built))
     assert print_function(read) == text
     sizes = {"batch": batch, "length": length}
     if not all(guard.holds(sizes) for guard in built.guards):
         return
-    static = _built(steps, batch, length)
+    static = function_of(steps, batch, length)
     assert print_function(with_sizes(built, sizes)) == print_function(static)
     x = (np.random.default_rng(0).integers(-8, 9, (batch, length, 4)) / 4).astype(np.float32)
     found, wanted = evaluate(read, {"x": x}), evaluate(static, {"x": x})
@@ -166,7 +166,7 @@ def test_a_function_with_open_sizes_is_the_static_one_for_each(
 
 
 def _loss(steps: list[Step], batch: int, length: int) -> Function:
-    builder = Builder.continuing(_built(steps, batch, length))
+    builder = Builder.continuing(function_of(steps, batch, length))
     value = next(node.input for node in builder.nodes if isinstance(node, Save))
     square = builder.emit(ops.Mul(value, value))
     builder.save(builder.emit(ops.ReduceMean(square, (0, 1, 2), keep_dims=False)), "loss")

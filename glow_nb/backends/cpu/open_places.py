@@ -8,7 +8,6 @@ from typing_extensions import override
 
 from glow_nb.backends.cpu.placed_calls import Places, runs_of
 from glow_nb.base.map_sizes import guard_with
-from glow_nb.base.schema import operands_of
 from glow_nb.base.size import Guard, Size, Symbol, symbols_of
 from glow_nb.base.types import ElementKind
 from glow_nb.codegen.entry import Call, Region, Space
@@ -17,6 +16,7 @@ from glow_nb.codegen.open_sizes import OpenSizes, Window
 from glow_nb.codegen.program_memory import PlacedWeight
 from glow_nb.codegen.run_layout import LARGEST_RUN_BYTES
 from glow_nb.kernels.writing.source import KernelSource
+from glow_nb.llir.allocate import ranges_of
 from glow_nb.llir.order_placement import placement_order
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, Weight, kernel_operands
 from glow_nb.llir.verify import element_interval
@@ -43,7 +43,7 @@ class OpenPlaces(Places):
     ) -> None:
         """Find the windows of *work*, the instructions of *program* that have kernels."""
         super().__init__(program, weights, borrowed)
-        self._program, self._turns = program, _turns(work)
+        self._program, self._ranges = program, ranges_of(program)
         operands = (buffer for one in work for buffer in kernel_operands(one))
         places = dict.fromkeys(map(_place_of, operands))
         self._windows = {place: n for n, place in enumerate(filter(_is_window, places))}
@@ -67,8 +67,7 @@ class OpenPlaces(Places):
         scratch = source.scratch_bytes
         scratch = scratch.with_symbols(names) if isinstance(scratch, Size) else scratch
         self._scratch[scratch] = None
-        begins, ends = self._turns[instruction]
-        return Call(source, operands, begins=begins, ends=ends)
+        return Call(source, operands)
 
     def _sizes(self, symbols: tuple[Symbol, ...]) -> Region:
         """Return where a kernel reads the sizes of *symbols*, in this order."""
@@ -104,6 +103,7 @@ class OpenPlaces(Places):
                 0 if symbols_of(begin) else begin,
                 LARGEST_RUN_BYTES if symbols_of(end) else end,
             ),
+            lives=self._life_of(root),
         )
 
     def _space_of(self, place: _Place) -> tuple[Space, int]:
@@ -115,6 +115,11 @@ class OpenPlaces(Places):
             block = self._weights[root].block
             return ("binding", block - 1) if block else ("constants", 0)
         return "binding", self._bindings[root]
+
+    def _life_of(self, root: Buffer) -> tuple[int, int] | None:
+        """Return the steps in which an activation *root* begins to live and is freed."""
+        live = self._ranges.get(root)
+        return None if live is None else (live.start, live.end)
 
     def _memory_of(self, root: Buffer) -> str:
         """Return a name for the memory of *root*, nothing for what is only read."""
@@ -159,16 +164,3 @@ def _place_of(buffer: Buffer) -> _Place:
 def _is_window(place: _Place) -> bool:
     root, start = place
     return isinstance(root, Activation) or start != 0
-
-
-def _turns(work: Sequence[Instruction]) -> dict[Instruction, tuple[bool, bool]]:
-    """Return for each instruction whether an activation is used first by it, and whether last."""
-    first: dict[Buffer, Instruction] = {}
-    last: dict[Buffer, Instruction] = {}
-    for instruction in work:
-        for buffer in operands_of(instruction):
-            if isinstance(buffer.root, Activation):
-                first.setdefault(buffer.root, instruction)
-                last[buffer.root] = instruction
-    begins, ends = set(first.values()), set(last.values())
-    return {one: (one in begins, one in ends) for one in work}
