@@ -15,7 +15,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.base.alignment import ALIGNMENT, Bytes, aligned_empty
-from glow_nb.base.errors import CompileError, GlowError, UnsupportedError
+from glow_nb.base.errors import CompileError, GlowError
 from glow_nb.base.kernel_report import KernelReport
 from glow_nb.base.types import Array
 from glow_nb.base.version import __version__
@@ -27,9 +27,10 @@ from glow_nb.codegen.plain_data import from_plain, to_plain
 from glow_nb.codegen.program_memory import PlacedWeight, ProgramMemory
 from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding, RunLayout
 from glow_nb.codegen.runtime import RUNTIME, RUNTIME_DIGEST
+from glow_nb.codegen.written_sizes import open_from_plain, open_to_plain
 from glow_nb.kernels.target import Target
 
-FORMAT = "glow_nb native program 2"
+FORMAT = "glow_nb native program 3"
 """What is written of a program says this; another layout of it says another number."""
 
 _BLOCK, _STATE, _OBJECT = "constants.", "state.", "object."
@@ -110,8 +111,6 @@ class NativeProgram:
 
         :meth:`from_bytes` reads it, in another process or on another machine with such a processor.
         """
-        if self.open is not None:
-            raise UnsupportedError("native program: one with open sizes cannot be written yet")
         manifest = _Manifest(
             entry=self.entry,
             arena_bytes=self.memory.arena_bytes,
@@ -127,6 +126,7 @@ class NativeProgram:
             "glow_nb": __version__,
             "runtime": RUNTIME_DIGEST,
             "program": json.dumps(to_plain(manifest)),
+            "open": json.dumps(self.open and open_to_plain(self.open)),
         }
         blocks = {f"{_BLOCK}{index}": block.data for index, block in enumerate(self.memory.blocks)}
         objects = {_OBJECT + symbol: payload for symbol, payload in self.objects.items()}
@@ -187,9 +187,14 @@ def _read(content: bytes | bytearray | memoryview) -> NativeProgram:
         )
     try:
         plain = json.loads(texts.get("program", ""))
+        plain_open = json.loads(texts.get("open", ""))
     except (ValueError, RecursionError) as error:
         raise CompileError(f"its description is not JSON: {error}") from error
-    manifest = from_plain(_Manifest, plain, "description")
+    opened, read_size = None, None
+    if plain_open is not None:
+        opened, sizes = open_from_plain(plain_open)
+        read_size = sizes.read
+    manifest = from_plain(_Manifest, plain, "description", read_size)
     found = [name for name in pieces if name.startswith(_BLOCK)]
     numbered = [f"{_BLOCK}{number}" for number in range(len(found))]
     if not found or set(found) != set(numbered):
@@ -212,6 +217,7 @@ def _read(content: bytes | bytearray | memoryview) -> NativeProgram:
             InitialState(b.type, b.name, array=_state_array(b, pieces.get(f"{_STATE}{index}")))
             for index, b in enumerate(manifest.state)
         ),
+        open=opened,
     )
 
 

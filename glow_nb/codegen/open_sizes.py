@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-from glow_nb.base.errors import OptionError
+from glow_nb.base.errors import CompileError, OptionError
 from glow_nb.base.placement_order import PlacementOrder
 from glow_nb.base.size import Guard, Symbol, at
+
+WindowSpace = Literal["constants", "activation", "binding"]
+SPACES: tuple[WindowSpace, ...] = get_args(WindowSpace)
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Window:
         offset_bytes: From its beginning, a size.
     """
 
-    space: Literal["constants", "activation", "binding"]
+    space: WindowSpace
     number: int
     offset_bytes: int
 
@@ -50,6 +53,21 @@ class OpenSizes:
     scratch_bytes: tuple[int, ...]
     placement: PlacementOrder
     windows: tuple[Window, ...]
+
+    def check_numbers(self, bindings: int) -> None:
+        """Raise CompileError unless windows and orders are of what there is: so many *bindings*."""
+        count = len(self.placement.sizes)
+        ends = {"activation": count, "binding": bindings, "constants": 1}
+        for window in self.windows:
+            if not 0 <= window.number < ends[window.space]:
+                raise CompileError(f"{window}: there is no such memory")
+        place = {number: index for index, number in enumerate(self.placement.order)}
+        is_order = sorted(self.placement.order) == list(range(count))
+        if not is_order or len(self.placement.before) != count:
+            raise CompileError(f"an order of {len(place)} activations, of which there are {count}")
+        for index, others in enumerate(self.placement.before):
+            if any(place.get(other, count) >= index for other in others):
+                raise CompileError(f"activation {index} is placed by others that come behind it")
 
     def check(self, sizes: Mapping[str, int]) -> None:
         """Raise OptionError unless the program is right for *sizes* by name."""

@@ -91,6 +91,9 @@ class RunLayout:
 
     def __post_init__(self) -> None:
         self._check_sizes()
+        if self.open is not None:
+            bound = (self.memory.borrowed, self.state, self.inputs, self.outputs, self.open.windows)
+            self.open.check_numbers(1 + sum(map(len, bound)))
         for output in self.outputs:
             self._check_fed(output)
         if problem := problem_of({o.name: (o.type, o.counted) for o in self.outputs}):

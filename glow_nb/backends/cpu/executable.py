@@ -21,6 +21,7 @@ from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.kernel_report import KernelReport
 from glow_nb.base.machine_limits import MachineLimits
+from glow_nb.base.override import override
 from glow_nb.base.progress import report
 from glow_nb.base.size import Guard
 from glow_nb.base.stopwatch import Stopwatch
@@ -30,8 +31,8 @@ from glow_nb.codegen.debugging.debug_folder import CODE, write_debug_folder
 from glow_nb.codegen.debugging.perf import tell_perf
 from glow_nb.codegen.load_native import load
 from glow_nb.codegen.loaded_program import DirectRun, LoadedProgram
+from glow_nb.codegen.loaded_runs import LoadedRuns
 from glow_nb.codegen.make_native_program import make_native_program
-from glow_nb.codegen.open_program import OpenProgram, Shapes
 from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding
 from glow_nb.kernels.target import Target
@@ -41,7 +42,7 @@ from glow_nb.llir.with_sizes import instruction_at_hints, is_open
 from glow_nb.system.state_store import StateStore
 
 
-class CpuExecutable:
+class CpuExecutable(LoadedRuns):
     """An allocated program as machine code.
 
     Attributes:
@@ -115,6 +116,7 @@ class CpuExecutable:
         self.scratch_bytes = self.native.scratch_bytes
 
     @cached_property
+    @override
     def _loaded(self) -> LoadedProgram:
         folder = self.debug_folder
         if folder is not None:
@@ -129,8 +131,8 @@ class CpuExecutable:
         return None if self.native.debug is None else write_debug_folder(self.native)
 
     @property
+    @override
     def guards(self) -> tuple[Guard, ...]:
-        """The comparisons of open sizes for which the program is right."""
         return self.native.open.guards if self.native.open else ()
 
     @property
@@ -165,33 +167,9 @@ class CpuExecutable:
         entry = annotated_entry(self._calls, self._uses, self.native.threads)
         return "\n".join([entry, *texts, f"# The functions that kernels call:\n{functions}"])
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Run on contiguous *inputs*, which must fit the program; return new output arrays."""
-        return self._loaded.run_checked(inputs)
-
-    def run_on(self, state: StateStore, inputs: Sequence[Array]) -> list[Array]:
-        """Do what :meth:`run` does, on *state*, which the next run finds as this one leaves it."""
-        return self._loaded.run_checked(inputs, state)
-
-    def bind(
-        self, inputs: Sequence[Array], outputs: Sequence[Array], state: StateStore
-    ) -> Callable[[], None]:
-        """Return what runs on these very arrays, and on *state*, each time that it is called."""
-        return self._loaded.bind(inputs, outputs, state)
-
+    @override
     def direct_run(self, inputs: Sequence[str], outputs: Sequence[str]) -> DirectRun | None:
-        """Return the fast path of a run from a dict of arrays, if there is one."""
-        return self._loaded.direct_run(inputs, outputs) if self._loads else None
-
-    def notify_hot(self, after: int, notice: Callable[[Shapes], None]) -> None:
-        """Of a program with open sizes, call *notice* with shapes that so many runs had."""
-        if isinstance(self._loaded, OpenProgram):
-            self._loaded.notify_hot(after, notice)
-
-    def take_over(self, shapes: Shapes, run: DirectRun, most: int) -> None:
-        """Of a program with open sizes, let *run* do the plain runs for inputs of *shapes*."""
-        if isinstance(self._loaded, OpenProgram):
-            self._loaded.take_over(shapes, run, most)
+        return super().direct_run(inputs, outputs) if self._loads else None
 
     def for_program(self, program: Program) -> CpuExecutable:
         """Return another *program* with the same weights, which are read where they lie."""

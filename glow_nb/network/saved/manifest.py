@@ -18,9 +18,10 @@ from glow_nb.base.version import __version__
 from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding, RunLayout
 from glow_nb.codegen.runtime import RUNTIME_DIGEST
+from glow_nb.codegen.written_sizes import WrittenSizes, open_from_plain, open_to_plain, written
 from glow_nb.system.processor import processor
 
-FORMAT = "glow_nb network 1"
+FORMAT = "glow_nb network 2"
 """What a manifest begins with; another layout says another number."""
 
 Plain = Mapping[str, Any]
@@ -121,6 +122,7 @@ def layout_to_plain(layout: RunLayout, numbers: Sequence[int], states: Mapping[s
         "phases": layout.phases,
         "scratch": layout.thread_scratch_bytes,
         "arena": layout.memory.arena_bytes,
+        "open": None if layout.open is None else open_to_plain(layout.open),
         "blocks": list(numbers),
         "inputs": [_type(b) for b in layout.inputs],
         "outputs": [
@@ -139,24 +141,28 @@ def layout_from_plain(plain: Plain, regions: Sequence[Bytes]) -> RunLayout:
     """
     try:
         own, *borrowed = (regions[number] for number in plain["blocks"])
+        opened, sizes = None, WrittenSizes()
+        if plain["open"] is not None:
+            opened, sizes = open_from_plain(plain["open"])
         return RunLayout(
             symbol=plain["symbol"],
             threads=plain["threads"],
             phases=plain["phases"],
             thread_scratch_bytes=plain["scratch"],
             memory=ProgramMemory(plain["arena"], own, tuple(borrowed)),
-            inputs=tuple(Binding(_typed(*typed), name) for name, *typed in plain["inputs"]),
+            inputs=tuple(Binding(_typed(sizes, *typed), name) for name, *typed in plain["inputs"]),
             outputs=tuple(
                 OutputBinding(
-                    _typed(kind, shape), name, fed, Counted(*counted) if counted else None
+                    _typed(sizes, kind, shape), name, fed, Counted(*counted) if counted else None
                 )
                 for name, kind, shape, fed, counted in plain["outputs"]
             ),
             state=tuple(
                 InitialState(type, name, array=_array(type, regions[number]))
                 for name, kind, shape, number in plain["state"]
-                for type in (_typed(kind, shape),)
+                for type in (_typed(sizes, kind, shape),)
             ),
+            open=opened,
         )
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise GlowError(f"it is no manifest of a network: {error!s:.80}") from error
@@ -164,11 +170,11 @@ def layout_from_plain(plain: Plain, regions: Sequence[Bytes]) -> RunLayout:
 
 def _type(binding: Binding) -> list[Any]:
     """Return name, kind and shape."""
-    return [binding.name, binding.type.kind.value, list(binding.type.shape)]
+    return [binding.name, binding.type.kind.value, list(map(written, binding.type.shape))]
 
 
-def _typed(kind: str, shape: Sequence[int]) -> TensorType:
-    return TensorType(ElementKind(kind), tuple(shape))
+def _typed(sizes: WrittenSizes, kind: str, shape: Sequence[int | str]) -> TensorType:
+    return TensorType(ElementKind(kind), sizes.shape(shape))
 
 
 def _array(type: TensorType, region: Bytes) -> Array:

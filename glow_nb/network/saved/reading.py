@@ -13,6 +13,7 @@ from glow_nb.base.memory_limit import within_memory
 from glow_nb.base.types import ElementKind, SymbolicType
 from glow_nb.codegen.linked_code import LinkedCode
 from glow_nb.codegen.loaded_program import LoadedProgram
+from glow_nb.codegen.open_program import OpenProgram
 from glow_nb.codegen.run_layout import RunLayout
 from glow_nb.network.defaults import Defaults
 from glow_nb.network.levels import Border, Levels
@@ -137,7 +138,8 @@ def _loaded(layout: RunLayout, path: Path) -> LoadedProgram:
     layout.require_memory()
     code = LinkedCode(path)
     code.address(layout.symbol)
-    return LoadedProgram(layout, code)
+    made = LoadedProgram if layout.open is None else OpenProgram
+    return made(layout, code)
 
 
 def _network(

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from glow_nb.base.override import override
 from glow_nb.base.types import Array
-from glow_nb.codegen.loaded_program import DirectRun, LoadedProgram
+from glow_nb.codegen.loaded_program import LoadedProgram
+from glow_nb.codegen.loaded_runs import LoadedRuns
 from glow_nb.network.levels import Levels
-from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from glow_nb.backends.backend import Timings
@@ -34,7 +35,7 @@ class Reopened(NamedTuple):
     executable: CpuExecutable
 
 
-class SavedExecutable:
+class SavedExecutable(LoadedRuns):
     """A program whose code and constants are mapped from files.
 
     Attributes:
@@ -46,32 +47,19 @@ class SavedExecutable:
         self, loaded: LoadedProgram, constant_bytes: int, reopen: Callable[[], Reopened]
     ) -> None:
         """Run *loaded*; *reopen* tells what it consists of."""
-        self._loaded, self._reopen = loaded, reopen
+        self._program, self._reopen = loaded, reopen
         self.constant_bytes = constant_bytes
         self.scratch_bytes = loaded.layout.scratch_bytes
+
+    @property
+    @override
+    def _loaded(self) -> LoadedProgram:
+        return self._program
 
     @cached_property
     def whole(self) -> Reopened:
         """The levels, and an executable that knows its kernels; read when first asked for."""
         return self._reopen()
-
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Run on contiguous *inputs*, which must fit the program; return new output arrays."""
-        return self._loaded.run_checked(inputs)
-
-    def run_on(self, state: StateStore, inputs: Sequence[Array]) -> list[Array]:
-        """Do what :meth:`run` does, on *state*, which the next run finds as this one leaves it."""
-        return self._loaded.run_checked(inputs, state)
-
-    def bind(
-        self, inputs: Sequence[Array], outputs: Sequence[Array], state: StateStore
-    ) -> Callable[[], None]:
-        """Return what runs on these very arrays, and on *state*, each time that it is called."""
-        return self._loaded.bind(inputs, outputs, state)
-
-    def direct_run(self, inputs: Sequence[str], outputs: Sequence[str]) -> DirectRun | None:
-        """Return the short way of a run from a dict of arrays, if there is one."""
-        return self._loaded.direct_run(inputs, outputs)
 
     @property
     def native(self) -> NativeProgram:

@@ -38,12 +38,6 @@ def save_networks(
 
     require_support()
     networks = list(networks)
-    for network in networks:
-        if getattr(getattr(network.executable, "native", None), "open", None) is not None:
-            raise UnsupportedError(
-                f"network {network.name!r}: it is for all sizes, and a folder holds a network of "
-                "fixed ones; compile the model for some, shapes={...}"
-            )
     with (
         new_folder(as_path(folder), _is_saved_network, "a saved network") as new,
         state.for_reading() as values,
