@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -32,15 +32,17 @@ from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from glow_nb.base.kernel_report import KernelList
+    from glow_nb.base.specialized import Specialized
     from glow_nb.codegen.loaded_program import DirectRun
     from glow_nb.compiler.pipelines import Pipeline
-    from glow_nb.formats.onnx.importer import Specialized
     from glow_nb.hlir.graph import Function
     from glow_nb.llir.program import Program
     from glow_nb.network.memory_report import MemoryReport
     from glow_nb.network.profile import Profile
 
 InputShapes = tuple[tuple[str, tuple[int, ...]], ...]
+_Key = tuple[InputShapes, tuple[tuple[str, bytes], ...]]
+"""Shapes of inputs, and the bytes of those that are constants."""
 
 MOST_FIXED = 1024
 """Elements of an array whose numbers a network may be compiled for."""
@@ -89,7 +91,7 @@ class DynamicNetwork(Network):
         self._model, self._compile_for, self._kept = model, compile_for, kept
         self._state = StateStore() if state is None else state
         self._fixed: set[str] = set()  # inputs with a default whose numbers shapes depend on
-        self._variants: VariantCache[Hashable, CompiledNetwork] = VariantCache(
+        self._variants: VariantCache[_Key, CompiledNetwork] = VariantCache(
             max_variants, in_turn=in_turn
         )
         self._threads, self._max_variants = threads, max_variants
@@ -127,12 +129,30 @@ class DynamicNetwork(Network):
         return {self.program.name: self}
 
     @override
-    def save(self, folder: str | os.PathLike[str]) -> NoReturn:
-        """Refuse: each set of sizes is a network of its own."""
-        raise UnsupportedError(
-            "the network leaves sizes open, and a folder holds one set of sizes; "
-            "net.prepare(shapes).result().save(folder) saves that of one"
-        )
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the programs that are compiled now, for all sizes and for single ones.
+
+        The network that ``glow_nb.load_compiled(folder)`` returns runs with the sizes for which one
+        of them is right. Those for feeds in place of defaults are left out.
+
+        Raises:
+            OptionError: The folder holds something else.
+            UnsupportedError: The network is not machine code.
+            GlowError: Nothing is compiled yet, or a file cannot be written.
+            StateError: A run is in progress.
+        """
+        from glow_nb.network.saved.saving import save_networks
+        from glow_nb.network.saved.signature import Signature
+
+        general = self.general.networks if self.general else ()
+        ready = self._variants.ready().items()
+        own = [
+            one for (shapes, fixed), one in ready if not fixed and len(shapes) == len(self.inputs)
+        ]
+        if not general and not own:
+            raise self._not_compiled("programs")
+        signature = Signature.of(self._model, self.specialized, len(general))
+        save_networks(folder, [*general, *own], self.state, signature)
 
     @override
     def build(self, folder: str | os.PathLike[str], **_: object) -> NoReturn:
@@ -242,12 +262,13 @@ class DynamicNetwork(Network):
         general = self.general
         if general is not None and feeds.keys() != self._model.inputs.keys():
             general.check({name: array.shape for name, array in feeds.items()})
-        elif general is not None and not self._variants.is_ready(shapes):
+        elif general is not None and not self._variants.is_ready((shapes, ())):
             check_specialized(general.specialized, self._model.inputs, feeds)
             network = general.network_for(feeds)
             if network is not None:
                 return network, feeds
-        if shapes not in self._variants:  # prepared by hand, they may differ where names are equal
+        if (shapes, ()) not in self._variants:
+            # Prepared by hand, they may differ where names are equal.
             check_open_feeds({**self._model.inputs, **defaults}, feeds)
         fixed = {name: array for name, array in feeds.items() if name in self._fixed}
         try:
@@ -274,13 +295,13 @@ class DynamicNetwork(Network):
     ) -> CompiledNetwork:
         """Return the network for inputs of *shapes*, of which *fixed* are constants."""
         numbers = tuple((name, array.tobytes()) for name, array in fixed.items())
-        key = (shapes, numbers) if numbers else shapes
+        key = shapes, numbers
         if is_waited_for and key not in self._variants:
             self._advice.wait_for(key, partial(describe_sizes, self._model, dict(shapes)))
         return self._variants.get(key, partial(self._compiled, key, shapes, fixed))
 
     def _compiled(
-        self, key: Hashable, shapes: InputShapes, fixed: Mapping[str, Array]
+        self, key: _Key, shapes: InputShapes, fixed: Mapping[str, Array]
     ) -> CompiledNetwork:
         fed = {name: shape for name, shape in shapes if name not in fixed}
         constants = {name: array.copy() for name, array in fixed.items()}
@@ -291,9 +312,21 @@ class DynamicNetwork(Network):
             if self._kept:
                 self._kept.keep_sizes(fed, constants, network, self._model)
         self._advice.compiled(key)
-        if self.general is not None and not fixed and fed.keys() == self._model.inputs.keys():
-            self.general.take_over(tuple(fed.values()), network, self._max_variants)
+        if not fixed:
+            self._take_over(network)
         return network
+
+    def take(self, network: CompiledNetwork) -> None:
+        """Let *network*, which is compiled for one set of sizes, do the runs with these."""
+        shapes = {name: type.shape for name, type in network.border.inputs.items()}
+        self._variants.get((self._key(shapes), ()), lambda: network)
+        self._take_over(network)
+
+    def _take_over(self, network: CompiledNetwork) -> None:
+        types = network.border.inputs
+        if self.general is not None and types.keys() == self._model.inputs.keys():
+            shapes = tuple(types[name].shape for name in self._model.inputs)
+            self.general.take_over(shapes, network, self._max_variants)
 
     def _last(self, what: str) -> CompiledNetwork:
         """Return the network that was used last, to say *what* it has."""
@@ -301,11 +334,14 @@ class DynamicNetwork(Network):
         if self.general is not None and not ready:
             return self.general.first
         if not ready:
-            raise GlowError(
-                f"the network's {what}: it is not compiled for any sizes yet ({self._open_sizes()})"
-                "; run it once, call prepare, or give compile the sizes by shapes="
-            )
+            raise self._not_compiled(what)
         return list(ready.values())[-1]
+
+    def _not_compiled(self, what: str) -> GlowError:
+        return GlowError(
+            f"the network's {what}: it is not compiled for any sizes yet ({self._open_sizes()}); "
+            "run it once, call prepare, or give compile the sizes by shapes="
+        )
 
     def _open_sizes(self) -> str:
         return ", ".join(

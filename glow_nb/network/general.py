@@ -19,8 +19,8 @@ from glow_nb.base.types import Array, SymbolicType
 from glow_nb.network.network import CompiledNetwork
 
 if TYPE_CHECKING:
+    from glow_nb.base.specialized import Specialized
     from glow_nb.codegen.loaded_program import DirectRun
-    from glow_nb.formats.onnx.importer import Specialized
 
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -39,13 +39,18 @@ class GeneralPrograms:
         specialized: The sizes of the model that had to be made numbers, and why.
     """
 
-    def __init__(self, compile_open: CompileOpen) -> None:
-        """Compile the first one."""
+    def __init__(
+        self,
+        compile_open: CompileOpen,
+        networks: Iterable[CompiledNetwork] = (),
+        specialized: Iterable[Specialized] = (),
+    ) -> None:
+        """Take *networks* that are there, with what is *specialized*, or compile the first one."""
         self._compile_open = compile_open
         self._lock = threading.Lock()
         self._hot: tuple[int, Callable[[Shapes], None]] | None = None
-        self.networks: tuple[CompiledNetwork, ...] = (compile_open({}),)
-        self.specialized: tuple[Specialized, ...] = ()
+        self.networks: tuple[CompiledNetwork, ...] = tuple(networks) or (compile_open({}),)
+        self.specialized: tuple[Specialized, ...] = tuple(specialized)
 
     @property
     def first(self) -> CompiledNetwork:

@@ -17,7 +17,7 @@ from glow_nb.network.sized_model import SizedModel
 from glow_nb.network.watched_model import Source, value_names, with_values
 
 if TYPE_CHECKING:
-    from glow_nb.formats.onnx.importer import Specialized
+    from glow_nb.base.specialized import Specialized
 
 ReadOpen = Callable[[Mapping[str, int]], Function]
 """Returns the graph of a model with open sizes, for an example that is given by symbols."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from glow_nb.base.types import Array
     from glow_nb.network.excluded import KnownCheck
     from glow_nb.network.network import CompiledNetwork, Network
+    from glow_nb.network.saved.signature import Signature
     from glow_nb.network.sized_model import CompileFor, SizedModel, Sizes
 
 NETWORKS_VARIABLE = "GLOW_NB_CACHE_NETWORKS"
@@ -80,7 +81,7 @@ class KeptModel:
         except (OSError, ModelError):  # whoever imports the model says what is wrong with it
             self._digest = ""
             return None
-        signature = self._cache.note(self._key + _SIGNATURE)
+        signature = self._noted_signature()
         if signature is not None:
             from glow_nb.network.saved.open_sizes import open_network
 
@@ -93,6 +94,17 @@ class KeptModel:
         from glow_nb.network.saved.reading import as_network
 
         return as_network(networks)
+
+    def _noted_signature(self) -> Signature | None:
+        """Return what was noted of a model that leaves sizes open, if anything was."""
+        noted = self._cache.note(self._key + _SIGNATURE)
+        if noted is None:
+            return None
+        from glow_nb.network.saved.signature import Signature
+
+        with suppress(GlowError):
+            return Signature.from_plain(noted)
+        return None
 
     def _look_for_parts(self) -> None:
         """Find the files beside the model before it is compiled: they may change afterwards."""
@@ -137,7 +149,7 @@ class KeptModel:
         try:
             found = read_network(
                 folder, self._cache.digests, state=self._request.state, model=model
-            )
+            ).functions
         except ModelError as error:
             log(WARNING, "%s; it is compiled again", error)
             if not isinstance(error, UnreadableError):
@@ -179,11 +191,13 @@ class KeptModel:
         model: SizedModel,
     ) -> None:
         """Write *network*, that of *model* for inputs of *shapes* with *constants*, likewise."""
-        from glow_nb.network.saved.open_sizes import has_open_sizes, signature_of
+        from glow_nb.network.saved.signature import Signature
+
+        signature = Signature.of(model)
 
         def key_of_sizes(key: str) -> str:
-            if has_open_sizes(model):  # the other ones take feeds in place of defaults
-                self._cache.write_note(key + _SIGNATURE, signature_of(model))
+            if signature.has_open_sizes:  # the other ones take feeds in place of defaults
+                self._cache.write_note(key + _SIGNATURE, signature.to_plain())
             return _key_of_sizes(key, shapes, constants)
 
         self._write_later([network], key_of_sizes)

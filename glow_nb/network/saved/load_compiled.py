@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from glow_nb.base.arguments import as_path
-from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.log import INFO, log
 from glow_nb.network.saved.reading import Model, as_network, read_network
 from glow_nb.network.saved.saving import require_support
@@ -24,7 +23,8 @@ def load_compiled(folder: str | os.PathLike[str], *, state: StateStore | None = 
 
     Constants and code are mapped from the files, which must stay as long as the network is used.
     The model itself is not among them: values are watched by the names and in the layouts of
-    ``net.function``, what the passes made of it.
+    ``net.function``, what the passes made of it. A network that leaves sizes open runs with those
+    for which one of its programs is right.
 
     Args:
         folder: The folder.
@@ -39,13 +39,16 @@ def load_compiled(folder: str | os.PathLike[str], *, state: StateStore | None = 
     require_support()
     place = Path(os.path.abspath(as_path(folder)))
     digests = FileDigests(notes_folder())
-    found = read_network(place, digests, state=state, model=Model(_no_defaults))
+    found = read_network(place, digests, state=state, model=Model(_refuse_defaults))
     log(INFO, "network of %s: loaded", place)
-    return as_network(found)
+    if found.signature is None:
+        return as_network(found.functions)
+    from glow_nb.network.saved.without_model import SavedDynamicNetwork
+
+    return SavedDynamicNetwork(found.signature, found.functions)
 
 
-def _no_defaults() -> NoReturn:
-    raise UnsupportedError(
-        "a saved network has the numbers of these inputs as constants; compile the model, and feed "
-        "them there"
-    )
+def _refuse_defaults() -> NoReturn:
+    from glow_nb.network.saved.without_model import refuse_defaults
+
+    refuse_defaults()

@@ -61,6 +61,8 @@ class Manifest(NamedTuple):
         runtime: What the threads of its code share; code that was made with another does not fit.
         made_from: What it was compiled from and how, for people: names and texts.
         versions: Of the packages that made it.
+        opened: Of a network that leaves sizes open, the signature of its model; its functions are
+            programs of this one, for all sizes and for single ones.
     """
 
     functions: tuple[SavedFunction, ...]
@@ -69,6 +71,7 @@ class Manifest(NamedTuple):
     runtime: str
     made_from: Mapping[str, str]
     versions: Mapping[str, str]
+    opened: Plain | None = None
 
     def to_text(self) -> str:
         """Return it as JSON."""

@@ -5,15 +5,16 @@ Sets of sizes that were compiled before are found one by one. The first new one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from glow_nb.base.arguments import Shapes
-from glow_nb.base.types import Array, ElementKind, SymbolicType
+from glow_nb.base.types import Array
 from glow_nb.network.dynamic import DynamicNetwork
 from glow_nb.network.network import CompiledNetwork
 from glow_nb.network.request import CompileRequest
+from glow_nb.network.saved.signature import Signature
 from glow_nb.network.sized_model import CompileFor, KeptSizes, SizedModel, Sizes
 
 if TYPE_CHECKING:
@@ -23,31 +24,12 @@ if TYPE_CHECKING:
 Opened = Callable[[], tuple[SizedModel, CompileFor]]
 """Reads a model, and returns it with what compiles it for some sizes."""
 
-_BORDERS = ("inputs", "defaults", "outputs")
-
-
-def signature_of(model: SizedModel) -> dict[str, Any]:
-    """Return what *model* takes and gives, as plain data."""
-    return {
-        border: [
-            [name, type.kind.value if type.kind else None, type.shape]
-            for name, type in getattr(model, border).items()
-        ]
-        for border in _BORDERS
-    }
-
-
-def has_open_sizes(model: SizedModel) -> bool:
-    """Return whether a size of an input that must be fed is open."""
-    shapes = [type.shape for type in model.inputs.values()]
-    return any(shape is None or not all(isinstance(n, int) for n in shape) for shape in shapes)
-
 
 def open_network(
-    request: CompileRequest, signature: Mapping[str, Any], kept: KeptSizes, opened: Opened
+    request: CompileRequest, signature: Signature, kept: KeptSizes, opened: Opened
 ) -> DynamicNetwork:
     """Return the network of *request*, whose model has this *signature* and is *opened* later."""
-    model = _KnownModel(signature, opened)
+    model = KnownModel(signature, opened)
 
     def pipeline() -> Pipeline:
         from glow_nb.network.api import pipeline_of
@@ -64,7 +46,7 @@ def open_network(
     )
 
 
-class _KnownModel:
+class KnownModel:
     """A model of which is known what it takes and gives.
 
     Attributes:
@@ -73,9 +55,9 @@ class _KnownModel:
         outputs: The same of each output.
     """
 
-    def __init__(self, signature: Mapping[str, Any], opened: Opened) -> None:
-        """Take what :func:`signature_of` returned, and what reads the model."""
-        self.inputs, self.defaults, self.outputs = (_types(signature[b]) for b in _BORDERS)
+    def __init__(self, signature: Signature, opened: Opened) -> None:
+        """Take the *signature* of the model, and what reads it."""
+        self.inputs, self.defaults, self.outputs = signature[:3]
         self._open = opened
 
     @cached_property
@@ -106,14 +88,3 @@ class _KnownModel:
     def compile_for(self, shapes: Sizes, constants: Mapping[str, Array]) -> CompiledNetwork:
         """Compile the model for inputs of these *shapes*."""
         return self._opened[1](shapes, constants)
-
-
-def _types(signature: Iterable[Any]) -> dict[str, SymbolicType]:
-    return {
-        name: SymbolicType(ElementKind(kind) if kind else None, _shape(shape))
-        for name, kind, shape in signature
-    }
-
-
-def _shape(plain: Iterable[int | str] | None) -> tuple[int | str, ...] | None:
-    return None if plain is None else tuple(plain)

@@ -29,6 +29,7 @@ from glow_nb.network.saved.files import (
 )
 from glow_nb.network.saved.manifest import Manifest, SavedFunction, layout_from_plain
 from glow_nb.network.saved.saved_executable import Reopened, SavedExecutable
+from glow_nb.network.saved.signature import Signature
 from glow_nb.system.file_digests import FileDigests
 from glow_nb.system.regular_files import read_text
 from glow_nb.system.state_store import StateStore
@@ -56,6 +57,18 @@ class Model(NamedTuple):
     check: FiniteCheck | None = None
 
 
+class SavedNetwork(NamedTuple):
+    """What was read.
+
+    Attributes:
+        functions: The functions of the network, or its programs, in order.
+        signature: Of a network that leaves sizes open, the border of its model.
+    """
+
+    functions: list[CompiledNetwork]
+    signature: Signature | None
+
+
 class _Origin(NamedTuple):
     """Where a function was read from: folder, its sums then, number; and what makes it again."""
 
@@ -68,8 +81,8 @@ class _Origin(NamedTuple):
 
 def read_network(
     folder: Path, digests: FileDigests, *, state: StateStore | None, model: Model
-) -> list[CompiledNetwork]:
-    """Return the functions of the network in *folder*, in order.
+) -> SavedNetwork:
+    """Return the network in *folder*.
 
     Args:
         folder: What :func:`~glow_nb.network.saved.writing.write_network` wrote.
@@ -84,10 +97,10 @@ def read_network(
     """
     sums = check_sums(folder, digests)
     with within_memory(f"saved network {folder}"):
-        functions, loaded = _loaded_functions(folder)
+        functions, loaded, signature = _loaded_functions(folder)
     store = StateStore() if state is None else state
     store.add({s.name: s for one in loaded for s in one.layout.state}.values())
-    return [
+    made = [
         _network(
             _Origin(folder, digests, sums, number, model.again),
             function,
@@ -97,6 +110,7 @@ def read_network(
         )
         for number, function in enumerate(functions)
     ]
+    return SavedNetwork(made, signature)
 
 
 def as_network(functions: Sequence[CompiledNetwork]) -> Network:
@@ -110,8 +124,13 @@ def as_network(functions: Sequence[CompiledNetwork]) -> Network:
     return ModuleNetwork(by_name, functions[0].state, threads)
 
 
-def _loaded_functions(folder: Path) -> tuple[tuple[SavedFunction, ...], list[LoadedProgram]]:
-    """Return what *folder* says of its functions, and their code with constants in memory."""
+def _loaded_functions(
+    folder: Path,
+) -> tuple[tuple[SavedFunction, ...], list[LoadedProgram], Signature | None]:
+    """Return what *folder* says of its functions, their code with constants in memory, the model.
+
+    Of the model only that whose sizes are open is told.
+    """
     try:
         manifest = Manifest.from_text(read_text(folder / MANIFEST))
         regions = map_regions(folder / CONSTANTS, manifest.regions)
@@ -120,6 +139,8 @@ def _loaded_functions(folder: Path) -> tuple[tuple[SavedFunction, ...], list[Loa
             _loaded(layout, folder / function.code)
             for layout, function in zip(layouts, manifest.functions, strict=True)
         ]
+        opened = manifest.opened
+        signature = None if opened is None else Signature.from_plain(opened)
     except MemoryLimitError:
         raise
     except OSError as error:
@@ -130,7 +151,7 @@ def _loaded_functions(folder: Path) -> tuple[tuple[SavedFunction, ...], list[Loa
         if isinstance(error.__cause__, OSError):  # the system does not map the code
             raise UnreadableError(f"{folder}: {error}") from error
         raise ModelError(f"{folder}: {error}") from error
-    return manifest.functions, loaded
+    return manifest.functions, loaded, signature
 
 
 def _loaded(layout: RunLayout, path: Path) -> LoadedProgram:

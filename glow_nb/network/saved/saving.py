@@ -17,13 +17,19 @@ from glow_nb.system.replaced_folders import new_folder, require_only
 from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
+    from glow_nb.network.saved.signature import Signature
     from glow_nb.network.saved.writing import SavableNetwork
 
 
 def save_networks(
-    folder: str | os.PathLike[str], networks: Iterable[SavableNetwork], state: StateStore
+    folder: str | os.PathLike[str],
+    networks: Iterable[SavableNetwork],
+    state: StateStore,
+    opened: Signature | None = None,
 ) -> None:
     """Write *networks* and the values of their *state* to *folder*, whole or not at all.
+
+    They are functions of one network, or programs of one that leaves sizes open: *opened* then.
 
     A saved network that is there is replaced; if the process is killed meanwhile, it stays.
 
@@ -42,8 +48,8 @@ def save_networks(
         new_folder(as_path(folder), _is_saved_network, "a saved network") as new,
         state.for_reading() as values,
     ):
-        origin = {"functions": ", ".join(network.name for network in networks)}
-        write_network(new, networks, values, made_from=origin, versions=versions())
+        origin = {"functions": ", ".join(dict.fromkeys(network.name for network in networks))}
+        write_network(new, networks, values, made_from=origin, versions=versions(), opened=opened)
     log(INFO, "network of %s: saved", os.fspath(folder))
 
 

@@ -32,6 +32,7 @@ from glow_nb.network.saved.files import (
     program_file,
 )
 from glow_nb.network.saved.manifest import Manifest, SavedFunction, layout_to_plain
+from glow_nb.network.saved.signature import Signature
 from glow_nb.system.file_digests import digest_of_file
 from glow_nb.system.processor import processor
 
@@ -74,8 +75,11 @@ def write_network(
     *,
     made_from: Mapping[str, str],
     versions: Mapping[str, str],
+    opened: Signature | None = None,
 ) -> None:
     """Write *networks*, whose states have the values of *state*, into the empty *folder*.
+
+    They are functions of one network, or programs of one that leaves sizes open: *opened* then.
 
     Raises:
         UnsupportedError: A network is not machine code.
@@ -98,6 +102,7 @@ def write_network(
         runtime=RUNTIME_DIGEST,
         made_from=made_from,
         versions=versions,
+        opened=None if opened is None else opened.to_plain(),
     )
     files.write(MANIFEST, manifest.to_text().encode())
     sums = "".join(f"{digest}  {name}\n" for name, digest in files.sums.items())

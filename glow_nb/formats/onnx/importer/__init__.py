@@ -14,7 +14,7 @@ from glow_nb.formats.onnx.importer import rules
 from glow_nb.formats.onnx.importer.dimensions import Shapes
 from glow_nb.formats.onnx.importer.importer import Importer
 from glow_nb.formats.onnx.importer.model import Model, ModelSource, load_model
-from glow_nb.formats.onnx.importer.open_sizes import Specialized, import_open
+from glow_nb.formats.onnx.importer.open_sizes import import_open
 from glow_nb.formats.onnx.importer.registry import RULES, onnx_op
 from glow_nb.formats.onnx.importer.symbolic import (
     SymbolicModel,
@@ -73,7 +73,6 @@ __all__ = [
     "Model",
     "ModelSource",
     "Shapes",
-    "Specialized",
     "SymbolicModel",
     "UnboundDimension",
     "UnboundInput",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from glow_nb.base.errors import GlowError, ModelError
 from glow_nb.base.noted import keep, trial
 from glow_nb.base.size import Guard, OpenSizeError, Size, Symbol, example, hinted
 from glow_nb.base.size_ranges import SizeRanges
 from glow_nb.base.solved_guards import range_where, solved
+from glow_nb.base.specialized import Specialized
 from glow_nb.base.types import Array
 from glow_nb.formats.onnx.importer.dimensions import Shapes
 from glow_nb.formats.onnx.importer.importer import Importer
@@ -25,21 +25,6 @@ EXAMPLES: tuple[Callable[[int], int], ...] = (
 )
 """Sizes that are tried for examples, by the place of a dimension: small ones that all differ, large
 ones, and one size for all, which models take that end in a layer of fixed width."""
-
-
-@dataclass(frozen=True)
-class Specialized:
-    """A size that was made a number.
-
-    Attributes:
-        name: The dimension.
-        size: The number: that of the example, or the only one that the model takes.
-        reason: What needs a number.
-    """
-
-    name: str
-    size: int
-    reason: str
 
 
 def import_open(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -18,7 +19,9 @@ from glow_nb.base.types import Array
 from glow_nb.codegen.linked_code import IS_SUPPORTED
 from glow_nb.network.network import CompiledNetwork
 from glow_nb.network.saved import kept
+from glow_nb.network.saved.files import MANIFEST, SUMS
 from glow_nb.network.saved.saved_executable import SavedExecutable
+from glow_nb.system.file_digests import digest_of_file
 
 needs_loader = pytest.mark.skipif(not IS_SUPPORTED, reason="Linux on x86-64 maps such code alone")
 
@@ -104,3 +107,13 @@ def y_of(net: glow_nb.Network) -> Array:
 
 def close(net: glow_nb.Network, seed: int) -> bool:
     return bool(np.allclose(y_of(net), expected(seed), rtol=1e-5, atol=1e-6))
+
+
+def rewritten(folder: Path, **changes: object) -> Path:
+    """Return *folder*, whose manifest says something else, with the right sum."""
+    text = json.loads((folder / MANIFEST).read_text()) | changes
+    (folder / MANIFEST).write_text(json.dumps(text))
+    old = next(line for line in (folder / SUMS).read_text().splitlines() if MANIFEST in line)
+    new = f"{digest_of_file(folder / MANIFEST)}  {MANIFEST}"
+    (folder / SUMS).write_text((folder / SUMS).read_text().replace(old, new))
+    return folder

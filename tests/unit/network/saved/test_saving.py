@@ -24,9 +24,15 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.module import Module
 from glow_nb.network.network import CompiledNetwork
 from glow_nb.network.saved.files import MANIFEST, SUMS
-from glow_nb.system.file_digests import digest_of_file
 from glow_nb.system.state_store import StateStore
-from tests.unit.network.saved.models import X, dense_model, expected, in_a_new_process, needs_loader
+from tests.unit.network.saved.models import (
+    X,
+    dense_model,
+    expected,
+    in_a_new_process,
+    needs_loader,
+    rewritten,
+)
 
 pytestmark = needs_loader
 
@@ -156,16 +162,6 @@ def test_the_sums_are_those_that_sha256sum_reads(saved: Path) -> None:
     lines = (saved / SUMS).read_text().splitlines()
     names = {line.split("  ")[1] for line in lines}
     assert names == {path.name for path in saved.iterdir()} - {SUMS}
-
-
-def rewritten(folder: Path, **changes: object) -> Path:
-    """Return *folder*, whose manifest says something else, with the right sum."""
-    text = json.loads((folder / MANIFEST).read_text()) | changes
-    (folder / MANIFEST).write_text(json.dumps(text))
-    old = next(line for line in (folder / SUMS).read_text().splitlines() if MANIFEST in line)
-    new = f"{digest_of_file(folder / MANIFEST)}  {MANIFEST}"
-    (folder / SUMS).write_text((folder / SUMS).read_text().replace(old, new))
-    return folder
 
 
 @pytest.mark.parametrize(

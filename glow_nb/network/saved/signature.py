@@ -1,0 +1,84 @@
+"""What a model that leaves sizes open takes and gives, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from glow_nb.base.errors import GlowError
+from glow_nb.base.specialized import Specialized
+from glow_nb.base.types import ElementKind, SymbolicType
+from glow_nb.network.sized_model import SizedModel
+
+Types = Mapping[str, SymbolicType]
+
+
+class Signature(NamedTuple):
+    """The border of a model, as far as a network of it must know that to run.
+
+    Attributes:
+        inputs: Name and type of each input that must be fed, in order.
+        defaults: The same of each input that need not be fed.
+        outputs: The same of each output.
+        specialized: The open sizes that programs for all sizes have as numbers.
+        general: How many of the programs that are written with it are for all sizes, the first
+            ones; the others are for single sizes.
+    """
+
+    inputs: Types
+    defaults: Types
+    outputs: Types
+    specialized: tuple[Specialized, ...] = ()
+    general: int = 0
+
+    @classmethod
+    def of(
+        cls, model: SizedModel, specialized: Iterable[Specialized] = (), general: int = 0
+    ) -> Signature:
+        """Return that of *model*; of its programs, some *general* ones have *specialized* sizes."""
+        return cls(model.inputs, model.defaults, model.outputs, tuple(specialized), general)
+
+    @property
+    def has_open_sizes(self) -> bool:
+        """Whether a size of an input that must be fed is open."""
+        shapes = [type.shape for type in self.inputs.values()]
+        return any(shape is None or not all(isinstance(n, int) for n in shape) for shape in shapes)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "inputs": _plain(self.inputs),
+            "defaults": _plain(self.defaults),
+            "outputs": _plain(self.outputs),
+            "specialized": [[each.name, each.size, each.reason] for each in self.specialized],
+            "general": self.general,
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Any) -> Signature:
+        """Return what :meth:`to_plain` returned; raise GlowError if it is something else."""
+        try:
+            return cls(
+                _types(plain["inputs"]),
+                _types(plain["defaults"]),
+                _types(plain["outputs"]),
+                tuple(Specialized(*each) for each in plain["specialized"]),
+                int(plain["general"]),
+            )
+        except (ValueError, TypeError, KeyError) as error:
+            raise GlowError(f"this is no border of a model: {error!s:.80}") from error
+
+
+def _plain(types: Types) -> list[list[Any]]:
+    return [[name, t.kind.value if t.kind else None, t.shape] for name, t in types.items()]
+
+
+def _types(plain: Iterable[Any]) -> dict[str, SymbolicType]:
+    return {
+        name: SymbolicType(ElementKind(kind) if kind else None, _shape(shape))
+        for name, kind, shape in plain
+    }
+
+
+def _shape(plain: Iterable[int | str] | None) -> tuple[int | str, ...] | None:
+    return None if plain is None else tuple(plain)

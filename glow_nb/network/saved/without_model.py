@@ -1,0 +1,95 @@
+"""A saved network with open sizes: its model is not at hand, so its programs are all there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import NoReturn
+
+from glow_nb.base.errors import FeedError, UnsupportedError
+from glow_nb.base.override import override
+from glow_nb.base.sizes_of_shapes import sizes_of_shapes
+from glow_nb.base.types import Array
+from glow_nb.network.dynamic import DynamicNetwork, InputShapes
+from glow_nb.network.general import GeneralPrograms, broken_guards
+from glow_nb.network.network import CompiledNetwork
+from glow_nb.network.saved.open_sizes import KnownModel
+from glow_nb.network.saved.signature import Signature
+from glow_nb.network.sized_model import describe_sizes
+
+
+class SavedDynamicNetwork(DynamicNetwork):
+    """A network that leaves sizes open, with the programs that it was saved with and no others."""
+
+    def __init__(self, signature: Signature, programs: Sequence[CompiledNetwork]) -> None:
+        """Run the sizes of a model of this *signature* by *programs*: one for all, or for some."""
+        first, *_ = programs
+        model = KnownModel(signature, _refuse_to_compile)
+        super().__init__(
+            model,
+            model.compile_for,
+            pipeline=lambda: first.pipeline,
+            max_variants=len(programs),
+            threads=first.threads,
+            state=first.state,
+        )
+        general, own = programs[: signature.general], programs[signature.general :]
+        if general:
+            absent = partial(_refuse_sizes, general)
+            self.run_by(GeneralPrograms(absent, general, signature.specialized), None)
+        for program in own:
+            self.take(program)
+
+    @property
+    @override
+    def value_names(self) -> list[str]:
+        return self.variants[0].value_names
+
+    @override
+    def _variant(
+        self,
+        shapes: InputShapes,
+        fixed: Mapping[str, Array] = MappingProxyType({}),
+        *,
+        is_waited_for: bool = False,
+    ) -> CompiledNetwork:
+        if not fixed and self._variants.is_ready((shapes, ())):
+            return super()._variant(shapes)
+        known = dict(shapes)
+        if fixed or not known.keys().isdisjoint(self.defaults):
+            refuse_defaults()
+        if self.general is not None:
+            border = self.general.first.border
+            sizes = sizes_of_shapes(border.inputs, border.symbols, known)
+            _refuse_sizes(self.general.networks, sizes)
+        programs = "; ".join(program.sizes for program in self.variants)
+        raise FeedError(
+            f"sizes {describe_sizes(self._model, known)}: the saved network has programs for "
+            f"{programs}; compile the model, run it with these sizes, and save it again"
+        )
+
+
+def refuse_defaults() -> NoReturn:
+    """Refuse feeds in place of defaults."""
+    raise UnsupportedError(
+        "a saved network has the numbers of these inputs as constants; compile the model, and feed "
+        "them there"
+    )
+
+
+def _refuse_to_compile() -> NoReturn:
+    raise UnsupportedError(
+        "a saved network has no model that could be compiled for more sizes; compile the model, "
+        "prepare these there, and save it again"
+    )
+
+
+def _refuse_sizes(programs: Sequence[CompiledNetwork], sizes: Mapping[str, int]) -> NoReturn:
+    """Raise the FeedError about *sizes* for which none of *programs* is right."""
+    given = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+    wanted = " or ".join(", ".join(map(str, broken_guards(one, sizes))) for one in programs)
+    raise FeedError(
+        f"sizes {given}: no program of the saved network is right for them, they are for sizes "
+        f"where {wanted}; compile the model, run it with these sizes, and save it again"
+    )
