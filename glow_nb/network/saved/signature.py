@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from glow_nb.base.errors import GlowError
 from glow_nb.base.specialized import Specialized
 from glow_nb.base.types import ElementKind, SymbolicType
-from glow_nb.network.sized_model import SizedModel
 
 Types = Mapping[str, SymbolicType]
+
+
+class Bordered(Protocol):
+    """What tells its border: a model of which sizes are open."""
+
+    @property
+    def inputs(self) -> Types:
+        """Name and type of each input, in order."""
+
+    @property
+    def defaults(self) -> Types:
+        """The same of each further input, which need not be fed."""
+
+    @property
+    def outputs(self) -> Types:
+        """The same of each output."""
 
 
 class Signature(NamedTuple):
@@ -33,7 +48,7 @@ class Signature(NamedTuple):
 
     @classmethod
     def of(
-        cls, model: SizedModel, specialized: Iterable[Specialized] = (), general: int = 0
+        cls, model: Bordered, specialized: Iterable[Specialized] = (), general: int = 0
     ) -> Signature:
         """Return that of *model*; of its programs, some *general* ones have *specialized* sizes."""
         return cls(model.inputs, model.defaults, model.outputs, tuple(specialized), general)
