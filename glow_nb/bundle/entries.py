@@ -9,24 +9,24 @@ no function of a model is called the same.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from string import Template
 
 import llvmlite.binding as llvm
 
-from glow_nb.bundle.plan import (
-    IDENTITY_OFFSET,
-    VARIANT_BITS,
-    Bundle,
-    BundledFunction,
-    scratch_offset,
+from glow_nb.bundle.codes import (
+    MISALIGNED,
+    NO_SUCH_SHARE,
+    NOT_INITIALIZED,
+    WRONG_CONSTANTS,
+    WRONG_PROCESSOR,
 )
+from glow_nb.bundle.filled import filled
+from glow_nb.bundle.open_functions import open_functions_text, open_variant_text
+from glow_nb.bundle.places import Place, Places, load_word
+from glow_nb.bundle.plan import IDENTITY_OFFSET, VARIANT_BITS, Bundle, BundledFunction
 from glow_nb.bundle.processor_check import chooser
 from glow_nb.bundle.processors import platform_like
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.codegen.target_machine import target_machine
-
-MISALIGNED, WRONG_CONSTANTS, WRONG_PROCESSOR, NOT_INITIALIZED, NO_SUCH_SHARE = range(1, 6)
-"""What a function returns that has done nothing; 0 is success."""
 
 _CHECKS = """
 define internal i1 @${NAME}.misaligned(ptr %a, ptr %b, ptr %c) {
@@ -96,9 +96,9 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 """
 
 _FUNCTION = """
-define i32 @$FUNCTION(ptr %constants, ptr %tensors, ptr %arena) {
+define i32 @$FUNCTION($GIVEN) {
 start:
-  %bad = call i1 @${NAME}.misaligned(ptr %constants, ptr %tensors, ptr %arena)
+$BAD
   br i1 %bad, label %misaligned, label %choose
 misaligned:
   ret i32 $MISALIGNED
@@ -110,10 +110,9 @@ none:
 $RUNS
 }
 
-define i32 @${FUNCTION}_share(ptr %constants, ptr %tensors, ptr %arena, i64 %thread, i64 %phase,
-                            i64 %share) {
+define i32 @${FUNCTION}_share($GIVEN, i64 %thread, i64 %phase, i64 %share) {
 start:
-  %bad = call i1 @${NAME}.misaligned(ptr %constants, ptr %tensors, ptr %arena)
+$BAD
   br i1 %bad, label %misaligned, label %count
 misaligned:
   ret i32 $MISALIGNED
@@ -135,6 +134,7 @@ _VARIANT = """
 define internal void @${WORK}.step(ptr %bindings, ptr %constants, ptr %tensors, ptr %arena,
                                  i64 %thread, i64 %phase, i64 %share) {
 start:
+$AREA
 $FED
   %own_phase = sub i64 %phase, $LEAD
   %is_phase = icmp ult i64 %own_phase, $PHASES
@@ -143,7 +143,7 @@ $FED
   br i1 %is_work, label %work, label %done
 work:
   %own = getelementptr i8, ptr %constants, i64 $CONSTANTS
-  %scratch = getelementptr i8, ptr %arena, i64 $SCRATCH
+$SCRATCH
   call void @$ENTRY(ptr %own, ptr %arena, ptr %bindings, ptr %scratch, i64 %thread,
                     i64 %own_phase, i64 %share, i64 $SHARES)
   br label %done
@@ -151,18 +151,21 @@ done:
   ret void
 }
 
-define internal void @${WORK}.bind(ptr %bindings, ptr %constants, ptr %tensors) {
+define internal void @${WORK}.bind(ptr %bindings, ptr %constants, ptr %tensors, ptr %arena) {
+$AREA
 $BIND
   ret void
 }
 
-define internal void @${WORK}.run(ptr %constants, ptr %tensors, ptr %arena) {
+define internal i32 @${WORK}.run($GIVEN) {
 start:
   %bindings = alloca [$BINDINGS x ptr], align 16
-  call void @${WORK}.bind(ptr %bindings, ptr %constants, ptr %tensors)
+$READY_TO_RUN
+bind:
+  call void @${WORK}.bind(ptr %bindings, ptr %constants, ptr %tensors, ptr %arena)
   br label %phase
 phase:
-  %number = phi i64 [ 0, %start ], [ %next, %after ]
+  %number = phi i64 [ 0, %bind ], [ %next, %after ]
   br label %share
 share:
   %part = phi i64 [ 0, %phase ], [ %following, %share ]
@@ -176,17 +179,36 @@ after:
   %again = icmp ult i64 %next, $ALL_PHASES
   br i1 %again, label %phase, label %end
 end:
-  ret void
+  ret i32 0
 }
 
-define internal void @${WORK}.part(ptr %constants, ptr %tensors, ptr %arena, i64 %thread,
-                                   i64 %phase, i64 %share) {
+define internal i32 @${WORK}.part($GIVEN, i64 %thread, i64 %phase, i64 %share) {
+start:
   %bindings = alloca [$BINDINGS x ptr], align 16
-  call void @${WORK}.bind(ptr %bindings, ptr %constants, ptr %tensors)
+$READY
+bind:
+  call void @${WORK}.bind(ptr %bindings, ptr %constants, ptr %tensors, ptr %arena)
   call void @${WORK}.step(ptr %bindings, ptr %constants, ptr %tensors, ptr %arena, i64 %thread,
                         i64 %phase, i64 %share)
-  ret void
+  ret i32 0
 }
+"""
+
+_BAD = "  %bad = call i1 @${NAME}.misaligned(ptr %constants, ptr %tensors, ptr %arena)"
+_BAD_OR_NO_SIZES = """
+  %bad_block = call i1 @${NAME}.misaligned(ptr %constants, ptr %tensors, ptr %arena)
+  %bad_sizes = call i1 @${NAME}.no_sizes(ptr %sizes)
+  %bad = or i1 %bad_block, %bad_sizes
+"""
+
+_READY = """
+  %ready = call i32 @${WORK}.ready(ptr %tensors, ptr %sizes, i64 $PHASE, i64 $SHARE)
+  %goes_on = icmp eq i32 %ready, 0
+  br i1 %goes_on, label %bind, label %stop
+stop:
+  %is_code = icmp sgt i32 %ready, 0
+  %code = select i1 %is_code, i32 %ready, i32 0
+  ret i32 %code
 """
 
 _COPY_FED = """  %is_first = icmp eq i64 %phase, 0
@@ -235,18 +257,16 @@ def entries_text(bundle: Bundle) -> str:
     pieces = [
         chooser(f"{bundle.name}.choose", [variant.target for variant in bundle.variants]),
         *_names(bundle),
-        _filled(_CHECKS, common),
-        _filled(_INITIALIZE, common, COPIES=_first_values(bundle), **_name_cases(bundle)),
+        filled(_CHECKS, common),
+        filled(_INITIALIZE, common, COPIES=_first_values(bundle), **_name_cases(bundle)),
     ]
+    if bundle.sizes:
+        pieces.append(open_functions_text(bundle))
     for number, function in enumerate(bundle.functions):
         pieces += _function(bundle, number, function, common)
     entries = {_entry(bundle, v, native) for v, native in _numbered(bundle)}
     pieces += [f"declare void @{e}(ptr, ptr, ptr, ptr, i64, i64, i64, i64)" for e in entries]
     return "\n".join(pieces)
-
-
-def _filled(text: str, *values: Mapping[str, object], **more: object) -> str:
-    return Template(text).substitute({k: v for each in (*values, more) for k, v in each.items()})
 
 
 def _numbered(bundle: Bundle) -> Iterator[tuple[int, NativeProgram]]:
@@ -279,21 +299,14 @@ def _name_cases(bundle: Bundle) -> dict[str, str]:
 def _first_values(bundle: Bundle) -> str:
     lines: list[str] = []
     for number, (state, block) in enumerate(zip(bundle.states, bundle.first_values, strict=True)):
-        source = bundle.constants.offset_of(block)
         lines += [
-            f"  %from{number} = getelementptr i8, ptr %constants, i64 {source}",
-            *_copy(number, state.offset, state.type.size_bytes),
+            *Place("constants", bundle.constants.offset_of(block)).lines(f"from{number}"),
+            *Place("tensors", state.offset).lines(f"to{number}"),
+            _copy(number, str(state.type.size_bytes)),
         ]
+    if bundle.sizes:
+        lines += [*Place("tensors", bundle.area_offset).lines("area"), "  store i64 -1, ptr %area"]
     return "\n".join(lines)
-
-
-def _copy(number: int, offset: int, size_bytes: int) -> list[str]:
-    """Return the lines that copy from ``%from<number>`` to *offset* in the tensors."""
-    return [
-        f"  %to{number} = getelementptr i8, ptr %tensors, i64 {offset}",
-        f"  call void @llvm.memcpy.p0.p0.i64(ptr %to{number}, ptr %from{number}, i64 {size_bytes}, "
-        "i1 false)",
-    ]
 
 
 def _function(
@@ -302,67 +315,75 @@ def _function(
     """Yield the texts of one function, and of its variants."""
     called = f"{bundle.name}_{function.identifier}"
     variants = range(len(bundle.variants))
-    given = "ptr %constants, ptr %tensors, ptr %arena"
-    parts = f"{given}, i64 %thread, i64 %phase, i64 %share"
-    runs = (f"case{v}:\n  call void @{called}.v{v}.run({given})\n  ret i32 0" for v in variants)
-    steps = (f"case{v}:\n  call void @{called}.v{v}.part({parts})\n  ret i32 0" for v in variants)
-    yield _filled(
+    given = "ptr %constants, ptr %tensors, ptr %arena" + (", ptr %sizes" if bundle.sizes else "")
+    common = {**common, "GIVEN": given}
+    cases = " ".join(f"i64 {v}, label %case{v}" for v in variants)
+    calls = [f"{called}.v{v}.run({given})" for v in variants]
+    parts = [f"{called}.v{v}.part({given}, i64 %thread, i64 %phase, i64 %share)" for v in variants]
+    yield filled(
         _FUNCTION,
         common,
         FUNCTION=called,
-        CASES=" ".join(f"i64 {v}, label %case{v}" for v in variants),
-        RUNS="\n".join(runs),
-        STEPS="\n".join(steps),
+        BAD=filled(_BAD_OR_NO_SIZES if bundle.sizes else _BAD, common),
+        CASES=cases,
+        RUNS="\n".join(map(_case, variants, calls)),
+        STEPS="\n".join(map(_case, variants, parts)),
     )
     for v, variant in enumerate(bundle.variants):
-        native = variant.natives[number]
-        bind = _bind(bundle, function, native)
-        yield _filled(
+        native, work = variant.natives[number], f"{called}.v{v}"
+        places = Places(bundle, function, native)
+        ready = _READY if bundle.sizes else "  br label %bind"
+        yield filled(
             _VARIANT,
+            common,
             ENTRY=_entry(bundle, v, native),
-            WORK=f"{called}.v{v}",
-            FED=_fed(function),
-            LEAD=int(bool(function.fed)),
+            WORK=work,
+            FED=_fed(function, places),
+            LEAD=int(function.lead),
             PHASES=native.layout.phases,
-            ALL_PHASES=native.layout.phases + bool(function.fed),
+            ALL_PHASES=native.layout.phases + function.lead,
             SHARES=native.threads,
             CONSTANTS=bundle.constants.offset_of(native.memory.constants),
-            SCRATCH=scratch_offset(native),
-            BINDINGS=max(1, len(bind)),
-            BIND="\n".join(line for lines in bind for line in lines),
+            AREA="\n".join(Place("tensors", bundle.area_offset).lines("area")),
+            SCRATCH="\n".join(places.scratch.lines("scratch")),
+            BINDINGS=max(1, len(places.bound)),
+            BIND="\n".join(places.bind_lines()),
+            READY_TO_RUN=filled(ready, WORK=work, PHASE=0, SHARE=0),
+            READY=filled(ready, WORK=work, PHASE="%phase", SHARE="%share"),
         )
+        if bundle.sizes:
+            yield open_variant_text(bundle, function, native, work)
 
 
-def _bind(
-    bundle: Bundle, function: BundledFunction, native: NativeProgram
-) -> list[tuple[str, ...]]:
-    """Return the lines that write the address of each tensor that a program is bound to."""
-    states = {state.name: state.offset for state in bundle.states}
-    places = [("constants", bundle.constants.offset_of(b)) for b in native.memory.borrowed]
-    places += [("tensors", states[state.name]) for state in native.state]
-    places += [("tensors", t.offset) for t in (*function.inputs, *function.outputs)]
-    return [
-        (
-            f"  %a{n} = getelementptr i8, ptr %{space}, i64 {offset}",
-            f"  %b{n} = getelementptr ptr, ptr %bindings, i64 {n}",
-            f"  store ptr %a{n}, ptr %b{n}",
-        )
-        for n, (space, offset) in enumerate(places)
-    ]
+def _case(variant: int, call: str) -> str:
+    """Return what is done for *variant*, a *call* that returns the code."""
+    return f"case{variant}:\n  %code{variant} = call i32 @{call}\n  ret i32 %code{variant}"
 
 
-def _fed(function: BundledFunction) -> str:
+def _fed(function: BundledFunction, places: Places) -> str:
     """Return the lines that let outputs begin as copies of inputs, if there are such."""
-    if not function.fed:
+    if not function.lead:
         return ""
     lines: list[str] = []
     for number, (source, output) in enumerate(function.fed):
-        tensor = function.inputs[source]
+        size_bytes = str(function.inputs[source].type.size_bytes)
+        if places.area is not None:
+            size_bytes = f"%bytes{number}"
+            lines += load_word(places.area.tensor(source) + 1, size_bytes)
         lines += [
-            f"  %from{number} = getelementptr i8, ptr %tensors, i64 {tensor.offset}",
-            *_copy(number, function.outputs[output].offset, tensor.type.size_bytes),
+            *places.tensors[source].lines(f"from{number}"),
+            *places.tensors[len(function.inputs) + output].lines(f"to{number}"),
+            _copy(number, size_bytes),
         ]
-    return _filled(_COPY_FED, COPIES="\n".join(lines))
+    return filled(_COPY_FED, COPIES="\n".join(lines))
+
+
+def _copy(number: int, size_bytes: str) -> str:
+    """Return the line that copies from ``%from<number>`` to ``%to<number>``."""
+    return (
+        f"  call void @llvm.memcpy.p0.p0.i64(ptr %to{number}, ptr %from{number}, i64 {size_bytes}, "
+        "i1 false)"
+    )
 
 
 def _signed(number: int) -> int:

@@ -7,25 +7,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from glow_nb.base.alignment import ALIGNMENT
+from glow_nb.base.size import symbols_of
 from glow_nb.base.types import ElementKind
 from glow_nb.base.version import __version__
-from glow_nb.bundle.entries import (
-    MISALIGNED,
-    NO_SUCH_SHARE,
-    NOT_INITIALIZED,
-    WRONG_CONSTANTS,
-    WRONG_PROCESSOR,
-)
+from glow_nb.bundle.codes import MEANINGS, MEANINGS_OF_SIZES
 from glow_nb.bundle.identifiers import c_string
+from glow_nb.bundle.open_header import range_table, sizes_type
 from glow_nb.bundle.plan import Bundle, BundledFunction, PlacedTensor
-
-_RESULTS = {
-    "MISALIGNED": (MISALIGNED, "an address is null, or no multiple of the alignment"),
-    "WRONG_CONSTANTS": (WRONG_CONSTANTS, "the constants are those of another bundle"),
-    "WRONG_PROCESSOR": (WRONG_PROCESSOR, "the code is for processors that can do more"),
-    "NOT_INITIALIZED": (NOT_INITIALIZED, "the tensors were not initialized for this bundle"),
-    "NO_SUCH_SHARE": (NO_SUCH_SHARE, "there are fewer threads"),
-}
 
 
 def header_of(bundle: Bundle, *, embedded: bool) -> str:
@@ -48,7 +36,10 @@ def _begin(bundle: Bundle) -> Iterator[str]:
     yield "   alignment. Constants are only read. Tensors hold states, inputs and outputs. The"
     yield "   arena is working memory. Two calls may run at the same time if each has tensors and"
     yield "   an arena of its own. */"
-    yield from (f"#ifndef {guard}", f"#define {guard}", "", "#include <stddef.h>", "")
+    yield from (f"#ifndef {guard}", f"#define {guard}", "", "#include <stddef.h>")
+    if bundle.sizes:
+        yield "#include <stdint.h>"
+    yield ""
     yield from ("#ifdef __cplusplus", 'extern "C" {', "#endif", "")
 
 
@@ -65,11 +56,14 @@ def _body(bundle: Bundle, *, embedded: bool) -> Iterator[str]:
         "ARENA_BYTES": (bundle.arena_bytes, "size of the arena"),
         "THREADS": (bundle.threads, "threads that can share a run, at most"),
     }
+    if bundle.sizes:  # which these two depend on
+        del sizes["TENSORS_BYTES"], sizes["ARENA_BYTES"]
     for item, (size, meaning) in sizes.items():
         yield f"#define {macro}_{item} {size}u /* {meaning} */"
     yield ""
     yield "/* What functions return; 0 is success. */"
-    for item, (code, meaning) in _RESULTS.items():
+    meanings = {**MEANINGS, **(MEANINGS_OF_SIZES if bundle.sizes else {})}
+    for item, (code, meaning) in meanings.items():
         yield f"#define {macro}_{item} {code} /* {meaning} */"
     yield ""
     if embedded:
@@ -82,11 +76,17 @@ def _body(bundle: Bundle, *, embedded: bool) -> Iterator[str]:
     yield ""
     yield "/* The processor whose code this one runs; null if there is no code that it can run. */"
     yield f"const char *{name}_variant(void);"
+    yield ""
+    if bundle.sizes:
+        yield from sizes_type(bundle)
+        yield ""
+    yield from _tensor_type(bundle)
     for function in bundle.functions:
         yield ""
         yield from _prototypes(bundle, function)
     yield ""
-    yield from _table_type(bundle)
+    yield from _function_type(bundle)
+    yield from range_table(bundle)
     yield from _tensors(bundle, f"{name}_states", bundle.states, f"{macro}_STATE")
     for function in bundle.functions:
         own = f"{name}_{function.identifier}"
@@ -95,24 +95,37 @@ def _body(bundle: Bundle, *, embedded: bool) -> Iterator[str]:
     yield from _functions(bundle)
 
 
+def parameters_of(bundle: Bundle) -> str:
+    """Return the parameters of a run."""
+    sizes = f", const {bundle.name}_sizes *sizes" if bundle.sizes else ""
+    return f"const void *constants, void *tensors, void *arena{sizes}"
+
+
 def _prototypes(bundle: Bundle, function: BundledFunction) -> Iterator[str]:
     own = f"{bundle.name}_{function.identifier}"
+    if bundle.sizes:
+        yield "/* Write offset, bytes and shape of inputs and outputs for these sizes to copies"
+        yield "   of the tables below. */"
+        tables = f"{bundle.name}_tensor *inputs, {bundle.name}_tensor *outputs"
+        yield f"int {own}_tensors(const {bundle.name}_sizes *sizes,"
+        yield f"{' ' * (len(own) + 13)}{tables});"
+        yield ""
     yield f"/* Run {c_string(function.name)} on the calling thread. */"
-    yield f"int {own}(const void *constants, void *tensors, void *arena);"
+    yield f"int {own}({parameters_of(bundle)});"
     yield ""
     yield "/* Do one share of one phase of a run. All shares of a phase, from 0 to THREADS - 1, may"
     yield "   be done at the same time, by threads with different numbers; all are done before the"
     yield f"   next phase begins. {bundle.name}_pool.c does so, if there are several threads. */"
+    if bundle.sizes:
+        yield "/* All shares of a run are given the same sizes; phase 0 lays out what they need. */"
     yield f"#define {own.upper()}_PHASES {function.phases}u"
-    yield f"int {own}_share(const void *constants, void *tensors, void *arena,"
+    yield f"int {own}_share({parameters_of(bundle)},"
     yield f"{' ' * (len(own) + 11)}size_t thread, size_t phase, size_t share);"
 
 
-def _table_type(bundle: Bundle) -> Iterator[str]:
+def _tensor_type(bundle: Bundle) -> Iterator[str]:
     name, macro = bundle.name, bundle.name.upper()
-    tensors = [*bundle.states, *(t for f in bundle.functions for t in (*f.inputs, *f.outputs))]
-    rank = max([1, *(tensor.type.rank for tensor in tensors)])
-    yield f"#define {macro}_MAX_RANK {rank}u"
+    yield f"#define {macro}_MAX_RANK {bundle.most_dimensions}u"
     yield "typedef struct {"
     yield "    const char *name; /* in the model, in UTF-8 */"
     yield "    const char *type; /* of an element, as float32 */"
@@ -124,10 +137,16 @@ def _table_type(bundle: Bundle) -> Iterator[str]:
     yield "    int count;        /* output that tells how much of an axis there is; or -1 */"
     yield "    int axis;         /* which axis */"
     yield f"}} {name}_tensor;"
-    yield ""
+
+
+def _function_type(bundle: Bundle) -> Iterator[str]:
+    name = bundle.name
     yield "typedef struct {"
     yield "    const char *name; /* in the model, in UTF-8 */"
-    yield "    int (*run)(const void *constants, void *tensors, void *arena);"
+    yield f"    int (*run)({parameters_of(bundle)});"
+    if bundle.sizes:
+        yield f"    int (*tensors)(const {name}_sizes *sizes,"
+        yield f"                   {name}_tensor *inputs, {name}_tensor *outputs);"
     yield f"    const {name}_tensor *inputs;"
     yield "    size_t input_count;"
     yield f"    const {name}_tensor *outputs;"
@@ -143,13 +162,16 @@ def _tensors(
     yield f"#define {macro}_COUNT {len(tensors)}u"
     for number, tensor in enumerate(tensors):
         yield f"/* {c_string(tensor.name)}: {tensor.type} */"
-        yield f"#define {macro}_{number}_OFFSET {tensor.offset}u"
-        yield f"#define {macro}_{number}_BYTES {tensor.type.size_bytes}u"
+        if tensor.is_placed:
+            yield f"#define {macro}_{number}_OFFSET {tensor.offset}u"
+            yield f"#define {macro}_{number}_BYTES {tensor.type.size_bytes}u"
     yield f"static const {bundle.name}_tensor {table}[{max(1, len(tensors))}] = {{"
     for tensor in tensors:
-        kind, sizes = tensor.type.kind, ", ".join(map(str, tensor.type.shape)) or "0"
-        yield f'    {{{c_string(tensor.name)}, "{kind.value}", "{npy_type(kind)}", {tensor.offset},'
-        yield f"     {tensor.type.size_bytes}, {tensor.type.rank}, {{{sizes}}}, {tensor.count},"
+        kind, shape = tensor.type.kind, tensor.type.shape
+        sizes = ", ".join("0" if symbols_of(size) else str(size) for size in shape) or "0"
+        place = (tensor.offset, tensor.type.size_bytes) if tensor.is_placed else (0, 0)
+        yield f'    {{{c_string(tensor.name)}, "{kind.value}", "{npy_type(kind)}", {place[0]},'
+        yield f"     {place[1]}, {tensor.type.rank}, {{{sizes}}}, {tensor.count},"
         yield f"     {tensor.axis}}},"
     if not tensors:
         yield "    {0, 0, 0, 0, 0, 0, {0}, -1, 0},"
@@ -164,6 +186,7 @@ def _functions(bundle: Bundle) -> Iterator[str]:
     for function in bundle.functions:
         own = f"{name}_{function.identifier}"
         capital = own.upper()
-        yield f"    {{{c_string(function.name)}, {own}, {own}_inputs, {capital}_INPUT_COUNT,"
+        calls = f"{own}, {own}_tensors" if bundle.sizes else own
+        yield f"    {{{c_string(function.name)}, {calls}, {own}_inputs, {capital}_INPUT_COUNT,"
         yield f"     {own}_outputs, {capital}_OUTPUT_COUNT}},"
     yield "};"

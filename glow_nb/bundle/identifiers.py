@@ -34,13 +34,20 @@ _OF_THE_BUNDLE = (
     *("initialize", "max_rank", "no_such_share", "not_initialized", "misaligned", "pool"),
     *("pool_start", "pool_stop", "states", "state_count", "tensor", "tensors_bytes", "threads"),
     *("variant", "wrong_constants", "wrong_processor"),
+    *("measure", "no_such_size", "other_sizes", "range", "ranges", "size_count", "sizes"),
+    *("too_large", "too_small"),
 )
 _OF_A_FUNCTION = (
-    *("", "_inputs", "_outputs", "_phases", "_share", "_input_count", "_output_count"),
+    *("", "_inputs", "_outputs", "_phases", "_share", "_tensors", "_input_count", "_output_count"),
 )
 
 ONLY_FUNCTION = "run"
 """What the entry of a bundle with one function is called."""
+
+
+def template(name: str) -> str:
+    """Return the template in the file *name*."""
+    return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def checked_name(name: object) -> str:

@@ -4,6 +4,9 @@ Three blocks of memory are given to each call. *Constants* are read-only: a head
 they are, the packed weights of each variant, and the first values of states. *Tensors* hold a head
 that says which variant works on them, the states, and the inputs and outputs of each function. The
 *arena* is working memory, whose content nobody needs between two calls.
+
+If sizes are open, the tensors hold behind the states what is laid out for those that came last
+(:class:`glow_nb.bundle.area.Area`), and then the inputs and outputs, whose places these sizes tell.
 """
 
 from __future__ import annotations
@@ -16,8 +19,10 @@ from functools import cached_property
 import numpy as np
 
 from glow_nb.base.alignment import ALIGNMENT, Bytes, aligned_bytes
-from glow_nb.base.errors import CompileError
+from glow_nb.base.errors import CompileError, UnsupportedError
+from glow_nb.base.size import Symbol, symbols_of
 from glow_nb.base.types import Array, TensorType
+from glow_nb.bundle.area import WORD_BYTES, Area
 from glow_nb.bundle.identifiers import function_identifiers
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.codegen.run_layout import Binding
@@ -43,7 +48,7 @@ class PlacedTensor:
     Attributes:
         name: Its name in the model.
         type: Its type.
-        offset: Of its first element in the block of tensors.
+        offset: Of its first element in the block of tensors; -1 if open sizes tell it.
         count: Of an output whose size a run tells: the number of the output that holds it; or -1.
         axis: And the axis that it counts along.
     """
@@ -53,6 +58,11 @@ class PlacedTensor:
     offset: int
     count: int = -1
     axis: int = 0
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether its offset is known before it runs."""
+        return self.offset >= 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +97,8 @@ class BundledFunction:
         outputs: What it writes, in order.
         fed: Pairs of an input and of an output that begins as a copy of it, by their numbers.
         phases: Phases of a run in that variant which has the most.
+        lead: Whether there is a phase before those of the program: it copies what is fed to
+            outputs, and lays out memory for sizes that are new.
     """
 
     name: str
@@ -95,6 +107,7 @@ class BundledFunction:
     outputs: tuple[PlacedTensor, ...]
     fed: tuple[tuple[int, int], ...]
     phases: int
+    lead: bool
 
 
 class ConstantsFile:
@@ -148,7 +161,10 @@ class Bundle:
         states: What runs leave for the next one.
         first_values: Values of the states, as blocks of the constants, in order.
         constants: The constants of all variants.
-        tensors_bytes: Size of the block of tensors.
+        tensors_bytes: Size of the block of tensors; if sizes are open, of what is in front of
+            inputs and outputs.
+        sizes: The open sizes, in the order in which C gives them.
+        area_offset: Where the tensors hold what is laid out for them.
     """
 
     name: str
@@ -158,6 +174,8 @@ class Bundle:
     first_values: tuple[Bytes, ...]
     constants: ConstantsFile
     tensors_bytes: int
+    sizes: tuple[Symbol, ...] = ()
+    area_offset: int = 0
 
     @property
     def triple(self) -> str:
@@ -175,8 +193,27 @@ class Bundle:
         return max(native.threads for native in self.natives)
 
     @property
+    def guards(self) -> tuple[str, ...]:
+        """The comparisons of open sizes for which all variants are right."""
+        found = (guard for n in self.natives if n.open for guard in n.open.guards)
+        return tuple(dict.fromkeys(map(str, found)))
+
+    @property
+    def tensors(self) -> tuple[PlacedTensor, ...]:
+        """States, inputs and outputs."""
+        return (*self.states, *(t for f in self.functions for t in (*f.inputs, *f.outputs)))
+
+    @property
+    def most_dimensions(self) -> int:
+        """Sizes of a shape that C has room for."""
+        return max([1, *(tensor.type.rank for tensor in self.tensors)])
+
+    @property
     def arena_bytes(self) -> int:
-        """Working memory, scratch of all threads included, of the function that needs most."""
+        """Working memory, scratch of all threads included, of the function that needs most.
+
+        If sizes are open, they tell it.
+        """
         needs = (
             scratch_offset(native) + self.threads * native.layout.thread_scratch_bytes
             for native in self.natives  # of few shares, too: any thread may do them
@@ -220,6 +257,7 @@ def plan_bundle(
         CompileError: The programs of two variants take or give different tensors.
     """
     _check_alike(functions, variants)
+    opened = _open_sizes(functions, variants)
     constants = ConstantsFile()
     for native in (native for variant in variants for native in variant.natives):
         for block in native.memory.blocks:
@@ -230,21 +268,32 @@ def plan_bundle(
     first = tuple(_block_of(values.get(s.name, s.array)) for s in held.values())
     for block in first:
         constants.add(block)
+    area_offset = layout.size_bytes
+    if opened:
+        areas = (Area.of(variant.natives[0]).count for variant in variants)
+        layout.size_bytes += aligned_bytes(WORD_BYTES * max(areas))
+        layout.is_open = True
     identifiers = function_identifiers(name, functions)
     bundled = tuple(
         _function(functions[i], identifiers[i], [v.natives[i] for v in variants], layout)
         for i in range(len(functions))
     )
-    return Bundle(name, tuple(variants), bundled, states, first, constants, layout.size_bytes)
+    return Bundle(
+        *(name, tuple(variants), bundled, states, first, constants, layout.size_bytes),
+        *(opened, area_offset),
+    )
 
 
 class _TensorLayout:
-    """Places in the block of tensors, given one after the other."""
+    """Places in the block of tensors, given one after the other while they are known."""
 
     def __init__(self) -> None:
         self.size_bytes = HEAD_BYTES
+        self.is_open = False
 
     def place(self, binding: Binding, count: int = -1, axis: int = 0) -> PlacedTensor:
+        if self.is_open:
+            return PlacedTensor(binding.name, binding.type, -1, count, axis)
         placed = PlacedTensor(binding.name, binding.type, self.size_bytes, count, axis)
         self.size_bytes += aligned_bytes(binding.type.size_bytes)
         return placed
@@ -261,8 +310,9 @@ def _function(
         for o in first.outputs
     )
     fed = tuple((o.fed_by, n) for n, o in enumerate(first.outputs) if o.fed_by is not None)
-    phases = max(native.layout.phases for native in natives) + bool(fed)
-    return BundledFunction(name, identifier, inputs, outputs, fed, phases)
+    lead = bool(fed) or first.open is not None
+    phases = max(native.layout.phases for native in natives) + lead
+    return BundledFunction(name, identifier, inputs, outputs, fed, phases, lead)
 
 
 def _check_alike(functions: Sequence[str], variants: Sequence[Variant]) -> None:
@@ -270,6 +320,7 @@ def _check_alike(functions: Sequence[str], variants: Sequence[Variant]) -> None:
     for number, name in enumerate(functions):
         found = {
             str([(b.name, b.type) for b in (*n.inputs, *n.outputs)])
+            + str(sorted(map(str, n.open.symbols if n.open else ())))
             for n in (variant.natives[number] for variant in variants)
         }
         if len(found) > 1:
@@ -277,6 +328,34 @@ def _check_alike(functions: Sequence[str], variants: Sequence[Variant]) -> None:
                 f"function {name!r:.60}: for different processors it takes or gives different "
                 "tensors; make one bundle for each"
             )
+
+
+def _open_sizes(functions: Sequence[str], variants: Sequence[Variant]) -> tuple[Symbol, ...]:
+    """Return the open sizes of a bundle, if there are any.
+
+    Raises:
+        UnsupportedError: It has several functions, or a size that no input tells, or that of a
+            state.
+    """
+    natives = [native for variant in variants for native in variant.natives]
+    opened = next((native.open for native in natives if native.open is not None), None)
+    if opened is None:
+        return ()
+    if len(functions) > 1:
+        raise UnsupportedError(
+            f"a bundle of the functions {', '.join(map(repr, functions)):.200} with open sizes: "
+            "make one for each"
+        )
+    told = symbols_of(*(n for binding in natives[0].inputs for n in binding.type.shape))
+    unknown = [symbol.name for symbol in opened.symbols if symbol not in told]
+    kept = [state.name for state in natives[0].state if state.type.is_open]
+    if unknown or kept:
+        problem = f"no input tells the sizes {unknown}" if unknown else f"states {kept} have some"
+        raise UnsupportedError(
+            f"a bundle of {functions[0]!r:.60} with open sizes: {problem}; give the sizes, "
+            "shapes={...}"
+        )
+    return opened.symbols
 
 
 def _block_of(array: Array) -> Bytes:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from string import Template
 
 from glow_nb.base.alignment import ALIGNMENT
 from glow_nb.base.version import __version__
-from glow_nb.bundle.identifiers import TEMPLATES, c_string
+from glow_nb.bundle.filled import filled
+from glow_nb.bundle.identifiers import c_string, template
+from glow_nb.bundle.open_texts import holes_of_sizes
 from glow_nb.bundle.plan import Bundle, PlacedTensor
 
 _MAPPED_INCLUDES = """
@@ -46,8 +47,8 @@ atomics and POSIX threads, as some C libraries lack `threads.h`); without it, th
 does all shares, with the same results.
 """
 
-_FEED = "memcpy((char *)tensors + ${macro}_OFFSET, input, ${macro}_BYTES);\n"
-_FETCH = "memcpy(output, (char *)tensors + ${macro}_OFFSET, ${macro}_BYTES);\n"
+_FEED = "memcpy((char *)tensors + ${offset}, input, ${bytes});\n"
+_FETCH = "memcpy(output, (char *)tensors + ${offset}, ${bytes});\n"
 
 MANIFEST = "manifest.json"
 EXAMPLE_SUFFIX = "_example"
@@ -78,6 +79,7 @@ def constants_file(name: str) -> str:
 def texts_of(bundle: Bundle, form: Form, needed: Sequence[str]) -> dict[str, str]:
     """Return the texts by the names of their files; *needed* are symbols of other libraries."""
     values = {"name": bundle.name, "NAME": bundle.name.upper(), "threads": str(bundle.threads)}
+    values |= holes_of_sizes(bundle)
     texts = {
         "main.c": _main(bundle, form, values),
         "Makefile": _makefile(bundle, form, values),
@@ -89,38 +91,29 @@ def texts_of(bundle: Bundle, form: Form, needed: Sequence[str]) -> dict[str, str
     return texts
 
 
-def _filled(template: str, *values: Mapping[str, object], **more: object) -> str:
-    return Template(template).substitute(
-        {k: v for each in (*values, more) for k, v in each.items()}
-    )
-
-
-def _template(name: str) -> str:
-    return (TEMPLATES / name).read_text(encoding="utf-8")
-
-
 def _main(bundle: Bundle, form: Form, values: Mapping[str, str]) -> str:
     name, has_pool = bundle.name, bundle.threads > 1
-    arguments = "constants, tensors, arena"
+    arguments = f"constants, tensors, arena{values['sizes']}"
     cases = "".join(
         f"    if (function->run == {name}_{function.identifier})\n"
         f"        return {name}_pool_{function.identifier}(pool, {arguments});\n"
         for function in bundle.functions
     )
-    helpers = "" if form.embedded else _filled(_MAP, values)
-    helpers += "\n" + _filled(_template("run_shared.c"), values, cases=cases) if has_pool else ""
+    helpers = "" if form.embedded else filled(_MAP, values)
+    helpers += values["helpers_of_sizes"]
+    helpers += "\n" + filled(template("run_shared.c"), values, cases=cases) if has_pool else ""
     start = f"    {name}_pool *pool = {name}_pool_start();\n    if (pool == NULL)\n"
     start += f'        return fail("{name}", "there are no threads");\n'
-    return _filled(
-        _template("main.c"),
+    return filled(
+        template("main.c"),
         values,
-        usage="" if form.embedded else "CONSTANTS ",
+        usage=("" if form.embedded else "CONSTANTS ") + values["sizes_usage"],
         first=1 if form.embedded else 2,
         constants=f"{name}_constants" if form.embedded else "argc > 1 ? mapped(argv[1]) : NULL",
         includes=("" if form.embedded else _MAPPED_INCLUDES)
         + (f'#include "{name}_pool.h"\n' if has_pool else ""),
         helpers=helpers,
-        call=f"run_shared(pool, function, {arguments})"
+        call="run_shared(pool, function, constants, tensors, arena)"
         if has_pool
         else f"function->run({arguments})",
         start=start if has_pool else "",
@@ -135,22 +128,24 @@ def _pool(bundle: Bundle, values: Mapping[str, str]) -> dict[str, str]:
         own = f"{name}_{function.identifier}"
         head = (
             f"int {name}_pool_{function.identifier}({name}_pool *pool, const void *constants,\n"
-            f"{' ' * (len(name) + len(function.identifier) + 11)}void *tensors, void *arena)"
+            f"{' ' * (len(name) + len(function.identifier) + 11)}void *tensors, void *arena"
+            f"{values['sizes_parameter']})"
         )
         heads.append(f"{head};\n")
-        call = f"run_on(pool, {own}_share, {own.upper()}_PHASES, constants, tensors, arena)"
+        given = "constants, tensors, arena" + (", sizes" if bundle.sizes else "")
+        call = f"run_on(pool, {own}_share, {own.upper()}_PHASES, {given})"
         bodies.append(f"\n{head}\n{{\n    return {call};\n}}\n")
     return {
-        f"{name}_pool.h": _filled(_template("pool.h"), values, prototypes="".join(heads)),
-        f"{name}_pool.c": _filled(_template("pool.c"), values, functions="".join(bodies)),
+        f"{name}_pool.h": filled(template("pool.h"), values, prototypes="".join(heads)),
+        f"{name}_pool.c": filled(template("pool.c"), values, functions="".join(bodies)),
     }
 
 
 def _makefile(bundle: Bundle, form: Form, values: Mapping[str, str]) -> str:
     library, pthread = form.library(bundle.name), " -pthread" if bundle.threads > 1 else ""
     rpath = " -Wl,-rpath,'$$ORIGIN'" if form.is_shared else ""
-    return _filled(
-        _template("Makefile"),
+    return filled(
+        template("Makefile"),
         values,
         sources=f"{bundle.name}_pool.c " if bundle.threads > 1 else "",
         library=library,
@@ -160,8 +155,8 @@ def _makefile(bundle: Bundle, form: Form, values: Mapping[str, str]) -> str:
 
 def _cmake(bundle: Bundle, form: Form, values: Mapping[str, str]) -> str:
     has_pool = bundle.threads > 1
-    return _filled(
-        _template("CMakeLists.txt"),
+    return filled(
+        template("CMakeLists.txt"),
         values,
         {"threads": " pthread" if has_pool else ""},
         form="SHARED" if form.is_shared else "STATIC",
@@ -174,28 +169,42 @@ def _readme(bundle: Bundle, form: Form, needed: Sequence[str], values: Mapping[s
     function = bundle.functions[0]
     own = f"{bundle.name}_{function.identifier}"
     held = "; they are an object of the library, see the header" if form.embedded else ""
-    return _filled(
-        _template("README.md"),
+    return filled(
+        template("README.md"),
         values,
         triple=bundle.triple,
         cpus=", ".join(f"`{variant.cpu}`" for variant in bundle.variants),
         version=__version__,
         files="\n".join(f"| `{file}` | {what} |" for file, what in _files(bundle, form)),
-        usage="" if form.embedded else f"{constants_file(bundle.name)} ",
+        usage=("" if form.embedded else f"{constants_file(bundle.name)} ") + _given(bundle),
         inputs=" ".join(f"input_{number}.npy" for number in range(len(function.inputs))),
         function=own,
-        feed=_filled(_FEED, macro=f"{own.upper()}_INPUT_0") if function.inputs else "",
-        fetch=_filled(_FETCH, macro=f"{own.upper()}_OUTPUT_0") if function.outputs else "",
+        feed=_copied(_FEED, bundle, f"{own}_input", "inputs") if function.inputs else "",
+        fetch=_copied(_FETCH, bundle, f"{own}_output", "outputs") if function.outputs else "",
         alignment=ALIGNMENT,
         constants_bytes=bundle.constants.size_bytes,
         constants_note=held,
-        tensors_bytes=bundle.tensors_bytes,
-        arena_bytes=bundle.arena_bytes,
-        threads=_filled(_THREADS, values) if bundle.threads > 1 else "",
-        states=_filled(_STATES, values) if bundle.states else "",
+        tensors_bytes="as measured" if bundle.sizes else bundle.tensors_bytes,
+        arena_bytes="as measured" if bundle.sizes else bundle.arena_bytes,
+        threads=filled(_THREADS, values) if bundle.threads > 1 else "",
+        states=filled(_STATES, values) if bundle.states else "",
         tensors="\n".join(_tensor_table(bundle)),
         needs=_needs(needed),
     )
+
+
+def _given(bundle: Bundle) -> str:
+    """Return the sizes of the example, as the program of the example takes them."""
+    hints = ",".join(str(symbol.hint) for symbol in bundle.sizes)
+    return f"-s {hints} " if hints else ""
+
+
+def _copied(text: str, bundle: Bundle, macro: str, table: str) -> str:
+    """Return the line that copies the first tensor of a *table*; macros begin with *macro*."""
+    if bundle.sizes:
+        return filled(text, offset=f"{table}[0].offset", bytes=f"{table}[0].bytes")
+    begin = f"{macro.upper()}_0"
+    return filled(text, offset=f"{begin}_OFFSET", bytes=f"{begin}_BYTES")
 
 
 def _files(bundle: Bundle, form: Form) -> Iterator[tuple[str, str]]:
@@ -223,7 +232,8 @@ def _tensor_table(bundle: Bundle) -> Iterator[str]:
     for function_name, kind, tensors in groups:
         for number, tensor in enumerate(tensors):
             cells = (function_name, f"{kind} {number}", f"`{c_string(tensor.name)}`", tensor.type)
-            yield f"| {' | '.join(map(str, cells))} | {tensor.offset} | {tensor.type.size_bytes} |"
+            place = (tensor.offset, tensor.type.size_bytes) if tensor.is_placed else ("", "")
+            yield f"| {' | '.join(map(str, (*cells, *place)))} |"
 
 
 def _needs(needed: Sequence[str]) -> str:

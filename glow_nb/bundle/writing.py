@@ -9,6 +9,7 @@ from typing import Any
 
 from glow_nb.base.alignment import ALIGNMENT
 from glow_nb.base.errors import CompileError, UnsupportedError
+from glow_nb.base.size import symbols_of
 from glow_nb.bundle.archive import archive_of
 from glow_nb.bundle.entries import compile_entries, variant_prefix
 from glow_nb.bundle.header import header_of
@@ -168,8 +169,13 @@ def _manifest(
         "threads": bundle.threads,
         "alignment": ALIGNMENT,
         "constants_bytes": bundle.constants.size_bytes,
-        "tensors_bytes": bundle.tensors_bytes,
-        "arena_bytes": bundle.arena_bytes,
+        "tensors_bytes": None if bundle.sizes else bundle.tensors_bytes,
+        "arena_bytes": None if bundle.sizes else bundle.arena_bytes,
+        "sizes": [
+            {"name": s.name, "least": s.low, "greatest": s.high, "example": s.hint}
+            for s in bundle.sizes
+        ],
+        "conditions": list(bundle.guards),
         "code_bytes": len(merged.payload),
         "states": [_tensor(state) for state in bundle.states],
         "functions": [_function(bundle, function) for function in bundle.functions],
@@ -192,8 +198,8 @@ def _tensor(tensor: PlacedTensor) -> dict[str, Any]:
     found = {
         "name": tensor.name,
         "type": tensor.type.kind.value,
-        "shape": list(tensor.type.shape),
-        "offset": tensor.offset,
-        "bytes": tensor.type.size_bytes,
+        "shape": [str(size) if symbols_of(size) else size for size in tensor.type.shape],
+        "offset": tensor.offset if tensor.is_placed else None,
+        "bytes": tensor.type.size_bytes if tensor.is_placed else None,
     }
     return found if tensor.count < 0 else {**found, "count": tensor.count, "axis": tensor.axis}

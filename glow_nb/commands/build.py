@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,11 +20,13 @@ from glow_nb.commands.options import (
     model_argument,
     without_option,
 )
+from glow_nb.commands.size_ranges import size_options
 
 EXAMPLES = """\
 glow-nb build resnet50.onnx --output resnet50
 glow-nb build model.onnx --output bundle --name net --shared --threads 4
 glow-nb build model.onnx --output bundle --cpu x86-64-v3 --cpu x86-64-v4
+glow-nb build encoder.onnx --output bundle --size length=1..512 --hint length=128
 glow-nb build model.onnx --output bundle --target aarch64-unknown-linux-gnu"""
 
 
@@ -62,6 +65,7 @@ glow-nb build model.onnx --output bundle --target aarch64-unknown-linux-gnu"""
 @backend_options
 @without_option
 @binding_options
+@size_options
 def build(
     model: Path,
     output: Path,
@@ -74,11 +78,13 @@ def build(
     threads: int | None,
     without: tuple[str, ...],
     bindings: Bindings,
+    sizes: dict[str, Any],
 ) -> None:
     """Compile MODEL to object code for C and C++.
 
     The folder gets the code, a C header, the constants, a manifest, and an example in C with
     files to build it; its README.md says how they are used. Without --threads, runs are for one.
+    Sizes that MODEL leaves open and --shape does not give are arguments of each run.
     """
     check_bindings_apply(model, bindings)
     with hints(model):
@@ -95,6 +101,7 @@ def build(
             without=without,
             shapes=bindings.shapes,
             constants=bindings.constants(model),
+            **sizes,
         )
     _tell(output)
 
@@ -114,9 +121,10 @@ def _tell(folder: Path) -> None:
     for function in manifest["functions"]:
         given = f"{len(function['inputs'])} to {len(function['outputs'])} tensors"
         click.echo(f"function {function['symbol']}: {given}")
-    sizes = {
-        part: byte_count(manifest[f"{part}_bytes"])
-        for part in ("code", "constants", "tensors", "arena")
-    }
-    click.echo(", ".join(f"{part} {size}" for part, size in sizes.items()))
+    parts = ("code", "constants", "tensors", "arena")
+    known = {part: manifest[f"{part}_bytes"] for part in parts}
+    texts = (f"{part} {byte_count(size)}" for part, size in known.items() if size is not None)
+    click.echo(", ".join(texts))
+    for size in manifest["sizes"]:
+        click.echo(f"size {size['name']}: {size['least']} to {size['greatest']}")
     click.echo(f"for {count_of(manifest['threads'], 'thread')}")

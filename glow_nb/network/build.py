@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from glow_nb.backends import BackendLike, option_names
 from glow_nb.base.arguments import MOST_THREADS, as_path, whole_number
-from glow_nb.base.errors import UnboundDimension
 from glow_nb.network.compiling import compile
 from glow_nb.network.dynamic import DynamicNetwork
 from glow_nb.network.network import Network
@@ -38,7 +37,8 @@ def build(
     README.md says how it is used. A bundle that is there is replaced as a whole.
 
     Args:
-        graph: What :func:`glow_nb.compile` takes, with fixed sizes.
+        graph: What :func:`glow_nb.compile` takes. Sizes that it leaves open are given to each run
+            in C; *sizes* and *hints* say their ranges and what to plan for.
         folder: Where to write.
         name: What all names in C begin with, by default like the name of the file.
         target: LLVM's triple of the machines that run it, as ``"aarch64-unknown-linux-gnu"``; this
@@ -50,13 +50,13 @@ def build(
         shared: A shared library in place of an archive; takes a C compiler.
         embed_constants: Constants are part of the library in place of a file to map.
         backend: ``"cpu"`` or its options.
-        arguments: Further arguments of :func:`glow_nb.compile`, such as ``shapes``.
+        arguments: Further arguments of :func:`glow_nb.compile`, such as ``shapes`` or ``sizes``.
 
     Raises:
         OptionError: A name is no identifier of C, a target or processor is unknown, or the folder
             holds something else.
-        UnboundDimension: The network leaves sizes open.
-        UnsupportedError: The backend makes no machine code, or there is no C compiler.
+        UnsupportedError: The backend makes no machine code, there is no C compiler, or an operator
+            has no code for sizes that are open.
         CompileError, ModelError, PassError: As :func:`glow_nb.compile`.
         GlowError: A file cannot be written.
     """
@@ -72,23 +72,19 @@ def build(
     targets = targets_named(target, cpu)
     check_place(place, form, targets[0] if targets else Target.host())
     options = {key: arguments.pop(key) for key in option_names() if key in arguments}
-    networks: list[Network] = [
-        compile(graph, backend=one, threads=threads, **own, **arguments)
+    networks = [
+        _of_one_program(graph, {"backend": one, "threads": threads, **own, **arguments})
         for one, own in backends_for(backend, threads, options, targets)
     ]
-    for network in networks:
-        if isinstance(network, DynamicNetwork):
-            raise _unbound(network)
     build_variants(place, chosen, networks, form, networks[0].state, _origin(graph))
 
 
-def _unbound(network: DynamicNetwork) -> UnboundDimension:
-    """Return the error that says which sizes of *network* are open: a bundle has fixed ones."""
-    signature = {name: type.shape for name, type in network.inputs.items()}
-    names = dict.fromkeys(
-        size for shape in signature.values() for size in shape or () if isinstance(size, str)
-    )
-    return UnboundDimension("build", list(names), signature)
+def _of_one_program(graph: Graph, arguments: dict[str, Any]) -> Network:
+    """Compile *graph*: sizes that are open stay so."""
+    network = compile(graph, **arguments)
+    if isinstance(network, DynamicNetwork) and network.general is None:
+        network = compile(graph, **{**arguments, "sizes": {}})
+    return network.of_one_program
 
 
 def _name_of(graph: Graph) -> str:

@@ -42,6 +42,10 @@ class Buildable(Protocol):
     def threads(self) -> int:
         """Cores that share the work of one run."""
 
+    @property
+    def of_one_program(self) -> Buildable:
+        """Itself, or the network that a bundle is made of if it has one program for all sizes."""
+
 
 def build_network(
     network: Buildable,
@@ -56,13 +60,14 @@ def build_network(
 ) -> None:
     """Do what :meth:`glow_nb.Network.build` says."""
     place, form = as_path(folder), form_of(shared=shared, embed_constants=embed_constants)
-    chosen = name_like(next(iter(network.functions))) if name is None else checked_name(name)
+    functions = network.of_one_program.functions
+    chosen = name_like(next(iter(functions))) if name is None else checked_name(name)
     wanted = (
         network.threads if threads is None else whole_number("threads", threads, 1, MOST_THREADS)
     )
     targets = targets_named(target, cpu)
     if not targets and wanted == network.threads:
-        build_variants(place, chosen, [network], form, network.state, {})
+        build_variants(place, chosen, [network.of_one_program], form, network.state, {})
         return
     if network.compile_again is None:
         raise UnsupportedError(
@@ -71,6 +76,7 @@ def build_network(
         )
     check_place(place, form, targets[0] if targets else Target.host())
     again = network.compile_again(threads=wanted, targets=targets)
+    again = [one.of_one_program for one in again]
     build_variants(place, chosen, again, form, network.state, {})
 
 
@@ -151,11 +157,6 @@ def _natives(network: Buildable) -> tuple[NativeProgram, ...]:
             raise UnsupportedError(
                 f"network {format_name(name)}: {type(function.executable).__name__} is no machine "
                 'code that a bundle could have; compile for backend="cpu"'
-            )
-        if native.open is not None:
-            raise UnsupportedError(
-                f"network {format_name(name)}: it is for all sizes, and a bundle has fixed ones; "
-                "compile the model for some, shapes={...}"
             )
         natives.append(native)
     return tuple(natives)

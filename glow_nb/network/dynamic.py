@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Never, NoReturn
+from typing import TYPE_CHECKING, Never
 
 from glow_nb.base.arguments import Shapes, as_array, as_shapes
 from glow_nb.base.errors import GlowError, OptionError, UnboundInput, UnsupportedError
@@ -154,13 +154,16 @@ class DynamicNetwork(Network):
         signature = Signature.of(self._model, self.specialized, len(general))
         save_networks(folder, [*general, *own], self.state, signature)
 
+    @property
     @override
-    def build(self, folder: str | os.PathLike[str], **_: object) -> NoReturn:
-        """Refuse: each set of sizes is a network of its own."""
-        raise UnsupportedError(
-            f"the network leaves sizes open ({self._open_sizes()}), and a bundle has fixed ones; "
-            "compile it for some, shapes={'batch': 1}, or build that of net.prepare(shapes)"
-        )
+    def of_one_program(self) -> CompiledNetwork:
+        """The program for all sizes that was compiled first."""
+        if self.general is None:
+            raise UnsupportedError(
+                f"the network leaves sizes open ({self._open_sizes()}), and has no program for all "
+                "of them; compile it for one, sizes={}, or for some sizes, shapes={'batch': 1}"
+            )
+        return self.general.first
 
     @property
     @override

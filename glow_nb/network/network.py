@@ -89,6 +89,11 @@ class Network(NetworkViews, Uncopied):
     compile_again: Callable[..., Sequence[Network]] | None = None
     """Compiles the model anew with other arguments, if it is a file."""
 
+    @property
+    def of_one_program(self) -> Network:
+        """The network that a bundle is made of."""
+        return self
+
     def build(
         self,
         folder: str | os.PathLike[str],
@@ -104,12 +109,13 @@ class Network(NetworkViews, Uncopied):
 
         :func:`glow_nb.build` explains the arguments. By default, the code is that of this network:
         for this processor, and for as many threads. States begin with the values that they have
-        now. For other processors or threads, a model that is a file is compiled again.
+        now. For other processors or threads, a model that is a file is compiled again. Of a network
+        with open sizes, it is the program for all sizes, the first one if there are several.
 
         Raises:
             OptionError: An argument has no meaning, or the folder holds something else.
-            UnsupportedError: The network leaves sizes open, is not machine code, or is of no file
-                that could be compiled for another processor.
+            UnsupportedError: The network leaves sizes open and has no program for all of them, is
+                not machine code, or is of no file that could be compiled for another processor.
             GlowError: A file cannot be written.
             StateError: A run is in progress.
         """

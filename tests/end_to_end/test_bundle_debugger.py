@@ -13,8 +13,7 @@ import pytest
 import glow_nb
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import MatMul, Relu
-from tests.unit.bundle.bundles import build_example, needs_c, needs_x86, run_example
-from tests.unit.network.test_build_for_others import emulator
+from tests.unit.bundle.bundles import build_example, emulator, needs_c, needs_x86, run_example
 
 pytestmark = [
     pytest.mark.jit,

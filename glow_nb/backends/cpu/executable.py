@@ -33,6 +33,7 @@ from glow_nb.codegen.load_native import load
 from glow_nb.codegen.loaded_program import DirectRun, LoadedProgram
 from glow_nb.codegen.loaded_runs import LoadedRuns
 from glow_nb.codegen.make_native_program import make_native_program
+from glow_nb.codegen.open_program import Shapes
 from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding
 from glow_nb.kernels.target import Target
@@ -170,6 +171,11 @@ class CpuExecutable(LoadedRuns):
     @override
     def direct_run(self, inputs: Sequence[str], outputs: Sequence[str]) -> DirectRun | None:
         return super().direct_run(inputs, outputs) if self._loads else None
+
+    @override
+    def notify_hot(self, after: int, notice: Callable[[Shapes], None]) -> None:
+        if self._loads:
+            super().notify_hot(after, notice)
 
     def for_program(self, program: Program) -> CpuExecutable:
         """Return another *program* with the same weights, which are read where they lie."""

@@ -28,7 +28,7 @@ static const char *meaning(int code)
     case ${NAME}_WRONG_CONSTANTS: return "the constants are those of another bundle";
     case ${NAME}_WRONG_PROCESSOR: return "there is no code that this processor can run";
     case ${NAME}_NOT_INITIALIZED: return "the tensors are not initialized";
-    default: return "the run failed";
+${meanings}    default: return "the run failed";
     }
 }
 
@@ -235,15 +235,15 @@ static const ${name}_function *function_named(const char *name)
     return NULL;
 }
 ${helpers}
-static int run_all(const ${name}_function *function, int runs, const char *prefix, char **paths,
+static int run_all(const ${name}_function *function, const ${name}_tensor *inputs,
+                   const ${name}_tensor *outputs, int runs, const char *prefix, char **paths,
                    const unsigned char *constants, unsigned char *tensors, unsigned char *arena)
 {
     size_t number;
     int run, code = ${name}_initialize(constants, tensors);
     double began, least = 0;
     for (number = 0; code == 0 && number < function->input_count; number++)
-        if (read_npy(paths[number], &function->inputs[number],
-                     tensors + function->inputs[number].offset) != 0)
+        if (read_npy(paths[number], &inputs[number], tensors + inputs[number].offset) != 0)
             return 1;
 ${start}    for (run = 0; code == 0 && run < runs; run++) {
         began = seconds();
@@ -255,7 +255,7 @@ ${stop}    if (code != 0)
         return fail("${name}", meaning(code));
     if (runs > 1)
         printf("runs %d, at best %.3f ms, code for %s\n", runs, 1e3 * least, ${name}_variant());
-    return show("output", function->outputs, function->output_count, tensors, prefix) ||
+    return show("output", outputs, function->output_count, tensors, prefix) ||
            show("state", ${name}_states, ${NAME}_STATE_COUNT, tensors, prefix);
 }
 
@@ -274,7 +274,7 @@ int main(int argc, char **argv)
             name = argv[next + 1];
         else if (strcmp(argv[next], "-n") == 0)
             runs = atoi(argv[next + 1]);
-        else
+${option}        else
             return fail(argv[next], "is no option");
     }
     function = function_named(name);
@@ -285,13 +285,14 @@ int main(int argc, char **argv)
                 argv[0], function->input_count);
         return 1;
     }
-    constants = ${constants};
-    tensors = aligned_memory(${NAME}_TENSORS_BYTES, &whole_tensors);
-    arena = aligned_memory(${NAME}_ARENA_BYTES, &whole_arena);
+${lay_out}    constants = ${constants};
+    tensors = aligned_memory(${tensors_bytes}, &whole_tensors);
+    arena = aligned_memory(${arena_bytes}, &whole_arena);
     if (constants == NULL || tensors == NULL || arena == NULL)
         code = fail("${name}", "no constants, or no memory");
     else
-        code = run_all(function, runs, prefix, argv + next, constants, tensors, arena);
+        code = run_all(function, ${tables}, runs, prefix, argv + next,
+                       constants, tensors, arena);
     free(whole_tensors);
     free(whole_arena);
     return code;

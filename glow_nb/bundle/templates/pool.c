@@ -30,7 +30,7 @@
 
 #define LINE 64
 
-typedef int (*share_of_a_phase)(const void *, void *, void *, size_t, size_t, size_t);
+typedef int (*share_of_a_phase)(const void *, void *, void *${sizes_type}, size_t, size_t, size_t);
 
 typedef struct {
     share_of_a_phase share;
@@ -39,7 +39,7 @@ typedef struct {
     unsigned long first;  /* phases of all runs before it */
     const void *constants;
     void *tensors, *arena;
-} run_of;
+${sizes_member}} run_of;
 
 typedef struct {
     atomic_ulong count;
@@ -63,14 +63,14 @@ static int take(${name}_pool *pool, const run_of *run, size_t thread, size_t ste
 {
     unsigned long phase = run->first + step + 1, before = phase - 1;
     atomic_ulong *claim = &pool->claims[share].count;
-    int code;
+    int code, none = 0;
     if (atomic_load_explicit(claim, memory_order_relaxed) != before ||
         !atomic_compare_exchange_strong_explicit(claim, &before, phase, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return 0;
-    code = run->share(run->constants, run->tensors, run->arena, thread, step, share);
-    if (code != 0)
-        atomic_store(&pool->code, code);
+    code = run->share(run->constants, run->tensors, run->arena${sizes_of_run}, thread, step, share);
+    if (code != 0) /* the first one counts: it may be the reason of all others */
+        atomic_compare_exchange_strong(&pool->code, &none, code);
     if (atomic_fetch_add_explicit(&pool->done.count, 1, memory_order_acq_rel) + 1 ==
         phase * ${NAME}_THREADS)
         atomic_store_explicit(&pool->opened.count, phase, memory_order_release);
@@ -176,7 +176,7 @@ void ${name}_pool_stop(${name}_pool *pool)
 }
 
 static int run_on(${name}_pool *pool, share_of_a_phase share, size_t phases, const void *constants,
-                  void *tensors, void *arena)
+                  void *tensors, void *arena${sizes_parameter})
 {
     run_of run;
     pthread_mutex_lock(&pool->mutex);
@@ -187,7 +187,7 @@ static int run_on(${name}_pool *pool, share_of_a_phase share, size_t phases, con
     pool->run.constants = constants;
     pool->run.tensors = tensors;
     pool->run.arena = arena;
-    run = pool->run;
+${sizes_set}    run = pool->run;
     atomic_store(&pool->code, 0);
     atomic_fetch_add(&pool->posted.count, 1);
     pthread_cond_broadcast(&pool->changed);

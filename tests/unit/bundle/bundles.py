@@ -15,6 +15,7 @@ import pytest
 import glow_nb
 from glow_nb.base.alignment import aligned_empty
 from glow_nb.base.types import Array, ElementKind, TensorType
+from glow_nb.bundle.area import Area
 from glow_nb.bundle.plan import Bundle, PlacedTensor, Variant, plan_bundle
 from glow_nb.bundle.writing import merged_code
 from glow_nb.codegen.loaded_code import LoadedCode
@@ -152,6 +153,15 @@ def build_example(folder: Path, *flags: str, compiler: str = "cc") -> Path:
     return program
 
 
+def emulator(architecture: str) -> list[str]:
+    """Return the command that runs programs of *architecture*; skip the test without it."""
+    compiler, name = f"{architecture}-linux-gnu-gcc", f"qemu-{architecture}"
+    for program in (compiler, name):
+        if shutil.which(program) is None:
+            pytest.skip(f"there is no {program}")
+    return [name, "-L", f"/usr/{architecture}-linux-gnu"]
+
+
 def run_example(
     program: Path,
     folder: Path,
@@ -168,3 +178,73 @@ def run_example(
     results.mkdir(exist_ok=True)
     run_command([*prefix, program, *constants, *options, "-o", f"{results}/", *inputs], folder)
     return {path.stem: np.load(path) for path in results.iterdir()}
+
+
+class LoadedOpenBundle(LoadedBundle):
+    """A bundle with open sizes, linked into this process.
+
+    Attributes:
+        sizes: The struct that C gives: sizes in order, and bytes of tensors and arena.
+    """
+
+    def __init__(self, bundle: Bundle) -> None:
+        """Link *bundle*; nothing is measured yet."""
+        super().__init__(bundle)
+        self.sizes = np.zeros(len(bundle.sizes) + 2, np.int64)
+
+    def measure(self, **sizes: int) -> int:
+        """Measure what *sizes* by name need."""
+        self.sizes[: len(sizes)] = [sizes[symbol.name] for symbol in self.bundle.sizes]
+        return self.call("measure", self.sizes)
+
+    def prepare(self, **sizes: int) -> None:
+        """Give the bundle the memory that *sizes* need, filled with nonsense."""
+        assert self.measure(**sizes) == 0
+        tensors_bytes, arena_bytes = self.sizes[-2:].tolist()
+        self.tensors, self.arena = aligned_empty(tensors_bytes), aligned_empty(arena_bytes)
+        self.tensors[:] = self.arena[:] = 255
+        assert self.initialize() == 0
+
+    def rows(self) -> tuple[Array, Array]:
+        """Return the tables of inputs and outputs for the sizes, as words: see the header."""
+        (function,) = self.bundle.functions
+        width = 7 + self.bundle.most_dimensions
+        inputs = np.full((len(function.inputs), width), -1)
+        outputs = np.full((len(function.outputs), width), -1)
+        assert self.call("run_tensors", self.sizes, inputs, outputs) == 0
+        return inputs, outputs
+
+    def array_at(self, row: Array, tensor: PlacedTensor) -> Array:
+        """Return *tensor* where its *row* of a table says that it lies."""
+        offset, size_bytes = row[3:5].tolist()
+        place: Array = self.tensors[offset : offset + size_bytes]
+        shape = row[6 : 6 + tensor.type.rank].tolist()
+        return place.view(tensor.type.kind.dtype).reshape(shape)
+
+    def run_open(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Run the function for the sizes that were prepared."""
+        (function,) = self.bundle.functions
+        inputs, outputs = self.rows()
+        for row, tensor in zip(inputs, function.inputs, strict=True):
+            self.array_at(row, tensor)[...] = feeds[tensor.name]
+        assert self.call("run", self.constants, self.tensors, self.arena, self.sizes) == 0
+        found = zip(outputs, function.outputs, strict=True)
+        return {tensor.name: self.array_at(row, tensor).copy() for row, tensor in found}
+
+    @property
+    def _words(self) -> tuple[Area, Array]:
+        """What the tensors hold of the sizes that they are laid out for."""
+        area, begin = Area.of(self.bundle.variants[0].natives[0]), self.bundle.area_offset
+        return area, self.tensors[begin : begin + area.size_bytes].view(np.int64)
+
+    def laid_out(self) -> tuple[list[int], list[int], int]:
+        """Return the offset of each activation and window, and the bytes of the arena."""
+        area, words = self._words
+        windows = words[area.windows : area.tensors].tolist()
+        return words[area.offsets : area.count].tolist(), windows, int(words[area.arena_bytes])
+
+    def lengths(self) -> list[int]:
+        """Return the bytes of each activation."""
+        area, words = self._words
+        found: list[int] = words[area.lengths : area.offsets].tolist()
+        return found

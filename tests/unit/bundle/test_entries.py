@@ -9,7 +9,7 @@ import pytest
 
 import glow_nb
 from glow_nb.base.types import Array
-from glow_nb.bundle.entries import (
+from glow_nb.bundle.codes import (
     MISALIGNED,
     NO_SUCH_SHARE,
     NOT_INITIALIZED,

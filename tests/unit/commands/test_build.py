@@ -52,10 +52,41 @@ def test_help_says_that_runs_are_for_one_thread() -> None:
     assert "[default: 1]" in call("build", "--help").output
 
 
-def test_open_sizes_are_asked_for_by_options(tmp_path: Path) -> None:
+@pytest.fixture
+def open_model(tmp_path: Path) -> Path:
     model = dense_model()
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
     del model.graph.output[0].type.tensor_type.shape.dim[:]
     onnx.save(model, tmp_path / "open.onnx")
-    done = call("build", tmp_path / "open.onnx", "--output", tmp_path / "out")
-    assert "give sizes: --shape batch=1" in done.output
+    return tmp_path / "open.onnx"
+
+
+def test_open_sizes_are_told_by_runs_in_the_ranges_of_options(
+    open_model: Path, tmp_path: Path
+) -> None:
+    options = ("--size", "batch=1..16", "--hint", "batch=4")
+    done = call("build", open_model, "--output", tmp_path / "out", *options)
+    assert "size batch: 1 to 16" in done.output
+    assert "#define OPEN_SIZE_0_GREATEST 16" in (tmp_path / "out" / "open.h").read_text()
+    done = call("build", open_model, "--output", tmp_path / "out", "--shape", "batch=2")
+    assert "size batch" not in done.output
+    assert "#define OPEN_RUN_INPUT_0_BYTES" in (tmp_path / "out" / "open.h").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--size", "batch=1"), "is not NAME=LEAST..GREATEST"),
+        (("--size", "batch=9..2"), "the range holds no size"),
+        (("--size", "rows=1..2"), "no open size of this name"),
+        (("--size", "batch=1..2", "--size", "batch=1..3"), "it is given twice"),
+        (("--hint", "batch=x"), "is not NAME=SIZE"),
+        (("--size", "batch=1..2", "--hint", "batch=3"), "outside the range 1..2"),
+    ],
+)
+def test_ranges_that_mean_nothing_are_told(
+    open_model: Path, tmp_path: Path, options: tuple[str, ...], problem: str
+) -> None:
+    done = call("build", open_model, "--output", tmp_path / "out", *options)
+    assert done.exit_code != 0
+    assert problem in " ".join(done.output.split()), done.output

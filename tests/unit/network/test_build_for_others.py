@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,13 @@ import glow_nb
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
-from tests.unit.bundle.bundles import build_example, needs_c, needs_x86, run_example
+from tests.unit.bundle.bundles import (
+    build_example,
+    emulator,
+    needs_c,
+    needs_x86,
+    run_example,
+)
 from tests.unit.network.saved.models import X, dense_model, expected
 
 pytestmark = pytest.mark.jit
@@ -39,15 +44,6 @@ def convolutional() -> Function:
     y = b.emit(ops.ReduceMean(b.emit(ops.Relu(b.emit(convolution))), axes=(1, 2)))
     b.save(b.emit(ops.Softmax(y, axis=y.type.rank - 1)), "y")
     return b.function()
-
-
-def emulator(architecture: str) -> list[str]:
-    """Return the command that runs programs of *architecture*; skip the test without it."""
-    compiler, name = f"{architecture}-linux-gnu-gcc", f"qemu-{architecture}"
-    for program in (compiler, name):
-        if shutil.which(program) is None:
-            pytest.skip(f"there is no {program}")
-    return [name, "-L", f"/usr/{architecture}-linux-gnu"]
 
 
 @pytest.mark.parametrize("architecture", ["aarch64", "riscv64"])

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -19,7 +18,6 @@ from glow_nb.base.errors import (
     CompileError,
     GlowError,
     OptionError,
-    UnboundDimension,
     UnsupportedError,
 )
 from glow_nb.base.types import Array, TensorType
@@ -235,20 +233,6 @@ def test_a_bundle_is_replaced_as_a_whole_or_stays(
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     net.build(folder, name="second")
     assert not (folder / "first.h").exists() and (folder / "second.h").exists()
-
-
-def test_a_network_with_open_sizes_is_refused(tmp_path: Path) -> None:
-    model = dense_model()
-    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
-    del model.graph.output[0].type.tensor_type.shape.dim[:]
-    path = tmp_path / "open.onnx"
-    onnx.save(model, path)
-    with pytest.raises(UnboundDimension, match="batch"):
-        glow_nb.build(path, tmp_path / "out")
-    with pytest.raises(UnsupportedError, match=r"leaves sizes open .*batch"):
-        glow_nb.compile(path).build(tmp_path / "out")
-    glow_nb.build(path, tmp_path / "out", shapes={"batch": 2})
-    assert (tmp_path / "out" / "open.h").exists()
 
 
 def test_a_backend_without_machine_code_is_refused(tmp_path: Path) -> None:
