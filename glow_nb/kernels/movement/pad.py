@@ -200,7 +200,7 @@ def _steps(axes: Sequence[_Axis]) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def _write_place(out: SourceWriter, name: str, index: str, axis: _Axis, mode: str) -> None:
     """Write which element along *axis* of the input continues it at *index* of the result."""
     first, last = axis.first, axis.last
-    out.line(f"{name} = {plus(index, str(-axis.begin))}")
+    out.line(f"{name} = {plus(index, f'{-axis.begin}')}")
     if axis.is_inside:
         return
     if mode == "edge":

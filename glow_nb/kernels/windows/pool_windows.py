@@ -111,7 +111,7 @@ class Windows:
             return (str(whole.start), str(whole.stop)) if whole else None
         begin, stride = self.begins[axis], self.stride[axis]
         end = (self.size[axis] + begin - self.span(axis)) // stride + 1
-        return str(-(-begin // stride)), f"{end}"
+        return f"{-(-begin // stride)}", f"{end}"
 
     def is_single(self, axis: int) -> bool:
         """Return whether each window is one cell along *axis*, and each cell is in one."""

@@ -130,7 +130,7 @@ class _Writer(ABC):
         windows, place = self.pool.windows, self._place_in(level)
         others = range(1, self.plan.rank)
         sizes = ((windows.out if other in done else windows.size)[other] for other in others)
-        ranges = ["low, high", *map(str, sizes)]
+        ranges = ["low, high", *(f"{size}" for size in sizes)]
         with self._others(axis, ranges) as indices:
             for block in self._whole_blocks():
 
@@ -138,13 +138,13 @@ class _Writer(ABC):
                     to = place(_with(indices, axis, step), block)
                     self.out.line(f"store(work, {to}, {total})")
 
-                steps = ("0", str(windows.out[axis]))
+                steps = ("0", f"{windows.out[axis]}")
                 self._write_line(axis, steps, indices, load, block, emit)
 
     def _write_results(self, sample: str, axis: int, load: Load) -> None:
         """Write the lines along *axis*, the last one to be reduced, to the result."""
         windows, rank = self.pool.windows, self.plan.rank
-        ranges = ["first, end", *map(str, windows.out[1:rank])]
+        ranges = ["first, end", *(f"{size}" for size in windows.out[1:rank])]
         with self._others(axis, ranges) as indices:
             bounds = self._write_counts(indices, axis)
             for block in self._result_blocks():
@@ -154,7 +154,7 @@ class _Writer(ABC):
                         bounds[axis] = windows.write_bounds(self.out, axis, step)
                     self._write_result([sample, *_with(indices, axis, step)], total, bounds, block)
 
-                steps = ("first", "end") if axis == 0 else ("0", str(windows.out[axis]))
+                steps = ("first", "end") if axis == 0 else ("0", f"{windows.out[axis]}")
                 self._write_line(axis, steps, indices, load, block, emit)
 
     def _write_counts(self, indices: Sequence[str], axis: int | None) -> list[tuple[str, str]]:
@@ -279,7 +279,9 @@ class _RowWriter(_Writer):
     def _write_rows(self, sample: str) -> None:
         """Write the windows of all rows of the part to scratch."""
         place, size = self._place_in(0), self.pool.windows.size
-        with self._others(None, ["low, high", *map(str, size[1 : self.plan.rank])]) as indices:
+        with self._others(
+            None, ["low, high", *(f"{extent}" for extent in size[1 : self.plan.rank])]
+        ) as indices:
             self._write_start(sample, indices)
 
             def emit(block: Block) -> None:
@@ -289,7 +291,9 @@ class _RowWriter(_Writer):
 
     def _write_rows_of_result(self, sample: str) -> None:
         """Write the windows of all rows to the result: in no other dimension are there any."""
-        ranges = ["first, end", *map(str, self.pool.windows.out[1:])][: self.plan.rank]
+        ranges = ["first, end", *(f"{size}" for size in self.pool.windows.out[1:])][
+            : self.plan.rank
+        ]
         with self._others(None, ranges) as indices:
             self._write_start(sample, indices)
             bounds = self._write_counts(indices, None)
