@@ -21,6 +21,7 @@ from glow_nb.formats.onnx.importer.constants import MAX_GROWTH_BYTES, Constants
 from glow_nb.formats.onnx.importer.dependence import inputs_behind, require_no_sizes
 from glow_nb.formats.onnx.importer.open_numbers import OpenNumbers
 from glow_nb.formats.onnx.importer.open_numbers import folded as folded_numbers
+from glow_nb.formats.onnx.importer.ratio import Number, as_ratio, whole_numbers
 from glow_nb.formats.onnx.importer.tensors import Numbers
 from glow_nb.formats.onnx.importer.unrolling import Unrolling
 from glow_nb.formats.onnx.schema.counting import Count, count_after
@@ -33,6 +34,7 @@ from glow_nb.hlir.ops import (
     ConvertTo,
     Dequantize,
     DequantizeLinear,
+    Div,
     Reshape,
     Sizes,
     Transpose,
@@ -167,20 +169,29 @@ class Context(Constants):
         except OpenSizeError:  # it needs numbers, which a run has
             results = None
         pairs = zip(results or (), node.result_types, strict=results is not None)
-        return tuple(self.integers(numbers, type, name) for numbers, type in pairs)
+        return tuple(self.sized(numbers, type, name) for numbers, type in pairs)
 
     def as_computed(self, value: Value) -> Value:
         """Return *value* as one that a run computes, if it is a tensor of open numbers."""
         if not isinstance(value, OpenNumbers):
             return value
-        numbers = self.builder.emit(Sizes(value.numbers), f"{self.stem}_sizes")
-        return self.reshape(self.convert(numbers, value.type.kind), value.type.shape)
+        ratios = list(map(as_ratio, value.numbers))
+        above = self._size_vector([ratio.numerator for ratio in ratios], value.type)
+        below = [ratio.denominator for ratio in ratios]
+        if all(number == 1 for number in below):
+            return above
+        return self.emit(Div(above, self._size_vector(below, value.type)))
 
-    def integers(self, numbers: Sequence[int], type: TensorType, name: str | None = None) -> Value:
+    def _size_vector(self, numbers: Sequence[int], type: TensorType) -> Value:
+        sizes = self.builder.emit(Sizes(tuple(numbers)), f"{self.stem}_sizes")
+        return self.reshape(self.convert(sizes, type.kind), type.shape)
+
+    def sized(self, numbers: Sequence[Number], type: TensorType, name: str | None = None) -> Value:
         """Return a tensor of *type* of *numbers*, some of which may be open sizes."""
-        if symbols_of(*numbers):
+        if symbols_of(*whole_numbers(numbers)):
             return OpenNumbers(name or self.stem, type, tuple(numbers))
-        return self.constant(np.array(numbers, type.kind.dtype).reshape(type.shape), name)
+        known = [each if isinstance(each, int) else float(each) for each in numbers]
+        return self.constant(np.array(known, type.kind.dtype).reshape(type.shape), name)
 
     def _fold(self, node: Node, name: str) -> tuple[Value, ...] | None:
         """Return the results of *node* as constants called *name*, None if it stays a node."""
@@ -254,8 +265,8 @@ class Context(Constants):
 
     def known_integers(self, value: Value, what: str) -> tuple[int, ...]:
         """Return a known integer tensor of rank 0 or 1 as a tuple."""
-        if isinstance(value, OpenNumbers) and value.type.rank <= 1:
-            return value.numbers
+        if isinstance(value, OpenNumbers) and value.type.rank <= 1 and value.integers is not None:
+            return value.integers
         array = self.known(value, what)
         if array.ndim > 1 or array.dtype.kind not in "iu":
             raise ModelError(

@@ -20,6 +20,7 @@ from glow_nb.formats.onnx.importer.graph import Outputs
 from glow_nb.formats.onnx.importer.importer import Importer
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.open_numbers import OpenNumbers
+from glow_nb.formats.onnx.importer.ratio import whole_numbers
 from glow_nb.formats.onnx.importer.registry import Rule
 from glow_nb.hlir.graph import Value
 
@@ -117,7 +118,7 @@ class OpenImporter(Importer):
     @property
     def symbols_read(self) -> tuple[Symbol, ...]:
         """The symbols in the operands of the node that was imported last."""
-        numbers = [v.numbers for v in self.read if isinstance(v, OpenNumbers)]
+        numbers = [whole_numbers(v.numbers) for v in self.read if isinstance(v, OpenNumbers)]
         return symbols_in([*numbers, *(value.type.shape for value in self.read if value)])
 
 

@@ -35,7 +35,7 @@ class OpenAxis:
 
     def _number(self, size: int) -> Term:
         """Return a *size* as a vector of one float64."""
-        numbers = self.ctx.integers([size], TensorType(INT64, (1,)))
+        numbers = self.ctx.sized([size], TensorType(INT64, (1,)))
         return self.ctx.term(self.ctx.convert(self.ctx.as_computed(numbers), FLOAT64))
 
     def _steps(self) -> Term:

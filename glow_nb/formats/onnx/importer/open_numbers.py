@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, NoReturn
 
@@ -13,13 +14,15 @@ import numpy as np
 from glow_nb.base.schema import operand_specs
 from glow_nb.base.size import Size, bounds, same
 from glow_nb.base.types import ElementKind, TensorType
+from glow_nb.formats.onnx.importer import ratio
+from glow_nb.formats.onnx.importer.ratio import Number, Ratio, as_ratio, whole_numbers
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Node, Value
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OpenNumbers(Value):
-    """A small tensor of integers some of which are open sizes.
+    """A small tensor of numbers some of which are open sizes, or floats that are made of such.
 
     It is part of no graph: what a node would make of it is computed when the model is imported.
 
@@ -31,11 +34,17 @@ class OpenNumbers(Value):
 
     name: str
     type: TensorType
-    numbers: tuple[int, ...]
+    numbers: tuple[Number, ...]
+
+    @property
+    def integers(self) -> tuple[int, ...] | None:
+        """The numbers if they are integers; None for floats."""
+        integers = tuple(number for number in self.numbers if not isinstance(number, Ratio))
+        return integers if len(integers) == len(self.numbers) else None
 
     def refuse(self) -> NoReturn:
         """Raise OpenSizeError about the first of its sizes: numbers are needed."""
-        raise_open(*self.numbers)
+        raise_open(*whole_numbers(self.numbers))
 
 
 def _quotient(left: int, right: int) -> int:
@@ -53,10 +62,17 @@ def _rest(left: int, right: int) -> int:
     return left % right
 
 
-def _converted(number: int, kind: ElementKind) -> int:
-    """Return an open size as *kind*: whether it is not 0, or itself where the kind has it."""
+def _converted(number: Number, kind: ElementKind) -> Number | None:
+    """Return an open number as *kind*: whether it is not 0, or itself where the kind has it."""
     if kind is ElementKind.BOOL:
-        return not same(number, 0)
+        return not same(as_ratio(number).numerator, 0)
+    if kind.is_float:
+        return as_ratio(number)
+    if isinstance(number, Ratio):
+        truncated = number.truncated
+        if truncated is None:
+            return None
+        number = truncated
     least, greatest = bounds(number)
     numbers = np.iinfo(kind.dtype)
     if least < numbers.min or greatest > numbers.max:
@@ -70,7 +86,7 @@ def raise_open(*numbers: int) -> NoReturn:
     raise AssertionError
 
 
-_BY_ELEMENTS: dict[type[Node], Callable[..., int]] = {
+_BY_INTEGERS: dict[type[Node], Callable[..., Number | None]] = {
     ops.Add: operator.add,
     ops.Sub: operator.sub,
     ops.Mul: operator.mul,
@@ -88,6 +104,23 @@ _BY_ELEMENTS: dict[type[Node], Callable[..., int]] = {
 }
 """What becomes of single elements."""
 
+_BY_FLOATS: dict[type[Node], Callable[..., Number | None]] = {
+    ops.Add: ratio.added,
+    ops.Sub: ratio.subtracted,
+    ops.Mul: ratio.multiplied,
+    ops.Div: ratio.divided,
+    ops.Neg: lambda x: Ratio(-x.numerator, x.denominator),
+    ops.Floor: lambda x: Ratio(x.floor),
+    ops.Ceil: lambda x: Ratio(x.ceil),
+    ops.Equal: ratio.compared(same),
+    ops.Less: ratio.compared(operator.lt),
+    ops.LessEqual: ratio.compared(operator.le),
+    ops.Greater: ratio.compared(operator.gt),
+    ops.GreaterEqual: ratio.compared(operator.ge),
+    ops.Select: lambda condition, left, right: left if condition else right,
+}
+"""The same for operands some of which are floats. None is a number that is not exact."""
+
 _MOVES = (
     *(ops.Broadcast, ops.Concat, ops.Reshape, ops.Slice, ops.Split, ops.Tile, ops.Transpose),
     ops.Gather,
@@ -95,55 +128,72 @@ _MOVES = (
 """Operators that move elements of all their operands, but for indices."""
 
 
-def folded(node: Node) -> list[tuple[int, ...]] | None:
+def folded(node: Node) -> list[tuple[Number, ...]] | None:
     """Return the numbers of each result of *node*, which reads open ones; None if no rule has it.
 
     Raises:
         OpenSizeError: It needs a number where there is an open size.
     """
     operands = [getattr(node, spec.name) for spec in operand_specs(type(node))]
-    if any(v is None for v in operands) or any(not _is_integer(type) for type in node.result_types):
+    if any(v is None for v in operands) or not all(map(_is_foldable, node.result_types)):
         return None
-    if isinstance(node, ops.ConvertTo):
-        numbers = _numbers(operands[0])
-        if numbers is None:
-            return None
-        return [tuple(_converted(number, node.type.kind) for number in numbers)]
     if isinstance(node, _MOVES):
         return _moved(node, operands)
-    if isinstance(node, ops.ReduceProd) and node.type.size == 1:
-        return [(prod(_numbers(operands[0]) or ()),)]
-    compute = _BY_ELEMENTS.get(type(node))
     arrays = [_array(value) for value in operands]
-    if compute is None or any(array is None for array in arrays):
+    if any(array is None for array in arrays):
         return None
-    results = np.frompyfunc(compute, len(arrays), 1)(*arrays)
-    return [tuple(np.asarray(results, object).reshape(-1))]
+    if isinstance(node, ops.ReduceProd) and node.type.size == 1 and _is_integer(node.type):
+        return [(prod(arrays[0].flat),)]
+    compute = _rule(node, operands)
+    if compute is None:
+        return None
+    results = np.asarray(np.frompyfunc(compute, len(arrays), 1)(*arrays), object).reshape(-1)
+    return None if any(number is None for number in results) else [tuple(results)]
+
+
+def _rule(node: Node, operands: list[Any]) -> Callable[..., Number | None] | None:
+    """Return what becomes of single elements."""
+    if isinstance(node, ops.ConvertTo):
+        return partial(_converted, kind=node.type.kind)
+    has_floats = any(value.type.kind.is_float for value in operands)
+    return (_BY_FLOATS if has_floats else _BY_INTEGERS).get(type(node))
 
 
 def _is_integer(type: TensorType) -> bool:
     return type.kind.value in ("int64", "int32", "bool") and not type.is_open
 
 
-def _numbers(value: Value) -> Sequence[int] | None:
+def _is_foldable(type: TensorType) -> bool:
+    is_float = type.kind.value in ("float32", "float64") and not type.is_open
+    return is_float or _is_integer(type)
+
+
+def numbers_of(value: Value) -> Sequence[Number] | None:
     """Return the numbers of an operand in row-major order; None if only a run shows them."""
     if isinstance(value, OpenNumbers):
         return value.numbers
-    return value.array.reshape(-1).tolist() if isinstance(value, Constant) else None
+    if not isinstance(value, Constant):
+        return None
+    numbers = value.array.reshape(-1).tolist()
+    if not value.type.kind.is_float:
+        return list(numbers)
+    ratios = [ratio.ratio_of(number) for number in numbers]
+    known = [each for each in ratios if each is not None]
+    return known if len(known) == len(numbers) else None
 
 
 def _array(value: Value) -> Any:
-    numbers = _numbers(value)
+    numbers = numbers_of(value)
     if numbers is None:
         return None
     array = np.empty(len(numbers), object)
-    array[:] = list(numbers)
+    array[:] = numbers
     return array.reshape(value.type.shape)
 
 
-def _moved(node: Node, operands: list[Any]) -> list[tuple[int, ...]] | None:
+def _moved(node: Node, operands: list[Any]) -> list[tuple[Number, ...]] | None:
     """Return what *node* makes of its operands, by sending the places of their elements through."""
-    found: list[int] = []
+    found: list[Number] = []
     places: list[Any] = []
     for operand in operands:
         if isinstance(node, ops.Gather) and operand is node.indices:
@@ -153,7 +203,7 @@ def _moved(node: Node, operands: list[Any]) -> list[tuple[int, ...]] | None:
             continue
         parts = []
         for value in operand if isinstance(operand, tuple) else (operand,):
-            numbers = _numbers(value)
+            numbers = numbers_of(value)
             if numbers is None:
                 return None
             ids = np.arange(len(found), len(found) + len(numbers)).reshape(value.type.shape)

@@ -9,7 +9,15 @@ import numpy as np
 from glow_nb.base.types import Array, TensorType
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
-from glow_nb.formats.onnx.importer.open_numbers import OpenNumbers
+from glow_nb.formats.onnx.importer.open_numbers import OpenNumbers, numbers_of, raise_open
+from glow_nb.formats.onnx.importer.ratio import (
+    Number,
+    Ratio,
+    as_ratio,
+    divided,
+    subtracted,
+    whole_numbers,
+)
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
@@ -80,13 +88,26 @@ def arithmetic_range(ctx: Context, node: OnnxNode) -> Value:
 
 def _open_range(ctx: Context, node: OnnxNode) -> Value:
     """Return a range whose ends are open sizes: a running sum of its steps."""
-    type = node.operand(0).type
-    names = ("'start'", "'limit'", "'delta'")
-    first, last, step = (ctx.known_integer(node.operand(i), name) for i, name in enumerate(names))
-    if not step:
-        raise ctx.wrong(f"a range from {first} to {last} in steps of 0 has no length")
-    length = last - first if step > 0 else first - last
-    count = (length + abs(step) - 1) // abs(step) if length > 0 else 0
-    steps = ctx.broadcast(ctx.integers([step], type.with_shape((1,))), (count,))
+    vector = node.operand(0).type.with_shape((1,))
+    first, last, step = (_one_number(ctx, node.operand(i)) for i in range(3))
+    if step in (0, Ratio(0)):
+        raise ctx.wrong("a range in steps of 0 has no length")
+    length = subtracted(as_ratio(last), as_ratio(first))
+    count = length and divided(length, as_ratio(step))
+    if count is None:
+        raise_open(*whole_numbers((first, last, step)))
+    shape = (count.ceil if count.numerator > 0 else 0,)
+    steps = ctx.broadcast(ctx.as_computed(ctx.sized([step], vector)), shape)
     sums = ctx.emit(ops.CumSum(steps, axis=0, exclusive=True))
-    return ops.Add(sums, ctx.integers([first], type.with_shape((1,))))
+    return ops.Add(sums, ctx.sized([first], vector))
+
+
+def _one_number(ctx: Context, value: Value) -> Number:
+    """Return the one number of a *value*, which may be made of open sizes."""
+    numbers = numbers_of(value)
+    if numbers is None:
+        what = "'start', 'limit' and 'delta', where one is an open size,"
+        raise ctx.unsupported(f"{ctx.known(value, what)}: {what} must have few binary places")
+    if len(numbers) != 1:
+        raise ctx.wrong("start, limit and delta must be one number each")
+    return numbers[0]

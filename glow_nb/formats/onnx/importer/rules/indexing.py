@@ -193,13 +193,13 @@ def shape_of(ctx: Context, node: OnnxNode) -> Value:
     shape = node.operand(0).type.shape
     end = node.integer("end") if node.has("end") else None
     part = shape[node.integer("start", 0) : end]
-    return ctx.integers(part, TensorType(ElementKind.INT64, (len(part),)))
+    return ctx.sized(part, TensorType(ElementKind.INT64, (len(part),)))
 
 
 @onnx_op("Size")
 def size_of(ctx: Context, node: OnnxNode) -> Value:
     """The number of elements: always known at import."""
-    return ctx.integers([node.operand(0).type.size], TensorType(ElementKind.INT64, ()))
+    return ctx.sized([node.operand(0).type.size], TensorType(ElementKind.INT64, ()))
 
 
 @onnx_op("ReverseSequence")

@@ -9,7 +9,7 @@ from math import floor, isclose, isfinite, nan
 
 import numpy as np
 
-from glow_nb.base.size import hinted, symbols_of
+from glow_nb.base.size import hinted, symbols_of, whole_part
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.interpolation import (
@@ -23,6 +23,7 @@ from glow_nb.formats.onnx.importer.interpolation import (
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.open_interpolation import OpenAxis
 from glow_nb.formats.onnx.importer.open_numbers import OpenNumbers, raise_open
+from glow_nb.formats.onnx.importer.ratio import Ratio, as_ratio
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
@@ -68,12 +69,12 @@ def resize_by_scales(ctx: Context, node: OnnxNode) -> Value:
     before.
     """
     old = _OPSET_10 if node.op == "Resize" and ctx.producer != _PYTORCH else _OLD
-    scales = ctx.known(node.operand(1), "'scales'").reshape(-1).tolist()
+    scales = _numbers(ctx, node, 1, "'scales'")
     return _resize_by_scales(ctx, node, scales, old)
 
 
 def _resize_by_scales(
-    ctx: Context, node: OnnxNode, scales: Sequence[float], old: Sampling = _OLD
+    ctx: Context, node: OnnxNode, scales: Sequence[float | Ratio], old: Sampling = _OLD
 ) -> Value:
     x, mode = node.operand(0), node.text("mode")
     if len(scales) != x.type.rank:
@@ -110,7 +111,7 @@ def resize(ctx: Context, node: OnnxNode) -> Value:
 def _axes(ctx: Context, node: OnnxNode, chosen: tuple[int, ...]) -> dict[int, Axis]:
     """Return sizes, scale and crop of each axis to resize."""
     shape = [node.operand(0).type.shape[axis] for axis in chosen]
-    scales, rois = (_numbers(ctx, node, i) for i in (2, 1))
+    scales, rois = _numbers(ctx, node, 2, "'scales'"), _known(ctx, node, 1, "'roi'")
     sizes = _sizes(ctx, node)
     if (len(scales), len(sizes)) not in ((len(chosen), 0), (0, len(chosen))):
         raise ctx.wrong(
@@ -153,37 +154,46 @@ def _ratio(result_size: int, size: int) -> float:
     """Return how many times as large an axis becomes; NaN if only the run knows."""
     if not symbols_of(result_size, size):
         return result_size / size
-    times = result_size // size
-    if not symbols_of(times) and times * size == result_size:
-        return float(times)
-    return nan
+    times, rest = whole_part(result_size, size)
+    return nan if symbols_of(times, rest) or rest else float(times)
 
 
 def _sizes(ctx: Context, node: OnnxNode) -> list[int]:
     """Return the sizes that a model gives, which may be open."""
     operand = node.optional(3)
+    if isinstance(operand, OpenNumbers) and operand.integers is not None:
+        return list(operand.integers)
+    return [int(n) for n in _known(ctx, node, 3, "'sizes'")]
+
+
+def _numbers(ctx: Context, node: OnnxNode, index: int, name: str) -> Sequence[float | Ratio]:
+    """Return the numbers of an operand called *name*, those made of open sizes as ratios."""
+    operand = node.optional(index)
     if isinstance(operand, OpenNumbers):
-        return list(operand.numbers)
-    return [int(n) for n in _numbers(ctx, node, 3)]
+        return [
+            n.numerator if n == Ratio(n.numerator) else n for n in map(as_ratio, operand.numbers)
+        ]
+    return _known(ctx, node, index, name)
 
 
-def _numbers(ctx: Context, node: OnnxNode, index: int) -> list[float]:
+def _known(ctx: Context, node: OnnxNode, index: int, name: str) -> list[float]:
     operand = node.optional(index)
     if operand is None:
         return []
-    names = ("", "'roi'", "'scales'", "'sizes'")
-    numbers = [float(n) for n in ctx.known(operand, names[index]).reshape(-1)]
+    numbers = [float(n) for n in ctx.known(operand, name).reshape(-1)]
     if not all(map(isfinite, numbers)):
-        raise ctx.wrong(f"{names[index]} {numbers} must be finite")
+        raise ctx.wrong(f"{name} {numbers} must be finite")
     return numbers
 
 
-def _scaled(ctx: Context, size: int, scale: float) -> tuple[int, float]:
+def _scaled(ctx: Context, size: int, scale: float | Ratio) -> tuple[int, float]:
     """Return the size that *size* grows to, and the scale to find places with.
 
     The model holds the scale in float32. ONNX's shape inference multiplies in float32, too; PyTorch
     multiplied by the float64 that its user wrote, which is the shortest decimal.
     """
+    if isinstance(scale, Ratio):
+        return _scaled_by_sizes(size, scale)
     if not 0 < scale < float("inf"):
         raise ctx.wrong(f"scale {scale} must be a number above 0")
     if symbols_of(size):
@@ -192,6 +202,16 @@ def _scaled(ctx: Context, size: int, scale: float) -> tuple[int, float]:
         scale = float(str(np.float32(scale)))
         return floor(size * scale), scale
     return floor(np.float32(min(size * scale, 2.0**60))), scale
+
+
+def _scaled_by_sizes(size: int, scale: Ratio) -> tuple[int, float]:
+    """Return the size that exporters meant by the quotient of a wanted size and *size*."""
+    if size == scale.denominator:
+        return scale.numerator, _ratio(scale.numerator, size)
+    result_size = size * scale.numerator // scale.denominator
+    if result_size * scale.denominator != size * scale.numerator:
+        raise_open(scale.numerator, scale.denominator)
+    return result_size, _ratio(result_size, size)
 
 
 def _scaled_open(size: int, scale: Fraction) -> int:
