@@ -73,10 +73,10 @@ def test_a_float_that_is_made_of_a_size_is_a_size_again(steps: list[onnx.NodePro
     model = _model(
         [*SIZE, *steps, *ends],
         ("n",),
-        half=np.float32([0.5]),
-        three=np.float32([3]),
-        one=np.int64([1]),
-        number=np.float32([7]),
+        half=np.array([0.5], np.float32),
+        three=np.array([3], np.float32),
+        one=np.array([1], np.int64),
+        number=np.array([7], np.float32),
     )
     _check(model, [(1,), (2,), (3,), (7,), (48,), (101,)])
 
@@ -91,7 +91,11 @@ def test_a_range_of_floats_ends_at_a_size(first: float, step: float) -> None:
         _node("Range", "first later step", "places"),
         _node("Identity", "places", "y"),
     ]
-    numbers = {"first": np.float32(first), "step": np.float32(step), "two": np.float32(2)}
+    numbers: dict[str, Any] = {
+        "first": np.float32(first),
+        "step": np.float32(step),
+        "two": np.float32(2),
+    }
     _check(_model(nodes, ("n",), **numbers), [(1,), (2,), (9,), (40,)])
 
 
@@ -120,6 +124,8 @@ def test_a_float_with_rounding_makes_the_size_a_number() -> None:
         _node("Cast", "z", "wanted", **INTEGER),
         _node("Expand", "number wanted", "y"),
     ]
-    model = _model(nodes, ("n",), tenth=np.float32([0.1]), number=np.float32([7]))
+    model = _model(
+        nodes, ("n",), tenth=np.array([0.1], np.float32), number=np.array([7], np.float32)
+    )
     with pytest.warns(GlowWarning, match="size 'n' is made 32"):
         glow_nb.load(model, open_sizes=True)
