@@ -39,7 +39,7 @@ def range_table(bundle: Bundle) -> Iterator[str]:
     name, macro = bundle.name, bundle.name.upper()
     yield ""
     yield "typedef struct {"
-    yield "    const char *name; /* in the model, in UTF-8 */"
+    yield "    const char *name; /* in the types of tensors */"
     yield "    int64_t least, greatest;"
     yield "    int64_t example; /* for which the code was planned */"
     yield f"}} {name}_range;"

@@ -97,7 +97,7 @@ def _example(bundle: Bundle) -> str:
 
 
 def _rules(bundle: Bundle, values: Mapping[str, str]) -> str:
-    rows = ["| size | name in the model | from | to |", "| --- | --- | --- | --- |"]
+    rows = ["| size | name in the types below | from | to |", "| --- | --- | --- | --- |"]
     for n, symbol in enumerate(bundle.sizes):
         rows.append(
             f"| `sizes.size[{n}]` | `{c_string(symbol.name)}` | {symbol.low} | {symbol.high} |"
