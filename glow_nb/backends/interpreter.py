@@ -279,6 +279,10 @@ class OpenInterpretedProgram:
         """Do what :meth:`run` does, on *state*."""
         return self.run(inputs, state=state)
 
+    def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
+        """Run *runs* times with the time taken around each instruction, and as often without."""
+        return self._for(inputs).timings(inputs, runs)
+
     def _for(self, inputs: Sequence[Array]) -> InterpretedProgram:
         shapes = zip(self._types, (array.shape for array in inputs), strict=True)
         return self.at(sizes_of_shapes(self._types, self._symbols, dict(shapes)))

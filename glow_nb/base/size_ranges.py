@@ -25,13 +25,15 @@ class SizeRanges:
         ranges: The least and the greatest size; one that is fixed has both alike.
         shapes: Of some inputs, what each dimension is: a size, a name, a range, or None for open.
         hints: Sizes of an example, for which the program is planned.
-        example: The same by the words of symbols, in place of hints.
+        example: The same, in place of hints.
+        fed: Shapes of inputs by name that give the example.
     """
 
     ranges: Mapping[str, Range] = field(default_factory=dict)
     shapes: Mapping[str, tuple[Dimension, ...]] = field(default_factory=dict)
     hints: Mapping[str, int] = field(default_factory=dict)
     example: Mapping[str, int] = field(default_factory=dict)
+    fed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, sizes: object, hints: object, fixed: Collection[str] = ()) -> SizeRanges:
@@ -60,9 +62,19 @@ class SizeRanges:
                 )
         return cls(ranges, shapes, found_hints)
 
-    def planned_for(self, sizes: Mapping[str, int]) -> SizeRanges:
-        """Return the same with *sizes* by the words of symbols for the example, before hints."""
-        return replace(self, example=sizes)
+    def planned_for(self, fed: Mapping[str, tuple[int, ...]]) -> SizeRanges:
+        """Return the same with the shapes of inputs *fed* for the example, before hints."""
+        return replace(self, fed=fed)
+
+    def with_example(self, inputs: Mapping[str, Dimensions]) -> SizeRanges:
+        """Return the same with the sizes that the shapes which are fed give to *inputs*."""
+        example = {
+            name: size
+            for key, shape in inputs.items()
+            for name, size in zip(shape, self.fed.get(key, ()), strict=False)
+            if isinstance(name, str)
+        }
+        return replace(self, example=example)
 
     def symbols(self, symbols: Sequence[Symbol]) -> dict[Symbol, Symbol]:
         """Return what stands for each of the *symbols* of a graph: narrower, with hints.
@@ -92,7 +104,7 @@ class SizeRanges:
     def symbol(self, name: str, word: str, example: int) -> Symbol:
         """Return the symbol *word* of the size called *name*, by default like *example*."""
         low, high = self.ranges.get(name, (1, MAX_SIZE))
-        hint = self.example.get(word, self.hints.get(name))
+        hint = self.example.get(name, self.hints.get(name))
         if hint is not None and not low <= hint <= high:
             raise OptionError(
                 f"hints={{{name!r}: {hint}}}: it is outside the range {low}..{high} of this size"
@@ -162,6 +174,17 @@ class SizeRanges:
                         f"{argument}={{{name!r}: ...}}: the model has no open size of this name"
                         f"{closest(name, names)}; it has {listed(names) or 'none'}"
                     )
+
+
+def described_ranges(symbols: Sequence[Symbol]) -> str:
+    """Return for which sizes a program with these *symbols* is: ``any batch, length in 1..512``."""
+    texts = (
+        f"any {symbol.name}"
+        if symbol.bounds == (1, MAX_SIZE)
+        else f"{symbol.name} in {symbol.low}..{symbol.high}"
+        for symbol in symbols
+    )
+    return ", ".join(texts) or "fixed sizes"
 
 
 def _items(argument: str, given: object, like: str) -> list[tuple[str, object]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ from glow_nb.base.memory_limit import within_memory
 from glow_nb.base.passes import Observer, PassRun, check_observer, finish, observed, tell
 from glow_nb.base.progress import shown
 from glow_nb.base.schema import listed
+from glow_nb.base.size_ranges import SizeRanges, described_ranges
 from glow_nb.base.text import format_name
 from glow_nb.compiler import pipelines
 from glow_nb.hlir.graph import Function
@@ -40,12 +41,12 @@ from glow_nb.network import compilation as compiler
 from glow_nb.network.defaults import Defaults
 from glow_nb.network.dynamic import DynamicNetwork
 from glow_nb.network.excluded import KnownCheck
-from glow_nb.network.general import GeneralPrograms
+from glow_nb.network.general import CompileOpen, Example
 from glow_nb.network.levels import Border, Levels
 from glow_nb.network.loading import Graph, imported, source_of
 from glow_nb.network.module_network import ModuleNetwork
 from glow_nb.network.network import CompiledNetwork, Network
-from glow_nb.network.open_model import OpenModel, OpenModelFor, sized_model
+from glow_nb.network.open_model import OpenModel, sized_model
 from glow_nb.network.rebuilding import Rebuilding, WatchedNetwork
 from glow_nb.network.request import CompileRequest
 from glow_nb.network.sized_model import CompileFor, KeptSizes, SizedModel, describe_sizes
@@ -63,6 +64,7 @@ from glow_nb.system.freed_memory import return_freed_memory
 from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
+    from glow_nb.base.specialized import Specialized
     from glow_nb.compiler.pipelines import Pipeline
     from glow_nb.formats.onnx.importer import Model, SymbolicModel
 
@@ -81,22 +83,25 @@ def open_defaults(request: CompileRequest, kept: KeptSizes | None = None) -> Net
     with within_memory("import"):
         source = source_of(request.graph)
     build = build.checking(request.check_finite, source)
-    limit, work = request.max_variants, _work(request)
-    opened = partial(_open_network, build=build, limit=limit, work=work, kept=kept)
+    opened = partial(_open_network, request=request, build=build, kept=kept)
     defaults = _defaults(source, request.shapes, request.constants, opened)
     assert defaults is not None
     return defaults.network()
 
 
-def open_model(request: CompileRequest) -> tuple[SizedModel, CompileFor]:
-    """Return the model of *request*, which leaves sizes open, and what compiles it for some."""
+def open_model(request: CompileRequest) -> tuple[SizedModel, CompileFor, CompileOpen]:
+    """Return the model of *request*, which leaves sizes open, and what compiles it: for some, all.
+
+    That is what :class:`DynamicNetwork` takes.
+    """
     build = _build_for(request)
     with within_memory("import"):
         source = source_of(request.graph)
         model = imported(source, request.shapes, request.constants)
     assert not isinstance(model, Function | Module | Program)
     build = build.checking(request.check_finite, source).for_variants()
-    return model, _for_sizes(model, build, _work(request))
+    work, opened = _work(request), OpenModel(model, request.ranges or SizeRanges())
+    return model, _for_sizes(model, build, work), _for_all_sizes(opened, build, work)
 
 
 def pipeline_of(request: CompileRequest) -> Pipeline:
@@ -112,7 +117,7 @@ def _work(request: CompileRequest) -> str:
 
 def _build_for(request: CompileRequest) -> _Build:
     """Return how networks of *request* are made; raise OptionError if an argument is wrong."""
-    named = (name for name in request._fields if name not in ("ranges", "options"))
+    named = (name for name in request._fields if name not in ("ranges", "each", "options"))
     known = (*named, "sizes", "hints", *option_names())
     refuse_arguments("compile", request.options.keys() - known, known)
     if request.observer is not None:
@@ -138,7 +143,6 @@ def _build_for(request: CompileRequest) -> _Build:
 
 def _compile(request: CompileRequest, build: _Build, work: str, kept: KeptSizes | None) -> Network:
     observer = request.observer
-    limit = request.max_variants
     with shown(work):
         began = time.perf_counter()
         with within_memory("import"):
@@ -151,14 +155,11 @@ def _compile(request: CompileRequest, build: _Build, work: str, kept: KeptSizes 
             build = replace(build, state=StateStore(loaded.state))
         if sized is not None:
             build = build.for_variants()
-        if sized is not None and request.ranges is not None:
-            given = OpenModel(source, request.shapes, request.constants, request.ranges)
-            network = _open_network(sized, build, limit, work)
-            programs = _general_programs(given, build)
-            network.run_by(programs, request.specialize_after)
-            return network
         if sized is not None:
-            return _open_network(sized, build, limit, work, kept)
+            given = OpenModel(sized, request.ranges or SizeRanges())
+            network = _open_network(sized, request, build, kept, _for_all_sizes(given, build, work))
+            network.compile_now()
+            return network
         assert isinstance(loaded, Function | Module | Program)
         if request.ranges is not None:
             parts = loaded.functions if isinstance(loaded, Module) else [loaded]
@@ -172,7 +173,7 @@ def _compile(request: CompileRequest, build: _Build, work: str, kept: KeptSizes 
             return _compile_module(loaded, build, models)
         if isinstance(loaded, Program):  # no passes run on it
             build.order(build.backend).of(loaded).whole.checked(request.without)
-        opened = partial(_open_network, build=build, limit=limit, work=work, kept=kept)
+        opened = partial(_open_network, request=request, build=build, kept=kept)
         defaults = _defaults(source, request.shapes, request.constants, opened)
         return build.require_known(build(loaded, model_of(), defaults=defaults))
 
@@ -306,14 +307,21 @@ def watched_in_levels(
 
 
 def _open_network(
-    model: SizedModel, build: _Build, limit: int, work: str, kept: KeptSizes | None = None
+    model: SizedModel,
+    request: CompileRequest,
+    build: _Build,
+    kept: KeptSizes | None = None,
+    compile_open: CompileOpen | None = None,
 ) -> DynamicNetwork:
-    """Return *model* as a network that is compiled for the sizes that come; *work* is its name."""
+    """Return *model* as a network that is compiled for the sizes that come, or for all sizes."""
     whole = build.order(build.backend).whole
     return DynamicNetwork(
         model,
-        _for_sizes(model, build, work),
-        max_variants=limit,
+        _for_sizes(model, build, _work(request)),
+        None if request.each else compile_open,
+        is_asked=request.ranges is not None,
+        specialize_after=request.specialize_after,
+        max_variants=request.max_variants,
         threads=build.threads,
         # An observer sees the steps of one compilation after those of another.
         in_turn=build.observer is not None,
@@ -323,21 +331,21 @@ def _open_network(
     )
 
 
-def _general_programs(opened: OpenModel, build: _Build) -> GeneralPrograms:
-    """Return the programs of *opened* for all sizes, of which one is compiled now."""
+def _for_all_sizes(opened: OpenModel, build: _Build, work: str) -> CompileOpen:
+    """Return what compiles *opened* for all sizes."""
 
-    def compile_open(example: Mapping[str, int]) -> CompiledNetwork:
-        began = time.perf_counter()
-        with within_memory("import"):
-            function = opened.function(example)
-        tell(build.observer, PassRun("import", function, function, time.perf_counter() - began))
-        sizes = ", ".join(symbol.declaration for symbol in function.sizes) or "fixed sizes"
-        made = build(function, OpenModelFor(opened.function, example), sizes)
-        return build.require_known(made)
+    def compile_open(example: Example) -> tuple[CompiledNetwork, Sequence[Specialized]]:
+        with shown(f"{work} for all sizes"):
+            began = time.perf_counter()
+            planned = opened.planned_for(example)
+            with within_memory("import"):
+                function, specialized = planned.function()
+            seconds = time.perf_counter() - began
+            tell(build.observer, PassRun("import", function, function, seconds))
+            sizes = described_ranges(function.sizes)
+            return build.require_known(build(function, planned, sizes)), specialized
 
-    programs = GeneralPrograms(compile_open)
-    programs.specialized = tuple(opened.specialized)
-    return programs
+    return compile_open
 
 
 def _for_sizes(model: SizedModel, build: _Build, work: str) -> CompileFor:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from glow_nb.base.counted import cut
 from glow_nb.base.finite import BadElement, FiniteCheck, NonFiniteError
 from glow_nb.base.outputs import Outputs
+from glow_nb.base.sizes_of_shapes import sizes_of_shapes
 from glow_nb.base.text import format_name
 from glow_nb.base.types import Array, TensorType
 from glow_nb.llir.program import Program, StateBuffer, mutated, read
@@ -150,7 +151,7 @@ class CheckedExecutable:
     def _fault_of_kernels(
         self, inputs: Sequence[Array], copies: Sequence[Array]
     ) -> NonFiniteError | None:
-        chosen = self._probed[1]
+        program, chosen = self._at_sizes_of(inputs)
         for index, (probe, copy) in enumerate(zip(chosen, copies, strict=True)):
             bad = self._check.bad_element(probe.value(copy)) if self._is_checked(probe) else None
             if bad is None:
@@ -158,7 +159,8 @@ class CheckedExecutable:
             report: KernelReport = self._plain.kernels[probe.number]
             whole = probe.instruction.imported_names
             before = list(zip(chosen[:index], copies, strict=False))
-            member = self._first_at_fault(probe.instruction, inputs, before) or probe.instruction
+            found = self._first_at_fault(program, probe.instruction, inputs, before)
+            member = found or probe.instruction
             kernel = f"kernel {probe.number} ({report.family})"
             if came_in := self._fault_of_constants(member, kernel):
                 return came_in
@@ -178,13 +180,29 @@ class CheckedExecutable:
             )
         return None
 
+    def _at_sizes_of(self, inputs: Sequence[Array]) -> tuple[Program, Sequence[Probe]]:
+        """Return the program and what is copied, with the numbers of sizes that *inputs* tell."""
+        from glow_nb.llir.order_placement import placed_for
+        from glow_nb.llir.probes import probes
+        from glow_nb.llir.with_sizes import symbols_of_program
+
+        program, chosen = self._program(), self._probed[1]
+        symbols = symbols_of_program(program)
+        if not symbols:
+            return program, chosen
+        types = {buffer.name: buffer.type for buffer in program.inputs}
+        shapes = dict(zip(types, (array.shape for array in inputs), strict=True))
+        sized = placed_for(program, sizes_of_shapes(types, symbols, shapes))
+        return sized, probes(sized)
+
     def _first_at_fault(
         self,
+        program: Program,
         instruction: Instruction,
         inputs: Sequence[Array],
         before: Sequence[tuple[Probe, Array]],
     ) -> Instruction | None:
-        """Return the first member of a stack that makes a wrong number.
+        """Return the first member of a stack of *program* that makes a wrong number.
 
         NumPy computes the members on what is known to have been written *before*. None is
         returned where that does not tell: of no stack, or of one that reads a state.
@@ -193,7 +211,6 @@ class CheckedExecutable:
         from glow_nb.llir.probes import contents
         from glow_nb.llir.stack import StackInst
 
-        program = self._program()
         used = {buffer.root for buffer in (*read(instruction), *mutated(instruction))}
         roots = used.difference(program.weights)
         if not isinstance(instruction, StackInst) or any(isinstance(b, StateBuffer) for b in roots):

@@ -9,7 +9,7 @@ import os
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from glow_nb.base.arguments import (
     MOST_THREADS,
@@ -20,7 +20,7 @@ from glow_nb.base.arguments import (
     truth,
     whole_number,
 )
-from glow_nb.base.errors import GlowWarning
+from glow_nb.base.errors import GlowWarning, OptionError
 from glow_nb.network.request import MAX_VARIANTS, CompileRequest
 from glow_nb.network.saved.kept import KeptModel
 from glow_nb.system.cores import available_cores
@@ -49,7 +49,7 @@ def compile(
     backend: BackendLike = "cpu",
     threads: int | None = None,
     shapes: Shapes | None = None,
-    sizes: Sizes | None = None,
+    sizes: Sizes | Literal["each"] | None = None,
     hints: Mapping[str, int] | None = None,
     specialize_after: int | None = HOT_RUNS,
     constants: Constants | None = None,
@@ -74,20 +74,21 @@ def compile(
             ``glow_nb.Cpu(winograd="off")``, or a backend of your own.
         threads: Cores that share the work of one run; all that are available by default.
         shapes: Sizes of symbolic dimensions by name, ``{"batch": 8}``, or whole shapes by input
-            name. What is bound nowhere stays open: the network is compiled for the sizes of the
-            arrays that it is fed, each set of sizes once; see :class:`glow_nb.DynamicNetwork`. A
-            graph has fixed sizes, so no pass runs before they are known: checked are the operators
-            with their operands and attributes, and that the pipelines name passes and options.
-        sizes: One program for all sizes, in these ranges: ``{"batch": (1, 8), "length": (1, 512)}``
-            by the names of dimensions, or ``{"x": (1, 3, None, None)}`` for an input whose
+            name. What is bound nowhere stays open: one program runs for all sizes, see
+            :class:`glow_nb.DynamicNetwork`. A pass that needs numbers for sizes is run for each set
+            of them.
+        sizes: What is known of sizes that stay open: ranges ``{"batch": (1, 8), "length": (1,
+            512)}`` by the names of dimensions, or ``{"x": (1, 3, None, None)}`` for an input whose
             dimensions have none. What is not named is 1 or more; ``sizes={}`` says no more than
-            that. The first run of new sizes compiles nothing. Without *sizes*, the network is
-            compiled for each set of sizes.
+            that. The program is compiled at once then, and no run compiles anything, or an error
+            says why. Without *sizes* and *hints* it is compiled when arrays are fed first, and what
+            cannot be compiled for all sizes is for each set of them. ``sizes="each"``: there is no
+            program for all, each set of sizes is compiled when it comes first.
         hints: Sizes of an example, ``{"length": 128}``: kernels are planned for these. Alone they
-            mean ``sizes={}`` as well.
-        specialize_after: With *sizes*, compile the network for some sizes alone, in the background,
-            when so many runs had them; None for never. Their runs are some percent faster then. The
-            interpreter does not count runs.
+            mean ``sizes={}`` as well. Without them, those that are fed first are the example.
+        specialize_after: Compile the network for some sizes alone, in the background, when so many
+            runs had them; None for never. Their runs are some percent faster then. The interpreter
+            does not count runs.
         constants: Inputs of an ONNX model that are fixed to these arrays, by name, and are no
             inputs of the network: needed where a shape is computed from their numbers. Initializers
             that the model lists as inputs, too, get these numbers in place of their own; without
@@ -142,6 +143,7 @@ def compile(
         threads=as_threads(threads),
         shapes=as_shapes(shapes) or {},
         ranges=_as_ranges(sizes, hints, shapes),
+        each=_is_each(sizes),
         specialize_after=_as_count(specialize_after),
         constants=as_constants(constants),
         max_variants=max_variants,
@@ -176,11 +178,22 @@ def compile_requested(request: CompileRequest) -> Network:
     return network
 
 
+def _is_each(sizes: object) -> bool:
+    return isinstance(sizes, str) and sizes == "each"
+
+
 def _as_ranges(
-    sizes: Sizes | None, hints: Mapping[str, int] | None, shapes: Shapes | None
+    sizes: Sizes | Literal["each"] | None, hints: Mapping[str, int] | None, shapes: Shapes | None
 ) -> SizeRanges | None:
     if sizes is None and hints is None:
         return None
+    if _is_each(sizes):
+        if hints is None:
+            return None
+        raise OptionError(
+            f"sizes='each', hints={dict(hints)}: there is no program that is planned for an "
+            "example; leave one out"
+        )
     from glow_nb.base.size_ranges import SizeRanges  # which most calls do without
 
     return SizeRanges.of(sizes, hints, fixed=shapes or {})

@@ -15,7 +15,7 @@ from glow_nb.base.errors import GlowError, OptionError, UnboundInput, Unsupporte
 from glow_nb.base.feeds import Feeds, check_open_feeds, gathered, name_feeds
 from glow_nb.base.override import override
 from glow_nb.base.types import Array, SymbolicType
-from glow_nb.network.general import GeneralPrograms, check_specialized
+from glow_nb.network.general import CompileOpen, GeneralPrograms
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.request import MAX_VARIANTS
 from glow_nb.network.runner import BoundRun
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 InputShapes = tuple[tuple[str, tuple[int, ...]], ...]
 _Key = tuple[InputShapes, tuple[tuple[str, bytes], ...]]
-"""Shapes of inputs, and the bytes of those that are constants."""
+"""Shapes of inputs, and the bytes of those that are constants. Programs for all have numbers."""
 
 MOST_FIXED = 1024
 """Elements of an array whose numbers a network may be compiled for."""
@@ -51,27 +51,32 @@ MOST_FIXED = 1024
 class DynamicNetwork(Network):
     """A network with open sizes, as :func:`glow_nb.compile` returns it.
 
-    It is compiled for the sizes of the arrays that are fed, when they come first, or before by
-    :meth:`prepare`; what is compiled is kept (``max_variants``), the sizes used least recently are
-    dropped first. A ``GlowWarning`` says so once when a fourth set of sizes comes, and when one
-    that was dropped comes again. While some sizes are being compiled, runs of all others go on;
-    threads that feed the same new sizes wait for one compilation.
+    One program runs for all sizes. It is compiled when the first arrays are fed, and planned for
+    their sizes; with ``sizes=`` or ``hints=``, before. What it cannot be right for is compiled for
+    the sizes that come, as :meth:`prepare` does it before: each set of sizes once, and kept
+    (``max_variants``); the sizes used least recently are dropped first. :attr:`specialized` says
+    what that is due to.
+
+    With ``sizes="each"``, and where no program for all sizes can be compiled, it is so for all
+    sizes. A ``GlowWarning`` says once then when a fourth set of sizes comes, and when one that was
+    dropped comes again. While some sizes are being compiled, runs of all others go on; threads that
+    feed the same new sizes wait for one compilation.
 
     ``program``, ``function``, ``memory``, ``kernels`` and ``source`` speak of the sizes that were
-    used last, and say which these are. :attr:`variants` has the network of each set of sizes.
-
-    If it was compiled with ``sizes=``, one program runs for all sizes; :meth:`prepare` makes one
-    for some sizes, which does their runs then.
+    prepared or compiled last, else of the program for all. :attr:`variants` has all networks.
 
     Attributes:
-        general: The programs for all sizes, if it was compiled so.
+        general: The programs for all sizes; None with ``sizes="each"``.
     """
 
     def __init__(
         self,
         model: SizedModel,
         compile_for: CompileFor,
+        compile_open: CompileOpen | None = None,
         *,
+        is_asked: bool = False,
+        specialize_after: int | None = None,
         pipeline: Callable[[], Pipeline],
         max_variants: int = MAX_VARIANTS,
         threads: int = 1,
@@ -85,30 +90,37 @@ class DynamicNetwork(Network):
         *pipeline* for so many *threads*, to run on the *state* if there is one. What is *kept* need
         not be compiled.
 
+        *compile_open* compiles it for all sizes, and what fails then *is asked* for or left to
+        programs of single sizes. These are compiled in the background when *specialize_after* runs
+        had them.
+
         If *in_turn*, one set of sizes is compiled after the other, unless a pass or an observer
         asks for another one meanwhile.
         """
         self._model, self._compile_for, self._kept = model, compile_for, kept
         self._state = StateStore() if state is None else state
         self._fixed: set[str] = set()  # inputs with a default whose numbers shapes depend on
-        self._variants: VariantCache[_Key, CompiledNetwork] = VariantCache(
+        self._variants: VariantCache[_Key | int, CompiledNetwork] = VariantCache(
             max_variants, in_turn=in_turn
         )
         self._threads, self._max_variants = threads, max_variants
         self._pipeline = pipeline
         self._background = Background()
         self._advice = SizeAdvice(max_variants)
-        self.general: GeneralPrograms | None = None
+        self.general = (
+            GeneralPrograms(compile_open, self._variants, is_asked=is_asked)
+            if compile_open is not None
+            else None
+        )
         self._direct: DirectRun | None = None
+        if self.general is not None and specialize_after is not None:
+            self.general.notify_hot(specialize_after, self._specialize)
 
-    def run_by(self, general: GeneralPrograms, specialize_after: int | None) -> None:
-        """Let *general* do the runs of all sizes that are not compiled for themselves.
-
-        Sizes are compiled so in the background when *specialize_after* runs had them.
-        """
-        self.general, self._direct = general, general.direct
-        if specialize_after is not None:
-            general.notify_hot(specialize_after, self._specialize)
+    def compile_now(self) -> None:
+        """Compile the program for all sizes if one is asked for: before they are known."""
+        if self.general is not None and self.general.is_asked:
+            self.general.compile_first()
+            self._direct = self.general.direct
 
     def _specialize(self, shapes: Sequence[tuple[int, ...]]) -> None:
         """Compile the network for inputs of *shapes* in the background."""
@@ -147,7 +159,9 @@ class DynamicNetwork(Network):
         general = self.general.networks if self.general else ()
         ready = self._variants.ready().items()
         own = [
-            one for (shapes, fixed), one in ready if not fixed and len(shapes) == len(self.inputs)
+            one
+            for key, one in ready
+            if not isinstance(key, int) and not key[1] and len(key[0]) == len(self.inputs)
         ]
         if not general and not own:
             raise self._not_compiled("programs")
@@ -263,16 +277,18 @@ class DynamicNetwork(Network):
         feeds = {name: as_array(name, value) for name, value in named.items()}
         shapes = self._key({name: array.shape for name, array in feeds.items()})
         general = self.general
-        if general is not None and feeds.keys() != self._model.inputs.keys():
+        is_whole = feeds.keys() == self._model.inputs.keys()
+        if general is not None and not is_whole:
             general.check({name: array.shape for name, array in feeds.items()})
-        elif general is not None and not self._variants.is_ready((shapes, ())):
-            check_specialized(general.specialized, self._model.inputs, feeds)
-            network = general.network_for(feeds)
+        key = shapes, ()
+        if key not in self._variants and not (general is not None and general.is_asked):
+            # prepared by hand, they may differ where names are equal
+            check_open_feeds({**self._model.inputs, **defaults}, feeds)
+        if general is not None and is_whole and not self._has(key):
+            network = general.network_for(feeds, self._model.inputs)
+            self._direct = general.direct
             if network is not None:
                 return network, feeds
-        if (shapes, ()) not in self._variants:
-            # Prepared by hand, they may differ where names are equal.
-            check_open_feeds({**self._model.inputs, **defaults}, feeds)
         fixed = {name: array for name, array in feeds.items() if name in self._fixed}
         try:
             network = self._variant(shapes, fixed, is_waited_for=True)
@@ -283,7 +299,14 @@ class DynamicNetwork(Network):
                 raise
             self._fixed |= new
             return self._network_for(inputs)
+        if general is not None:
+            general.served_otherwise()
         return network, {name: array for name, array in feeds.items() if name not in fixed}
+
+    def _has(self, key: _Key) -> bool:
+        """Return whether the network *key* is ready, or is the first one that will be."""
+        is_only = self.general is None or self.general.first is None
+        return self._variants.is_ready(key) or (is_only and key in self._variants)
 
     def _key(self, shapes: Mapping[str, tuple[int, ...]]) -> InputShapes:
         names = (*self._model.inputs, *self._model.defaults)
@@ -334,7 +357,7 @@ class DynamicNetwork(Network):
     def _last(self, what: str) -> CompiledNetwork:
         """Return the network that was used last, to say *what* it has."""
         ready = self._variants.ready()
-        if self.general is not None and not ready:
+        if self.general is not None and self.general.first is not None and not ready:
             return self.general.first
         if not ready:
             raise self._not_compiled(what)

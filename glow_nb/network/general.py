@@ -6,26 +6,29 @@ of the example makes the program one of these sizes alone; for others one more i
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from glow_nb.base.errors import FeedError, GlowError
-from glow_nb.base.feeds import Feeds
 from glow_nb.base.log import INFO, log
 from glow_nb.base.size import Guard
 from glow_nb.base.sizes_of_shapes import sizes_of_shapes
+from glow_nb.base.specialized import Specialized
 from glow_nb.base.types import Array, SymbolicType
 from glow_nb.network.network import CompiledNetwork
+from glow_nb.network.variants import VariantCache
 
 if TYPE_CHECKING:
-    from glow_nb.base.specialized import Specialized
     from glow_nb.codegen.loaded_program import DirectRun
 
 Shapes = tuple[tuple[int, ...], ...]
 
-CompileOpen = Callable[[Mapping[str, int]], CompiledNetwork]
-"""Compiles a model with open sizes, planned for an example: hints by the names of symbols."""
+Example = Mapping[str, tuple[int, ...]]
+"""Shapes of inputs by name, for which a program is planned; none for hints, or a guess."""
+
+CompileOpen = Callable[[Example], tuple[CompiledNetwork, Sequence[Specialized]]]
+"""Compiles a model with open sizes, planned for an example; tells which sizes are numbers."""
 
 MOST_PROGRAMS = 8
 """Programs with open sizes of one network. Beyond them sizes get programs of their own."""
@@ -35,6 +38,7 @@ class GeneralPrograms:
     """Programs with open sizes, compiled when sizes come for which none is right.
 
     Attributes:
+        is_asked: Whether one program is asked for.
         networks: The programs, the first one first.
         specialized: The sizes of the model that had to be made numbers, and why.
     """
@@ -42,30 +46,38 @@ class GeneralPrograms:
     def __init__(
         self,
         compile_open: CompileOpen,
-        networks: Iterable[CompiledNetwork] = (),
-        specialized: Iterable[Specialized] = (),
+        cache: VariantCache[Any, CompiledNetwork],
+        *,
+        is_asked: bool = True,
     ) -> None:
-        """Take *networks* that are there, with what is *specialized*, or compile the first one."""
-        self._compile_open = compile_open
-        self._lock = threading.Lock()
+        """Compile by *compile_open*, in turn with what is made in *cache*.
+
+        Unless one program *is asked* for, whatever it cannot run is left to programs of fixed
+        sizes: all sizes, if it cannot be compiled at all.
+        """
+        self._compile_open, self._cache, self.is_asked = compile_open, cache, is_asked
+        self._fixed: dict[Shapes, CompiledNetwork] = {}
         self._hot: tuple[int, Callable[[Shapes], None]] | None = None
-        self.networks: tuple[CompiledNetwork, ...] = tuple(networks) or (compile_open({}),)
-        self.specialized: tuple[Specialized, ...] = tuple(specialized)
+        self._examples: list[Example] = []
+        self._failure: tuple[Specialized, ...] = ()
+        self.networks: tuple[CompiledNetwork, ...] = ()
+        self.specialized: tuple[Specialized, ...] = ()
 
     @property
-    def first(self) -> CompiledNetwork:
-        """The program that was compiled first."""
-        return self.networks[0]
+    def first(self) -> CompiledNetwork | None:
+        """The program that was compiled first, if one was."""
+        return next(iter(self.networks), None)
 
     def check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Raise FeedError unless *shapes* of inputs by name give sizes in their ranges."""
-        border = self.first.border
-        sizes_of_shapes(border.inputs, border.symbols, shapes)
+        """Raise FeedError unless *shapes* of inputs by name give sizes in ranges that are asked."""
+        if self.is_asked and self.first is not None:
+            border = self.first.border
+            sizes_of_shapes(border.inputs, border.symbols, shapes)
 
     @property
     def direct(self) -> DirectRun | None:
         """The fast path of a run, which knows the sizes that came before."""
-        return self.first.direct_run
+        return None if self.first is None else self.first.direct_run
 
     def notify_hot(self, after: int, notice: Callable[[Shapes], None]) -> None:
         """Let *notice* be called with the shapes of inputs that so many runs had."""
@@ -82,37 +94,122 @@ class GeneralPrograms:
 
         So do *most* networks at a time: those that came last.
         """
+        self._fixed.pop(shapes, None)
+        self._fixed[shapes] = network
+        for old in list(self._fixed)[:-most]:
+            del self._fixed[old]
         for one in self.networks:
-            if hasattr(one.executable, "take_over") and network.direct_run is not None:
-                one.executable.take_over(shapes, network.direct_run, most)
+            _hand_over(one, shapes, network, most)
 
-    def network_for(self, feeds: Feeds) -> CompiledNetwork | None:
-        """Return a network that is right for the sizes of *feeds*.
+    def network_for(
+        self, feeds: Mapping[str, Array], types: Mapping[str, SymbolicType]
+    ) -> CompiledNetwork | None:
+        """Return a network that is right for the sizes of *feeds*, inputs of these *types*.
 
-        None if none is, and there are too many, or one of the sizes is 0.
+        None if none is, and there are too many, or one of the sizes is 0, or none can be compiled.
         """
-        sizes = self.first.sizes_of(feeds)
-        found = self._known(sizes)
-        if found is not None or 0 in sizes.values():  # no kernel is planned for an empty example
+        if self.is_asked and self.first is not None:
+            check_specialized(self.specialized, types, feeds)
+            self.first.sizes_of(feeds)  # which are in their ranges
+        found = self._known(feeds)
+        is_empty = any(array.size == 0 for array in feeds.values())
+        if found is not None or is_empty:  # no kernel is planned for an empty example
             return found
-        with self._lock:
-            found = self._known(sizes)
-            if found is not None or len(self.networks) >= MOST_PROGRAMS:
-                return found
-            broken = ", ".join(map(str, broken_guards(self.first, sizes)))
-            log(INFO, "network %r: sizes without %s get one more program", self.first.name, broken)
-            made = self._compile_open(sizes)
-            if broken_guards(made, sizes):
+        try:
+            return self._compiled({name: array.shape for name, array in feeds.items()}, feeds)
+        except GlowError as error:
+            if self.is_asked:
+                raise
+            self._failure = _sizes_that_are_numbers(types, feeds, error)
+            return None
+
+    def _compiled(self, shapes: Example, feeds: Mapping[str, Array]) -> CompiledNetwork | None:
+        """Return a new program for *feeds* of these *shapes*; None if there are too many."""
+        while len(self.networks) < MOST_PROGRAMS and not self._is_refused:
+            number = len(self.networks)
+            made = self._one_more(number, shapes)
+            if _is_right(made, feeds):
+                return made
+            if self._examples[number] == shapes:  # else another thread was faster
                 raise GlowError(
-                    f"network {made.name!r}: it was compiled for {dict(sizes)} and does not hold "
+                    f"network {made.name!r}: it was compiled for {dict(shapes)} and does not hold "
                     "for them; this is a defect of the compiler"
                 )
-            self._notify(made)
-            self.networks = (*self.networks, made)
-            return made
+        return None
 
-    def _known(self, sizes: Mapping[str, int]) -> CompiledNetwork | None:
-        return next((one for one in self.networks if not broken_guards(one, sizes)), None)
+    def compile_first(self) -> None:
+        """Compile the first program, planned for hints and guesses."""
+        self._one_more(0, {})
+
+    def _one_more(self, number: int, example: Example) -> CompiledNetwork:
+        """Return the program of this *number*, planned for *example* if no other thread made it."""
+        return self._cache.get(number, partial(self._made, example), is_kept=True)
+
+    def _made(self, example: Example) -> CompiledNetwork:
+        if self.first is not None:
+            name, fed = self.first.name, dict(example)
+            log(INFO, "network %r: inputs of shapes %s get one more program", name, fed)
+        made, specialized = self._compile_open(example)
+        self.take(made, specialized, example)
+        return made
+
+    def take(
+        self, network: CompiledNetwork, specialized: Iterable[Specialized], example: Example
+    ) -> None:
+        """Run by *network*, too, planned for *example*, where those before it are not right."""
+        self._notify(network)
+        for shapes, fixed in list(self._fixed.items()):
+            _hand_over(network, shapes, fixed, len(self._fixed))
+        self._examples.append(example)
+        self.specialized = tuple(dict.fromkeys((*self.specialized, *specialized)))
+        self.networks = (*self.networks, network)
+
+    @property
+    def _is_refused(self) -> bool:
+        """Return whether no program with open sizes can be compiled."""
+        return not self.networks and bool(self.specialized)
+
+    def served_otherwise(self) -> None:
+        """Note that a program of fixed sizes runs what no program with open sizes could."""
+        if self._failure and not self.networks:
+            reason = self._failure[0].reason
+            log(INFO, "no program for all sizes, each set of them is compiled: %s", reason)
+            self.specialized, self._failure = self._failure, ()
+
+    def _known(self, feeds: Mapping[str, Array]) -> CompiledNetwork | None:
+        return next((one for one in self.networks if _is_right(one, feeds)), None)
+
+
+def _hand_over(
+    general: CompiledNetwork, shapes: Shapes, network: CompiledNetwork, most: int
+) -> None:
+    """Let *network* do the runs of *general* for inputs of *shapes*."""
+    if hasattr(general.executable, "take_over") and network.direct_run is not None:
+        general.executable.take_over(shapes, network.direct_run, most)
+
+
+def _is_right(network: CompiledNetwork, feeds: Mapping[str, Array]) -> bool:
+    """Return whether *network* holds for the sizes of *feeds*."""
+    try:
+        sizes = network.sizes_of(feeds)
+    except FeedError:  # a size that it has as a number, or that is out of a range
+        return False
+    if not sizes:
+        return all(type.shape == feeds[name].shape for name, type in network.inputs.items())
+    return not broken_guards(network, sizes)
+
+
+def _sizes_that_are_numbers(
+    types: Mapping[str, SymbolicType], feeds: Mapping[str, Array], error: GlowError
+) -> tuple[Specialized, ...]:
+    """Return all open sizes of inputs of *types*, whose numbers *feeds* tell, due to *error*."""
+    found = {
+        str(name): size
+        for input, type in types.items()
+        for name, size in zip(type.shape or (), feeds[input].shape, strict=False)
+        if isinstance(name, str)
+    }
+    return tuple(Specialized(name, size, str(error)) for name, size in found.items())
 
 
 def check_specialized(

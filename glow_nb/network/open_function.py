@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from glow_nb.base.arguments import Shapes
 from glow_nb.base.errors import FeedError, OptionError
 from glow_nb.base.schema import closest, listed
+from glow_nb.base.size_ranges import SizeRanges
+from glow_nb.base.specialized import Specialized
 from glow_nb.base.types import Array, SymbolicType, symbolic
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.watched import value_names, with_values
-from glow_nb.hlir.with_sizes import check_sizes, described, sizes_of_inputs, with_sizes
+from glow_nb.hlir.with_sizes import (
+    check_sizes,
+    described,
+    sizes_of_inputs,
+    with_sizes,
+    with_symbols,
+)
 
 
 class OpenFunction:
@@ -57,6 +66,17 @@ class OpenFunction:
         sizes = self._sizes(shapes)
         names = [self._watched.get(name, name) for name in watched]
         return with_sizes(with_values(self._function, names)[0], sizes)
+
+    def open_function(
+        self, ranges: SizeRanges, watched: Sequence[str] = ()
+    ) -> tuple[Function, Sequence[Specialized]]:
+        """Return the graph with sizes in *ranges*, planned for what is fed if that is known."""
+        function = self._function
+        if ranges.fed:
+            ranges = replace(ranges, example=sizes_of_inputs(function, ranges.fed))
+        names = [self._watched.get(name, name) for name in watched]
+        made = with_symbols(function, ranges.symbols(function.sizes))
+        return with_values(made, names)[0], ()
 
     def watched_values(self, names: Sequence[str]) -> dict[str, str]:
         """Return the output that each value called one of *names* becomes."""

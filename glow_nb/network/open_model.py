@@ -2,77 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from glow_nb.base.arguments import Constants, Shapes
-from glow_nb.base.errors import OptionError
 from glow_nb.base.size_ranges import SizeRanges
+from glow_nb.base.specialized import Specialized
 from glow_nb.hlir.graph import Function
-from glow_nb.hlir.module import Module
-from glow_nb.hlir.with_sizes import with_symbols
-from glow_nb.llir.program import Program
+from glow_nb.network.general import Example
 from glow_nb.network.open_function import OpenFunction
 from glow_nb.network.sized_model import SizedModel
-from glow_nb.network.watched_model import Source, value_names, with_values
-
-if TYPE_CHECKING:
-    from glow_nb.base.specialized import Specialized
-
-ReadOpen = Callable[[Mapping[str, int]], Function]
-"""Returns the graph of a model with open sizes, for an example that is given by symbols."""
 
 
+@dataclass(frozen=True)
 class OpenModel:
-    """A model that leaves sizes open, in given ranges.
+    """A model that leaves sizes open, in given ranges and planned for an example.
 
     Attributes:
-        specialized: The sizes that had to be made numbers.
+        model: The model.
+        ranges: What is said of its sizes.
     """
 
-    def __init__(
-        self, source: Source, shapes: Shapes, constants: Constants, ranges: SizeRanges
-    ) -> None:
-        """Take the model *source*, of which *shapes* and *constants* are fixed."""
-        if isinstance(source, Module | Program):
-            raise OptionError(
-                f"sizes=: {source!r} has fixed sizes; give a model, or a graph with open sizes"
-            )
-        self._source, self._shapes, self._constants = source, shapes, constants
-        self._ranges = ranges
-        self.specialized: list[Specialized] = []
+    model: SizedModel
+    ranges: SizeRanges
 
-    def function(self, example: Mapping[str, int]) -> Function:
-        """Return the graph, whose hints are *example* by the words of its symbols."""
-        ranges, source = self._ranges.planned_for(example), self._source
-        if isinstance(source, Function):
-            return with_symbols(source, ranges.symbols(source.sizes))
-        from glow_nb.formats.onnx.importer import import_open
+    def function(self, watched: Sequence[str] = ()) -> tuple[Function, Sequence[Specialized]]:
+        """Return the graph, and which of its sizes are numbers.
 
-        function, self.specialized = import_open(source, self._shapes, self._constants, ranges)
-        return function
+        The values called *watched* become outputs, too.
+        """
+        return self.model.open_function(self.ranges, watched)
 
-
-class OpenModelFor:
-    """A model with open sizes for an example, read again when somebody watches."""
-
-    def __init__(self, read: ReadOpen, example: Mapping[str, int]) -> None:
-        """Read the graph for *example* by *read*."""
-        self._read, self._example = read, example
+    def planned_for(self, fed: Example) -> OpenModel:
+        """Return the same, planned for inputs of the shapes *fed* if there are some."""
+        return replace(self, ranges=self.ranges.planned_for(fed))
 
     def read(self) -> Function:
         """Return the model before all passes."""
-        return self._read(self._example)
+        return self.function()[0]
 
     def with_values(self, names: Sequence[str]) -> tuple[Function, dict[str, str]]:
         """Return the model with the values called *names* as outputs."""
-        made, outputs = with_values(self.read(), names)
-        assert isinstance(made, Function)
-        return made, outputs
+        values = self.model.watched_values(names)
+        return self.function(list(values.values()))[0], values
 
     def value_names(self) -> list[str]:
         """Return the names of all values that nodes of the model make."""
-        return value_names(self.read())
+        return self.model.value_names()
 
 
 def sized_model(loaded: object) -> SizedModel | None:

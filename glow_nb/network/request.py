@@ -30,8 +30,8 @@ class CompileRequest(NamedTuple):
         backend: Its name, options, or itself.
         threads: Cores that share the work of one run.
         shapes: Sizes by name.
-        ranges: What is said of sizes that stay open in one program for all; None for a program for
-            each set of sizes.
+        ranges: What is said of sizes that stay open in one program for all, if something is.
+        each: Whether each set of sizes gets a program of its own, and none is for all.
         specialize_after: After how many runs sizes get a program of their own; None for never.
         constants: Inputs that are fixed, by name.
         max_variants: For how many sets of sizes a network with open sizes is kept.
@@ -52,6 +52,7 @@ class CompileRequest(NamedTuple):
     threads: int
     shapes: Shapes
     ranges: SizeRanges | None
+    each: bool
     specialize_after: int | None
     constants: Constants
     max_variants: int

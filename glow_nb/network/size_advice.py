@@ -15,8 +15,9 @@ _MOST_REMEMBERED = 4096
 """Sets of sizes whose compilation is remembered after they were dropped."""
 
 _REMEDY = (
-    "pad inputs to a few sizes, or compile the sizes that you expect ahead, by "
-    "net.prepare(shapes); docs/running.md has an example for a cache of keys"
+    "one program runs for all sizes unless sizes='each' is given or net.specialized says what "
+    "needs numbers; else pad inputs to a few sizes, or compile those that you expect ahead, by "
+    "net.prepare(shapes); docs/running.md says more"
 )
 
 

@@ -10,6 +10,8 @@ from glow_nb.base.types import Array, SymbolicType
 from glow_nb.network.network import CompiledNetwork
 
 if TYPE_CHECKING:
+    from glow_nb.base.size_ranges import SizeRanges
+    from glow_nb.base.specialized import Specialized
     from glow_nb.hlir.graph import Function
 
 Sizes = Mapping[str, tuple[int, ...]]
@@ -52,6 +54,12 @@ class SizedModel(Protocol):
 
         The values called *watched* become outputs, too.
         """
+        ...
+
+    def open_function(
+        self, ranges: SizeRanges, watched: Sequence[str] = ()
+    ) -> tuple[Function, Sequence[Specialized]]:
+        """Return the model with its sizes open, in *ranges*, and those that had to be numbers."""
         ...
 
     def watched_values(self, names: Sequence[str]) -> dict[str, str]:

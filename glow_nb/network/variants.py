@@ -22,6 +22,7 @@ class _Entry(Generic[V]):
     """A value that is there, or that a thread is making or is about to make."""
 
     thread: int = field(default_factory=threading.get_ident)
+    is_kept: bool = False
     future: Future[V] = field(default_factory=Future)
 
     @property
@@ -52,8 +53,10 @@ class VariantCache(Generic[K, V]):
         self._turn = threading.RLock() if self._in_turn else nullcontext()
         self._awaited: dict[int, _Entry[V]] = {}  # by the thread that waits for it
 
-    def get(self, key: K, make: Callable[[], V]) -> V:
+    def get(self, key: K, make: Callable[[], V], *, is_kept: bool = False) -> V:
         """Return the value of *key*, from *make* if there is none.
+
+        One that *is kept* is never dropped, does not count, and is not among those that are ready.
 
         If *make* fails, all who wait for the value get its error, and the next call tries again. If
         it is interrupted from the keyboard, one of those who wait makes the value instead.
@@ -63,7 +66,7 @@ class VariantCache(Generic[K, V]):
                 this one.
         """
         while True:
-            entry: _Entry[V] = _Entry()
+            entry: _Entry[V] = _Entry(is_kept=is_kept)
             try:
                 known = self._find(key, entry)
                 if known is entry or self._may_take_over(known):
@@ -137,7 +140,11 @@ class VariantCache(Generic[K, V]):
     def ready(self) -> dict[K, V]:
         """Return what is made, the least recently used first."""
         with self._lock:
-            made = [(key, entry) for key, entry in self._entries.items() if entry.is_made]
+            made = [
+                (key, entry)
+                for key, entry in self._entries.items()
+                if entry.is_made and not entry.is_kept
+            ]
         return {key: entry.future.result() for key, entry in made}
 
     def _find(self, key: K, new: _Entry[V]) -> _Entry[V]:
@@ -153,7 +160,7 @@ class VariantCache(Generic[K, V]):
             entry.future.set_result(value)
             self._entries.pop(key, None)
             self._entries[key] = entry  # used now, not when it was begun
-            made = [key for key, entry in self._entries.items() if entry.is_made]
+            made = [k for k, e in self._entries.items() if e.is_made and not e.is_kept]
             for old in made[: max(0, len(made) - self._limit)]:
                 del self._entries[old]
 

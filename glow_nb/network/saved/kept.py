@@ -24,6 +24,7 @@ from glow_nb.system.state_store import StateStore
 if TYPE_CHECKING:
     from glow_nb.base.types import Array
     from glow_nb.network.excluded import KnownCheck
+    from glow_nb.network.general import CompileOpen
     from glow_nb.network.network import CompiledNetwork, Network
     from glow_nb.network.saved.signature import Signature
     from glow_nb.network.sized_model import CompileFor, SizedModel, Sizes
@@ -276,8 +277,8 @@ class KeptModel:
         functions = compile_request(self._request).functions.values()
         return [function for function in functions if isinstance(function, CompiledNetwork)]
 
-    def _opened(self) -> tuple[SizedModel, CompileFor]:
-        """Return the model, which leaves sizes open, and what compiles it for some."""
+    def _opened(self) -> tuple[SizedModel, CompileFor, CompileOpen]:
+        """Return the model, which leaves sizes open, and what compiles it for some, for all."""
         from glow_nb.network.api import open_model
 
         opened = open_model(self._request)

@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING
 from glow_nb.base.arguments import Shapes
 from glow_nb.base.types import Array
 from glow_nb.network.dynamic import DynamicNetwork
+from glow_nb.network.general import CompileOpen, Example
 from glow_nb.network.network import CompiledNetwork
 from glow_nb.network.request import CompileRequest
 from glow_nb.network.saved.signature import Signature
 from glow_nb.network.sized_model import CompileFor, KeptSizes, SizedModel, Sizes
 
 if TYPE_CHECKING:
+    from glow_nb.base.size_ranges import SizeRanges
+    from glow_nb.base.specialized import Specialized
     from glow_nb.compiler.pipelines import Pipeline
     from glow_nb.hlir.graph import Function
 
-Opened = Callable[[], tuple[SizedModel, CompileFor]]
-"""Reads a model, and returns it with what compiles it for some sizes."""
+Opened = Callable[[], tuple[SizedModel, CompileFor, CompileOpen]]
+"""Reads a model, and returns it with what compiles it: for some sizes, and for all."""
 
 
 def open_network(
@@ -39,6 +42,8 @@ def open_network(
     return DynamicNetwork(
         model,
         model.compile_for,
+        None if request.each else model.compile_open,
+        specialize_after=request.specialize_after,
         max_variants=request.max_variants,
         threads=request.threads,
         pipeline=pipeline,
@@ -61,7 +66,7 @@ class KnownModel:
         self._open = opened
 
     @cached_property
-    def _opened(self) -> tuple[SizedModel, CompileFor]:
+    def _opened(self) -> tuple[SizedModel, CompileFor, CompileOpen]:
         return self._open()
 
     def bind(self, shapes: Shapes) -> dict[str, tuple[int, ...]]:
@@ -77,6 +82,12 @@ class KnownModel:
         """Return the model for inputs of these *shapes*."""
         return self._opened[0].function(shapes, constants, watched)
 
+    def open_function(
+        self, ranges: SizeRanges, watched: Sequence[str] = ()
+    ) -> tuple[Function, Sequence[Specialized]]:
+        """Return the model with its sizes open, in *ranges*, and those that had to be numbers."""
+        return self._opened[0].open_function(ranges, watched)
+
     def watched_values(self, names: Sequence[str]) -> dict[str, str]:
         """Return the value that each of *names* means."""
         return self._opened[0].watched_values(names)
@@ -88,3 +99,7 @@ class KnownModel:
     def compile_for(self, shapes: Sizes, constants: Mapping[str, Array]) -> CompiledNetwork:
         """Compile the model for inputs of these *shapes*."""
         return self._opened[1](shapes, constants)
+
+    def compile_open(self, example: Example) -> tuple[CompiledNetwork, Sequence[Specialized]]:
+        """Compile the model for all sizes, planned for *example*."""
+        return self._opened[2](example)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import NoReturn
 
@@ -12,7 +11,7 @@ from glow_nb.base.override import override
 from glow_nb.base.sizes_of_shapes import sizes_of_shapes
 from glow_nb.base.types import Array
 from glow_nb.network.dynamic import DynamicNetwork, InputShapes
-from glow_nb.network.general import GeneralPrograms, broken_guards
+from glow_nb.network.general import Example, broken_guards
 from glow_nb.network.network import CompiledNetwork
 from glow_nb.network.saved.open_sizes import KnownModel
 from glow_nb.network.saved.signature import Signature
@@ -26,18 +25,21 @@ class SavedDynamicNetwork(DynamicNetwork):
         """Run the sizes of a model of this *signature* by *programs*: one for all, or for some."""
         first, *_ = programs
         model = KnownModel(signature, _refuse_to_compile)
+        general, own = programs[: signature.general], programs[signature.general :]
         super().__init__(
             model,
             model.compile_for,
+            self._refuse_shapes if general else None,
+            is_asked=True,
             pipeline=lambda: first.pipeline,
             max_variants=len(programs),
             threads=first.threads,
             state=first.state,
         )
-        general, own = programs[: signature.general], programs[signature.general :]
-        if general:
-            absent = partial(_refuse_sizes, general)
-            self.run_by(GeneralPrograms(absent, general, signature.specialized), None)
+        for one in general:
+            assert self.general is not None
+            self.general.take(one, signature.specialized, {})
+            self._direct = self.general.direct
         for program in own:
             self.take(program)
 
@@ -60,13 +62,23 @@ class SavedDynamicNetwork(DynamicNetwork):
         if fixed or not known.keys().isdisjoint(self.defaults):
             refuse_defaults()
         if self.general is not None:
-            border = self.general.first.border
-            sizes = sizes_of_shapes(border.inputs, border.symbols, known)
-            _refuse_sizes(self.general.networks, sizes)
+            self._refuse_shapes(known)
         programs = "; ".join(program.sizes for program in self.variants)
         raise FeedError(
             f"sizes {describe_sizes(self._model, known)}: the saved network has programs for "
             f"{programs}; compile the model, run it with these sizes, and save it again"
+        )
+
+    def _refuse_shapes(self, shapes: Example) -> NoReturn:
+        """Raise the FeedError about inputs of *shapes*, for which no program is right."""
+        programs = () if self.general is None else self.general.networks
+        border = programs[0].border
+        sizes = sizes_of_shapes(border.inputs, border.symbols, shapes)
+        given = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+        wanted = " or ".join(", ".join(map(str, broken_guards(one, sizes))) for one in programs)
+        raise FeedError(
+            f"sizes {given}: no program of the saved network is right for them, they are for sizes "
+            f"where {wanted}; compile the model, run it with these sizes, and save it again"
         )
 
 
@@ -82,14 +94,4 @@ def _refuse_to_compile() -> NoReturn:
     raise UnsupportedError(
         "a saved network has no model that could be compiled for more sizes; compile the model, "
         "prepare these there, and save it again"
-    )
-
-
-def _refuse_sizes(programs: Sequence[CompiledNetwork], sizes: Mapping[str, int]) -> NoReturn:
-    """Raise the FeedError about *sizes* for which none of *programs* is right."""
-    given = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-    wanted = " or ".join(", ".join(map(str, broken_guards(one, sizes))) for one in programs)
-    raise FeedError(
-        f"sizes {given}: no program of the saved network is right for them, they are for sizes "
-        f"where {wanted}; compile the model, run it with these sizes, and save it again"
     )

@@ -84,7 +84,7 @@ class TestSizes:
 
     def test_the_first_run_binds_what_is_open_and_keeps_it(self) -> None:
         runs: list[PassRun] = []
-        net = dynamic(observer=runs.append)
+        net = dynamic(observer=runs.append, sizes="each")
         assert not runs
         check(net, 3, 5)
         compiled = len(runs)
@@ -139,7 +139,7 @@ class TestWhatIsShown:
                 getattr(net, what)
 
     def test_reports_name_the_sizes_that_were_used_last(self) -> None:
-        net = dynamic()
+        net = dynamic(sizes="each")
         check(net, 3, 5)
         check(net, 2, 4)
         assert "compiled for batch = 3, width = 5; batch = 2, width = 4>" in repr(net)
@@ -265,13 +265,13 @@ def weighted(weights: np.ndarray) -> onnx.ModelProto:
 
 class TestVariants:
     def test_old_sizes_are_forgotten_not_piled_up(self) -> None:
-        net = dynamic()
+        net = dynamic(sizes="each")
         for batch in range(1, MAX_VARIANTS + 4):
             check(net, batch, 1)
         assert len(net.variants) == MAX_VARIANTS
 
     def test_the_least_recently_used_sizes_go_first(self) -> None:
-        net = dynamic(max_variants=2)
+        net = dynamic(max_variants=2, sizes="each")
         for batch in (1, 2, 1, 3):
             check(net, batch, 1)
         sizes = [variant.sizes for variant in net.variants]

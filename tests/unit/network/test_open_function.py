@@ -21,7 +21,7 @@ func @main<batch in 1..64 like 8, length in 1..512 like 128>(%x : float32<batch 
 
 
 def test_a_network_of_a_graph_with_open_sizes_takes_those_that_come() -> None:
-    network = glow_nb.compile(TEXT, backend="interpreter")
+    network = glow_nb.compile(TEXT, backend="interpreter", sizes="each")
     for batch, length in ((1, 1), (3, 5)):
         x = np.ones((batch, length, 4), np.float32)
         assert np.array_equal(network.run(x)["y"], np.full((batch * length, 2), 2.0))

@@ -143,7 +143,7 @@ def test_sizes_of_many_runs_get_a_program_of_their_own() -> None:
     own = net.prepare({"batch": 5}).result()  # behind what was begun in the background
     assert net.variants[1:] == (own,)
     np.testing.assert_allclose(net.run({"x": x})["y"], _softmax(x), rtol=1e-5)
-    assert net.general is not None
+    assert net.general is not None and net.general.first is not None
     layout = net.general.first.executable._loaded.layout_for([x])  # type: ignore[attr-defined]
     assert layout.runs == 3  # the fourth run was that of the other program
     other = np.ones((6, 8), np.float32)

@@ -82,7 +82,7 @@ class TestPrepare:
             else:
                 check(net, 7, 2)
 
-        net = dynamic(observer=observer)
+        net = dynamic(observer=observer, sizes="each")
         assert net.prepare({"batch": 2, "width": 2}).result(60)
         assert [variant.sizes for variant in net.variants] == [
             "batch = 7, width = 2",

@@ -15,7 +15,7 @@ from tests.unit.formats.onnx.importer.models import one, value
 
 def network(max_variants: int = 16) -> Network:
     proto = one("Relu", inputs=[value("x", ("batch", 3))])
-    return glow_nb.compile(proto, backend="interpreter", max_variants=max_variants)
+    return glow_nb.compile(proto, backend="interpreter", sizes="each", max_variants=max_variants)
 
 
 def told(net: Network, *sizes: int) -> list[str]:

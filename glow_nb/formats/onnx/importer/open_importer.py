@@ -58,7 +58,7 @@ class OpenImporter(Importer):
         shapes_of_all = (*signature.values(), *declared.values())
         every = [n for shape in shapes_of_all for n in shape or () if isinstance(n, str)]
         self.ranges.require_known(list(dict.fromkeys(every)))
-        words = _words(every)
+        words, ranges = _words(every), ranges.with_example(known)
         self.symbols = {
             name: ranges.symbol(name, words[name], self.examples(place))
             for place, name in enumerate(dict.fromkeys(names))

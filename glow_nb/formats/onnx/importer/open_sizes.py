@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from glow_nb.base.errors import GlowError, ModelError
 from glow_nb.base.noted import keep, trial
@@ -32,19 +32,21 @@ def import_open(
     shapes: Shapes,
     constants: Mapping[str, Array],
     ranges: SizeRanges | None = None,
+    watched: Sequence[str] = (),
 ) -> tuple[Function, list[Specialized]]:
     """Return *model* with the sizes that *shapes* leaves open as symbols; and those that are none.
 
     The symbols have the *ranges* and hints that are given. Where a rule needs a number, the sizes
     in question become those of their examples. Dimensions of different names that the model takes
-    for the same become the same, and a range becomes as narrow as the model needs it.
+    for the same become the same, and a range becomes as narrow as the model needs it. The values
+    called *watched* become outputs, too.
 
     Raises:
         ModelError, UnsupportedError, OptionError, UnboundInput: As the import of any model.
     """
     given, first = ranges or SizeRanges(), None
     for examples in EXAMPLES:
-        search = _Search(model, shapes, constants, given, examples)
+        search = _Search(model, shapes, constants, given, examples, watched)
         try:
             return search.function(), search.specialized
         except ModelError as error:
@@ -70,8 +72,10 @@ class _Search:
         constants: Mapping[str, Array],
         ranges: SizeRanges,
         examples: Callable[[int], int],
+        watched: Sequence[str],
     ) -> None:
         """Look at *model*, whose open sizes have *ranges*, and *examples* by their place."""
+        self._watched = watched
         self._model, self._shapes, self._constants = model, shapes, constants
         self._ranges, self._examples = ranges, examples
         self.specialized: list[Specialized] = []
@@ -82,7 +86,8 @@ class _Search:
         """Return the model as a function with open sizes."""
         while True:
             fixed = {each.name: each.size for each in self.specialized}
-            importer = OpenImporter(self._model, {**self._shapes, **fixed}, self._constants)
+            shapes = {**self._shapes, **fixed}
+            importer = OpenImporter(self._model, shapes, self._constants, self._watched)
             importer.ranges, importer.examples = self._ranges, self._examples
             importer.equal = self._equal
             with trial() as notes:

@@ -10,6 +10,8 @@ from google.protobuf.message import EncodeError
 from typing_extensions import override
 
 from glow_nb.base.errors import GlowError, UnsupportedError
+from glow_nb.base.size_ranges import SizeRanges
+from glow_nb.base.specialized import Specialized
 from glow_nb.base.types import Array, Dimensions, SymbolicType
 from glow_nb.formats.onnx.importer.dimensions import (
     Shapes,
@@ -26,6 +28,7 @@ from glow_nb.formats.onnx.importer.dimensions import (
 )
 from glow_nb.formats.onnx.importer.importer import Importer
 from glow_nb.formats.onnx.importer.model import Model, load_model
+from glow_nb.formats.onnx.importer.open_sizes import import_open
 from glow_nb.formats.onnx.importer.summary import Summary, summary_of
 from glow_nb.formats.onnx.importer.unsupported import UntakenBranch
 from glow_nb.formats.onnx.importer.watched import value_names, watched_values
@@ -96,6 +99,12 @@ class SymbolicModel:
         """
         fixed = {**self._constants, **(constants or {})}
         return Importer(self._model, {**self._shapes, **shapes}, fixed, watched).function()
+
+    def open_function(
+        self, ranges: SizeRanges, watched: Sequence[str] = ()
+    ) -> tuple[Function, list[Specialized]]:
+        """Return the model with its sizes open, and those that had to be numbers."""
+        return import_open(self._model, self._shapes, self._constants, ranges, watched)
 
     def watched_values(self, names: Sequence[str]) -> dict[str, str]:
         """Return the value that each of *names* means, which may be a node's; or OptionError."""

@@ -32,7 +32,7 @@ def test_values_are_watched_at_open_sizes(cache: NetworkCache, tmp_path: Path) -
     path = tmp_path / "model.onnx"
     path.write_bytes(dense_model(rows="rows").SerializeToString())
     for is_found in (False, True):
-        net = glow_nb.compile(path, threads=1)
+        net = glow_nb.compile(path, threads=1, sizes="each")
         assert isinstance(net, glow_nb.DynamicNetwork) and net.threads == 1
         values = net.run(X, watch=["sum"])
         np.testing.assert_allclose(np.maximum(values["sum"], 0), expected(), rtol=1e-5, atol=1e-6)

@@ -46,16 +46,16 @@ def hits(net: glow_nb.Network) -> list[bool]:
 
 def test_each_set_of_sizes_is_found(cache: NetworkCache, tmp_path: Path) -> None:
     path = saved_model(tmp_path / "a", rows="n")
-    first = glow_nb.compile(path, threads=1)
+    first = glow_nb.compile(path, threads=1, sizes="each")
     assert fits(first, 3) and hits(first) == [False]
-    again = glow_nb.compile(path, threads=1)
+    again = glow_nb.compile(path, threads=1, sizes="each")
     assert isinstance(first, DynamicNetwork) and isinstance(again, DynamicNetwork)
     assert (again.inputs, again.defaults, again.outputs) == (
         first.inputs,
         first.defaults,
         first.outputs,
     )
-    assert repr(again) == repr(glow_nb.compile(path, threads=1, cache=False))
+    assert repr(again) == repr(glow_nb.compile(path, threads=1, sizes="each", cache=False))
     assert fits(again, 3) and fits(again, 2) and hits(again) == [True, False]
     assert fits(first, 2) and hits(first) == [False, True]
     assert str(again.pipeline) == str(first.pipeline)
@@ -72,21 +72,21 @@ def test_data_that_change_before_the_first_sizes_are_kept_are_told_apart(
     cache: NetworkCache, tmp_path: Path
 ) -> None:
     path = saved_model(tmp_path / "a", 1, rows="n", external="w.bin")
-    old, data = glow_nb.compile(path, threads=1), path.parent / "w.bin"
+    old, data = glow_nb.compile(path, threads=1, sizes="each"), path.parent / "w.bin"
     other = saved_model(tmp_path / "b", 2, rows="n", external="w.bin").parent / "w.bin"
     os.replace(other, data)
     assert np.any(old.run({"x": rows(2)})["y"])
     wait_for_writers()
-    assert hits(glow_nb.compile(path, threads=1)) == [] and not cache.kept()
+    assert hits(glow_nb.compile(path, threads=1, sizes="each")) == [] and not cache.kept()
 
 
 def test_sizes_of_another_model_are_not_found(cache: NetworkCache, tmp_path: Path) -> None:
     path = tmp_path / "a" / "model.onnx"
     for seed, is_found in ((1, False), (2, False), (1, True)):
         saved_model(path.parent, seed, rows="n", external="w.bin")
-        net = glow_nb.compile(path, threads=1)
+        net = glow_nb.compile(path, threads=1, sizes="each")
         assert fits(net, 2, seed) and hits(net) == [is_found]
-    found_again = glow_nb.compile(path, threads=1)
+    found_again = glow_nb.compile(path, threads=1, sizes="each")
     saved_model(path.parent, 3, rows="n", external="w.bin")
     assert fits(found_again, 2, 1) and hits(found_again) == [True]
     with pytest.raises(glow_nb.ModelError, match="was changed since the network was found"):
@@ -110,13 +110,13 @@ def test_feeds_in_place_of_defaults_are_found(cache: NetworkCache, tmp_path: Pat
 
 def test_a_damaged_note_is_none(cache: NetworkCache, tmp_path: Path) -> None:
     path = saved_model(tmp_path / "a", rows="n")
-    assert fits(glow_nb.compile(path, threads=1), 3)
+    assert fits(glow_nb.compile(path, threads=1, sizes="each"), 3)
     assert cache.folder is not None
     (note,) = cache.folder.glob("*.note")
     content = note.read_text()
     for damaged in (content.replace('"x"', '"z"'), content[:50], "", "[]"):
         note.write_text(damaged)
-        net = glow_nb.compile(path, threads=1)
+        net = glow_nb.compile(path, threads=1, sizes="each")
         assert net.inputs.keys() == {"x"} and fits(net, 3) and hits(net) == [True]
 
 
@@ -124,9 +124,9 @@ def test_views_of_sizes_that_were_removed_are_made_again(
     cache: NetworkCache, tmp_path: Path
 ) -> None:
     path = saved_model(tmp_path / "a", rows="n")
-    first = glow_nb.compile(path, threads=1)
+    first = glow_nb.compile(path, threads=1, sizes="each")
     assert fits(first, 3)
-    net = glow_nb.compile(path, threads=1)
+    net = glow_nb.compile(path, threads=1, sizes="each")
     assert fits(net, 3) and hits(net) == [True]
     cache.clear()
     assert cache.folder is not None and not list(cache.folder.iterdir())

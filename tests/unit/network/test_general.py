@@ -1,0 +1,132 @@
+"""A network with open sizes is one program for all of them, as far as there can be one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import numpy_helper
+
+import glow_nb
+from glow_nb.base.errors import FeedError, OptionError, UnsupportedError
+from glow_nb.base.passes import PassRun
+from glow_nb.hlir.graph import Function
+from tests.unit.formats.onnx.importer.models import one, value
+
+BACKENDS = ("interpreter", "cpu")
+
+
+def softmax(**options: object) -> glow_nb.DynamicNetwork:
+    proto = one("Softmax", inputs=[value("x", ("batch", "length"))], axis=-1)
+    net = glow_nb.compile(proto, **{"backend": "interpreter", **options})  # type: ignore[arg-type]
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    return net
+
+
+def check(net: glow_nb.DynamicNetwork, batch: int, length: int) -> None:
+    x = np.linspace(-2, 3, batch * length, dtype=np.float32).reshape(batch, length)
+    wanted = np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+    np.testing.assert_allclose(net.run(x)["y"], wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_first_arrays_are_the_example_and_others_compile_nothing(backend: str) -> None:
+    runs: list[PassRun] = []
+    net = softmax(backend=backend, observer=runs.append)
+    assert not runs and not net.variants
+    check(net, 3, 50)
+    compiled = len(runs)
+    for batch, length in ((1, 1), (7, 9), (3, 50), (2, 111)):
+        check(net, batch, length)
+    assert len(runs) == compiled and net.specialized == ()
+    (variant,) = net.variants
+    assert variant.sizes == "any batch, any length"
+    assert str(variant.inputs["x"]) == "float32<batch x length>"
+    assert [symbol.hint for symbol in variant.border.symbols] == [3, 50]
+
+
+def test_sizes_of_zero_get_a_program_of_their_own() -> None:
+    net = softmax()
+    for batch in (0, 2, 0):
+        check(net, batch, 5)
+    assert sorted(one.sizes for one in net.variants) == [
+        "any batch, any length",
+        "batch = 0, length = 5",
+    ]
+
+
+def test_prepared_sizes_need_no_other_program() -> None:
+    net = softmax(backend="cpu", threads=1)
+    prepared = net.prepare({"batch": 2, "length": 8}).result()
+    check(net, 2, 8)
+    assert net.variants == (prepared,)
+    check(net, 3, 9)
+    check(net, 2, 8)
+    assert [one.sizes for one in net.variants] == ["any batch, any length", prepared.sizes]
+
+
+def of_fixed_sizes(function: Function) -> Function:
+    if any(not isinstance(n, int) for v in function.inputs for n in v.type.shape):
+        raise UnsupportedError("this pass wants numbers")
+    return function
+
+
+def test_what_cannot_be_compiled_for_all_sizes_is_for_each_and_says_why() -> None:
+    net = softmax(pipeline=(of_fixed_sizes,))
+    for batch in (2, 3, 2):
+        check(net, batch, 4)
+    assert [one.sizes for one in net.variants] == ["batch = 3, length = 4", "batch = 2, length = 4"]
+    assert {one.name for one in net.specialized} == {"batch", "length"}
+    assert "this pass wants numbers" in net.specialized[0].reason
+
+
+def test_a_model_that_takes_one_size_says_so() -> None:
+    b = np.ones((5,), np.float32)
+    weights = [numpy_helper.from_array(b, "b")]
+    proto = one("Add", ("x", "b"), inputs=[value("x", ("n",))], weights=weights)
+    net = glow_nb.compile(proto, backend="interpreter")
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    with pytest.raises(glow_nb.GlowError, match="7"):
+        net.run(np.ones((7,), np.float32))
+    np.testing.assert_array_equal(net.run(np.ones((5,), np.float32))["y"], b + 1)
+    assert [(one.name, one.size) for one in net.specialized] == [("n", 5)]
+
+
+def test_a_number_in_the_place_of_a_size_gets_one_more_program() -> None:
+    weights = [numpy_helper.from_array(np.array([6, -1]), "s")]
+    proto = one("Reshape", ("x", "s"), inputs=[value("x", ("n", "m"))], weights=weights)
+    net = glow_nb.compile(proto, backend="interpreter")
+    for n, m in ((3, 4), (2, 9), (6, 5), (3, 8)):
+        x = np.arange(n * m, dtype=np.float32).reshape(n, m)
+        np.testing.assert_array_equal(net.run(x)["y"], x.reshape(6, -1))
+
+
+def test_feeds_that_disagree_are_refused_before_anything_is_compiled() -> None:
+    proto = one("Add", ("x", "z"), inputs=[value("x", ("n", 2)), value("z", ("n", 2))])
+    net = glow_nb.compile(proto, backend="interpreter")
+    with pytest.raises(FeedError, match="'n' is 3 in input 'x' but 4 in 'z'"):
+        net.run({"x": np.ones((3, 2), np.float32), "z": np.ones((4, 2), np.float32)})
+    assert isinstance(net, glow_nb.DynamicNetwork) and not net.variants
+
+
+def test_each_set_of_sizes_by_itself_has_no_example() -> None:
+    with pytest.raises(OptionError, match="sizes='each', hints="):
+        softmax(sizes="each", hints={"batch": 3})
+    with pytest.raises(OptionError, match="give a dict such as"):
+        softmax(sizes="all")
+
+
+def test_graphs_are_one_program_as_well() -> None:
+    text = """
+func @main<n in 1..9 like 2>(%x : float32<n x 4>) -> (%y : float32<n x 4>) {
+  %t = tanh(%x) : float32<n x 4>
+  %y_save = save(%t, %y)
+}
+"""
+    net = glow_nb.compile(text, backend="interpreter")
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    for n in (3, 9):
+        x = np.full((n, 4), 0.5, np.float32)
+        np.testing.assert_allclose(net.run(x)["y"], np.tanh(x), rtol=1e-6)
+    assert [one.sizes for one in net.variants] == ["n in 1..9"]
+    with pytest.raises(FeedError, match="10"):
+        net.run(np.ones((10, 4), np.float32))
