@@ -171,13 +171,16 @@ class DynamicNetwork(Network):
     @property
     @override
     def of_one_program(self) -> CompiledNetwork:
-        """The program for all sizes that was compiled first."""
+        """The program for all sizes that was compiled first; now, if nothing was fed yet."""
         if self.general is None:
             raise UnsupportedError(
                 f"the network leaves sizes open ({self._open_sizes()}), and has no program for all "
                 "of them; compile it for one, sizes={}, or for some sizes, shapes={'batch': 1}"
             )
-        return self.general.first
+        if self.general.first is None:
+            self.general.compile_first()
+        self._direct = self.general.direct
+        return self.general.networks[0]
 
     @property
     @override

@@ -198,4 +198,4 @@ def test_of_several_programs_the_first_is_built_and_refuses_sizes_of_the_others(
 
 def test_a_network_without_a_program_for_all_sizes_is_no_bundle(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=r"leaves sizes open .*batch.*sizes=\{\}"):
-        glow_nb.compile(model()).build(tmp_path / "out")
+        glow_nb.compile(model(), sizes="each").build(tmp_path / "out")
