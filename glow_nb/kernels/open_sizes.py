@@ -28,8 +28,7 @@ UNWRITTEN = frozenset(
     {
         *("scatter_elements", "scatter_nd", "random_bits", "recurrence", "recurrence_gradient"),
         *("non_max_suppression", "non_zero", "unique", "columns_to_image", "grid_sample"),
-        *("roi_align", "max_pool_gradient", "filter_gradient_parts", "depthwise_filter_gradient"),
-        *("strassen_mat_mul", "profile"),
+        *("roi_align", "strassen_mat_mul", "profile"),
     }
 )
 """The opcodes of instructions whose kernels need numbers for all sizes."""

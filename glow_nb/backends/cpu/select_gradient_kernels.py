@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from math import prod
+
+from glow_nb.base.map_sizes import at_hints
+from glow_nb.base.size import hinted, surely
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import (
     Broadcast,
@@ -128,7 +132,8 @@ def is_better_transposed(node: ConvolutionFilterGradient, target: Target) -> boo
 
 
 def _shape_of(node: ConvolutionFilterGradient) -> ConvolutionShape:
-    return ConvolutionShape.of(
+    """Return the sizes of *node*; those that only the run knows are those of the example."""
+    shape = ConvolutionShape.of(
         node.input.type.shape,
         node.type.shape[0],
         node.kernel,
@@ -137,6 +142,7 @@ def _shape_of(node: ConvolutionFilterGradient) -> ConvolutionShape:
         dilation=node.dilation,
         group=node.group,
     )
+    return at_hints(shape)
 
 
 def parts_of(
@@ -151,7 +157,8 @@ def parts_of(
         units, panels = 1, -(-shape.depth // lanes)
     else:
         units, panels = plan.cut.tiles, plan.columns.panels * shape.group
-    cycles = target.passes * node.cost().multiply_adds / (target.machine.fma_per_cycle * lanes)
+    sums = hinted(node.cost().multiply_adds)
+    cycles = target.passes * sums / (target.machine.fma_per_cycle * lanes)
 
     def estimate(parts: int) -> float:
         unit_part, panel_part = largest_share(parts * units, panels, threads, panels_first=False)
@@ -162,4 +169,6 @@ def parts_of(
         )
         return unit_part * panel_part * cycles + extra / threads
 
-    return min({1, max(1, min(threads, nest.lines))}, key=estimate)
+    parts = max(1, min(threads, nest.lines))
+    has_lines = surely(prod(node.gradient.type.shape[:-2]), ">=", parts)
+    return min({1, parts if has_lines else 1}, key=estimate)

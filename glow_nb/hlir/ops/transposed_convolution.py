@@ -251,7 +251,9 @@ def _interleaved(
     sizes = [line.places * line.stride for line in lines]
     result: Value = emit(Reshape(moved, (batch, *sizes, channels)))
     beyond = [n - size for n, size in zip(node.size, sizes, strict=True)]
-    return emit(Pad(result, pads=(*(0,) * (rank + 3), *beyond, 0))) if any(beyond) else result
+    if all(n == 0 for n in beyond):
+        return result
+    return emit(Pad(result, pads=(*(0,) * (rank + 3), *beyond, 0)))
 
 
 def _with_like_phases(node: TransposedConvolution, rewriter: Rewriter) -> Value:

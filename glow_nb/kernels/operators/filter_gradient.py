@@ -135,7 +135,7 @@ def check_filter_gradient(node: Any) -> tuple[int, int]:
     node.require(gradient == wanted, f"'gradient' is {gradient}, but input {input} needs {wanted}")
     lines = prod(gradient.shape[:-2])
     node.require(
-        0 < node.parts <= max(1, lines),
+        node.parts == 1 or 0 < node.parts <= lines,
         f"parts is {node.parts}, but must be positive, and not more than gradient {gradient} has "
         f"lines, {lines}",
     )

@@ -10,10 +10,12 @@ everywhere in the image.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from glow_nb.base.dot_instruction import dot_named_by
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.plan import Plan
+from glow_nb.base.size import Size, surely
 from glow_nb.kernels.operators.channel_wise import ChannelWiseConvolutionInst
 from glow_nb.kernels.operators.tap_groups import WIDEST
 from glow_nb.kernels.products.channel_wise_plan import (
@@ -88,7 +90,7 @@ class ChannelWiseWriter:
         out.line(f"# channel-wise {shape.description(plan.kinds.left)}\n# {plan.rows} pixels x "
                  f"{plan.vectors} vectors of {plan.lanes}, {plan.ring} lines of {plan.steps} "
                  f"steps of {plan.chunk} channels")  # fmt: skip
-        is_empty = min(shape.batch, shape.depth, *shape.output) == 0
+        is_empty = surely(shape.batch * shape.depth * prod(shape.output), "==", 0)
         with out.block(self.fusion.header):
             if is_empty:
                 out.line("return")
@@ -187,13 +189,19 @@ class ChannelWiseWriter:
 
     def _write_tiles(self, out: SourceWriter) -> None:
         """Compute the tiles of one line; the last one may have fewer pixels."""
-        whole, rest = divmod(self.plan.shape.output[1], self.plan.rows)
-        if whole:
+        rows, width = self.plan.rows, self.plan.shape.output[1]
+        whole, rest = width // rows, width % rows
+        if whole != 0:
             with out.block(f"for tile in range({whole}):"):
-                out.line(f"at = {times('tile', self.plan.rows)}")
-                self._write_blocks(out, "a", self.plan.rows)
-        if rest:
-            out.line(f"at = {whole * self.plan.rows}")
+                out.line(f"at = {times('tile', rows)}")
+                self._write_blocks(out, "a", rows)
+        if isinstance(rest, Size):
+            out.line(f"at = {whole * rows}\nrest = {rest}")
+            for number in range(1, rows):
+                with out.block(f"if rest == {number}:"):
+                    self._write_blocks(out, f"r{number}", number)
+        elif rest:
+            out.line(f"at = {whole * rows}")
             self._write_blocks(out, "b", rest)
 
     def _write_blocks(self, out: SourceWriter, name: str, rows: int) -> None:

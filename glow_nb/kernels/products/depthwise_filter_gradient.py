@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
+from glow_nb.base.map_sizes import at_hints
+from glow_nb.base.size import surely
 from glow_nb.kernels.operators.filter_gradient import DepthwiseFilterGradientInst
 from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.caches import LONGEST_CHAIN
@@ -64,7 +66,7 @@ class DepthwiseGradientWriter:
         vectors = min(MOST_VECTORS, SUMS // self.taps, -(-self.channels // self.lanes))
         self.block = max(1, vectors) * self.lanes
         self.out = SourceWriter()
-        self.chunks = ChunkWriter(self.out, nest.axes, *chunk_of(nest, LONGEST_CHAIN))
+        self.chunks = ChunkWriter(self.out, nest.axes, *chunk_of(at_hints(nest), LONGEST_CHAIN))
 
     def write(self, title: str) -> str:
         """Return the whole text."""
@@ -72,7 +74,7 @@ class DepthwiseGradientWriter:
         size = nest.parts * nest.taps * self.channels
         out.line(f"# {title}\n# {panels} panels of {self.block} channels")
         with out.block("def kernel(dest, input, gradient, scratch, thread, threads):"):
-            if not (size and nest.lines and nest.axes[-1].outputs):
+            if surely(size * nest.lines * nest.axes[-1].outputs, "==", 0):
                 out.line(f"clear(dest, 0, {size} if thread == 0 else 0)")
                 return out.text
             write_shares(out, nest.parts, panels, panels_first=True)
@@ -138,7 +140,7 @@ class DepthwiseGradientWriter:
         out.line("inside = min(inside, x_end)\noutside = max(outside, inside)")
         with out.block("for p in range(inside, outside):"):
             self._write_products(vectors, are_inside=True)
-        if axis.begin or end < axis.outputs:
+        if axis.begin or end != axis.outputs:
             with out.block("for end in range(x_end - x_begin - outside + inside):"):
                 out.line("p = x_begin + end")
                 with out.block("if p >= inside:"):

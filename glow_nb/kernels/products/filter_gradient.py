@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.plan import Plan
+from glow_nb.base.size import surely
 from glow_nb.kernels.operators.filter_gradient import FilterGradientPartsInst
 from glow_nb.kernels.products.caches import level_2_bytes
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
@@ -137,7 +138,7 @@ class FilterGradientWriter:
             f"{nest.lines}, {plan.pieces} pieces of each, blocks of {plan.block_strips} strips"
         )
         with out.block("def kernel(dest, input, gradient, scratch, thread, threads):"):
-            if not (size and nest.lines and nest.axes[-1].outputs):
+            if surely(size * nest.lines * nest.axes[-1].outputs, "==", 0):
                 out.line(f"clear(dest, 0, {size} if thread == 0 else 0)")
                 return out.text
             write_shares(out, nest.parts * strips, columns.panels * nest.group, panels_first=False)

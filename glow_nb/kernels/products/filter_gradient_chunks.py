@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from glow_nb.base.size import symbols_of
 from glow_nb.kernels.products.filter_gradient_plan import TapAxis
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.source import SourceWriter
@@ -23,13 +24,15 @@ class ChunkWriter:
     ) -> None:
         self.out, self.chunk_lines, self.pieces = out, chunk_lines, pieces
         self.deep, self.high, self.wide = axes
-        self.planes = max(1, chunk_lines // max(1, self.high.outputs))
+        self.planes = 1  # of open heights chunks end with their plane
+        if not symbols_of(self.high.outputs):
+            self.planes = max(1, chunk_lines // max(1, self.high.outputs))
 
     @property
     def plane_lines(self) -> int:
         """The most input lines of a plane that a chunk meets."""
         high = self.high
-        return min(high.inputs, high.needed(min(self.chunk_lines, high.outputs)))
+        return _at_most(high.inputs, high.needed(_at_most(high.outputs, self.chunk_lines)))
 
     @property
     def slab_lines(self) -> int:
@@ -39,7 +42,7 @@ class ChunkWriter:
     def slab_width(self, *, pads: bool) -> int:
         """Return the most inputs of a line that a chunk meets, with those in padding if *pads*."""
         needed = self.wide.needed(-(-self.wide.outputs // self.pieces))
-        return needed if pads else min(self.wide.inputs, needed)
+        return needed if pads else _at_most(self.wide.inputs, needed)
 
     @property
     def input_width(self) -> int:
@@ -143,11 +146,18 @@ class ChunkWriter:
         self.out.line(f"{high} = min({end}, {last})")
 
 
+def _at_most(size: int, bound: int) -> int:
+    """Return the smaller one, or the *bound* where only the run knows which one that is."""
+    return bound if symbols_of(size, bound) else min(size, bound)
+
+
 def _inputs(axis: TapAxis, begin: str, end: str, *, is_whole: bool) -> tuple[str, str]:
     """Return the inputs that the outputs from *begin* to *end* of *axis* meet."""
     if is_whole:
-        last = min(axis.inputs, axis.needed(axis.outputs) - axis.begin)
-        return "0", str(max(0, last))
+        last = axis.needed(axis.outputs) - axis.begin
+        if symbols_of(axis.inputs, last):
+            return "0", f"max(0, min({axis.inputs}, {last}))"
+        return "0", str(max(0, min(axis.inputs, last)))
     first = plus(times(begin, axis.stride), -axis.begin)
     last_text = plus(times(end, axis.stride), axis.reach - axis.stride - axis.begin)
     return f"max({first}, 0)", f"min({last_text}, {axis.inputs})"

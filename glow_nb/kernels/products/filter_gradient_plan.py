@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from math import prod
 
 from glow_nb.base.plan import Plan
+from glow_nb.base.size import Size
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.blocking import (
     MAX_VECTORS,
@@ -68,9 +69,9 @@ class TapAxis:
         if taps > 1 or stride == 1:
             return cls(outputs, inputs, taps, stride, shape.dilation[axis], begin, inputs)
         first = -(-begin // stride)
-        met = min(outputs, (inputs - 1 + begin) // stride + 1) - first
+        met = (inputs - 1 + begin) // stride + 1 - first
         offset = first * stride - begin
-        return cls(outputs, max(0, met), 1, 1, 1, first, inputs, stride, offset)
+        return cls(outputs, met, 1, 1, 1, first, inputs, stride, offset)
 
     @property
     def reach(self) -> int:
@@ -233,7 +234,8 @@ class FilterGradientPlan:
         columns = Columns(nest.columns, plan.number("block", most=MAX_VECTORS * lanes), lanes)
         cut = Cut.balanced(max(1, nest.rows), plan.rows)
         lines, pieces, height = plan.number("lines"), plan.number("pieces"), nest.axes[-2].outputs
-        if (pieces > 1 and lines > 1) or (lines > height and lines % max(1, height)):
+        is_cut = not isinstance(height, Size) and lines > height and lines % max(1, height)
+        if (pieces > 1 and lines > 1) or is_cut:
             raise plan.unfit(f"a chunk is lines of one image of {height}, or pieces of one line")
         return cls(
             lanes,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.size import surely
 from glow_nb.hlir.rounding import is_narrow
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
@@ -64,7 +65,7 @@ class _Writer:
         """Return the whole text."""
         out, type = self.out, self.instruction.dest.type
         with out.block("def kernel(dest, input, gradient, scratch, thread, threads):"):
-            if not type.size:
+            if surely(type.size, "==", 0):
                 out.line("return")
                 return out.text
             batch, high = type.shape[:2]
@@ -116,7 +117,7 @@ class _Writer:
         start = plus(times(f"o{axis}", node.stride[axis]), -node.pads[axis])
         out.line(f"cell{axis} = {start}")
         out.line(f"begin{axis} = {self._taps_before(axis, '0')}")
-        out.line(f"end{axis} = {self._taps_before(axis, str(self.size[axis]))}")
+        out.line(f"end{axis} = {self._taps_before(axis, f'{self.size[axis]}')}")
         if axis == 0:
             out.line(f"own = {self._taps_before(0, 'first')}")
             out.line(f"own_end = {self._taps_before(0, 'last')}")

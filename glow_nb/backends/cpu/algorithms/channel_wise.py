@@ -29,6 +29,7 @@ class ChannelWise(Algorithm):
 
     name = CHANNEL_WISE
     is_exclusive = True
+    takes_open_sizes = True
 
     @override
     def plans(self, problem: Problem, target: Target) -> Sequence[Plan]:

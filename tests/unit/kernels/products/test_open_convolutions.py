@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.target import Target
 from tests.targets import SMALL_CORE
 from tests.unit.kernels.open_cases import Sizes, check_open, open_size
-from tests.unit.kernels.products import test_convolution, test_depthwise
+from tests.unit.kernels.products import test_channel_wise, test_convolution, test_depthwise
 
 SETS: list[Sizes] = [
     {"b": 1, "h": 9, "w": 7},
@@ -79,7 +80,10 @@ def _with_hints(shape: ConvolutionShape, hints: tuple[int, ...]) -> ConvolutionS
     )
 
 
+CHANNEL_WISE = ["3x3", "3x3 stride 2", "5x5 dilated", "one sided", "1x1 stride 4", "fourfold"]
+CHANNEL_WISE += ["rank 1", "beyond the input", "pairs", "fours", "fours stride 3", "eights"]
 QUICK = ["pointwise", "3 x 3", "padded behind", "long sums", "of long lines", "small groups"]
+QUICK += ["3x3 stride 2", "fours"]
 
 
 def _cases(names: Iterable[str]) -> list[object]:
@@ -117,3 +121,22 @@ def test_a_repeated_line_of_any_length_has_room_in_scratch() -> None:
     shape = ConvolutionShape(1, 3, 27, (length,), (17,), (11,), (0, 0), (1,), 3)
     sets = [{"w": size} for size in (17, 19, 22, 58, 63)]
     check_open(test_depthwise.convolution_of(shape), sets, Target.host(16), absolute=1e-3)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(("name", "hints"), _cases(CHANNEL_WISE))
+def test_one_kernel_convolves_bytes_of_each_channel_of_all_sizes(name: str, hints: str) -> None:
+    fixed = test_channel_wise.SHAPES[name]
+    names = "bhw" if fixed.rank == 2 else "bw"
+    given = [HINTS[hints][0], *HINTS[hints][-fixed.rank :]]
+    batch, *image = (open_size(*size) for size in zip(names, given, (1, 5, 5), strict=False))
+    shape = replace(fixed, batch=batch, input=tuple(image), pads=_wide_enough(fixed))
+    factors = 4 if test_channel_wise.groups_of(fixed, 4) is not None else 2
+    kinds = test_channel_wise.KINDS[factors]
+    convolution = test_channel_wise.convolution_of(shape, kinds, factors, outside=3)
+    check_open(convolution, SETS, SMALL_CORE, threads=(1, 3))
+
+
+def _wide_enough(shape: ConvolutionShape) -> tuple[int, ...]:
+    """Return pads with which five cells hold the window."""
+    return shape.pads if shape.rank == 2 else (4, 4)
