@@ -41,7 +41,6 @@ from glow_nb.network import compilation as compiler
 from glow_nb.network.defaults import Defaults
 from glow_nb.network.dynamic import DynamicNetwork
 from glow_nb.network.excluded import KnownCheck
-from glow_nb.network.general import CompileOpen, Example
 from glow_nb.network.levels import Border, Levels
 from glow_nb.network.loading import Graph, imported, source_of
 from glow_nb.network.module_network import ModuleNetwork
@@ -49,7 +48,14 @@ from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.open_model import OpenModel, sized_model
 from glow_nb.network.rebuilding import Rebuilding, WatchedNetwork
 from glow_nb.network.request import CompileRequest
-from glow_nb.network.sized_model import CompileFor, KeptSizes, SizedModel, describe_sizes
+from glow_nb.network.sized_model import (
+    CompileFor,
+    CompileOpen,
+    Example,
+    KeptSizes,
+    SizedModel,
+    describe_sizes,
+)
 from glow_nb.network.text_files import is_ir_text
 from glow_nb.network.watched_model import (
     GivenModel,
@@ -97,8 +103,8 @@ def open_model(request: CompileRequest) -> tuple[SizedModel, CompileFor, Compile
     build = _build_for(request)
     with within_memory("import"):
         source = source_of(request.graph)
-        model = imported(source, request.shapes, request.constants)
-    assert not isinstance(model, Function | Module | Program)
+        model = sized_model(imported(source, request.shapes, request.constants))
+    assert model is not None
     build = build.checking(request.check_finite, source).for_variants()
     work, opened = _work(request), OpenModel(model, request.ranges or SizeRanges())
     return model, _for_sizes(model, build, work), _for_all_sizes(opened, build, work)

@@ -118,10 +118,10 @@ def compile(
             one, and the nodes of the model. A run takes longer, and memory for all results. A
             :class:`glow_nb.FiniteCheck` says what may be infinite, such as a mask.
         cache: Keep the network on the disk, and look for it there first: for a model that is a
-            path, bytes or IR text; if it leaves sizes open, for each set of sizes. What is found
-            was compiled from the same content with the same arguments, passes and versions for this
-            processor. ``glow-nb cache`` shows what is kept. With an *observer*, with *sizes*, and
-            for graphs in memory, the network is compiled each time.
+            path, bytes or IR text; if it leaves sizes open, each of its programs. What is found was
+            compiled from the same content with the same arguments, passes and versions for this
+            processor. ``glow-nb cache`` shows what is kept. With an *observer*, and for graphs in
+            memory, the network is compiled each time.
         options: Options of the backend, short for an object of them: ``tune=True`` for
             ``backend=glow_nb.Cpu(tune=True)``. Backends that do not have an option ignore it. The
             error about an argument of another runtime says what is meant here.

@@ -15,13 +15,14 @@ from glow_nb.base.errors import GlowError, OptionError, UnboundInput, Unsupporte
 from glow_nb.base.feeds import Feeds, check_open_feeds, gathered, name_feeds
 from glow_nb.base.override import override
 from glow_nb.base.types import Array, SymbolicType
-from glow_nb.network.general import CompileOpen, GeneralPrograms
+from glow_nb.network.general import GeneralPrograms
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.request import MAX_VARIANTS
 from glow_nb.network.runner import BoundRun
 from glow_nb.network.size_advice import SizeAdvice
 from glow_nb.network.sized_model import (
     CompileFor,
+    CompileOpen,
     KeptSizes,
     SizedModel,
     describe_sizes,
@@ -108,7 +109,9 @@ class DynamicNetwork(Network):
         self._background = Background()
         self._advice = SizeAdvice(max_variants)
         self.general = (
-            GeneralPrograms(compile_open, self._variants, is_asked=is_asked)
+            GeneralPrograms(
+                model, compile_open, self._variants, kept, state=self._state, is_asked=is_asked
+            )
             if compile_open is not None
             else None
         )
@@ -165,7 +168,8 @@ class DynamicNetwork(Network):
         ]
         if not general and not own:
             raise self._not_compiled("programs")
-        signature = Signature.of(self._model, self.specialized, len(general))
+        is_asked = self.general is not None and self.general.is_asked
+        signature = Signature.of(self._model, self.specialized, len(general), is_asked=is_asked)
         save_networks(folder, [*general, *own], self.state, signature)
 
     @property
@@ -335,11 +339,12 @@ class DynamicNetwork(Network):
         fed = {name: shape for name, shape in shapes if name not in fixed}
         constants = {name: array.copy() for name, array in fixed.items()}
         compiled = partial(self._compile_for, fed, constants)
-        network = self._kept.find_sizes(fed, constants, compiled) if self._kept else None
+        kept = self._kept
+        network = kept.find_sizes(fed, constants, self._state, compiled) if kept else None
         if network is None:
             network = compiled()
-            if self._kept:
-                self._kept.keep_sizes(fed, constants, network, self._model)
+            if kept:
+                kept.keep_sizes(fed, constants, network, self._model)
         self._advice.compiled(key)
         if not fixed:
             self._take_over(network)

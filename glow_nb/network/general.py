@@ -6,7 +6,7 @@ of the example makes the program one of these sizes alone; for others one more i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +17,14 @@ from glow_nb.base.sizes_of_shapes import sizes_of_shapes
 from glow_nb.base.specialized import Specialized
 from glow_nb.base.types import Array, SymbolicType
 from glow_nb.network.network import CompiledNetwork
+from glow_nb.network.sized_model import CompileOpen, Example, KeptSizes, SizedModel
 from glow_nb.network.variants import VariantCache
+from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from glow_nb.codegen.loaded_program import DirectRun
 
 Shapes = tuple[tuple[int, ...], ...]
-
-Example = Mapping[str, tuple[int, ...]]
-"""Shapes of inputs by name, for which a program is planned; none for hints, or a guess."""
-
-CompileOpen = Callable[[Example], tuple[CompiledNetwork, Sequence[Specialized]]]
-"""Compiles a model with open sizes, planned for an example; tells which sizes are numbers."""
 
 MOST_PROGRAMS = 8
 """Programs with open sizes of one network. Beyond them sizes get programs of their own."""
@@ -45,23 +41,31 @@ class GeneralPrograms:
 
     def __init__(
         self,
+        model: SizedModel,
         compile_open: CompileOpen,
         cache: VariantCache[Any, CompiledNetwork],
+        kept: KeptSizes | None = None,
         *,
+        state: StateStore,
         is_asked: bool = True,
     ) -> None:
-        """Compile by *compile_open*, in turn with what is made in *cache*.
+        """Compile *model* by *compile_open*, in turn with what is made in *cache*.
+
+        What is *kept* need not be compiled. Programs run on *state*.
 
         Unless one program *is asked* for, whatever it cannot run is left to programs of fixed
         sizes: all sizes, if it cannot be compiled at all.
         """
-        self._compile_open, self._cache, self.is_asked = compile_open, cache, is_asked
+        self._model, self._compile_open, self._kept = model, compile_open, kept
+        self._cache, self._state, self.is_asked = cache, state, is_asked
         self._fixed: dict[Shapes, CompiledNetwork] = {}
         self._hot: tuple[int, Callable[[Shapes], None]] | None = None
-        self._examples: list[Example] = []
+        self._examples: list[Example | None] = []
         self._failure: tuple[Specialized, ...] = ()
         self.networks: tuple[CompiledNetwork, ...] = ()
         self.specialized: tuple[Specialized, ...] = ()
+        if kept is not None and not is_asked:
+            self.specialized = kept.find_refusal()
 
     @property
     def first(self) -> CompiledNetwork | None:
@@ -142,21 +146,37 @@ class GeneralPrograms:
         self._one_more(0, {})
 
     def _one_more(self, number: int, example: Example) -> CompiledNetwork:
-        """Return the program of this *number*, planned for *example* if no other thread made it."""
-        return self._cache.get(number, partial(self._made, example), is_kept=True)
+        """Return the program of this *number*.
 
-    def _made(self, example: Example) -> CompiledNetwork:
+        It is planned for *example* unless it was kept, or another thread made it.
+        """
+        return self._cache.get(number, partial(self._made, number, example), is_kept=True)
+
+    def _made(self, number: int, example: Example) -> CompiledNetwork:
+        kept = self._kept
+        found = kept.find_general(number, self._state, self._compile_open) if kept else None
+        if found is not None:
+            self.take(*found)
+            return found[0]
         if self.first is not None:
             name, fed = self.first.name, dict(example)
             log(INFO, "network %r: inputs of shapes %s get one more program", name, fed)
         made, specialized = self._compile_open(example)
         self.take(made, specialized, example)
+        if kept is not None:
+            kept.keep_general(number, made, specialized, self._model)
         return made
 
     def take(
-        self, network: CompiledNetwork, specialized: Iterable[Specialized], example: Example
+        self,
+        network: CompiledNetwork,
+        specialized: Iterable[Specialized],
+        example: Example | None = None,
     ) -> None:
-        """Run by *network*, too, planned for *example*, where those before it are not right."""
+        """Run by *network*, too, where those before it are not right.
+
+        It is planned for *example*, if that is known.
+        """
         self._notify(network)
         for shapes, fixed in list(self._fixed.items()):
             _hand_over(network, shapes, fixed, len(self._fixed))
@@ -175,6 +195,8 @@ class GeneralPrograms:
             reason = self._failure[0].reason
             log(INFO, "no program for all sizes, each set of them is compiled: %s", reason)
             self.specialized, self._failure = self._failure, ()
+            if self._kept is not None:
+                self._kept.keep_refusal(self.specialized)
 
     def _known(self, feeds: Mapping[str, Array]) -> CompiledNetwork | None:
         return next((one for one in self.networks if _is_right(one, feeds)), None)

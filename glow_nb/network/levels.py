@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from glow_nb.base.counted import Counted
-from glow_nb.base.size import Symbol, symbols_of
+from glow_nb.base.size import Symbol, hinted, symbols_of
 from glow_nb.base.types import TensorType
 
 if TYPE_CHECKING:
@@ -49,6 +49,11 @@ class Border(NamedTuple):
             inputs={name: type.at(sizes) for name, type in self.inputs.items()},
             outputs={name: type.at(sizes) for name, type in self.outputs.items()},
         )
+
+    @property
+    def example(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each input for the sizes that the program was planned for."""
+        return {name: tuple(map(hinted, type.shape)) for name, type in self.inputs.items()}
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from glow_nb.base.size_ranges import SizeRanges
 from glow_nb.base.specialized import Specialized
 from glow_nb.hlir.graph import Function
-from glow_nb.network.general import Example
 from glow_nb.network.open_function import OpenFunction
-from glow_nb.network.sized_model import SizedModel
+from glow_nb.network.sized_model import Example, SizedModel
 
 
 @dataclass(frozen=True)

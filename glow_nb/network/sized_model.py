@@ -6,16 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from glow_nb.base.arguments import Shapes
+from glow_nb.base.specialized import Specialized
 from glow_nb.base.types import Array, SymbolicType
 from glow_nb.network.network import CompiledNetwork
+from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from glow_nb.base.size_ranges import SizeRanges
-    from glow_nb.base.specialized import Specialized
     from glow_nb.hlir.graph import Function
 
 Sizes = Mapping[str, tuple[int, ...]]
 """The shape of each input that is fed, by its name."""
+
+Example = Mapping[str, tuple[int, ...]]
+"""Shapes of inputs by name, for which a program is planned; none for hints, or a guess."""
+
+CompileOpen = Callable[[Example], tuple[CompiledNetwork, Sequence[Specialized]]]
+"""Compiles a model with open sizes, planned for an example; tells which sizes are numbers."""
 
 CompileFor = Callable[[Sizes, Mapping[str, Array]], CompiledNetwork]
 """Compiles a model for inputs of some shapes, with arrays that take the place of others."""
@@ -72,15 +79,19 @@ class SizedModel(Protocol):
 
 
 class KeptSizes(Protocol):
-    """Where networks of sets of sizes are kept, for this process and others."""
+    """Where networks of sets of sizes, and of all, are kept, for this process and others."""
 
     def find_sizes(
         self,
         shapes: Sizes,
         constants: Mapping[str, Array],
+        state: StateStore,
         again: Callable[[], CompiledNetwork],
     ) -> CompiledNetwork | None:
-        """Return what was kept; *again* compiles it, for views of it if it is removed then."""
+        """Return what was kept, to run on *state*.
+
+        *again* compiles it, for views of it if it is removed then.
+        """
         ...
 
     def keep_sizes(
@@ -91,6 +102,30 @@ class KeptSizes(Protocol):
         model: SizedModel,
     ) -> None:
         """Keep *network*, that of *model* for these sizes."""
+        ...
+
+    def find_general(
+        self, number: int, state: StateStore, again: CompileOpen
+    ) -> tuple[CompiledNetwork, Sequence[Specialized]] | None:
+        """Return what was kept as the program for all sizes of this *number*, likewise."""
+        ...
+
+    def keep_general(
+        self,
+        number: int,
+        network: CompiledNetwork,
+        specialized: Sequence[Specialized],
+        model: SizedModel,
+    ) -> None:
+        """Keep *network*, the program of *model* for all sizes of this *number*."""
+        ...
+
+    def find_refusal(self) -> tuple[Specialized, ...]:
+        """Return why there is no program for all sizes, if that was kept."""
+        ...
+
+    def keep_refusal(self, specialized: Sequence[Specialized]) -> None:
+        """Keep why there is no program for all sizes."""
         ...
 
 

@@ -26,6 +26,13 @@ SUMS = "SHA256SUMS"
 
 PAGE_BYTES = 4096
 
+LARGE_BYTES = 1 << 20
+"""Constants of so many bytes are a file of their own, which tells its content: folders of the cache
+share it."""
+
+Region = tuple[str, int, int]
+"""The name of a file of constants, and the begin and the size of a part of it."""
+
 _OF_THE_PROCESS = {errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EPERM, errno.ENOMEM}
 """Errors of the system that tell nothing of a file, but of who wants to read it."""
 
@@ -34,6 +41,7 @@ class UnreadableError(ModelError):
     """A saved network that this process cannot read at the moment, which is no damage."""
 
 
+_CONSTANTS = re.compile(r"constants(-[0-9a-f]{40})?\.bin")
 _LINE = re.compile(r"([0-9a-f]{64})  ([a-z][a-z0-9.-]{0,60})")
 
 
@@ -43,6 +51,11 @@ def code_file(number: int, content: bytes) -> str:
     It tells the content: the system's loader takes a file of the same name for the same code.
     """
     return f"code-{number}-{sha256(content).hexdigest()[:16]}.so"
+
+
+def constants_file(digest: str) -> str:
+    """Return the name of the file with large constants of this *digest*."""
+    return f"constants-{digest[:40]}.bin"
 
 
 def program_file(number: int) -> str:
@@ -107,21 +120,26 @@ def _sums(folder: Path) -> dict[str, str]:
     return sums
 
 
-def map_regions(path: Path, places: Iterable[tuple[int, int]]) -> list[Bytes]:
-    """Return the parts of *path* at *places*, offsets and sizes.
+def map_regions(folder: Path, places: Iterable[Region]) -> list[Bytes]:
+    """Return the parts of files of constants in *folder* that lie at *places*.
 
-    The file is mapped: read-only, shared by processes, and read ahead.
+    The files are mapped: read-only, shared by processes, and read ahead.
 
     Raises:
-        OSError: It cannot be mapped.
-        ModelError: A part lies outside of it, or does not begin on a page.
+        OSError: One cannot be mapped.
+        ModelError: No file is called so, or a part is outside of it, or does not begin on a page.
     """
-    content = _mapped(path)
+    mapped: dict[str, Bytes] = {}
     regions = []
-    for begin, size in places:
+    for name, begin, size in places:
+        if not _CONSTANTS.fullmatch(name):
+            raise ModelError(f"{name!r:.80} is no file of constants")
+        if name not in mapped:
+            mapped[name] = _mapped(folder / name)
+        content = mapped[name]
         if begin % PAGE_BYTES or not 0 <= begin <= begin + size <= content.nbytes:
             raise ModelError(
-                f"{path.name}: bytes {begin} to {begin + size} are no part of a file of "
+                f"{name}: bytes {begin} to {begin + size} are no part of a file of "
                 f"{content.nbytes} bytes that begins on a page"
             )
         regions.append(content[begin : begin + size])

@@ -22,12 +22,13 @@ from glow_nb.system.sha256 import sha256
 from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
+    from glow_nb.base.specialized import Specialized
     from glow_nb.base.types import Array
     from glow_nb.network.excluded import KnownCheck
-    from glow_nb.network.general import CompileOpen
     from glow_nb.network.network import CompiledNetwork, Network
+    from glow_nb.network.saved.reading import SavedNetwork
     from glow_nb.network.saved.signature import Signature
-    from glow_nb.network.sized_model import CompileFor, SizedModel, Sizes
+    from glow_nb.network.sized_model import CompileFor, CompileOpen, SizedModel, Sizes
 
 NETWORKS_VARIABLE = "GLOW_NB_CACHE_NETWORKS"
 """The environment variable that turns the cache of networks off: ``0``."""
@@ -35,11 +36,12 @@ NETWORKS_VARIABLE = "GLOW_NB_CACHE_NETWORKS"
 WRITER = "glow_nb cache"
 """The name of the thread that writes a network."""
 
-_NO_CONTENT = ("graph", "observer", "state", "check_finite", "cache")
+_NO_CONTENT = ("graph", "observer", "state", "check_finite", "cache", "specialize_after")
 """Arguments that do not change what is compiled, and the model itself."""
 
-_PARTS, _SIGNATURE = ".parts", ".sizes"
-"""What is noted of a model: the files beside it, and the border of one that leaves sizes open."""
+_PARTS, _SIGNATURE, _REFUSAL = ".parts", ".sizes", ".refusal"
+"""What is noted of a model: the files beside it; of one that leaves sizes open, its border, and why
+no program is for all sizes."""
 
 
 class KeptModel:
@@ -62,8 +64,6 @@ class KeptModel:
             return None
         if not (wanted and IS_SUPPORTED) or request.observer is not None:
             return None
-        if request.ranges is not None:
-            return None  # one program for all sizes is not written yet
         if not isinstance(request.state, StateStore | None):
             return None  # whoever compiles says what is wrong with it
         content = ModelContent.of(request.graph)
@@ -86,15 +86,17 @@ class KeptModel:
         if signature is not None:
             from glow_nb.network.saved.open_sizes import open_network
 
+            if self._request.state is None:  # which all programs share
+                self._request = self._request._replace(state=StateStore())
             return open_network(self._request, signature, self, self._opened)
-        networks = self._read(self._key, self._compiled_again)
-        if not networks:
+        found = self._read(self._key, self._request.state, self._compiled_again)
+        if found is None:
             if not self._locations:
                 self._look_for_parts()
             return None
         from glow_nb.network.saved.reading import as_network
 
-        return as_network(networks)
+        return as_network(found.functions)
 
     def _noted_signature(self) -> Signature | None:
         """Return what was noted of a model that leaves sizes open, if anything was."""
@@ -120,24 +122,59 @@ class KeptModel:
         self,
         shapes: Sizes,
         constants: Mapping[str, Array],
+        state: StateStore,
         again: Callable[[], CompiledNetwork],
     ) -> CompiledNetwork | None:
         """Return the network for inputs of *shapes*, with *constants*, if it is in the cache.
 
-        *again* compiles it once more.
+        It runs on *state*; *again* compiles it once more.
         """
         if not self._digest:
             return None
         key = _key_of_sizes(self._key, shapes, constants)
-        return next(iter(self._read(key, lambda: [again()])), None)
+        found = self._read(key, state, lambda: [again()])
+        return found and found.functions[0]
+
+    def find_general(
+        self, number: int, state: StateStore, again: CompileOpen
+    ) -> tuple[CompiledNetwork, Sequence[Specialized]] | None:
+        """Return the program for all sizes of this *number*, likewise, if it is in the cache."""
+        if not self._digest:
+            return None
+        made: list[CompiledNetwork] = []
+        found = self._read(
+            _key_of_general(self._key, number), state, lambda: [again(made[0].border.example)[0]]
+        )
+        if found is None or found.signature is None:
+            return None
+        made += found.functions
+        return made[0], found.signature.specialized
+
+    def find_refusal(self) -> tuple[Specialized, ...]:
+        """Return why there is no program for all sizes, if that was noted."""
+        noted = self._cache.note(self._key + _REFUSAL) if self._digest else None
+        if noted is None:
+            return ()
+        from glow_nb.base.specialized import Specialized
+
+        with suppress(TypeError):
+            return tuple(Specialized(*each) for each in noted)
+        return ()
+
+    def keep_refusal(self, specialized: Sequence[Specialized]) -> None:
+        """Note why there is no program for all sizes: these are *specialized* in each."""
+        with suppress(NoKey, GlowError, OSError):
+            if self._digest and self._is_unchanged():
+                reasons = [[one.name, one.size, one.reason] for one in specialized]
+                self._cache.write_note(self._key + _REFUSAL, reasons)
 
     def _read(
-        self, key: str, again: Callable[[], Sequence[CompiledNetwork]]
-    ) -> list[CompiledNetwork]:
-        """Return the functions of the network *key*; none if it is not there."""
+        self, key: str, state: StateStore | None, again: Callable[[], Sequence[CompiledNetwork]]
+    ) -> SavedNetwork | None:
+        """Return the network *key*, which runs on *state*; None if it is not there."""
         folder = self._cache.find(key)
         if folder is None:
-            return []
+            return None
         from glow_nb.network.saved.reading import Model, read_network
 
         check = self._known_check()
@@ -148,17 +185,15 @@ class KeptModel:
             None if check is None else check.check,
         )
         try:
-            found = read_network(
-                folder, self._cache.digests, state=self._request.state, model=model
-            ).functions
+            found = read_network(folder, self._cache.digests, state=state, model=model)
         except ModelError as error:
             log(WARNING, "%s; it is compiled again", error)
             if not isinstance(error, UnreadableError):
                 self._cache.remove(key)
-            return []
+            return None
         log(INFO, "network of %s: found in the cache as %s", self._content, key)
         if check is not None:
-            check.require_known(found)
+            check.require_known(found.functions)
         return found
 
     def _known_check(self) -> KnownCheck | None:
@@ -182,7 +217,7 @@ class KeptModel:
             return
         functions = network.functions.values()
         compiled = [function for function in functions if isinstance(function, CompiledNetwork)]
-        self._write_later(compiled, lambda key: key)
+        self._write_later(compiled, self._key)
 
     def keep_sizes(
         self,
@@ -195,26 +230,36 @@ class KeptModel:
         from glow_nb.network.saved.signature import Signature
 
         signature = Signature.of(model)
+        key = _key_of_sizes(self._key, shapes, constants)
+        self._write_later([network], key, signature if signature.has_open_sizes else None)
 
-        def key_of_sizes(key: str) -> str:
-            if signature.has_open_sizes:  # the other ones take feeds in place of defaults
-                self._cache.write_note(key + _SIGNATURE, signature.to_plain())
-            return _key_of_sizes(key, shapes, constants)
+    def keep_general(
+        self,
+        number: int,
+        network: CompiledNetwork,
+        specialized: Sequence[Specialized],
+        model: SizedModel,
+    ) -> None:
+        """Write *network*, the program of *model* for all sizes of this *number*, likewise."""
+        from glow_nb.network.saved.signature import Signature
 
-        self._write_later([network], key_of_sizes)
+        signature = Signature.of(model, specialized, 1)
+        self._write_later([network], _key_of_general(self._key, number), signature)
 
     def _write_later(
-        self, networks: Sequence[CompiledNetwork], key_of: Callable[[str], str]
+        self, networks: Sequence[CompiledNetwork], key: str, opened: Signature | None = None
     ) -> None:
-        """Write *networks* as *key_of* the key of the model, in the background."""
+        """Write *networks* as *key* in the background: programs of a model that is *opened*."""
         if not self._digest:
             return
         # No daemon: a program that ends at once must not have compiled for nothing.
         with suppress(RuntimeError):  # the system gives no thread, or the program is ending
-            writer = threading.Thread(target=self._write, args=(networks, key_of), name=WRITER)
+            writer = threading.Thread(target=self._write, args=(networks, key, opened), name=WRITER)
             writer.start()
 
-    def _write(self, networks: Sequence[CompiledNetwork], key_of: Callable[[str], str]) -> None:
+    def _write(
+        self, networks: Sequence[CompiledNetwork], key: str, opened: Signature | None
+    ) -> None:
         from glow_nb.network.saved.writing import write_network
 
         try:
@@ -222,11 +267,19 @@ class KeptModel:
                 return
             if self._locations:
                 self._cache.write_note(self._base_key() + _PARTS, self._locations)
+            if opened is not None:
+                self._cache.write_note(self._key + _SIGNATURE, opened.to_plain())
             initial = {s.name: s.array for one in networks for s in one.program.state}
             self._cache.store(
-                key_of(self._key),
+                key,
                 lambda folder: write_network(
-                    folder, networks, initial, made_from=self._origin(), versions=versions()
+                    folder,
+                    networks,
+                    initial,
+                    made_from=self._origin(),
+                    versions=versions(),
+                    opened=opened,
+                    link=self._cache.link,
                 ),
             )
         except (NoKey, GlowError, OSError, MemoryError, RecursionError) as reason:
@@ -309,6 +362,10 @@ def _is_looked_into(request: CompileRequest) -> bool:
 
 def _key_of_sizes(key: str, shapes: Sizes, constants: Mapping[str, Array]) -> str:
     return _extended(key, [spelled(shapes), spelled(constants)])
+
+
+def _key_of_general(key: str, number: int) -> str:
+    return _extended(key, [f"all sizes {number}"])
 
 
 def _extended(key: str, parts: Iterable[str]) -> str:

@@ -1,7 +1,8 @@
 """What is written of a network to run it, as JSON: functions with their bindings, and files.
 
-Of constants there is one file of regions, each on pages of its own; functions name the regions that
-they read by their numbers. Other files belong to one function each.
+Constants lie in regions, each on pages of its own, in one file, and large ones in files of their
+own; functions name the regions that they read by their numbers. Other files belong to one function
+each.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding, RunLayout
 from glow_nb.codegen.runtime import RUNTIME_DIGEST
 from glow_nb.codegen.written_sizes import WrittenSizes, open_from_plain, open_to_plain, written
+from glow_nb.network.saved.files import Region
 from glow_nb.system.processor import processor
 
 FORMAT = "glow_nb network 2"
@@ -55,7 +57,7 @@ class Manifest(NamedTuple):
 
     Attributes:
         functions: Its functions, in order.
-        regions: Offset and size of each region in the file of constants.
+        regions: File, offset and size of each region of constants.
         machine: The processor that its code is for, as :func:`glow_nb.system.processor.processor`
             tells it.
         runtime: What the threads of its code share; code that was made with another does not fit.
@@ -66,7 +68,7 @@ class Manifest(NamedTuple):
     """
 
     functions: tuple[SavedFunction, ...]
-    regions: tuple[tuple[int, int], ...]
+    regions: tuple[Region, ...]
     machine: str
     runtime: str
     made_from: Mapping[str, str]
@@ -95,7 +97,7 @@ class Manifest(NamedTuple):
                     "compile the model again"
                 )
             functions = tuple(SavedFunction(**one) for one in plain.pop("functions"))
-            regions = tuple((int(begin), int(size)) for begin, size in plain.pop("regions"))
+            regions = tuple((str(f), int(at), int(size)) for f, at, size in plain.pop("regions"))
             manifest = cls(functions=functions, regions=regions, **plain)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ModelError(f"it is no manifest of a network: {error!s:.80}") from error

@@ -1,6 +1,7 @@
 """A network that leaves sizes open, found by what was noted of it: the model is read when needed.
 
-Sets of sizes that were compiled before are found one by one. The first new one reads the model.
+Programs for all sizes, and for single ones, that were compiled before are found one by one. The
+first new one reads the model.
 """
 
 from __future__ import annotations
@@ -12,11 +13,17 @@ from typing import TYPE_CHECKING
 from glow_nb.base.arguments import Shapes
 from glow_nb.base.types import Array
 from glow_nb.network.dynamic import DynamicNetwork
-from glow_nb.network.general import CompileOpen, Example
 from glow_nb.network.network import CompiledNetwork
 from glow_nb.network.request import CompileRequest
 from glow_nb.network.saved.signature import Signature
-from glow_nb.network.sized_model import CompileFor, KeptSizes, SizedModel, Sizes
+from glow_nb.network.sized_model import (
+    CompileFor,
+    CompileOpen,
+    Example,
+    KeptSizes,
+    SizedModel,
+    Sizes,
+)
 
 if TYPE_CHECKING:
     from glow_nb.base.size_ranges import SizeRanges
@@ -39,16 +46,20 @@ def open_network(
 
         return pipeline_of(request)
 
-    return DynamicNetwork(
+    network = DynamicNetwork(
         model,
         model.compile_for,
         None if request.each else model.compile_open,
+        is_asked=request.ranges is not None,
         specialize_after=request.specialize_after,
         max_variants=request.max_variants,
         threads=request.threads,
         pipeline=pipeline,
         kept=kept,
+        state=request.state,
     )
+    network.compile_now()
+    return network
 
 
 class KnownModel:

@@ -20,7 +20,6 @@ from glow_nb.network.levels import Border, Levels
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.rebuilding import Rebuilding, WatchedNetwork
 from glow_nb.network.saved.files import (
-    CONSTANTS,
     MANIFEST,
     UnreadableError,
     check_sums,
@@ -133,7 +132,7 @@ def _loaded_functions(
     """
     try:
         manifest = Manifest.from_text(read_text(folder / MANIFEST))
-        regions = map_regions(folder / CONSTANTS, manifest.regions)
+        regions = map_regions(folder, manifest.regions)
         layouts = [layout_from_plain(f.layout, regions) for f in manifest.functions]
         loaded = [
             _loaded(layout, folder / function.code)

@@ -22,7 +22,6 @@ from glow_nb.kernels.target import Target
 from glow_nb.llir.parse import parse_program
 from glow_nb.network.levels import Levels
 from glow_nb.network.saved.files import (
-    CONSTANTS,
     MANIFEST,
     graph_file,
     levels_file,
@@ -38,7 +37,7 @@ def reopen(folder: Path, number: int, loaded: LoadedProgram) -> Reopened:
     """Return what function *number* in *folder*, which runs as *loaded*, was made of."""
     register_operators()
     manifest = Manifest.from_text(read_text(folder / MANIFEST))
-    regions = map_regions(folder / CONSTANTS, manifest.regions)
+    regions = map_regions(folder, manifest.regions)
     levels = json.loads(read_text(folder / levels_file(number)))
     placed = tuple(PlacedWeight(n, _type(*t), *place) for n, *t, place in levels["weights"])
     memory = replace(loaded.layout.memory, weights=placed)

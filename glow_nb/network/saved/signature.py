@@ -38,6 +38,7 @@ class Signature(NamedTuple):
         specialized: The open sizes that programs for all sizes have as numbers.
         general: How many of the programs that are written with it are for all sizes, the first
             ones; the others are for single sizes.
+        is_asked: Whether all sizes were to be run by programs for all, by those in given ranges.
     """
 
     inputs: Types
@@ -45,13 +46,20 @@ class Signature(NamedTuple):
     outputs: Types
     specialized: tuple[Specialized, ...] = ()
     general: int = 0
+    is_asked: bool = False
 
     @classmethod
     def of(
-        cls, model: Bordered, specialized: Iterable[Specialized] = (), general: int = 0
+        cls,
+        model: Bordered,
+        specialized: Iterable[Specialized] = (),
+        general: int = 0,
+        *,
+        is_asked: bool = False,
     ) -> Signature:
         """Return that of *model*; of its programs, some *general* ones have *specialized* sizes."""
-        return cls(model.inputs, model.defaults, model.outputs, tuple(specialized), general)
+        borders = model.inputs, model.defaults, model.outputs
+        return cls(*borders, tuple(specialized), general, is_asked)
 
     @property
     def has_open_sizes(self) -> bool:
@@ -67,6 +75,7 @@ class Signature(NamedTuple):
             "outputs": _plain(self.outputs),
             "specialized": [[each.name, each.size, each.reason] for each in self.specialized],
             "general": self.general,
+            "is_asked": self.is_asked,
         }
 
     @classmethod
@@ -79,6 +88,7 @@ class Signature(NamedTuple):
                 _types(plain["outputs"]),
                 tuple(Specialized(*each) for each in plain["specialized"]),
                 int(plain["general"]),
+                bool(plain["is_asked"]),
             )
         except (ValueError, TypeError, KeyError) as error:
             raise GlowError(f"this is no border of a model: {error!s:.80}") from error

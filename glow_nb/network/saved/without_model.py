@@ -11,11 +11,11 @@ from glow_nb.base.override import override
 from glow_nb.base.sizes_of_shapes import sizes_of_shapes
 from glow_nb.base.types import Array
 from glow_nb.network.dynamic import DynamicNetwork, InputShapes
-from glow_nb.network.general import Example, broken_guards
+from glow_nb.network.general import broken_guards
 from glow_nb.network.network import CompiledNetwork
 from glow_nb.network.saved.open_sizes import KnownModel
 from glow_nb.network.saved.signature import Signature
-from glow_nb.network.sized_model import describe_sizes
+from glow_nb.network.sized_model import Example, describe_sizes
 
 
 class SavedDynamicNetwork(DynamicNetwork):
@@ -30,7 +30,7 @@ class SavedDynamicNetwork(DynamicNetwork):
             model,
             model.compile_for,
             self._refuse_shapes if general else None,
-            is_asked=True,
+            is_asked=signature.is_asked,
             pipeline=lambda: first.pipeline,
             max_variants=len(programs),
             threads=first.threads,
@@ -38,7 +38,7 @@ class SavedDynamicNetwork(DynamicNetwork):
         )
         for one in general:
             assert self.general is not None
-            self.general.take(one, signature.specialized, {})
+            self.general.take(one, signature.specialized)
             self._direct = self.general.direct
         for program in own:
             self.take(program)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
 from glow_nb.backends.backend import Executable
+from glow_nb.base.alignment import Bytes
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.text import format_name
 from glow_nb.base.types import Array, SymbolicType, TensorType
@@ -23,10 +25,13 @@ from glow_nb.llir.print import external_weights, print_program
 from glow_nb.llir.program import Program
 from glow_nb.network.saved.files import (
     CONSTANTS,
+    LARGE_BYTES,
     MANIFEST,
     PAGE_BYTES,
     SUMS,
+    Region,
     code_file,
+    constants_file,
     graph_file,
     levels_file,
     program_file,
@@ -76,19 +81,21 @@ def write_network(
     made_from: Mapping[str, str],
     versions: Mapping[str, str],
     opened: Signature | None = None,
+    link: Callable[[Path], bool] = lambda _: False,
 ) -> None:
     """Write *networks*, whose states have the values of *state*, into the empty *folder*.
 
     They are functions of one network, or programs of one that leaves sizes open: *opened* then.
+    Large constants that are on the disk already need not be written, where *link* puts them.
 
     Raises:
         UnsupportedError: A network is not machine code.
         OSError: A file cannot be written.
     """
     networks = list(networks)
-    files = _Files(folder)
+    files = _Files(folder, link)
     with (folder / CONSTANTS).open("wb") as stream:
-        regions = _Regions(stream)
+        regions = _Regions(files, stream)
         states = {name: regions.add(np.ascontiguousarray(a)) for name, a in state.items()}
         functions = tuple(
             _write_function(files, number, network, regions, states)
@@ -116,10 +123,19 @@ _TARGET = ("triple", "cpu", "features", "lanes", "l1_bytes", "l2_bytes", "l3_byt
 class _Files:
     """The files of a folder, and their sums."""
 
-    def __init__(self, folder: Path) -> None:
-        """Write into *folder*."""
-        self.folder = folder
+    def __init__(self, folder: Path, link: Callable[[Path], bool]) -> None:
+        """Write into *folder*, or let *link* put there what is on the disk already."""
+        self.folder, self._link = folder, link
         self.sums: dict[str, str] = {}
+
+    def add_constants(self, content: Bytes) -> str:
+        """Write a file of constants, once for each *content*; return its name."""
+        digest = hashlib.sha256(content.data).hexdigest()
+        name = constants_file(digest)
+        if name not in self.sums and not self._link(self.folder / name):
+            (self.folder / name).write_bytes(content.data)
+        self.sums[name] = digest
+        return name
 
     def write(self, name: str, content: bytes) -> None:
         """Write the file *name*."""
@@ -132,29 +148,35 @@ class _Files:
 
 
 class _Regions:
-    """The file of constants: regions that begin on pages, each written once.
+    """The constants: regions that begin on pages, each written once.
 
     Attributes:
-        places: Offset and size of each, in order.
+        places: Where each is, in order.
     """
 
-    def __init__(self, stream: BinaryIO) -> None:
-        """Write to *stream*."""
-        self._stream = stream
+    def __init__(self, files: _Files, stream: BinaryIO) -> None:
+        """Write to *stream*, and large ones as *files*."""
+        self._files, self._stream = files, stream
         self._numbers: dict[tuple[int, int], int] = {}
         self._arrays: list[Array] = []
-        self.places: list[tuple[int, int]] = []
+        self.places: list[Region] = []
 
     def add(self, array: Array) -> int:
         """Write a contiguous *array* if it is new; return the number of its region."""
         key = (array.ctypes.data, array.nbytes)
         if key not in self._numbers:
-            self._stream.write(bytes(-self._stream.tell() % PAGE_BYTES))
-            self.places.append((self._stream.tell(), array.nbytes))
-            self._stream.write(array.reshape(-1).view(np.uint8).data)
+            self.places.append(self._written(array.reshape(-1).view(np.uint8)))
             self._numbers[key] = len(self._arrays)
             self._arrays.append(array)  # so that nothing else comes to lie there
         return self._numbers[key]
+
+    def _written(self, content: Bytes) -> Region:
+        if content.nbytes >= LARGE_BYTES:
+            return self._files.add_constants(content), 0, content.nbytes
+        self._stream.write(bytes(-self._stream.tell() % PAGE_BYTES))
+        begin = self._stream.tell()
+        self._stream.write(content.data)
+        return CONSTANTS, begin, content.nbytes
 
     def place_of(self, array: Array) -> tuple[int, int]:
         """Return region and offset of *array*; it gets a region of its own if it lies in none."""

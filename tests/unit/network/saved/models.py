@@ -53,6 +53,23 @@ def dense_model(seed: int = 0, *, external: str = "", rows: int | str = 2) -> on
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
+def cut_model() -> onnx.ModelProto:
+    """Return the sums of the last ten rows of x with b, of all if there are fewer: a guard."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    weights = [
+        numpy_helper.from_array(np.array([-10]), "begin"),
+        numpy_helper.from_array(np.array([1 << 40]), "end"),
+        numpy_helper.from_array(np.ones((4, 24), np.float32), "w"),
+    ]
+    nodes = [
+        helper.make_node("Slice", ["x", "begin", "end"], ["last"]),
+        helper.make_node("MatMul", ["last", "w"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "cut", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
 def expected(seed: int = 0, x: Array = X) -> Array:
     """Return what the model of this *seed* computes, in float64."""
     rng = np.random.default_rng(seed)

@@ -289,8 +289,8 @@ def test_a_process_that_finds_a_network_imports_no_compiler(tmp_path: Path) -> N
     script = f"""
 import os, sys, numpy as np, glow_nb
 x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
-ways = zip({paths!r}, (None, "each"))
-nets = [glow_nb.compile(path, threads=2, sizes=sizes) for path, sizes in ways]
+nets = [glow_nb.compile(path, threads=2) for path in {paths!r}]
+nets.append(glow_nb.compile({paths[1]!r}, threads=2, sizes={{"n": (1, 64)}}))
 print([net.run({{"x": x}})["y"].tobytes().hex() for net in nets])
 heavy = {{"numba", "llvmlite", "onnx", "typing_extensions", "glow_nb.hlir", "glow_nb.llir"}}
 print(sorted(heavy & set(sys.modules)))

@@ -174,8 +174,9 @@ def test_the_sums_are_those_that_sha256sum_reads(saved: Path) -> None:
         ({"functions": 3}, "no manifest of a network"),
         ({"functions": [{"name": "x"}]}, "no manifest of a network"),
         ({"regions": [[0]]}, "no manifest of a network"),
-        ({"regions": [[0, 1 << 40]]}, "are no part of a file of"),
-        ({"regions": [[64, 64]]}, "are no part of a file of"),
+        ({"regions": [["constants.bin", 0, 1 << 40]]}, "are no part of a file of"),
+        ({"regions": [["constants.bin", 64, 64]]}, "are no part of a file of"),
+        ({"regions": [["../constants.bin", 0, 64]]}, "'../constants.bin' is no file of constants"),
         ({"unknown": 1}, "no manifest of a network"),
     ],
 )
