@@ -39,7 +39,7 @@ N, M = Symbol("n", 32, 1, 512), Symbol("m", 5)
 
 
 def function() -> Function:
-    """Return a function with activations, a state, and parts of an output at open places."""
+    """Return a function with activations, a state, and open places in an output and a weight."""
     rows, columns = N.size, M.size
     b = Builder("open")
     x = b.input("x", TensorType(ElementKind.FLOAT32, (rows, columns)))
@@ -52,6 +52,9 @@ def function() -> Function:
     back = b.emit(ops.Transpose(soft, (1, 0)))
     b.save(b.emit(ops.Concat((b.emit(ops.Softmax(back, axis=1)), x), axis=0)), "both")
     b.save(total, "total")
+    table = b.constant("table", np.arange(1030, dtype=np.float32).reshape(515, 2))
+    part = b.emit(ops.Slice(table, starts=(rows, 0), stops=(rows + 3, 2), steps=(1, 1)))
+    b.save(b.emit(ops.Softmax(part, axis=0)), "part")
     return b.function()
 
 
@@ -80,7 +83,8 @@ def test_it_computes_the_same_bits_for_all_sizes_and_states_stay(net: CompiledNe
         assert bundle.measure(n=n, m=m) == 0
         bundle.sizes[-2:] = room[-2:]  # which were measured for larger sizes
         got, want = bundle.run_open(feeds(n, m)), net.run(feeds(n, m))
-        assert got["both"].tobytes() == want["both"].tobytes(), (n, m)
+        for name in ("both", "part"):
+            assert got[name].tobytes() == want[name].tobytes(), (name, n, m)
         np.testing.assert_array_equal(got["total"], np.full(3, step + 2, np.float32))
 
 
