@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 from glow_nb.backends import BackendLike, option_names
 from glow_nb.base.arguments import MOST_THREADS, as_path, whole_number
 from glow_nb.network.compiling import compile
-from glow_nb.network.dynamic import DynamicNetwork
-from glow_nb.network.network import Network
 from glow_nb.system.file_digests import digest_of_file
 
 if TYPE_CHECKING:
@@ -73,18 +71,10 @@ def build(
     check_place(place, form, targets[0] if targets else Target.host())
     options = {key: arguments.pop(key) for key in option_names() if key in arguments}
     networks = [
-        _of_one_program(graph, {"backend": one, "threads": threads, **own, **arguments})
+        compile(graph, backend=one, threads=threads, **own, **arguments).of_one_program
         for one, own in backends_for(backend, threads, options, targets)
     ]
     build_variants(place, chosen, networks, form, networks[0].state, _origin(graph))
-
-
-def _of_one_program(graph: Graph, arguments: dict[str, Any]) -> Network:
-    """Compile *graph*: sizes that are open stay so."""
-    network = compile(graph, **arguments)
-    if isinstance(network, DynamicNetwork) and network.general is None:
-        network = compile(graph, **{**arguments, "sizes": {}})
-    return network.of_one_program
 
 
 def _name_of(graph: Graph) -> str:

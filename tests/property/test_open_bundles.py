@@ -12,6 +12,7 @@ from glow_nb.base.size import Symbol
 from glow_nb.bundle.codes import NO_SUCH_SIZE, OTHER_SIZES
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.order_placement import placed_for
+from glow_nb.network.network import CompiledNetwork
 from tests.property.test_open_sizes import STEPS, Step, function_of
 from tests.unit.bundle.bundles import LoadedOpenBundle, bundle_of, needs_elf
 
@@ -30,6 +31,7 @@ def test_bundles_of_drawn_functions_run_for_all_sizes(
     function = function_of(steps, batch.size, length.size)
     net = glow_nb.compile(function, sizes={}, threads=1, specialize_after=None)
     one = net.of_one_program
+    assert isinstance(one, CompiledNetwork)
     bundle = LoadedOpenBundle(bundle_of(one))
     assert bundle.measure(batch=2, length=9) == NO_SUCH_SIZE
     for rows, columns in sets:
