@@ -48,23 +48,28 @@ class OpenCut:
                 f"range(max(first, begin{n}), min(first + count, end{n}))",
                 f"begin{n}",  # the tiles before, if there are any, have a pixel more
             )
-            for n in self._heights
+            for n in self.heights
         )
 
     @property
-    def _heights(self) -> range:
+    def heights(self) -> range:
+        """The heights that tiles may have, the largest first."""
         # the lowest of several tiles are those of two, which have one pixel more than a tile
         lowest = min(max(1, self.fewest), (self.rows + 1) // 2)
         return range(self.rows, lowest - 1, -1)
 
     def write(self, out: SourceWriter) -> None:
-        """Write the heights of the tiles, and which tiles have which."""
+        """Write the heights of the tiles, and which tiles have which, for :attr:`loops`."""
+        self.write_heights(out)
+        for n in self.heights:
+            out.line(f"begin{n} = tall if height == {n + 1} else 0")
+            out.line(f"end{n} = tall if height == {n} else tiles if height == {n + 1} else 0")
+
+    def write_heights(self, out: SourceWriter) -> None:
+        """Write the heights of the tiles."""
         out.line(f"tiles = {self.tiles}")
         out.line(f"height = ({self.pixels} + tiles - 1) // max(1, tiles)")
         out.line(f"tall = {self.pixels} - tiles * (height - 1)")
-        for n in self._heights:
-            out.line(f"begin{n} = tall if height == {n + 1} else 0")
-            out.line(f"end{n} = tall if height == {n} else tiles if height == {n + 1} else 0")
 
     def start(self, tile: str) -> str:
         """Return an expression for the first pixel of tile number *tile*."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.base.size import Size
@@ -17,15 +17,14 @@ from glow_nb.kernels.products.loops import (
     packed_elements,
     panels_ahead,
     staged_elements,
-    tile_steps,
     units_of,
     waiting_elements,
 )
 from glow_nb.kernels.products.open_cut import OpenCut
 from glow_nb.kernels.products.product_nest import ProductNest
+from glow_nb.kernels.products.product_tiles import ProductTiles
 from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.products.staging import write_packing, write_staging
-from glow_nb.kernels.products.tile_sums import TileSums
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.loops import write_shares
@@ -73,7 +72,7 @@ TAGS = string.ascii_lowercase
 """Letters that tell names in the code of one kind of panel from those of others."""
 
 
-class ProductWriter(TileSums):
+class ProductWriter(ProductTiles):
     """Writes one kernel; every method appends one part of the nest, from the outside in."""
 
     def __init__(self, nest: ProductNest, loops: Loops, fusion: Fusion) -> None:
@@ -123,7 +122,8 @@ class ProductWriter(TileSums):
         """Write the loops of the thread."""
         units = self.shape.batch * self.units
         if isinstance(self.loops.cut, OpenCut):
-            self.loops.cut.write(self.out)
+            cut = self.loops.cut
+            (cut.write_heights if self.has_open_tiles else cut.write)(self.out)
         write_shares(self.out, units, self.panels, panels_first=self.loops.panels_first)
         self._write_pointers()
         self._write_blocks()
@@ -324,101 +324,3 @@ class ProductWriter(TileSums):
         if self.loops.is_cut:
             with out.block(f"if not begin_{tag} <= step0 < end_{tag}:"):
                 out.line("continue")
-
-    def _write_tiles(self, tag: str, columns: int, origin: str, place: str, line: str) -> None:
-        """Compute the tiles of one line.
-
-        Args:
-            tag: Letter that tells names of this kind of panel from others.
-            columns: Columns of the panel that are in use.
-            origin: Expression of where the input of the line begins.
-            place: Number of the line in the result.
-            line: Number of the line in the block.
-        """
-        out, cut = self.out, self.loops.cut
-        for number, loop in enumerate(cut.loops):
-            name, rows = f"{tag}{number}", loop.rows
-            if self.shape.rank > 1 and loop.only is not None:
-                out.line(f"at_{name} = {loop.only}")
-                self._write_tile(name, rows, columns, origin, place, line)
-                continue
-            part = loop.within if self.shape.rank == 1 else loop.all
-            with out.block(f"for tile_{name} in {part}:"):
-                out.line(f"at_{name} = {loop.start(f'tile_{name}')}")
-                self._write_tile(name, rows, columns, origin, place, line)
-
-    def _write_tile(
-        self, name: str, rows: int, columns: int, origin: str, place: str, line: str
-    ) -> None:
-        """Sum up one tile, from pixel ``at_<name>`` on, and store it or let it wait."""
-        out, shape, loops, width = self.out, self.shape, self.loops, self.loops.columns.width
-        pixel_step, step = tile_steps(self.nest, self.loops)
-        pixel = f"at_{name}"
-        if shape.rank == 1 and (loops.is_staged or self.loops.is_cut):
-            pixel = f"(at_{name} - pixel)"
-        if self.loops.is_cut:
-            out.line(f"near_{name} = {plus(times(line, shape.output[-1]), pixel)}")
-        if loops.panels_inside:
-            out.line(f"x_{name} = {times(f'near_{name}', pixel_step)}")
-        else:
-            pixel = pixel if loops.is_staged else f"at_{name}"
-            channels = shape.channels_per_group * step // self.nest.kinds.factors
-            group = times("group", channels) if shape.group > 1 else "0"
-            shift = "shift" if self.loops.is_cut else "0"
-            out.line(f"x_{name} = {plus(origin, times(pixel, pixel_step), group, shift)}")
-        size = f"{rows}, {-(-columns // loops.lanes)}, {loops.lanes}"
-        begin, end = self._part_range(name[0])
-        line_begin = f"{place} * {shape.output[-1]}"
-        where = f"({line_begin} + at_{name})"
-        if loops.tiles_ahead is not None:
-            with out.block(f"if part == {end} - 1:") if loops.is_cut else nullcontext():
-                self._write_prefetch(rows, columns, plus(line_begin, f"at_{name}"))
-        out.line(f"t_{name} = tile_fill(sums, 0, {size})")
-        self._write_sum(name, columns, size)
-        if not self.loops.is_cut:
-            self._write_store(name, rows, columns, where)
-            return
-        out.line(f"wait_{name} = {plus('waiting', times(f'near_{name}', width))}")
-        with out.block(f"if part > {begin}:"):
-            earlier = f"tile_load(sums, wait_{name}, {width}, {size})"
-            out.line(f"t_{name} = add(t_{name}, {earlier})")
-        with out.block(f"if part < {end} - 1:"):
-            out.line(f"tile_store(sums, wait_{name}, {width}, t_{name})")
-        with out.block("else:"):
-            self._write_store(name, rows, columns, where)
-
-    def _write_prefetch(self, rows: int, columns: int, pixel: str) -> None:
-        """Ask for what later tiles write, or the tile itself, which begins with *pixel*."""
-        if self.panels_ahead:
-            place, columns, channel = plus(pixel, "later"), self.nest.block, "channel_ahead"
-        else:
-            place, channel = plus(pixel, self.rows_ahead), "channel"
-        self.tiles.write_prefetch(self.out, rows, columns, f"({place})", channel)
-
-    def _part_range(self, tag: str) -> tuple[str, str]:
-        """Return the first inner block of a tile's sums and the end of them."""
-        if not self.skips_padding:
-            return "0", f"{self.parts}"
-        row = self.loops.sum.blocks_per_tap_row
-        return times(f"begin_{tag}", row), times(f"end_{tag}", row)
-
-    def _write_store(self, name: str, rows: int, columns: int, pixel: str) -> None:
-        """Add the bias, run the epilogue and store.
-
-        A chain of sums that began with the bias would round each time at its magnitude.
-        """
-        if self.bias:
-            end = "" if self.reads_whole else f", {self.used or columns}"
-            size = f"{rows}, {-(-columns // self.loops.lanes)}, {self.loops.lanes}{end}"
-            form = "tile_bias_masked" if end else "tile_bias"
-            bias = f"{form}({self.bias[0]}, panel * {self.nest.block}, {size})"
-            self.out.line(f"t_{name} = add(t_{name}, {bias})")
-        self.tiles.write(
-            self.out,
-            f"t_{name}",
-            rows,
-            columns=columns,
-            used=self.used,
-            pixel=pixel,
-            channel="channel",
-        )

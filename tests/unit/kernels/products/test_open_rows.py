@@ -5,14 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from glow_nb.backends.cpu.backend import CpuBackend
 from glow_nb.base.size import Symbol
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.products.blocking import Cut
 from glow_nb.kernels.products.open_cut import OpenCut
+from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import SourceWriter
+from glow_nb.network.compilation import build_program, lower_for
 from tests.open_programs import check_sizes
 from tests.targets import SMALL_CORE
 
@@ -84,6 +88,36 @@ def test_few_rows_have_loops_of_their_own(weights: ElementKind) -> None:
     executable = check_sizes(function, sets, target=SMALL_CORE, threads=2, tolerance=1e-6)
     (use,) = executable.kernels
     assert "few_rows = " in use.instruction
+
+
+def _long_sums(depth: int = 96) -> Function:
+    """A layer whose sums wait between inner blocks, with a long epilogue."""
+    rng = np.random.default_rng(0)
+    builder = Builder("long")
+    x = builder.input("x", TensorType(ElementKind.FLOAT32, (Symbol("n", 32, 1, 512).size, 1024)))
+    w = builder.constant("w", rng.standard_normal((1024, depth), np.float32) / 32)
+    bias = builder.constant("b", rng.standard_normal((1, depth), np.float32))
+    sum = builder.emit(ops.Add(builder.emit(ops.MatMul(x, w)), bias))
+    builder.save(builder.emit(ops.Gelu(sum)), "y")
+    return builder.function()
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_tiles_of_all_heights_share_an_epilogue_if_sums_wait_anyway(lanes: int) -> None:
+    backend = CpuBackend(Target.host(lanes))
+    program = build_program(lower_for(_long_sums(), backend), backend)
+    (layer,) = program.work
+    text = generate_kernel(layer, backend.target).text
+    assert text.count("tile_dot(") > 2
+    assert 1 <= text.count("gelu(") <= 2  # few rows have loops of their own
+
+
+@pytest.mark.jit
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", [96, 44])
+def test_sums_that_wait_are_right_for_all_heights(depth: int) -> None:
+    sets = [{"n": n} for n in (1, 3, 5, 11, 97, 200)]
+    check_sizes(_long_sums(depth), sets, target=SMALL_CORE, threads=2, tolerance=1e-6)
 
 
 @pytest.mark.jit
