@@ -17,6 +17,8 @@ from glow_nb.base.errors import OptionError
 from glow_nb.base.types import Array, SymbolicType
 from glow_nb.commands.arrays import read_npy, split_assignment
 from glow_nb.commands.literals import array_of
+from glow_nb.hlir.graph import Function
+from glow_nb.llir.program import Program
 
 NamedShape = tuple[str, int | tuple[int, ...]]
 
@@ -78,11 +80,15 @@ class Bindings:
         """The names of what is bound, as far as they are known without a model."""
         return [*self.shapes, *(text.partition("=")[0] for text in self.texts)]
 
-    def require_none(self, model: Path) -> None:
-        """Raise OptionError if anything is bound in *model*, which is IR text."""
-        if self.shapes:
+    def require_open(self, model: Path, ir: Function | Program) -> None:
+        """Raise OptionError if something is bound that *ir*, the text *model*, does not leave open.
+
+        That is all but the sizes of a graph that has some.
+        """
+        is_open = isinstance(ir, Function) and bool(ir.sizes)
+        if self.shapes and not is_open:
             shapes = list(self.shapes)
-            raise OptionError(f"{model}: IR text has fixed shapes; leave --shape {shapes} out")
+            raise OptionError(f"{model}: its sizes are fixed; leave --shape {shapes} out")
         if self.texts:
             raise OptionError(
                 f"{model}: only inputs of ONNX models can be fixed; leave --constant out of a "

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -14,11 +16,18 @@ import glow_nb
 from glow_nb.backends import Backend, BackendOptions
 from glow_nb.base.costs import Cost
 from glow_nb.base.quantities import byte_count, scaled
+from glow_nb.base.size_ranges import SizeRanges
 from glow_nb.base.text import format_name
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.json_text import json_text
-from glow_nb.commands.models import load_with_open_sizes, unbound_error
-from glow_nb.commands.open_info import OpenReport, make_open_report, print_open
+from glow_nb.commands.models import load_with_open_sizes
+from glow_nb.commands.open_info import (
+    HOW_TO_CLOSE,
+    OpenReport,
+    make_open_report,
+    print_open,
+    summary_of,
+)
 from glow_nb.commands.options import (
     COMPILE_PARAMETERS,
     ExampleCommand,
@@ -27,10 +36,15 @@ from glow_nb.commands.options import (
     without_option,
 )
 from glow_nb.commands.outputs import OutputPath
+from glow_nb.commands.size_ranges import require_no_sizes, size_options
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network.network import Network
+from glow_nb.network.open_model import sized_model
+
+if TYPE_CHECKING:
+    from glow_nb.formats.onnx.importer import SymbolicModel
 
 
 @dataclass(frozen=True)
@@ -130,6 +144,7 @@ HOW_TO_SEE_MORE = "not compiled; --compile shows memory and kernels, too"
 @backend_options
 @without_option
 @binding_options
+@size_options
 @click.pass_context
 def info(
     context: click.Context,
@@ -142,28 +157,32 @@ def info(
     threads: int | None,
     without: tuple[str, ...],
     bindings: Bindings,
+    sizes: dict[str, Any],
 ) -> None:
     """Show what MODEL costs in arithmetic and memory.
 
     MODEL is an ONNX file or IR text. Shown are inputs, outputs, parameters, arithmetic and
     operators; memory and kernels once it is compiled, for which one has to ask. Arithmetic is
     nominal: a multiply-add is two FLOPs however the kernel computes it, and moving data is none.
-    Of a model that leaves sizes open, these are shown in place of what depends on them.
+    Of a model that leaves sizes open, these are shown in place of what depends on them, and for
+    which sizes one program can be. Memory is that of an example, which --hint gives.
     """
     must_compile = compiles or list_kernels or picture is not None or _asks(context)
     imported = load_with_open_sizes(model, bindings)
-    if not isinstance(imported, Function | Program):
-        if must_compile:
-            raise unbound_error(model, {n: type.shape for n, type in imported.inputs.items()})
-        _show(make_open_report(str(model), imported), as_json)
-        return
-    network = None
+    graph: Any = imported
+    given: dict[str, Any] = {}
+    if sized_model(imported) is None:
+        require_no_sizes(model, sizes)
+    else:  # a network takes the model itself, to read it again
+        graph, given = str(model), {**sizes, "sizes": sizes["sizes"] or {}}
+        given |= {"shapes": bindings.shapes, "constants": bindings.constants(model)}
+    network: Network | None = None
     if must_compile:
-        network = glow_nb.compile(imported, backend=backend, threads=threads, without=without)
+        network = glow_nb.compile(graph, backend=backend, threads=threads, without=without, **given)
+    report = _report_of(str(model), imported, network, sizes)
     if picture is not None and network is not None:
         network.memory.plot(picture)
         click.echo(f"wrote {picture}", err=True)
-    report = make_report(str(model), imported, network.function if network else None)
     compiled = make_compiled_report(backend.name, network) if network else None
     if as_json:
         parts = [dataclasses.asdict(part) for part in (report, compiled) if part]
@@ -172,11 +191,20 @@ def info(
         _print(report, compiled, list_kernels)
 
 
-def _show(report: OpenReport, as_json: bool) -> None:
-    if as_json:
-        click.echo(json_text(dataclasses.asdict(report)))
-    else:
-        print_open(report)
+def _report_of(
+    model: str,
+    imported: Function | Program | SymbolicModel,
+    network: Network | None,
+    sizes: Mapping[str, Any],
+) -> ModelReport | OpenReport:
+    """Return the report on the file *model*, and on the *network* that was made of it."""
+    opened = sized_model(imported)
+    if opened is None:
+        assert isinstance(imported, Function | Program)
+        return make_report(model, imported, network.function if network else None)
+    assert not isinstance(imported, Program)
+    summary = summary_of(imported) if isinstance(imported, Function) else imported.summary()
+    return make_open_report(model, opened, summary, SizeRanges.of(sizes["sizes"], sizes["hints"]))
 
 
 def _asks(context: click.Context) -> bool:
@@ -254,12 +282,17 @@ def _kernel_rows(network: Network) -> list[KernelRow]:
     ]
 
 
-def _print(report: ModelReport, compiled: CompiledReport | None, list_kernels: bool) -> None:
+def _print(
+    report: ModelReport | OpenReport, compiled: CompiledReport | None, list_kernels: bool
+) -> None:
     console = make_console()
-    _print_facts(console, report, compiled)
-    _print_operators(console, report, is_compiled=compiled is not None)
+    if isinstance(report, OpenReport):
+        print_open(console, report, _compiled_facts(compiled))
+    else:
+        _print_facts(console, report, compiled)
+        _print_operators(console, report, is_compiled=compiled is not None)
     if compiled is None:
-        click.echo(HOW_TO_SEE_MORE)
+        click.echo(HOW_TO_CLOSE if isinstance(report, OpenReport) else HOW_TO_SEE_MORE)
         return
     table = make_table(console, "kernels", ["family", "#instructions", "#different kernels"])
     for kernel in compiled.kernels:
@@ -280,18 +313,13 @@ def _print_instructions(console: Console, report: CompiledReport) -> None:
 def _print_facts(console: Console, report: ModelReport, compiled: CompiledReport | None) -> None:
     facts = [
         ("model", report.model),
-        *(
-            [("compiled for", f"{compiled.backend}, threads {compiled.threads}")]
-            if compiled
-            else ()
-        ),
         *((f"input {format_name(name)}", type) for name, type in report.inputs.items()),
         *((f"output {format_name(name)}", type) for name, type in report.outputs.items()),
         *((f"state {format_name(name)}", type) for name, type in report.state.items()),
         ("parameters", f"{scaled(report.parameters)} ({byte_count(report.parameter_bytes)})"),
         ("multiply-adds", scaled(report.multiply_adds)),
         ("FLOPs", scaled(report.flops)),
-        *(_memory_facts(compiled) if compiled else ()),
+        *_compiled_facts(compiled),
     ]
     table = make_table(console, "", ["", ""])
     table.show_header, table.title = False, None
@@ -300,9 +328,12 @@ def _print_facts(console: Console, report: ModelReport, compiled: CompiledReport
     print_table(console, table)
 
 
-def _memory_facts(report: CompiledReport) -> list[tuple[str, str]]:
+def _compiled_facts(report: CompiledReport | None) -> list[tuple[str, str]]:
+    if report is None:
+        return []
     ratio = report.arena_bytes / (report.arena_lower_bound_bytes or 1)
     return [
+        ("compiled for", f"{report.backend}, threads {report.threads}"),
         ("arena", f"{byte_count(report.arena_bytes)}, {ratio:.3f} of its lower bound"),
         ("lower bound", f"{byte_count(report.arena_lower_bound_bytes)} live at one time"),
         ("unshared", f"{byte_count(report.unshared_bytes)} if no memory were used twice"),

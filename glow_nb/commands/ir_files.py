@@ -14,6 +14,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network.files import load_text, parse_text, save_text
 from glow_nb.network.ir_text import ir_text
+from glow_nb.network.open_function import OpenFunction
 from glow_nb.network.text_files import SUFFIX
 from glow_nb.system.replaced_files import replace_file
 
@@ -22,8 +23,11 @@ def read_ir(file: Path, bindings: Bindings) -> Function | Program:
     """Return what is in *file*: an ONNX model, or IR text; a dash is standard input."""
     if file.suffix == ".onnx":
         return load_model(file, bindings)
-    bindings.require_none(file)
-    return parse_text(_standard_input(), "<stdin>") if str(file) == "-" else load_text(file)
+    ir = parse_text(_standard_input(), "<stdin>") if str(file) == "-" else load_text(file)
+    bindings.require_open(file, ir)
+    if isinstance(ir, Function) and bindings.shapes:
+        return OpenFunction(ir).function(bindings.shapes)
+    return ir
 
 
 def _standard_input() -> str:

@@ -67,8 +67,7 @@ def compile_model(
 ) -> Network:
     """Compile the file *model*; it is no CompiledNetwork if *bindings* leave sizes open.
 
-    Of IR text, which has one set of sizes, there must be one function. Inputs are fixed by
-    *bindings* and by *constants*.
+    Of IR text there must be one function. Inputs are fixed by *bindings* and by *constants*.
     """
     check_bindings_apply(model, bindings)
     if model.suffix == SUFFIX:
@@ -129,9 +128,9 @@ def _quoted(text: str) -> str:
 
 
 def check_bindings_apply(model: Path, bindings: Bindings) -> None:
-    """Raise OptionError if *bindings* bind something in IR text, whose sizes are fixed."""
-    if model.suffix == SUFFIX:
-        bindings.require_none(model)
+    """Raise OptionError if *bindings* bind what is fixed in IR text."""
+    if model.suffix == SUFFIX and bindings.names:
+        bindings.require_open(model, glow_nb.load(str(model)))
 
 
 @contextmanager

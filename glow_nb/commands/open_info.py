@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
+from glow_nb.base.errors import GlowError
 from glow_nb.base.quantities import byte_count, scaled
+from glow_nb.base.size_ranges import SizeRanges, described_ranges
+from glow_nb.base.summary import Summary
 from glow_nb.base.text import format_name
 from glow_nb.base.types import SymbolicType
-from glow_nb.commands.wording import make_console, make_table, print_table
+from glow_nb.commands.wording import make_table, print_table
+from glow_nb.hlir.graph import Function
+from glow_nb.network.sized_model import SizedModel
 
 if TYPE_CHECKING:
-    from glow_nb.formats.onnx.importer import SymbolicModel
+    from rich.console import Console
 
 HOW_TO_CLOSE = (
-    "sizes are open: arithmetic, memory and kernels depend on them; --shape NAME=SIZE gives one"
+    "sizes are open: arithmetic, memory and kernels depend on them; --shape NAME=SIZE gives one, "
+    "--compile shows those of a program for all sizes"
 )
+
+
+Facts = Iterable[tuple[str, str]]
+"""What is told of a model: what it is, and the value."""
 
 
 @dataclass(frozen=True)
 class OpenOperatorRow:
-    """One operator of ONNX, and how many nodes it has."""
+    """One operator, and how many nodes it has."""
 
     operator: str
     imported: int
@@ -39,10 +50,13 @@ class OpenReport:
         inputs: The type of each input that must be fed.
         defaults: The type of each input that need not be fed.
         outputs: The type of each output.
-        sizes: For each open size, by name, which it may be and where it is.
+        sizes: For each open size, by name, where it is.
+        program: For which sizes one program can be; empty if there is none.
+        specialized: For each size that is a number in it, by name, the number and why.
+        guards: The comparisons of sizes for which it is right.
         parameters: The number of weights.
         parameter_bytes: Their bytes.
-        operators: The operators of ONNX, the most frequent first.
+        operators: The operators, the most frequent first.
     """
 
     model: str
@@ -51,14 +65,37 @@ class OpenReport:
     defaults: dict[str, str]
     outputs: dict[str, str]
     sizes: dict[str, str]
+    program: str
+    specialized: dict[str, str]
+    guards: list[str]
     parameters: int
     parameter_bytes: int
     operators: list[OpenOperatorRow]
 
 
-def make_open_report(path: str, model: SymbolicModel) -> OpenReport:
-    """Return the report on *model*, which is in the file *path*."""
-    summary = model.summary()
+def summary_of(function: Function) -> Summary:
+    """Return what *function* consists of."""
+    types = [constant.type for constant in function.constants]
+    return Summary(
+        name=function.name,
+        operators=Counter(node.opcode for node in function),
+        parameters=sum(type.size for type in types),
+        parameter_bytes=sum(type.size_bytes for type in types),
+    )
+
+
+def make_open_report(
+    path: str, model: SizedModel, summary: Summary, ranges: SizeRanges
+) -> OpenReport:
+    """Return the report on *model*, which is in the file *path*, with open sizes in *ranges*."""
+    try:
+        function, numbers = model.open_function(ranges)
+    except GlowError as error:
+        program, guards = "", []
+        specialized = dict.fromkeys(_sizes(model.inputs), f"each of its sizes: {error}")
+    else:
+        program, guards = described_ranges(function.sizes), list(map(str, function.guards))
+        specialized = {one.name: f"{one.size}: {one.reason}" for one in numbers}
     return OpenReport(
         model=path,
         name=summary.name,
@@ -66,6 +103,9 @@ def make_open_report(path: str, model: SymbolicModel) -> OpenReport:
         defaults=_shown(model.defaults),
         outputs=_shown(model.outputs),
         sizes=_sizes(model.inputs),
+        program=program,
+        specialized=specialized,
+        guards=guards,
         parameters=summary.parameters,
         parameter_bytes=summary.parameter_bytes,
         operators=[OpenOperatorRow(*row) for row in sorted(summary.operators.items(), key=_rank)],
@@ -89,19 +129,22 @@ def _sizes(inputs: Mapping[str, SymbolicType]) -> dict[str, str]:
         for axis, size in enumerate(type.shape or ()):
             if isinstance(size, str):
                 places.setdefault(size, []).append(f"dimension {axis} of {format_name(name)}")
-    return {name: f"0 or more, {' and '.join(where)}" for name, where in places.items()}
+    return {name: " and ".join(where) for name, where in places.items()}
 
 
-def print_open(report: OpenReport) -> None:
-    """Print *report* as tables."""
-    console = make_console()
+def print_open(console: Console, report: OpenReport, compiled: Facts) -> None:
+    """Print *report* as tables, with more facts about what was *compiled*."""
     facts = [
         ("model", report.model),
         *((f"input {format_name(name)}", type) for name, type in report.inputs.items()),
         *((f"default {format_name(name)}", type) for name, type in report.defaults.items()),
         *((f"output {format_name(name)}", type) for name, type in report.outputs.items()),
         *((f"size {format_name(name)}", where) for name, where in report.sizes.items()),
+        ("one program", f"for {report.program}" if report.program else "none for all sizes"),
+        *((f"a number for {format_name(name)}", why) for name, why in report.specialized.items()),
+        *(("only where", guard) for guard in report.guards),
         ("parameters", f"{scaled(report.parameters)} ({byte_count(report.parameter_bytes)})"),
+        *compiled,
     ]
     table = make_table(console, "", ["", ""])
     table.show_header, table.title = False, None
@@ -109,9 +152,8 @@ def print_open(report: OpenReport) -> None:
         table.add_row(name, value)
     print_table(console, table)
     click.echo()
-    table = make_table(console, "operators", ["operator of ONNX", "#nodes"])
+    table = make_table(console, "operators", ["operator", "#nodes"])
     for row in report.operators:
         table.add_row(format_name(row.operator), str(row.imported))
     print_table(console, table)
     click.echo()
-    click.echo(HOW_TO_CLOSE)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -58,6 +59,13 @@ def _as_dict(option: str, given: tuple[Named, ...]) -> dict[str, Any] | None:
             raise OptionError(f"{option} {name}=...: it is given twice; leave one of them out")
         found[name] = value
     return found or None
+
+
+def require_no_sizes(model: Path, sizes: Mapping[str, Any]) -> None:
+    """Raise OptionError if anything is said of *sizes* of a *model* that has fixed ones."""
+    for option, given in (("--size", sizes["sizes"]), ("--hint", sizes["hints"])):
+        if given:
+            raise OptionError(f"{model}: its sizes are fixed; leave {option} {list(given)} out")
 
 
 Command = TypeVar("Command", bound=Callable[..., object])

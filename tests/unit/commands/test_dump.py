@@ -190,7 +190,7 @@ class TestCheck:
         model = write_dense(tmp_path, "n")
         assert "give sizes: --shape n=1" in fails("check", model)
         assert ": graph @" in call("check", model, "--shape", "n=4").output
-        assert "IR text has fixed shapes" in fails("check", write_graph(tmp_path), "--shape", "n=4")
+        assert "its sizes are fixed" in fails("check", write_graph(tmp_path), "--shape", "n=4")
 
     def test_standard_input(self) -> None:
         result = call("check", "-", text=GRAPH)

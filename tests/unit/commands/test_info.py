@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -80,10 +81,6 @@ def test_memory_map(tmp_path: Path) -> None:
     assert "there is no folder" in message
 
 
-def test_unbound(tmp_path: Path) -> None:
-    assert "--shape n=1" in fails("info", write_dense(tmp_path, "n"), *INTERPRETER)
-
-
 @pytest.mark.parametrize(
     ("number", "expected"),
     [(0, "0"), (999, "999"), (1000, "1.00 k"), (4_089_184_256, "4.09 G"), (2.5e12, "2.50 T")],
@@ -154,7 +151,8 @@ def test_open_sizes_are_shown_with_what_does_not_depend_on_them(tmp_path: Path) 
     facts = {name: value.strip() for name, value in facts.items()}
     assert facts["input x"] == "float32<batch x 3>"
     assert facts["output y"] == "float32<batch x 12>"
-    assert facts["size batch"] == "0 or more, dimension 0 of x"
+    assert facts["size batch"] == "dimension 0 of x"
+    assert facts["one program"] == "for any batch"
     assert facts["parameters"] == "36 (144 B)"
     assert (facts["MatMul"], facts["Relu"]) == ("1", "1")
     assert "--shape NAME=SIZE gives one" in result.output
@@ -163,7 +161,7 @@ def test_open_sizes_are_shown_with_what_does_not_depend_on_them(tmp_path: Path) 
 def test_open_sizes_as_json(tmp_path: Path) -> None:
     report = json.loads(call("info", write_dense(tmp_path, "batch"), "--json").stdout)
     assert report["inputs"] == {"x": "float32<batch x 3>"}
-    assert report["sizes"] == {"batch": "0 or more, dimension 0 of x"}
+    assert report["sizes"] == {"batch": "dimension 0 of x"}
     assert (report["parameters"], report["parameter_bytes"]) == (36, 144)
     assert report["operators"] == [
         {"operator": "MatMul", "imported": 1},
@@ -184,9 +182,9 @@ def test_open_sizes_of_unknown_rank_and_without_names(tmp_path: Path) -> None:
     onnx.save(model(nodes, inputs, weights=[weight("c", np.array(True))]), path)
     report = json.loads(call("info", path, "--json").stdout)
     assert report["sizes"] == {
-        "x": "0 or more, any number of dimensions",
-        "z[0]": "0 or more, dimension 0 of z",
-        "z[1]": "0 or more, dimension 1 of z",
+        "x": "any number of dimensions",
+        "z[0]": "dimension 0 of z",
+        "z[1]": "dimension 1 of z",
     }
     assert {row["operator"]: row["imported"] for row in report["operators"]} == {
         "Neg": 2,
@@ -195,10 +193,39 @@ def test_open_sizes_of_unknown_rank_and_without_names(tmp_path: Path) -> None:
     }
 
 
-def test_open_sizes_must_be_given_to_compile(tmp_path: Path) -> None:
+def test_a_program_for_all_sizes_is_compiled(tmp_path: Path) -> None:
     path = write_dense(tmp_path, "batch")
-    assert "give sizes: --shape batch=1" in fails("info", path, "--compile")
+    output = call(
+        "info", path, "--compile", "--size", "batch=1..9", "--hint", "batch=4", *INTERPRETER
+    ).output
+    assert re.search(r"one program +for batch in 1\.\.9\n", output)
+    assert re.search(r"compiled for +interpreter", output) and "mat_mul" in output
     assert "multiply-adds" in call("info", path, "--shape", "batch=2").output
+    message = fails("info", path, "--shape", "batch=2", "--size", "batch=1..9")
+    assert "its sizes are fixed; leave --size ['batch'] out" in message
+
+
+def test_sizes_that_are_numbers_in_one_program_are_listed_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
+    own = weight("w", np.ones(5, np.float32))
+    onnx.save(model(nodes, [value("x", ("batch", "n"))], weights=[own]), path)
+    report = json.loads(call("info", path, "--json").stdout)
+    assert report["program"] == "any batch" and "n" in report["specialized"]
+    assert report["specialized"]["n"].startswith("5: ")
+    assert re.search(r"a number for n +5: ", call("info", path).output)
+
+
+def test_text_with_open_sizes_is_told_and_bound(tmp_path: Path) -> None:
+    path = tmp_path / "open.glow"
+    path.write_text(
+        "func @main<n in 1..64 like 8>(%x : float32<n x 4>) -> (%y : float32<n x 4>) {\n"
+        "  %t = tanh(%x) : float32<n x 4>\n  %y_save = save(%t, %y)\n}\n"
+    )
+    assert re.search(r"one program +for n in 1\.\.64\n", call("info", path).output)
+    assert "float32<3 x 4>" in call("info", path, "--shape", "n=3").output
+    assert "has no input 'm'" in fails("info", path, "--shape", "m=3")
+    assert "float32<3 x 4>" in call("dump", path, "--shape", "n=3").output
 
 
 def test_defaults_do_not_leave_sizes_open(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ class TestSymbolicDimensions:
 
     def test_text_has_none(self, tmp_path: Path) -> None:
         message = fails("run", write_graph(tmp_path), "--shape", "n=1", *INTERPRETER)
-        assert "IR text has fixed shapes" in message
+        assert "its sizes are fixed" in message
 
 
 class TestErrors:

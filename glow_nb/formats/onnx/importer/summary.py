@@ -4,31 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import prod
 
 import onnx
 
+from glow_nb.base.summary import Summary
 from glow_nb.formats.onnx.importer.model import Model, normal_domain
 from glow_nb.formats.onnx.schema.element_kinds import kind_of
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What a model consists of.
-
-    Attributes:
-        name: That of its graph.
-        operators: How many nodes each operator of ONNX has; those in bodies count once. One of
-            another than the default domain is called ``domain.operator``.
-        parameters: Numbers in the initializers of its graph.
-        parameter_bytes: What these take.
-    """
-
-    name: str
-    operators: Counter[str]
-    parameters: int
-    parameter_bytes: int
 
 
 def summary_of(model: Model) -> Summary:

@@ -12,6 +12,7 @@ from typing_extensions import override
 from glow_nb.base.errors import GlowError, UnsupportedError
 from glow_nb.base.size_ranges import SizeRanges
 from glow_nb.base.specialized import Specialized
+from glow_nb.base.summary import Summary
 from glow_nb.base.types import Array, Dimensions, SymbolicType
 from glow_nb.formats.onnx.importer.dimensions import (
     Shapes,
@@ -29,7 +30,7 @@ from glow_nb.formats.onnx.importer.dimensions import (
 from glow_nb.formats.onnx.importer.importer import Importer
 from glow_nb.formats.onnx.importer.model import Model, load_model
 from glow_nb.formats.onnx.importer.open_sizes import import_open
-from glow_nb.formats.onnx.importer.summary import Summary, summary_of
+from glow_nb.formats.onnx.importer.summary import summary_of
 from glow_nb.formats.onnx.importer.unsupported import UntakenBranch
 from glow_nb.formats.onnx.importer.watched import value_names, watched_values
 from glow_nb.formats.onnx.schema.element_kinds import kind_of
