@@ -72,14 +72,23 @@ class SavedDynamicNetwork(DynamicNetwork):
     def _refuse_shapes(self, shapes: Example) -> NoReturn:
         """Raise the FeedError about inputs of *shapes*, for which no program is right."""
         programs = () if self.general is None else self.general.networks
-        border = programs[0].border
-        sizes = sizes_of_shapes(border.inputs, border.symbols, shapes)
-        given = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-        wanted = " or ".join(", ".join(map(str, broken_guards(one, sizes))) for one in programs)
+        known = "; ".join(f"one is for {_domain(one, shapes)}" for one in programs)
         raise FeedError(
-            f"sizes {given}: no program of the saved network is right for them, they are for sizes "
-            f"where {wanted}; compile the model, run it with these sizes, and save it again"
+            f"sizes {describe_sizes(self._model, shapes)}: no program of the saved network is "
+            f"right for them ({known}); compile the model, run it with these sizes, and save it "
+            "again"
         )
+
+
+def _domain(program: CompiledNetwork, shapes: Example) -> str:
+    """Return for which sizes *program* is, as far as *shapes* are not among them."""
+    border = program.border
+    try:
+        sizes = sizes_of_shapes(border.inputs, border.symbols, shapes)
+    except FeedError:
+        return ", ".join(symbol.declaration for symbol in border.symbols)
+    others = [f"{n} : {t}" for n, t in border.inputs.items() if t.at(sizes).shape != shapes[n]]
+    return ", ".join(others) or f"sizes where {', '.join(map(str, broken_guards(program, sizes)))}"
 
 
 def refuse_defaults() -> NoReturn:

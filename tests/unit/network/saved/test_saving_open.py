@@ -160,6 +160,24 @@ def test_sizes_that_were_made_numbers_stay_so(tmp_path: Path) -> None:
         loaded.run(rows(5))
 
 
+def test_shapes_of_no_program_are_refused_by_what_there_is(tmp_path: Path) -> None:
+    """A width that the model fixes is a number in each program, the number of rows is open."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "m"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    shape = numpy_helper.from_array(np.array([0, 2, 2]), "shape")
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"])]
+    graph = helper.make_graph(nodes, "reshape", [x], [y], [shape])
+    opsets = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    net = glow_nb.compile(model, threads=1)
+    net.run(rows(3))
+    net.save(tmp_path / "net")
+    loaded = glow_nb.load_compiled(tmp_path / "net")
+    assert loaded.run(rows(5))["y"].shape == (5, 2, 2)
+    with pytest.raises(FeedError, match=r"sizes n = 2, m = 6: no program .* float32<n x 4>"):
+        loaded.run(np.zeros((2, 6), np.float32))
+
+
 @pytest.mark.parametrize(
     ("opened", "problem"),
     [
