@@ -42,8 +42,8 @@ class OpenSizeError(GlowError):
 def open_error(size: Size, problem: str) -> OpenSizeError:
     """Return the error that says what the *problem* with a *size* is that is no number."""
     error = OpenSizeError(
-        f"size {size!s:.80}: {problem}; give the sizes first, "
-        "glow_nb.load(function, shapes={...})"
+        f"size {size!s:.80}: {problem}; give it as a number, by shapes= of glow_nb.load or "
+        "glow_nb.compile"
     )
     error.size = size
     return error

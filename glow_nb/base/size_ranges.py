@@ -9,6 +9,7 @@ from glow_nb.base.arguments import as_integer, described
 from glow_nb.base.errors import OptionError
 from glow_nb.base.schema import closest, listed
 from glow_nb.base.size import MAX_SIZE, Symbol
+from glow_nb.base.symbol import fitted
 from glow_nb.base.types import Dimensions
 
 Range = tuple[int, int]
@@ -109,7 +110,7 @@ class SizeRanges:
             raise OptionError(
                 f"hints={{{name!r}: {hint}}}: it is outside the range {low}..{high} of this size"
             )
-        return Symbol(word, min(max(low, example), high) if hint is None else hint, low, high)
+        return Symbol(word, fitted(example, low, high) if hint is None else hint, low, high)
 
     def declared(
         self, signature: Mapping[str, Dimensions | None]
@@ -133,13 +134,10 @@ class SizeRanges:
                     f"sizes={{{name!r}: ...}}: {len(given)} dimensions, and the input has "
                     f"{len(own)}, {list(own)}"
                 )
-            names = own or tuple(f"{name}[{axis}]" for axis in range(len(given)))
+            places = tuple(f"{name}[{axis}]" for axis in range(len(given)))
             made: list[int | str] = []
-            for each, known in zip(given, names, strict=True):
-                if isinstance(known, int) and each not in (None, known):
-                    raise OptionError(
-                        f"sizes={{{name!r}: ...}}: the model says {known} where {each!r} is given"
-                    )
+            for each, known, place in zip(given, own or places, places, strict=True):
+                _check_dimension(name, each, known, place)
                 if isinstance(each, tuple) and ranges.setdefault(str(known), each) != each:
                     raise OptionError(
                         f"sizes=: the size {known!r} is in {ranges[str(known)]} and, by what "
@@ -185,6 +183,21 @@ def described_ranges(symbols: Sequence[Symbol]) -> str:
         for symbol in symbols
     )
     return ", ".join(texts) or "fixed sizes"
+
+
+def _check_dimension(name: str, given: Dimension, known: int | str, place: str) -> None:
+    """Raise OptionError unless a dimension, *known* to the model so, may be what is *given*."""
+    if isinstance(known, int) and given != known:
+        what = "an open size (None)" if given is None else repr(given)
+        raise OptionError(
+            f"sizes={{{name!r}: ...}}: the model says {known} where {what} is given, at {place}; "
+            f"give {known}, or export the model with an open size there"
+        )
+    if isinstance(known, str) and isinstance(given, str) and given != known != place:
+        raise OptionError(
+            f"sizes={{{name!r}: ...}}: the model says {known!r} where {given!r} is given, at "
+            f"{place}; give {known!r}, or None"
+        )
 
 
 def _items(argument: str, given: object, like: str) -> list[tuple[str, object]]:

@@ -112,4 +112,10 @@ def example(place: int, low: int = 1, high: int = MAX_SIZE) -> int:
     All are multiples of 32, which networks take that halve an image again and again, and no two
     are the same, so that no symbol is taken for another one.
     """
-    return min(max(low, 32 * (place + 1)), high)
+    return fitted(32 * (place + 1), low, high)
+
+
+def fitted(size: int, low: int, high: int) -> int:
+    """Return the least multiple of *size* in a range; without one, the number there next to it."""
+    multiple = max(1, -(-low // size)) * size
+    return multiple if multiple <= high else min(max(size, low), high)

@@ -101,6 +101,8 @@ def test_prepared_sizes_run_on_a_program_of_their_own() -> None:
         ({"x": (1, 2, 3)}, None, r"3 dimensions, and the input has 2"),
         ({"z": (1, 2, 3)}, None, r"the model has no input of this name"),
         ({"x": (1, (2, 5))}, None, r"the model says 8 where \(2, 5\) is given"),
+        ({"x": (1, None)}, None, r"the model says 8 where an open size \(None\) is given"),
+        ({"x": ("rows", 8)}, None, r"the model says 'batch' where 'rows' is given, at x\[0\]"),
         ({"x": ((1, 4), 8), "batch": (2, 3)}, None, r"'batch' is in \(2, 3\) and.* in \(1, 4\)"),
         ([("batch", 1)], None, r"give a dict such as"),
     ],

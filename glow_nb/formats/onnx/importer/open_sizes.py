@@ -20,11 +20,13 @@ from glow_nb.hlir.with_sizes import with_symbols
 
 EXAMPLES: tuple[Callable[[int], int], ...] = (
     example,
-    lambda place: 7 * example(place),
+    lambda place: 8 * example(place),
     lambda _: 7 * example(0),
+    lambda place: place + 2,
 )
-"""Sizes that are tried for examples, by the place of a dimension: small ones that all differ, large
-ones, and one size for all, which models take that end in a layer of fixed width."""
+"""Sizes that are tried for examples, by the place of a dimension: usual ones that all differ, large
+ones that can be halved eight times, one size for all, which models take that end in a layer of
+fixed width, and small ones, for tables of few rows."""
 
 
 def import_open(
@@ -44,17 +46,34 @@ def import_open(
     Raises:
         ModelError, UnsupportedError, OptionError, UnboundInput: As the import of any model.
     """
-    given, first = ranges or SizeRanges(), None
+    given = ranges or SizeRanges()
+    tried: list[tuple[Function, list[Specialized]]] = []
+    refused: list[tuple[_Search, ModelError]] = []
     for examples in EXAMPLES:
         search = _Search(model, shapes, constants, given, examples, watched)
         try:
-            return search.function(), search.specialized
+            tried.append((search.function(), search.specialized))
         except ModelError as error:
             if type(error) is not ModelError or not search.has_compared:
                 raise
-            first = first or error
-    assert first is not None
-    raise first
+            refused.append((search, error))
+        else:
+            if not search.specialized:
+                break
+    if not tried:
+        raise _with_advice(*refused[0])
+    return min(tried, key=lambda found: len(found[1]))
+
+
+def _with_advice(search: _Search, error: ModelError) -> ModelError:
+    """Return the *error* with the sizes that it is about, which may fit no example of ours."""
+    tried = ", ".join(f"{name} = {hint}" for name, hint in search.hints.items())
+    advised = ModelError(
+        f"{error} (with {tried}, as examples of sizes; if the model takes others, give them by "
+        "hints={'name': size})"
+    )
+    advised.__cause__ = error
+    return advised
 
 
 class _Search:
@@ -63,6 +82,7 @@ class _Search:
     Attributes:
         specialized: The sizes that had to be made numbers.
         has_compared: Whether an error may be due to the sizes of the examples.
+        hints: The sizes of the example, by the names of dimensions.
     """
 
     def __init__(
@@ -81,6 +101,7 @@ class _Search:
         self.specialized: list[Specialized] = []
         self._equal: dict[str, int] = {}
         self.has_compared = False
+        self.hints: dict[str, int] = {}
 
     def function(self) -> Function:
         """Return the model as a function with open sizes."""
@@ -99,6 +120,7 @@ class _Search:
                     continue
                 except ModelError as error:
                     self.has_compared = bool(notes)
+                    self.hints = {name: one.hint for name, one in importer.symbols.items()}
                     if type(error) is not ModelError or not (
                         self._equate(importer, notes, error) or self._give_up(importer, error)
                     ):

@@ -250,14 +250,43 @@ def test_small_examples_do_not_fit_every_model() -> None:
     node = _node("AveragePool", "x", "y", kernel_shape=[99])
     function = _loaded(_model([node], {"x": ("b", 2, "n")}, {}))
     assert [symbol.declaration for symbol in function.sizes] == [
-        f"b in 1..{MAX_SIZE} like 224",
-        f"n in 99..{MAX_SIZE} like 448",
+        f"b in 1..{MAX_SIZE} like 256",
+        f"n in 99..{MAX_SIZE} like 512",
     ]
 
 
-def test_a_model_that_is_wrong_for_all_sizes_is_told_with_the_first_examples() -> None:
+def test_a_table_of_few_rows_leaves_sizes_open_below() -> None:
+    nodes = [
+        _node("Shape", "x", "shape"),
+        _node("Gather", "shape one", "n"),
+        _node("Unsqueeze", "n first", "end"),
+        _node("Slice", "table first end", "rows"),
+        _node("Add", "x rows", "y"),
+    ]
+    weights = {"one": np.int64(1), "first": [0], "table": _random(7, 4)}
+    function = _loaded(_model(nodes, {"x": ("b", "n", 4)}, weights))
+    assert [symbol.declaration for symbol in function.sizes] == [
+        f"b in 1..{MAX_SIZE} like 2",
+        "n in 1..7 like 3",
+    ]
+
+
+def test_examples_in_a_range_can_be_halved() -> None:
+    halves = [_node("Conv", "x w", "half", strides=[2]), _node("Conv", "x w", "same")]
+    nodes = [
+        *halves,
+        _node("ConvTranspose", "half v", "up", strides=[2]),
+        _node("Add", "same up", "y"),
+    ]
+    model = _model(nodes, {"x": (1, 1, "n")}, {"w": _random(1, 1, 1), "v": _random(1, 1, 2)})
+    net = glow_nb.compile(model, sizes={"n": (99, 500)}, backend="interpreter")
+    x = np.ones((1, 1, 100), np.float32)
+    assert net.run(x=x)["y"].shape == x.shape
+
+
+def test_a_model_that_fits_no_example_is_told_with_the_first_ones() -> None:
     model = _model([_node("Conv", "x w", "y")], {"x": ("b", 3, "n")}, {"w": _random(2, 4, 3)})
-    with pytest.raises(ModelError, match=r"node 'y' \(Conv\)"):
+    with pytest.raises(ModelError, match=r"node 'y' \(Conv\).*with b = 32, n = 64, as.*hints="):
         _loaded(model)
 
 
