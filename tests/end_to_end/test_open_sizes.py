@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 import glow_nb
+from experiments.networks import open_media
 from experiments.networks.open_sizes import VOCABULARY, decoder_step, encoder
 from glow_nb.base.types import Array
 
@@ -59,4 +61,72 @@ def test_a_decoder_runs_for_all_caches_by_one_program(threads: int) -> None:
         cache = (batch, 2, past, 8)
         feeds |= {f"past_{n}": rng.standard_normal(cache, np.float32) for n in range(2)}
         _check(net, model, feeds)
+    assert len(net.variants) == 1
+
+
+MEDIA: dict[str, tuple[dict[str, tuple[int, int]], list[dict[str, int]]]] = {
+    "speech_encoder": (
+        {"time": (400, 192000)},
+        [{"batch": 1, "time": 400}, {"batch": 2, "time": 7003}],
+    ),
+    "listener": (
+        {"columns": (2, 2048), "length": (1, 64)},
+        [{"batch": 1, "columns": 2, "length": 1}, {"batch": 3, "columns": 37, "length": 5}],
+    ),
+    "segmenter": (
+        {"height": (16, 640), "width": (16, 640)},
+        [{"batch": 1, "height": 16, "width": 17}, {"batch": 2, "height": 50, "width": 33}],
+    ),
+    "viewer": (
+        {"height": (16, 640), "width": (16, 640)},
+        [{"batch": 1, "height": 16, "width": 16}, {"batch": 2, "height": 100, "width": 49}],
+    ),
+    "matcher": (
+        {"length": (1, 77)},
+        [{"images": 1, "texts": 1, "length": 1}, {"images": 2, "texts": 3, "length": 7}],
+    ),
+    "grouped_decoder": (
+        {"tokens": (1, 64), "past": (0, 900)},
+        [{"batch": 1, "tokens": 1, "past": 0}, {"batch": 2, "tokens": 5, "past": 13}],
+    ),
+}
+
+
+def _feeds(model: onnx.ModelProto, sizes: dict[str, int]) -> dict[str, Array]:
+    rng = np.random.default_rng(0)
+    feeds: dict[str, Array] = {}
+    for info in model.graph.input:
+        tensor = info.type.tensor_type
+        shape = [sizes[d.dim_param] if d.dim_param else d.dim_value for d in tensor.shape.dim]
+        if tensor.elem_type == onnx.TensorProto.INT64:
+            feeds[info.name] = rng.integers(0, VOCABULARY, shape)
+        else:
+            feeds[info.name] = rng.standard_normal(shape, np.float32)
+    return feeds
+
+
+@pytest.mark.parametrize(
+    ("backend", "threads"),
+    [
+        ("interpreter", 1),
+        pytest.param("cpu", 1, marks=pytest.mark.slow),
+        pytest.param("cpu", 2, marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("name", MEDIA)
+def test_sounds_images_and_texts_of_all_sizes_run_by_one_program(
+    name: str, backend: str, threads: int
+) -> None:
+    model, (ranges, sets) = getattr(open_media, name)(), MEDIA[name]
+    net = glow_nb.compile(model, sizes=ranges, backend=backend, threads=threads)
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    assert not net.specialized
+    assert not net.variants[0].guards
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for sizes in sets:
+        feeds = _feeds(model, sizes)
+        found, names = net.run(feeds), [info.name for info in session.get_outputs()]
+        for output, wanted in zip(names, session.run(names, feeds), strict=True):
+            limit = 1e-5 * max(1.0, float(np.abs(wanted).max()))
+            np.testing.assert_allclose(found[output], wanted, rtol=0, atol=limit, err_msg=output)
     assert len(net.variants) == 1
