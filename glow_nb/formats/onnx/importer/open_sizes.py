@@ -62,7 +62,7 @@ def import_open(
                 break
     if not tried:
         raise _with_advice(*refused[0])
-    return min(tried, key=lambda found: len(found[1]))
+    return min(tried, key=lambda found: len(found[1]) + len(found[0].guards))
 
 
 def _with_advice(search: _Search, error: ModelError) -> ModelError:
