@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from glow_nb.base.size import hinted
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.ops import Recurrence, RecurrenceGradient
 from glow_nb.hlir.ops.formulas.recurrence.cells import Cell
@@ -36,7 +37,7 @@ def pack_recurrences(function: Function, *, target: Target | None = None) -> Fun
         if not isinstance(node, Recurrence | RecurrenceGradient) or node.panel:
             return None
         cell, transposed = Cell.of(node), isinstance(node, RecurrenceGradient)
-        rows, size = node.inputs.type.shape[1], node.recurrent.type.shape[1]
+        rows, size = hinted(node.inputs.type.shape[1]), node.recurrent.type.shape[1]
         kind = node.inputs.type.kind
         width = panel_width(cell, rows, size, kind, chosen, is_transposed=transposed)
         panels = emit_panels(rewriter, node.recurrent, cell.phases, width, transposed=transposed)

@@ -13,7 +13,7 @@ from glow_nb.base.costs import Cost
 from glow_nb.base.schema import OneOf, attribute_specs
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, require_type, wide
+from glow_nb.hlir.ops.families import FLOATS, fits, fitted, require_kind, require_type, wide
 from glow_nb.hlir.ops.formulas.recurrence.activations import ACTIVATIONS
 from glow_nb.hlir.ops.formulas.recurrence.cells import (
     BIDIRECTIONAL,
@@ -200,7 +200,7 @@ class Recurrence(Cellular):
         type = self.inputs.type.with_shape((len(cell.states), directions, rows, size))
         if self.initial is not None:
             found = self.initial.type
-            self.require(found == type, f"'initial' is {found}, but the states are {type}")
+            self.require(fits(found, type), f"'initial' is {found}, but the states are {type}")
         return type.with_shape((len(cell.states), steps, directions, rows, size))
 
     @override

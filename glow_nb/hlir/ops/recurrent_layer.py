@@ -9,8 +9,11 @@ from glow_nb.base.costs import Cost
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add
+from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.comparison import Greater, Select
-from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, splat, wide
+from glow_nb.hlir.ops.counting import counting
+from glow_nb.hlir.ops.elementwise import ConvertTo
+from glow_nb.hlir.ops.families import FLOATS, fits, fitted, require_kind, splat, wide
 from glow_nb.hlir.ops.formulas.recurrence.cells import GATES, GRU, LSTM, Cell
 from glow_nb.hlir.ops.formulas.recurrence.cuts import emit_concat, emit_slice
 from glow_nb.hlir.ops.matrix import MatMul
@@ -87,7 +90,7 @@ class RecurrentLayer(Cellular):
         if operand is not None:
             found = operand.type
             needing = f"'input' {self.input.type} and 'recurrent' {self.recurrent.type} need"
-            self.require(found == wanted, f"'{name}' is {found}, but {needing} {wanted}")
+            self.require(fits(found, wanted), f"'{name}' is {found}, but {needing} {wanted}")
 
     @property
     def resets_product(self) -> bool:
@@ -205,16 +208,20 @@ def _emit_initial(node: RecurrentLayer, builder: Rewriter) -> Value | None:
     if not any(firsts):
         return None
     type = node.result_types[1]
-    zeros = builder.constant("zeros", np.zeros(type.shape, type.kind.dtype), is_weight=False)
+    zeros = _zeros(builder, type)
     rows = [builder.emit(Reshape(first or zeros, (1, *type.shape))) for first in firsts]
     return emit_concat(builder, rows, 0)
+
+
+def _zeros(builder: Rewriter, type: TensorType) -> Value:
+    return builder.emit(Broadcast(splat(builder, type, 0, "zero"), type.shape))
 
 
 def _zero_where_ended(builder: Rewriter, shown: Value, lengths: Value) -> Value:
     """Emit the hidden states, with zeros where a sample has ended."""
     steps, rows = shown.type.shape[0], lengths.type.size
-    numbers = np.arange(steps, dtype=np.int32).reshape(steps, 1, 1, 1)
-    step = builder.constant("steps", numbers, is_weight=False)
+    numbers = builder.emit(ConvertTo(counting(builder, steps), lengths.type.kind))
+    step = builder.emit(Reshape(numbers, (steps, 1, 1, 1)))
     column = builder.emit(Reshape(lengths, (1, 1, rows, 1)))
     zero = splat(builder, shown.type, 0, "zero")
     return builder.emit(Select(builder.emit(Greater(column, step)), shown, zero))
@@ -232,13 +239,13 @@ def _emit_lasts(
             found.append(
                 builder.emit(Reshape(whole, type.shape))
                 if whole
-                else builder.constant("zeros", np.zeros(type.shape, type.kind.dtype))
+                else _zeros(builder, type)
             )
             continue
         state = emit_slice(builder, states, 0, number, number + 1)
         parts = []
         for d, is_backward in enumerate(directions_of(node.direction)):
-            last = order_of(steps, is_backward)[-1]
+            last = 0 if is_backward else steps - 1
             row = emit_slice(builder, emit_slice(builder, state, 1, last, last + 1), 2, d, d + 1)
             parts.append(builder.emit(Reshape(row, (1, *type.shape[1:]))))
         found.append(emit_concat(builder, parts, 0))

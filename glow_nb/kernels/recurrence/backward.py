@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from glow_nb.base.size import surely
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.ops.formulas.recurrence.cells import HIDDEN, Phase
 from glow_nb.hlir.ops.formulas.recurrence.steps import DOWN, UP, backward_step, gates_of, step_type
@@ -41,10 +42,10 @@ def recurrence_gradient_source(instruction: RecurrenceGradientInst, target: Targ
     out.line(f"# {instruction.cell} backwards, {plan.steps} steps of {plan.rows} x {plan.size}")
     writer = _Writer(out, plan, Walk(out, plan), frozenset(given))
     with out.block(f"def kernel({', '.join((*OPERANDS, *given))}, scratch, thread, threads):"):
-        if instruction.first.type.size:
-            writer.write()
-        else:
+        if surely(instruction.first.type.size, "==", 0):
             out.line("return")
+        else:
+            writer.write()
     return KernelSource("recurrence_gradient", out.text, kinds, writer.scratch.size_bytes)
 
 

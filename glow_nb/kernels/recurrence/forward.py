@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from glow_nb.base.size import surely
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.ops.formulas.recurrence.cells import HIDDEN, MEMORY, Phase
 from glow_nb.hlir.ops.formulas.recurrence.steps import NEXT, forward_step, step_type
@@ -40,10 +41,10 @@ def recurrence_source(instruction: RecurrenceInst, target: Target) -> KernelSour
     out.line(f"# {instruction.cell}, {plan.steps} steps of {plan.rows} x {plan.size}")
     writer = _Writer(out, plan, Walk(out, plan), frozenset(given))
     with out.block(f"def kernel({names}, scratch, thread, threads):"):
-        if instruction.dest.type.size:
-            writer.write()
-        else:
+        if surely(instruction.dest.type.size, "==", 0):
             out.line("return")
+        else:
+            writer.write()
     return KernelSource("recurrence", out.text, kinds, writer.scratch.size_bytes)
 
 

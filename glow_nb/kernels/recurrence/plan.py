@@ -27,6 +27,7 @@ from glow_nb.kernels.products.blocking import (
     registers_of,
     row_limit,
 )
+from glow_nb.kernels.products.open_cut import AnyCut, cut_line
 from glow_nb.kernels.target import Target
 
 WIDTHS = (1, 2, 4, 8)
@@ -62,7 +63,7 @@ class RecurrencePlan:
     lanes: int
     vectors: int
     is_transposed: bool
-    cut: Cut
+    cut: AnyCut
 
     @classmethod
     def of(cls, instruction: Any, target: Target, *, is_transposed: bool) -> RecurrencePlan:
@@ -93,7 +94,7 @@ class RecurrencePlan:
             lanes,
             vectors,
             is_transposed,
-            Cut.balanced(max(rows, 1), limit),
+            cut_line(rows, limit),
         )
 
     @cached_property

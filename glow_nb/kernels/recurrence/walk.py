@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from glow_nb.hlir.ops.formulas.recurrence.cells import Phase
+from glow_nb.kernels.products.open_cut import OpenCut
 from glow_nb.kernels.recurrence.plan import RecurrencePlan
 from glow_nb.kernels.writing.index_text import index_text, plus, times
 from glow_nb.kernels.writing.source import SourceWriter
@@ -88,6 +89,8 @@ class Walk:
         """
         out, tiles = self.out, self.plan.cut.tiles
         pieces = len(self.plan.is_backward) * tiles
+        if isinstance(self.plan.cut, OpenCut):
+            self.plan.cut.write(out)
         out.line(f"piece = thread * {pieces} // threads")
         out.line(f"piece_end = (thread + 1) * {pieces} // threads")
         with out.block("while piece < piece_end:"):
@@ -126,11 +129,12 @@ class Walk:
         for span, columns in spans:
             with out.block(f"for panel in {span}:"):
                 out.line(f"c = {times('panel', width)}")
-                for begin, end, rows in plan.cut.runs:
-                    with out.block(f"for tile in range(max(first, {begin}), min(last, {end})):"):
+                for loop in plan.cut.loops:
+                    span = f"max(first, {loop.begin}), min(last, {loop.end})"
+                    with out.block(f"for tile in range({span}):"):
                         out.line(f"row = {plan.cut.start('tile')}")
-                        name = f"{tag}{rows}{'' if columns is None else 'm'}"
-                        yield Tile(plan, vectors, rows, columns, name)
+                        name = f"{tag}{loop.rows}{'' if columns is None else 'm'}"
+                        yield Tile(plan, vectors, loop.rows, columns, name)
 
     def state_at(self, number: int, *, step: str | None) -> str:
         """Return where row ``row`` and column ``c`` of a state are in ``[S(, steps), D, B, H]``."""

@@ -75,7 +75,9 @@ def expected_of(instruction: Instruction, operands: Sequence[Array]) -> tuple[Ar
     """Return what the operator of *instruction* gives for *operands*."""
     node = instruction.as_node()  # type: ignore[attr-defined]
     arguments: list[Any] = list(operands)
-    arguments += [None] * (len(operand_specs(type(node))) - len(operands))
+    for place, spec in enumerate(operand_specs(type(node))):
+        if getattr(node, spec.name) is None:
+            arguments.insert(place, None)
     result = node.evaluate(*arguments)
     return result if isinstance(result, tuple) else (result,)
 

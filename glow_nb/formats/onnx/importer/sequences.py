@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glow_nb.base.size import surely
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.hlir.graph import Constant, Value
 
@@ -14,7 +15,7 @@ def check_lengths(ctx: Context, lengths: Value, steps: int) -> None:
     if not isinstance(lengths, Constant):
         return
     found = [int(length) for length in lengths.array.reshape(-1)]
-    wrong = next((length for length in found if not 0 <= length <= steps), None)
+    wrong = next((n for n in found if n < 0 or surely(n, ">", steps)), None)
     if wrong is not None:
         raise ctx.wrong(
             f"sequence_lens has the length {wrong}, and the sequences have {steps} steps; give "

@@ -74,7 +74,7 @@ def _lengths(ctx: Context, lengths: Value | None, steps: int) -> Value | None:
     if lengths is None:
         return None
     check_lengths(ctx, lengths, steps)
-    ends_nowhere = isinstance(lengths, Constant) and bool(np.all(lengths.array == steps))
+    ends_nowhere = isinstance(lengths, Constant) and all(n == steps for n in lengths.array.flat)
     return None if ends_nowhere else lengths
 
 

@@ -1,0 +1,107 @@
+"""Operators of ONNX compiled once for all sizes, against ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto
+
+import glow_nb
+from glow_nb.base.types import Array
+from tests.unit.formats.onnx.importer.models import one, value, weight
+
+Feeds = dict[str, Array]
+RNG = np.random.default_rng(0)
+SETS = [(3, 4), (1, 1), (5, 17), (2, 9)]
+"""Sizes of the two open dimensions; the first are the example."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model with the open sizes ``n`` and ``m``, and the feeds of some sizes."""
+
+    model: onnx.ModelProto
+    feeds: Callable[[int, int], Feeds]
+
+
+def _floats(*shape: int) -> Array:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def _lstm() -> Case:
+    """A layer of n samples and m steps, as a voice detector has it."""
+    size, features = 5, 3
+    states = [2, "n", size]
+    model = one(
+        "LSTM",
+        ("x", "w", "r", "b", "lengths", "hidden", "memory", "peepholes"),
+        outputs=("y", "last", "cell"),
+        inputs=[
+            value("x", ["m", "n", features]),
+            value("lengths", ["n"], TensorProto.INT32),
+            value("hidden", states),
+            value("memory", states),
+        ],
+        weights=[
+            weight("w", _floats(2, 4 * size, features)),
+            weight("r", _floats(2, 4 * size, size) / 2),
+            weight("b", _floats(2, 8 * size)),
+            weight("peepholes", _floats(2, 3 * size)),
+        ],
+        hidden_size=size,
+        direction="bidirectional",
+    )
+
+    def feeds(n: int, m: int) -> Feeds:
+        return {
+            "x": _floats(m, n, features),
+            "lengths": RNG.integers(1, m + 1, n).astype(np.int32),
+            "hidden": _floats(2, n, size),
+            "memory": _floats(2, n, size),
+        }
+
+    return Case(model, feeds)
+
+
+CASES = {"lstm": _lstm}
+
+
+def _check(name: str, **options: Any) -> None:
+    case = CASES[name]()
+    n, m = SETS[0]
+    net = glow_nb.compile(
+        case.model, sizes={"n": (1, 64), "m": (1, 64)}, hints={"n": n, "m": m}, **options
+    )
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    session = onnxruntime.InferenceSession(case.model.SerializeToString())
+    for sizes in SETS:
+        feeds = case.feeds(*sizes)
+        found, wanted = net.run(feeds), _outputs(session, feeds)
+        for result, array in zip(found.values(), wanted, strict=True):
+            np.testing.assert_allclose(result, array, rtol=1e-5, atol=1e-5, err_msg=str(sizes))
+    assert len(net.variants) == 1
+    assert not net.variants[0].guards
+    assert not net.specialized
+
+
+def _outputs(session: onnxruntime.InferenceSession, feeds: Feeds) -> Sequence[Array]:
+    results: Sequence[Array] = session.run(None, feeds)
+    return results
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_interpreter_runs_operators_of_any_size(name: str) -> None:
+    _check(name, backend="interpreter")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", CASES)
+def test_one_program_runs_operators_of_any_size(name: str, threads: int) -> None:
+    _check(name, threads=threads)
