@@ -26,7 +26,7 @@ _HEAD = re.compile(r"def kernel\((.*?)scratch, thread, threads\):\n", re.DOTALL)
 
 UNWRITTEN = frozenset(
     {
-        *("scatter_elements", "scatter_nd", "random_bits"),
+        "random_bits",
         *("non_max_suppression", "non_zero", "unique", "columns_to_image", "grid_sample"),
         *("roi_align", "strassen_mat_mul", "profile"),
     }

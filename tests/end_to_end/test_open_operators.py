@@ -17,6 +17,7 @@ from glow_nb.base.types import Array
 from tests.unit.formats.onnx.importer.models import one, value, weight
 
 Feeds = dict[str, Array]
+INT64 = TensorProto.INT64
 RNG = np.random.default_rng(0)
 SETS = [(3, 4), (1, 1), (5, 17), (2, 9)]
 """Sizes of the two open dimensions; the first are the example."""
@@ -69,7 +70,32 @@ def _lstm() -> Case:
     return Case(model, feeds)
 
 
-CASES = {"lstm": _lstm}
+def _integers(low: int, high: int, *shape: int) -> Array:
+    return RNG.integers(low, high, shape)
+
+
+def _scatter_elements() -> Case:
+    types = [value("x", ["n", "m"]), value("at", ["n", 4], INT64), value("u", ["n", 4])]
+    model = one(
+        "ScatterElements", ("x", "at", "u"), opset=18, inputs=types, axis=1, reduction="add"
+    )
+    return Case(
+        model, lambda n, m: {"x": _floats(n, m), "at": _integers(-m, m, n, 4), "u": _floats(n, 4)}
+    )
+
+
+def _scatter_nd() -> Case:
+    types = [value("x", ["n", "m", 3]), value("at", [5, 2], INT64), value("u", [5, 3])]
+    model = one("ScatterND", ("x", "at", "u"), opset=18, inputs=types, reduction="max")
+
+    def feeds(n: int, m: int) -> Feeds:
+        places = np.stack([_integers(0, n, 5), _integers(-m, m, 5)], axis=1)
+        return {"x": _floats(n, m, 3), "at": places, "u": _floats(5, 3)}
+
+    return Case(model, feeds)
+
+
+CASES = {"lstm": _lstm, "scatter_elements": _scatter_elements, "scatter_nd": _scatter_nd}
 
 
 def _check(name: str, **options: Any) -> None:

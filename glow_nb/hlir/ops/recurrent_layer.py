@@ -237,9 +237,7 @@ def _emit_lasts(
         if not steps:
             whole = emit_slice(builder, initial, 0, number, number + 1) if initial else None
             found.append(
-                builder.emit(Reshape(whole, type.shape))
-                if whole
-                else _zeros(builder, type)
+                builder.emit(Reshape(whole, type.shape)) if whole else _zeros(builder, type)
             )
             continue
         state = emit_slice(builder, states, 0, number, number + 1)

@@ -12,12 +12,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.base.size import Size, hinted, surely
 from glow_nb.kernels.movement.elements import write_place
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import Nest
-from glow_nb.kernels.writing.source import KernelSource, SourceWriter
+from glow_nb.kernels.writing.source import INDENT, KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import floor_power_of_two, native_lanes
 from glow_nb.llir.in_place import is_same_memory
 from glow_nb.llir.instructions.scatter import ScatterElementsInst, ScatterNDInst
@@ -61,14 +62,17 @@ def scatter_source(
     copies = not is_same_memory(dest, instruction.data)
     out = SourceWriter()
     with out.block("def kernel(dest, data, indices, updates, scratch, thread, threads):"):
-        if not dest.type.size:
+        if surely(dest.type.size, "==", 0):
             out.line("return")
-        elif not instruction.updates.type.size:
+        elif surely(instruction.updates.type.size, "==", 0):
             _Owned(1, dest.type.size, 1).write(out, copies=copies)
-        elif isinstance(instruction, ScatterElementsInst):
-            _write_elements(out, instruction, copies=copies)
         else:
-            _write_rows(out, instruction, native_lanes(target, kind), copies=copies)
+            if not surely(dest.type.size, ">", 0):  # there is no place to clamp an index to
+                out.line(f"if {dest.type.size} == 0:\n{INDENT}return")
+            if isinstance(instruction, ScatterElementsInst):
+                _write_elements(out, instruction, copies=copies)
+            else:
+                _write_rows(out, instruction, native_lanes(target, kind), copies=copies)
     kinds = (kind, kind, instruction.indices.type.kind, kind)
     return KernelSource(instruction.opcode, out.text, kinds)
 
@@ -81,13 +85,15 @@ class _Loop:
         size: Steps.
         entry: Elements of ``indices`` and ``updates`` from one step to the next.
         step: Elements of ``dest`` likewise.
-        extent: How many such steps ``dest`` has room for.
+        before: How often ``dest`` has room for ...
+        extent: ... so many such steps.
         is_axis: The index says where the step leads.
     """
 
     size: int
     entry: int
     step: int
+    before: int
     extent: int
     is_axis: bool
 
@@ -103,12 +109,14 @@ def _loops_of(instruction: ScatterElementsInst) -> list[_Loop]:
         nest = Nest(wanted[part], (entries[part], steps[part]))
         nest = nest if is_axis else nest.collapsed()
         columns += [(*column, is_axis) for column in zip(nest.sizes, *nest.strides, strict=True)]
-    loops, room = [], prod(shape)
+    loops, first = [], 0
     for size, entry, step, is_axis in columns:
-        if is_axis or size > 1:
-            extent = shape[axis] if is_axis else room // step
-            loops.append(_Loop(size, entry, step, extent, is_axis))
-            room = step
+        if is_axis or size != 1:
+            end = (axis if is_axis else steps.index(step, first)) + 1
+            first = axis if is_axis else first
+            before, extent = prod(shape[:first]), prod(shape[first:end])
+            loops.append(_Loop(size, entry, step, before, extent, is_axis))
+            first = end
     return loops
 
 
@@ -116,11 +124,10 @@ def _write_elements(out: SourceWriter, instruction: ScatterElementsInst, *, copi
     """Write the share of one thread: loops over the updates, one of them over what it owns."""
     loops = _loops_of(instruction)
     axis = next(loop for loop in loops if loop.is_axis)
-    lines = (loop for loop in loops if not loop.is_axis and loop.size >= ENOUGH_LINES)
+    lines = (loop for loop in loops if not loop.is_axis and hinted(loop.size) >= ENOUGH_LINES)
     owned = next(lines, axis)
-    blocks = instruction.dest.type.size // (owned.extent * owned.step)
-    _Owned(blocks, owned.extent, owned.step).write(out, copies=copies)
-    names = [f"i{number}" if loop.size > 1 else "0" for number, loop in enumerate(loops)]
+    _Owned(owned.before, owned.extent, owned.step).write(out, copies=copies)
+    names = [f"i{number}" if loop.size != 1 else "0" for number, loop in enumerate(loops)]
     with ExitStack() as stack:
         for name, loop in zip(names, loops, strict=True):
             span = f"{loop.size}"
@@ -140,10 +147,15 @@ def _write_elements(out: SourceWriter, instruction: ScatterElementsInst, *, copi
             _write_combined(out, instruction.reduction, "to", "entry", 1)
 
 
-def _write_combined(out: SourceWriter, reduction: str, to: str, source: str, lanes: int) -> None:
-    """Write what combines *lanes* elements of the result with as many updates."""
-    old, new = f"load(dest, {to}, {lanes})", f"load(updates, {source}, {lanes})"
-    out.line(f"store(dest, {to}, {_OPERATIONS[reduction]}({old}, {new}))")
+def _write_combined(
+    out: SourceWriter, reduction: str, to: str, source: str, lanes: int, count: str | None = None
+) -> None:
+    """Write what combines *lanes* elements of the result, or the first *count*, with updates."""
+    mask = f"_masked({{}}, {lanes}, {count})" if count else f"({{}}, {lanes})"
+    old, new = "load" + mask.format(f"dest, {to}"), "load" + mask.format(f"updates, {source}")
+    combined = f"{_OPERATIONS[reduction]}({old}, {new})"
+    suffix, mask = ("_masked", f", {count}") if count else ("", "")
+    out.line(f"store{suffix}(dest, {to}, {combined}{mask})")
 
 
 def _write_rows(out: SourceWriter, instruction: ScatterNDInst, lanes: int, *, copies: bool) -> None:
@@ -151,7 +163,7 @@ def _write_rows(out: SourceWriter, instruction: ScatterNDInst, lanes: int, *, co
     shape = instruction.dest.type.shape
     *points, depth = instruction.indices.type.shape
     rows, length = prod(shape[:depth]), prod(shape[depth:])
-    shares_columns = length >= LONG_ROW
+    shares_columns = hinted(length) >= LONG_ROW
     owned = _Owned(rows, length, 1) if shares_columns else _Owned(1, rows, length)
     owned.write(out, copies=copies)
     with out.block(f"for i in range({prod(points)}):"):
@@ -159,7 +171,8 @@ def _write_rows(out: SourceWriter, instruction: ScatterNDInst, lanes: int, *, co
             write_place(out, f"place{k}", index_text(["i"], [depth], k), size)
         places = [f"place{k}" for k in range(depth)]
         out.line(f"row = {index_text(places, contiguous_strides(shape[:depth]))}")
-        lanes = min(lanes, floor_power_of_two(length))
+        if not isinstance(length, Size):
+            lanes = min(lanes, floor_power_of_two(length))
         if shares_columns:
             _write_row(out, instruction.reduction, length, lanes, ("low", "high"))
         else:
@@ -181,7 +194,10 @@ def _write_row(
     with out.block(f"while c <= {end} - {lanes}:"):
         _write_combined(out, reduction, f"{to} + c", f"{source} + c", lanes)
         out.line(f"c = c + {lanes}")
-    if lanes > 1:
+    if isinstance(length, Size):
+        with out.block(f"if c < {end}:"):
+            _write_combined(out, reduction, f"{to} + c", f"{source} + c", lanes, f"{end} - c")
+    elif lanes > 1:
         with out.block(f"while c < {end}:"):
             _write_combined(out, reduction, f"{to} + c", f"{source} + c", 1)
             out.line("c = c + 1")

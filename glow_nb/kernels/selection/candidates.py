@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.base.size import Size, surely
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.llir.instructions.reduction import TopKInst
@@ -63,11 +64,16 @@ class Candidates:
     @classmethod
     def of(cls, instruction: TopKInst, lanes: int) -> Candidates:
         """Return the candidates of *instruction*, of which *lanes* are added at a time."""
-        type = instruction.input.type
+        type, k = instruction.input.type, instruction.k
         count = type.shape[instruction.axis]
-        room = max(_LEAST_ROOM, _ROOM_FOR_EACH * instruction.k) + lanes
-        place = ElementKind.INT32 if count < 2**31 else ElementKind.INT64
-        return cls(type.kind, instruction.largest, min(room, count), lanes, place)
+        few = surely(_ROOM_FOR_EACH * k, "<=", _LEAST_ROOM)
+        room = lanes + (_LEAST_ROOM if few else _ROOM_FOR_EACH * k)
+        if not few and isinstance(k, Size):
+            room += _LEAST_ROOM  # which does for any k
+        if surely(count, "<=", room):
+            room = count
+        place = ElementKind.INT32 if surely(count, "<", 2**31) else ElementKind.INT64
+        return cls(type.kind, instruction.largest, room, lanes, place)
 
     @property
     def key_digits(self) -> int:

@@ -8,10 +8,9 @@ order few vectors have an element that enters.
 from __future__ import annotations
 
 from math import log
-from operator import index
 
 from glow_nb.base.plan import Plan
-from glow_nb.base.size import surely
+from glow_nb.base.size import Size, surely
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.registry import kernel_for, plan_of
 from glow_nb.kernels.selection.candidates import DIGITS, Candidates
@@ -65,7 +64,6 @@ def top_k_source(instruction: TopKInst, target: Target) -> KernelSource:
                 scratch = insertion.scratch_bytes
                 insertion.write(out)
             elif algorithm == RADIX_SORT:
-                tuple(map(index, instruction.input.type.shape))  # a sort needs numbers
                 candidates = Candidates.of(instruction, lanes)
                 scratch = candidates.scratch_bytes
                 _write_sort(out, instruction, candidates)
@@ -163,12 +161,16 @@ def _write_sort(out: SourceWriter, instruction: TopKInst, candidates: Candidates
     k, count = instruction.k, lines.count
     candidates.write_pointers(out)
     with lines.walk(out, 1, results=k) as (start, to):
-        first = min(count, candidates.room - (candidates.room - count) % candidates.lanes)
+        room = candidates.room
+        last = f"{room} - ({room} - {count}) % {candidates.lanes}"
+        first = f"min({count}, {last})"
+        if not isinstance(count, Size):
+            first = min(count, room - (room - count) % candidates.lanes)
         out.line("half = 0\nlength = 0")
         with out.block(f"for i in range({first}):"):
             candidates.write_added(out, lines.element(start, "i"))
             out.line("length = length + 1")
-        if first == count:
+        if surely(count, "<=", room):
             candidates.write_sort(out)
         else:
             out.line(f"begin = {first}")

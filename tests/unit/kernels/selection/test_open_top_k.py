@@ -5,6 +5,7 @@ import pytest
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.reduction import TopKInst
+from tests.in_turn import marked, marked_rows
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.open_cases import check_open, open_size
 
@@ -19,3 +20,28 @@ def test_open_lines(shape: tuple[int, ...], axis: int) -> None:
     types = [TensorType(ElementKind.FLOAT32, shape)]
     top = instruction_of(TopKInst, types, k=5, axis=axis, largest=True)
     check_open(top, SETS, Target.host(8), specials=True)
+
+
+L = open_size("l", 3000)
+LINES: list[tuple[tuple[int, ...], int, int]] = [
+    ((3, L + 200), 1, 200),
+    ((N, L + 500), 1, 500),
+    ((L + 230, 3), 0, 230),
+    ((N, L), 1, L),
+    ((L, M), 0, L // 2 + 1),
+    ((N, 4096), 1, 2000),
+]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(("shape", "axis", "k"), marked_rows(LINES, only=LINES[1:2]))
+@pytest.mark.parametrize("largest", marked([True, False], only=[True]))
+def test_lines_that_are_sorted(shape: tuple[int, ...], axis: int, k: int, largest: bool) -> None:
+    """Candidates may be all of a line, or fill their room many times."""
+    types = [TensorType(ElementKind.FLOAT32, shape)]
+    top = instruction_of(TopKInst, types, axis=axis, k=k, largest=largest)
+    sets = [
+        {"n": n, "m": m, "l": length}
+        for n, m, length in ((1, 2, 1), (3, 1, 2), (2, 1, 2600), (1, 3, 1100), (1, 1, 1040))
+    ]
+    check_open(top, sets, Target.host(8), specials=True)

@@ -104,7 +104,7 @@ def _unpooled_shape(ctx: Context, node: OnnxNode, shape: tuple[int, ...]) -> tup
             shape[2:], kernel, strides, pads[:rank], pads[rank:], strict=True
         )
     ]
-    if min(sizes) < 0:
+    if any(size < 0 for size in sizes):
         raise ctx.wrong(f"pads {list(pads)} leave nothing of input {node.operand(0)}: {sizes}")
     return (*shape[:2], *sizes)
 
