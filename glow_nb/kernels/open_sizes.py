@@ -26,9 +26,8 @@ _HEAD = re.compile(r"def kernel\((.*?)scratch, thread, threads\):\n", re.DOTALL)
 
 UNWRITTEN = frozenset(
     {
-        "random_bits",
-        *("non_max_suppression", "non_zero", "unique", "columns_to_image", "grid_sample"),
-        *("roi_align", "strassen_mat_mul", "profile"),
+        *("non_max_suppression", "non_zero", "unique", "columns_to_image"),
+        *("strassen_mat_mul", "profile"),
     }
 )
 """The opcodes of instructions whose kernels need numbers for all sizes."""

@@ -95,15 +95,46 @@ def _scatter_nd() -> Case:
     return Case(model, feeds)
 
 
-CASES = {"lstm": _lstm, "scatter_elements": _scatter_elements, "scatter_nd": _scatter_nd}
+def _top_k() -> Case:
+    count = weight("k", np.array([300]))
+    types = [value("x", ["n", "long"])]
+    model = one("TopK", ("x", "k"), outputs=("y", "at"), inputs=types, weights=[count])
+    return Case(model, lambda n, m: {"x": _floats(n, 300 * m)})
+
+
+def _grid_sample() -> Case:
+    types = [value("x", ["n", 3, "m", 9]), value("grid", ["n", "m", 5, 2])]
+    model = one("GridSample", ("x", "grid"), inputs=types, padding_mode="reflection")
+    return Case(model, lambda n, m: {"x": _floats(n, 3, m, 9), "grid": 2 * _floats(n, m, 5, 2)})
+
+
+def _roi_align() -> Case:
+    types = [value("x", [2, 3, "m", 9]), value("boxes", ["n", 4]), value("at", ["n"], INT64)]
+    model = one("RoiAlign", ("x", "boxes", "at"), inputs=types, output_height=2, output_width=3)
+
+    def feeds(n: int, m: int) -> Feeds:
+        corners = np.sort(RNG.uniform(-1, 9, (n, 2, 2)).astype(np.float32), axis=1)
+        return {"x": _floats(2, 3, m, 9), "boxes": corners.reshape(n, 4), "at": _integers(0, 2, n)}
+
+    return Case(model, feeds)
+
+
+CASES = {
+    "lstm": _lstm,
+    "scatter_elements": _scatter_elements,
+    "scatter_nd": _scatter_nd,
+    "top_k": _top_k,
+    "grid_sample": _grid_sample,
+    "roi_align": _roi_align,
+}
 
 
 def _check(name: str, **options: Any) -> None:
     case = CASES[name]()
-    n, m = SETS[0]
-    net = glow_nb.compile(
-        case.model, sizes={"n": (1, 64), "m": (1, 64)}, hints={"n": n, "m": m}, **options
-    )
+    hints = dict(zip("nm", SETS[0], strict=True)) | {"long": 3000}
+    names = {d.dim_param for x in case.model.graph.input for d in x.type.tensor_type.shape.dim}
+    hints = {name: hint for name, hint in hints.items() if name in names}
+    net = glow_nb.compile(case.model, sizes={"n": (1, 64)}, hints=hints, **options)
     assert isinstance(net, glow_nb.DynamicNetwork)
     session = onnxruntime.InferenceSession(case.model.SerializeToString())
     for sizes in SETS:

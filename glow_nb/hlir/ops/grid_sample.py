@@ -10,11 +10,12 @@ from typing_extensions import override
 
 from glow_nb.base.costs import Cost
 from glow_nb.base.schema import OneOf
-from glow_nb.base.size import same
+from glow_nb.base.size import Size, same
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add, Mul
+from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.comparison import Select
 from glow_nb.hlir.ops.elementwise import ConvertTo
 from glow_nb.hlir.ops.families import FLOATS, NARROW_FLOATS, fitted, require_kind, splat, wide
@@ -39,6 +40,7 @@ from glow_nb.hlir.ops.formulas.sampling import (
 from glow_nb.hlir.ops.formulas.terms import Term
 from glow_nb.hlir.ops.gather import GatherND
 from glow_nb.hlir.ops.shape import Concat, Reshape, Slice
+from glow_nb.hlir.ops.sizes import size_value
 from glow_nb.hlir.rewrite import Replacement, Rewriter
 from glow_nb.hlir.rules import lowers
 
@@ -81,7 +83,7 @@ class GridSample(Node):
         self.require(same(grid.shape[0], input.shape[0]), f"grid {grid} has another N than {input}")
         result = input.with_shape((*grid.shape[:-1], input.shape[-1]))
         self.require(
-            not result.size or 0 not in input.shape,
+            0 in result.shape or not any(same(n, 0) for n in input.shape[1:-1]),
             f"input {input} is empty: the places of grid {grid} have nothing to sample",
         )
         taps = TAPS[self.mode] ** rank
@@ -146,12 +148,15 @@ class GridSample(Node):
 @lowers(GridSample)
 def lower_grid_sample(node: GridSample, rewriter: Rewriter) -> Replacement:
     """Express it as a gather of each combination of taps, times their weights, added up."""
-    if not node.type.size:
-        zeros = np.zeros(node.type.shape, node.type.kind.dtype)
-        return rewriter.constant("nothing", zeros, is_weight=False)
+    if 0 in node.type.shape:
+        return rewriter.emit(Broadcast(splat(rewriter, node.type, 0, "nothing"), node.type.shape))
     axes = []
     for axis, size in enumerate(node.input.type.shape[1:-1]):
-        axes.append(node.sampler.taps(_coordinate(node, axis, rewriter), size))
+        coordinate, length = _coordinate(node, axis, rewriter), size
+        if isinstance(size, Size):
+            like = coordinate.value.type
+            length = Term(rewriter, size_value(rewriter, like, size, "size"))
+        axes.append(node.sampler.taps(coordinate, length))
     total: Value | None = None
     for taps in itertools.product(*axes):
         part = _gathered(node, taps, rewriter)

@@ -11,9 +11,10 @@ from typing_extensions import override
 
 from glow_nb.base.costs import Cost
 from glow_nb.base.schema import OneOf
+from glow_nb.base.size import same
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.families import FLOATS, INDICES, fitted, require_kind, wide
+from glow_nb.hlir.ops.families import FLOATS, INDICES, fits, fitted, require_kind, wide
 from glow_nb.hlir.ops.gather import clamped
 
 FARTHEST = 1e15
@@ -87,7 +88,7 @@ class RoiAlign(Node):
         self.require(type.rank == 4, f"'input' must be [N, H, W, C], got {type}")
         wanted = TensorType(type.kind, (*batch.shape, 4))
         self.require(
-            batch.rank == 1 and boxes == wanted,
+            batch.rank == 1 and fits(boxes, wanted),
             f"boxes {boxes} and batch {batch} must be [R, 4], [R]",
         )
         self.require(
@@ -95,7 +96,8 @@ class RoiAlign(Node):
             f"{self.height} by {self.width} bins of {self.ratio} samples cannot be",
         )
         self.require(
-            0 not in type.shape[:3] or not batch.size, f"there are boxes, but {type} is empty"
+            0 in batch.shape or not any(same(size, 0) for size in type.shape[:3]),
+            f"there are boxes, but {type} is empty",
         )
         return type.with_shape((*batch.shape, self.height, self.width, type.shape[3]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from glow_nb.base.size import surely
 from glow_nb.fuse.vector_code import VectorCode
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.elementwise import vectors_at_once
@@ -29,10 +30,10 @@ def random_bits_source(instruction: RandomBitsInst, target: Target, fusion: Fusi
     fusion = fusion.named("dest", "generator")
     out = SourceWriter()
     with out.block(fusion.header):
-        if instruction.dest.type.size:
-            _write(out, instruction, fusion, _walk(instruction, target, fusion))
-        else:
+        if surely(instruction.dest.type.size, "==", 0):
             out.line("return")
+        else:
+            _write(out, instruction, fusion, _walk(instruction, target, fusion))
     return KernelSource("random_bits", out.text, fusion.kinds)
 
 

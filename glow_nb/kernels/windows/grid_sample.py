@@ -13,6 +13,7 @@ from math import prod
 from typing import Any
 
 from glow_nb.base.alignment import aligned_bytes
+from glow_nb.base.size import Size, surely
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.ops.families import NARROW_FLOATS
 from glow_nb.hlir.ops.formulas.sampling import (
@@ -50,12 +51,12 @@ def grid_sample_source(instruction: GridSampleInst, target: Target) -> KernelSou
     )
     out, scratch = SourceWriter(), 0
     with out.block("def kernel(dest, input, grid, scratch, thread, threads):"):
-        if instruction.dest.type.size:
+        if surely(instruction.dest.type.size, "==", 0):
+            out.line("return")
+        else:
             writer = _Writer(out, instruction, target)
             writer.write()
             scratch = writer.scratch_bytes
-        else:
-            out.line("return")
     return KernelSource("grid_sample", out.text, kinds, scratch)
 
 
@@ -102,7 +103,7 @@ class _Writer:
     @property
     def _pixel_kind(self) -> ElementKind:
         """Integers that number the pixels of an image."""
-        return INT32 if prod(self._sizes) < 1 << 31 else INT64
+        return INT32 if surely(prod(self._sizes), "<", 1 << 31) else INT64
 
     @property
     def _lanes(self) -> int:
@@ -113,8 +114,8 @@ class _Writer:
     @property
     def _chunk(self) -> int:
         """Points that are sampled together: whole vectors, unless an image has fewer points."""
-        lanes = self._lanes
-        return min(CHUNK, max(self._points // lanes, 1) * lanes)
+        points, lanes = self._points, self._lanes
+        return CHUNK if isinstance(points, Size) else min(CHUNK, max(points // lanes, 1) * lanes)
 
     @property
     def _taps(self) -> int:
@@ -160,42 +161,65 @@ class _Writer:
         for name, part in self._parts.items():
             out.line(f"{name} = as_{part[1].value}(at(scratch, {begin}))")
             begin += self._bytes_of(*part)
+        is_open = isinstance(points, Size)
+        count = "count" if is_open else f"{min(points, chunk)}"
+        if is_open:
+            out.line(f"count = min({points}, {chunk})")
         images = self.node.input.type.shape[0]
         with loops(out, [images, -(-points // chunk)], shared=True) as (image, number):
             first = "0"
             if number != "0":  # the last chunk overlaps the one before
-                out.line(f"first = min({number} * {chunk}, {points - chunk})")
+                before = f"min({number} * {chunk}, {points - chunk})"
+                out.line(f"first = max(0, {before})" if is_open else f"first = {before}")
                 first = "first"
             out.line(f"point = {plus(times(image, points), first)}")
             out.line(f"image = {times(image, prod(self._sizes))}")
-            self._write_columns(min(points, chunk))
-            with out.block(f"for v in range(0, {chunk}, {self._lanes}):"):
+            if is_open:
+                self._write_open_columns()
+            else:
+                self._write_columns(min(points, chunk))
+            with out.block(f"for v in range(0, {count if is_open else chunk}, {self._lanes}):"):
                 for axis, size in enumerate(self._sizes):
                     self._write_axis(axis, size)
                 self._write_combinations()
-            with out.block(f"for p in range({min(points, chunk)}):"):
+            with out.block(f"for p in range({count}):"):
                 self._write_point()
 
     def _write_columns(self, count: int) -> None:
         """Write the coordinates of *count* points to scratch, each axis by itself."""
-        rank = len(self._sizes)
         step = min(self._lanes, count)
-        for axis in range(rank):
-            column = axis if self.node.coordinates == "elements" else rank - 1 - axis
-            places = " ".join(str(column + rank * lane) for lane in range(step))
+        for axis in range(len(self._sizes)):
             with self.out.block(f"for v in range(0, {count}, {step}):"):
-                to = plus(axis * self._chunk, "v")
-                source = f"(point + v) * {rank}"
-                self.out.line(f'pick(columns, {to}, grid, {source}, "{places}", {step})')
+                self._write_picked(axis, step)
+
+    def _write_open_columns(self) -> None:
+        """Write the coordinates of ``count`` points to scratch: what no vector holds singly."""
+        lanes = self._lanes
+        for axis in range(len(self._sizes)):
+            with self.out.block(f"for v in range(0, count - {lanes - 1}, {lanes}):"):
+                self._write_picked(axis, lanes)
+            with self.out.block(f"for v in range(count - count % {lanes}, count):"):
+                self._write_picked(axis, 1)
+
+    def _write_picked(self, axis: int, step: int) -> None:
+        """Write the coordinates along *axis* of so many points from ``v`` on to scratch."""
+        rank = len(self._sizes)
+        column = axis if self.node.coordinates == "elements" else rank - 1 - axis
+        places = " ".join(str(column + rank * lane) for lane in range(step))
+        to, source = plus(axis * self._chunk, "v"), f"(point + v) * {rank}"
+        self.out.line(f'pick(columns, {to}, grid, {source}, "{places}", {step})')
 
     def _write_axis(self, axis: int, size: int) -> None:
         """Write the places, shares and presence of the taps along one axis."""
         out, lanes = self.out, self._lanes
         sampler = Sampler(self.node.mode, self.node.padding, self.node.coordinates)
-        function = tap_function(sampler, size, TensorType(self._place_kind, (1, lanes)))
+        known = None if isinstance(size, Size) else size
+        function = tap_function(sampler, known, TensorType(self._place_kind, (1, lanes)))
         column = f"load(columns, {plus(axis * self._chunk, 'v')}, {lanes})"
 
         def load(name: str) -> str:
+            if name == "size":
+                return f"splat_{self._place_kind.value}({size}, {lanes})"
             return f"convert_{self._place_kind.value}({column})"
 
         made = StepCode(function).write(out, f"a{axis}_", lanes, load)
@@ -268,6 +292,9 @@ class _Writer:
         """Yield the blocks of the channels; what is left of whole ones overlaps the one before."""
         lanes = native_lanes(self.target, self._kind)
         wide = self.target.machine.unroll_vectors * lanes
+        if isinstance(channels, Size):
+            yield from blocks_of(self.out, channels, wide)
+            return
         if channels < lanes:
             yield from blocks_of(self.out, channels, lanes)
             return

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.base.size import surely
 from glow_nb.base.types import ElementKind
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.hlir.ops.regions import FARTHEST
 from glow_nb.kernels.movement.elements import write_place
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.index_text import index_text
+from glow_nb.kernels.writing.index_text import index_text, real_text
 from glow_nb.kernels.writing.loops import loops
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import Block, blocks_of, computed_kind, native_lanes
@@ -28,10 +29,10 @@ def roi_align_source(instruction: RoiAlignInst, target: Target) -> KernelSource:
     kind = instruction.input.type.kind
     out = SourceWriter()
     with out.block("def kernel(dest, input, boxes, indices, scratch, thread, threads):"):
-        if instruction.dest.type.size:
-            _Regions(instruction, target).write(out)
-        else:
+        if surely(instruction.dest.type.size, "==", 0):
             out.line("return")
+        else:
+            _Regions(instruction, target).write(out)
     kinds = (kind, kind, kind, instruction.batch.type.kind)
     return KernelSource("roi_align", out.text, kinds, 4 * FLOAT64.size_bytes)
 
@@ -78,7 +79,7 @@ class _Axis:
             out.line(f"first_{n} = 0\nlast_{n} = {self.ratio}")
             return
         first = f"(-1.0 - base_{n}) / step_{n} - 1.5"
-        last = f"({self.size}.0 - base_{n}) / step_{n} + 1.5"
+        last = f"({real_text(self.size)} - base_{n}) / step_{n} + 1.5"
         for name, number in (("first", first), ("last", last)):
             out.line(f"number = {number}")
             with out.block("if not (number > 0.0):"):
@@ -90,15 +91,15 @@ class _Axis:
 
     def write_place(self, out: SourceWriter) -> None:
         """Write the elements around sample ``i_``, and its share of the second; skip it outside."""
-        n, last = self.name, self.size - 1
+        n, size, last = self.name, real_text(self.size), real_text(self.size - 1)
         out.line(f"{n} = base_{n} + (i_{n} + 0.5) * step_{n}")
-        with out.block(f"if not ({n} >= -1.0 and {n} <= {self.size}.0):"):
+        with out.block(f"if not ({n} >= -1.0 and {n} <= {size}):"):
             out.line("continue")
         with out.block(f"if {n} < 0.0:"):
             out.line(f"{n} = 0.0")
-        with out.block(f"if {n} > {last}.0:"):
-            out.line(f"{n} = {last}.0")
-        out.line(f"low_{n} = {_whole(n)}\nhigh_{n} = min(low_{n} + 1, {last})")
+        with out.block(f"if {n} > {last}:"):
+            out.line(f"{n} = {last}")
+        out.line(f"low_{n} = {_whole(n)}\nhigh_{n} = min(low_{n} + 1, {self.size - 1})")
         out.line(f"far_{n} = {n} - low_{n}\nnear_{n} = 1.0 - far_{n}")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from glow_nb.base.types import ElementKind
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
@@ -31,7 +29,7 @@ def grid_sample(ctx: Context, node: OnnxNode) -> Value:
             f"{(ZEROS, BORDER, REFLECTION)}"
         )
     shape = (*x.type.shape[:2], *grid.type.shape[1:-1])
-    if not prod(shape):
+    if 0 in shape:
         return ctx.filled(x.type, 0, shape)
     if 0 in x.type.shape:
         raise ctx.wrong(f"input {x} is empty: the places of grid {grid} have nothing to sample")
