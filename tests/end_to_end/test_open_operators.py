@@ -38,7 +38,7 @@ def _floats(*shape: int) -> Array:
 def _lstm() -> Case:
     """A layer of n samples and m steps, as a voice detector has it."""
     size, features = 5, 3
-    states = [2, "n", size]
+    states: tuple[str | int, ...] = (2, "n", size)
     model = one(
         "LSTM",
         ("x", "w", "r", "b", "lengths", "hidden", "memory", "peepholes"),

@@ -33,6 +33,7 @@ from glow_nb.hlir.ops.formulas.sampling import (
     TAPS,
     WEIGHT,
     ZEROS,
+    Length,
     Sampler,
     Tap,
     tap_function,
@@ -152,7 +153,8 @@ def lower_grid_sample(node: GridSample, rewriter: Rewriter) -> Replacement:
         return rewriter.emit(Broadcast(splat(rewriter, node.type, 0, "nothing"), node.type.shape))
     axes = []
     for axis, size in enumerate(node.input.type.shape[1:-1]):
-        coordinate, length = _coordinate(node, axis, rewriter), size
+        coordinate = _coordinate(node, axis, rewriter)
+        length: Length = size
         if isinstance(size, Size):
             like = coordinate.value.type
             length = Term(rewriter, size_value(rewriter, like, size, "size"))

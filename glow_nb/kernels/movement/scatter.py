@@ -8,6 +8,7 @@ is one that indices lead along, each thread looks at all indices and passes by t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
@@ -121,11 +122,35 @@ def _loops_of(instruction: ScatterElementsInst) -> list[_Loop]:
 
 
 def _write_elements(out: SourceWriter, instruction: ScatterElementsInst, *, copies: bool) -> None:
-    """Write the share of one thread: loops over the updates, one of them over what it owns."""
+    """Write the share of one thread: that of the first loop beside the axis with enough lines.
+
+    How many lines an open size is, the run decides.
+    """
     loops = _loops_of(instruction)
+    with ExitStack() as stack:
+        for loop in loops:
+            if loop.is_axis or surely(loop.size, "<", ENOUGH_LINES):
+                continue
+            if surely(loop.size, ">=", ENOUGH_LINES):
+                _write_updates(out, instruction, loops, loop, copies=copies)
+                return
+            with out.block(f"if {loop.size} >= {ENOUGH_LINES}:"):
+                _write_updates(out, instruction, loops, loop, copies=copies)
+            stack.enter_context(out.block("else:"))
+        axis = next(loop for loop in loops if loop.is_axis)
+        _write_updates(out, instruction, loops, axis, copies=copies)
+
+
+def _write_updates(
+    out: SourceWriter,
+    instruction: ScatterElementsInst,
+    loops: Sequence[_Loop],
+    owned: _Loop,
+    *,
+    copies: bool,
+) -> None:
+    """Write loops over the updates, of one of which, *owned*, each thread has a part."""
     axis = next(loop for loop in loops if loop.is_axis)
-    lines = (loop for loop in loops if not loop.is_axis and hinted(loop.size) >= ENOUGH_LINES)
-    owned = next(lines, axis)
     _Owned(owned.before, owned.extent, owned.step).write(out, copies=copies)
     names = [f"i{number}" if loop.size != 1 else "0" for number, loop in enumerate(loops)]
     with ExitStack() as stack:

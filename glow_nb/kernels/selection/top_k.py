@@ -162,10 +162,9 @@ def _write_sort(out: SourceWriter, instruction: TopKInst, candidates: Candidates
     candidates.write_pointers(out)
     with lines.walk(out, 1, results=k) as (start, to):
         room = candidates.room
-        last = f"{room} - ({room} - {count}) % {candidates.lanes}"
-        first = f"min({count}, {last})"
+        first = f"min({count}, {room} - ({room} - {count}) % {candidates.lanes})"
         if not isinstance(count, Size):
-            first = min(count, room - (room - count) % candidates.lanes)
+            first = f"{min(count, room - (room - count) % candidates.lanes)}"
         out.line("half = 0\nlength = 0")
         with out.block(f"for i in range({first}):"):
             candidates.write_added(out, lines.element(start, "i"))
