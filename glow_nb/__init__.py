@@ -40,6 +40,7 @@ __all__ = [
     "GlowError",
     "GlowWarning",
     "GradientError",
+    "GrowingNetwork",
     "Interpreter",
     "MemoryLimitError",
     "ModelError",

@@ -201,6 +201,81 @@ def decoder_step(name: str, layers: int, heads: int, depth: int) -> onnx.ModelPr
     return model.model(name)
 
 
+def grouped_decoder(
+    name: str, layers: int, heads: int, groups: int, depth: int, *, tokens_first: bool = False
+) -> onnx.ModelProto:
+    """Return a decoder for any number of tokens behind ``past`` ones.
+
+    Several heads of queries read one of the *groups* of keys, as in Llama 2 (arXiv 2307.09288).
+    Positions and the causal mask are computed of sizes. Caches are ``batch x groups x past x
+    depth``, or ``batch x past x groups x depth`` with *tokens_first*.
+    """
+    model = Model(heads, depth)
+    ids = model.input("input_ids", TensorProto.INT64, ["batch", "length"])
+    axis = 1 if tokens_first else 2
+
+    def cache(rows: str) -> Dimensions:
+        return ["batch", rows, groups, depth] if tokens_first else ["batch", groups, rows, depth]
+
+    pasts = [
+        model.input(f"past_key_values.{layer}.{which}", TensorProto.FLOAT, cache("past"))
+        for layer in range(layers)
+        for which in ("key", "value")
+    ]
+    zero = model.whole(0)
+    past, length = model.size(pasts[0], axis), model.size(ids, 1)
+    total = model.emit("Add", past, length)
+    places = _range(model, past, total)
+    words = model.emit("Gather", model.random_weights(VOCABULARY, model.width), ids)
+    positions = model.emit("Gather", model.random_weights(LONGEST, model.width), places)
+    x = model.emit("Add", words, positions)
+    rows = model.emit("Unsqueeze", places, model.whole(1))
+    is_seen = model.emit("LessOrEqual", _range(model, zero, total), rows)
+    mask = model.emit("Where", is_seen, model.number(0), model.number(NEVER))
+    mask = model.emit("Unsqueeze", mask, model.whole(0, 1))
+    for layer in range(layers):
+        normal = model.normalized(x)
+        queries = model.dense(normal, model.width, model.width)
+        known = []
+        for which, kind in enumerate(("key", "value")):
+            new = model.dense(normal, model.width, groups * depth)
+            sizes = [model.size(new, 0), model.size(new, 1), model.whole(groups, depth)]
+            new = model.emit("Reshape", new, model.emit("Concat", *sizes, axis=0))
+            if not tokens_first:
+                new = model.emit("Transpose", new, perm=[0, 2, 1, 3])
+            both = model.emit("Concat", pasts[2 * layer + which], new, axis=axis)
+            model.output(both, f"present.{layer}.{kind}", cache("past + length"))
+            if tokens_first:
+                both = model.emit("Transpose", both, perm=[0, 2, 1, 3])
+            known.append(_repeated(model, both, heads // groups))
+        keys = model.emit("Transpose", known[0], perm=[0, 1, 3, 2])
+        attended = model.attention(model.split_heads(queries, [0, 2, 1, 3]), keys, known[1], mask)
+        x = model.emit("Add", model.dense(attended, model.width, model.width), x)
+        x = model.emit("Add", model.feed_forward(model.normalized(x)), x)
+    logits = model.emit(
+        "MatMul", model.normalized(x), model.random_weights(model.width, VOCABULARY)
+    )
+    model.output(logits, "logits", ["batch", "length", VOCABULARY])
+    return model.model(name)
+
+
+def _range(model: Model, start: str, end: str) -> str:
+    """Return the whole numbers from *start* to *end*, vectors of one number."""
+    scalars = [model.emit("Squeeze", size, model.whole(0)) for size in (start, end)]
+    return model.emit("Range", *scalars, model.constant(np.int64(1)))
+
+
+def _repeated(model: Model, x: str, times: int) -> str:
+    """Return heads *x*, each *times* in a row."""
+    if times == 1:
+        return x
+    batch, groups, length, depth = (model.size(x, axis) for axis in range(4))
+    wide = model.emit("Concat", batch, groups, model.whole(times), length, depth, axis=0)
+    spread = model.emit("Expand", model.emit("Unsqueeze", x, model.whole(2)), wide)
+    heads = model.emit("Mul", groups, model.whole(times))
+    return model.emit("Reshape", spread, model.emit("Concat", batch, heads, length, depth, axis=0))
+
+
 def bert_base() -> onnx.ModelProto:
     """An encoder of the sizes of BERT-base."""
     return encoder("bert_base", 12, 12, 64)
@@ -221,11 +296,17 @@ def small_decoder() -> onnx.ModelProto:
     return decoder_step("small_decoder", 4, 8, 64)
 
 
+def small_grouped_decoder() -> onnx.ModelProto:
+    """A small decoder of grouped queries."""
+    return grouped_decoder("small_grouped_decoder", 4, 8, 2, 64)
+
+
 NETWORKS: tuple[Callable[[], onnx.ModelProto], ...] = (
     bert_base,
     distilbert,
     small_encoder,
     small_decoder,
+    small_grouped_decoder,
 )
 
 if __name__ == "__main__":

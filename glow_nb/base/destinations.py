@@ -62,10 +62,15 @@ def destinations(
 
 
 def refuse_overlap(outputs: Mapping[str, Array], inputs: Mapping[str, object]) -> None:
-    """Raise FeedError if an array that is written overlaps another one of these."""
+    """Raise FeedError if an array that is written overlaps another one of these.
+
+    An output that is an input as well may be written where it is fed.
+    """
     taken = [(f"input {name!r}", a) for name, a in inputs.items() if isinstance(a, np.ndarray)]
     for name, array in outputs.items():
         for other, held in taken:
+            if inputs.get(name) is array and held is array:
+                continue
             if np.shares_memory(array, held):
                 raise FeedError(
                     f"output {name!r}: the array overlaps that of {other}, which a run still reads "

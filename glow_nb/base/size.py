@@ -110,9 +110,12 @@ class Size(_WholeNumber):
 
     def at(self, sizes: Mapping[str, int]) -> int:
         """Return the number that it is for *sizes* by the name of the symbol."""
-        return sum(
-            factor * prod(atom.at(sizes) for atom in atoms) for atoms, factor in self.terms.items()
-        )
+        total = 0
+        for atoms, factor in self.terms.items():  # in plain loops: each new set of sizes waits
+            for atom in atoms:
+                factor *= atom.at(sizes)
+            total += factor
+        return total
 
     def with_symbols(self, symbols: Mapping[Symbol, Symbol]) -> int:
         """Return the same polynomial in other *symbols*, those that are given."""

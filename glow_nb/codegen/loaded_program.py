@@ -187,7 +187,8 @@ class LoadedProgram:
     def copy_fed(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Let each of the *outputs* that is an input as well hold what is fed."""
         for output, source in self._fed:
-            outputs[output][...] = inputs[source]
+            if outputs[output] is not inputs[source]:
+                outputs[output][...] = inputs[source]
 
     def _run_on(self, arrays: Sequence[Array], state: StateStore | None) -> None:
         if not self.layout.state:

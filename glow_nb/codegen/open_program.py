@@ -206,7 +206,7 @@ class OpenProgram(LoadedProgram):
         state: StateStore | None,
     ) -> None:
         for output, binding in zip(outputs, self.layout.outputs, strict=True):
-            if binding.fed_by is not None:
+            if binding.fed_by is not None and output is not inputs[binding.fed_by]:
                 output[...] = inputs[binding.fed_by]
         addresses: list[Address] = [address_of(array) for array in (*inputs, *outputs)]
         if not self.layout.state:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 
 import numpy as np
 
 from glow_nb.base.alignment import aligned_bytes
 from glow_nb.base.size import at
+from glow_nb.base.types import Array
 from glow_nb.codegen.loaded_program import DirectRun
 from glow_nb.codegen.result_memory import array_maker
 from glow_nb.codegen.run_layout import RunLayout
@@ -23,7 +25,6 @@ class SizeLayout:
         arena_bytes: Memory of the activations.
         scratch_bytes: Working memory of one thread.
         types: The type of each output.
-        makers: What makes an array for each output.
         in_arena: Window and offset of what lies in the arena.
         in_constants: The same of what lies in the program's own block of constants.
         in_bindings: Window, binding and offset of what lies in something that is bound.
@@ -32,6 +33,11 @@ class SizeLayout:
     """
 
     instead: DirectRun | None = None
+
+    @cached_property
+    def makers(self) -> list[Callable[[], Array]]:
+        """What makes an array for each output."""
+        return [array_maker(type.kind.dtype, type.shape) for type in self.types]
 
     def __init__(
         self, layout: RunLayout, sizes: Mapping[str, int], shapes: tuple[tuple[int, ...], ...]
@@ -51,7 +57,6 @@ class SizeLayout:
         words = [sizes[symbol.name] for symbol in opened.words]
         self.words = np.array([*words, self.scratch_bytes], np.int64)
         self.types = [binding.type.at(sizes) for binding in layout.outputs]
-        self.makers = [array_maker(type.kind.dtype, type.shape) for type in self.types]
         self.in_arena: list[tuple[int, int]] = []
         self.in_constants: list[tuple[int, int]] = []
         self.in_bindings: list[tuple[int, int, int]] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from glow_nb.hlir.graph import Function, Node, Result, State, Value
+from glow_nb.hlir.ops.insertion import InsertSlice
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.save import Save, is_update
 
@@ -58,3 +59,25 @@ def readers_of(state: State, users: Users) -> Iterator[Node]:
 def is_read_at_the_end(state: State, users: Users) -> bool:
     """Return whether the old value of *state* becomes that of another: it is needed to the end."""
     return any(is_update(reader) for reader in readers_of(state, users))
+
+
+def grown_in_place(function: Function) -> set[Node]:
+    """Return the nodes that put rows into what is an input and an output, where it lies.
+
+    The result is saved there, and what reads the old contents comes before.
+    """
+    users = function.users()
+    number = {node: index for index, node in enumerate(function.nodes)}
+    found: set[Node] = set()
+    for node in function.nodes:
+        if not isinstance(node, InsertSlice) or node.input not in function.inputs:
+            continue
+        saves = (user for user in users.get(node, ()) if isinstance(user, Save))
+        readers = users[node.input]
+        if any(save.output is node.input for save in saves) and all(
+            number[reader] <= number[node] and not isinstance(reader, Reshape)
+            for reader in readers
+            if not (isinstance(reader, Save) and reader.output is node.input)
+        ):
+            found.add(node)
+    return found

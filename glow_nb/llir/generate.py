@@ -18,10 +18,17 @@ from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.schema import RuleTable, fields_of, operand_specs
 from glow_nb.base.types import TensorType
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.direct_saves import aliases_of, is_read_at_the_end, readers_of, saved_alone
+from glow_nb.hlir.direct_saves import (
+    aliases_of,
+    grown_in_place,
+    is_read_at_the_end,
+    readers_of,
+    saved_alone,
+)
 from glow_nb.hlir.graph import Function, Node, Placeholder, State, Value, producer_of
 from glow_nb.hlir.ops.activation import Clip
 from glow_nb.hlir.ops.broadcast import Broadcast
+from glow_nb.hlir.ops.insertion import InsertSlice
 from glow_nb.hlir.ops.shape import Concat, Reshape, Slice, Split
 from glow_nb.hlir.rules import LOWERINGS
 from glow_nb.hlir.save import Save
@@ -137,6 +144,7 @@ class Generator:
         self._buffers.update(self._states.items())
         self._buffers.update(self._weights.items())
         self._saved_to = _direct_saves(function)
+        self._grown = grown_in_place(function)
         self._overwritten: list[CopyInst] = []
 
     def program(self) -> Program:
@@ -172,6 +180,10 @@ class Generator:
     def holds_old_value(self, buffer: Buffer) -> bool:
         """Return whether the program may read what was in *buffer* before it began."""
         return buffer in self._inputs or isinstance(buffer, StateBuffer)
+
+    def is_grown(self, node: InsertSlice) -> bool:
+        """Return whether the result of *node* may lie where its input lies."""
+        return node in self._grown
 
     def hold(self, value: Value, buffer: Buffer) -> None:
         """Let *buffer* hold *value*; it must be contiguous."""
@@ -311,6 +323,20 @@ def generate_concat(node: Concat, out: Generator) -> None:
         window = _window(out, f"{node.name}_{index}", dest, value.type, node.axis, begin)
         out.copy(window, out.buffer_of(value))
         begin += value.type.shape[node.axis]
+
+
+@generates(InsertSlice)
+def generate_insert_slice(node: InsertSlice, out: Generator) -> None:
+    """Copy the part into its window of the result, which is the input itself where it may be."""
+    source = out.buffer_of(node.input)
+    if out.is_grown(node):
+        out.hold(node, source)
+    else:
+        out.copy(out.dest_of(node), source)
+    window = _window(
+        out, f"{node.name}_part", out.buffer_of(node), node.part.type, node.axis, node.start
+    )
+    out.copy(window, out.buffer_of(node.part))
 
 
 @generates(Split)

@@ -38,9 +38,13 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
 from glow_nb.llir.program import Program
 from glow_nb.network import compilation as compiler
+from glow_nb.network.cache_memory import CacheMemory
+from glow_nb.network.cache_names import refuse_caches
 from glow_nb.network.defaults import Defaults
 from glow_nb.network.dynamic import DynamicNetwork
 from glow_nb.network.excluded import KnownCheck
+from glow_nb.network.growing import GrowingNetwork
+from glow_nb.network.growing_model import GrowingModel
 from glow_nb.network.levels import Border, Levels
 from glow_nb.network.loading import Graph, imported, source_of
 from glow_nb.network.module_network import ModuleNetwork
@@ -161,12 +165,15 @@ def _compile(request: CompileRequest, build: _Build, work: str, kept: KeptSizes 
             build = replace(build, state=StateStore(loaded.state))
         if sized is not None:
             build = build.for_variants()
+        if sized is not None and request.caches:
+            return _growing_network(sized, request, build, work)
         if sized is not None:
             given = OpenModel(sized, request.ranges or SizeRanges())
             network = _open_network(sized, request, build, kept, _for_all_sizes(given, build, work))
             network.compile_now()
             return network
         assert isinstance(loaded, Function | Module | Program)
+        refuse_caches(request.caches)
         if request.ranges is not None:
             parts = loaded.functions if isinstance(loaded, Module) else [loaded]
             inputs = [value for part in parts for value in part.inputs]
@@ -335,6 +342,15 @@ def _open_network(
         kept=kept,
         state=build.state,
     )
+
+
+def _growing_network(
+    model: SizedModel, request: CompileRequest, build: _Build, work: str
+) -> GrowingNetwork:
+    """Return *model* as a network that keeps the caches of *request*."""
+    given = GrowingModel(model, request.ranges or SizeRanges(), request.caches)
+    network, specialized = _for_all_sizes(given, build, work)({})
+    return GrowingNetwork(network, specialized, CacheMemory(given.grown))
 
 
 def _for_all_sizes(opened: OpenModel, build: _Build, work: str) -> CompileOpen:

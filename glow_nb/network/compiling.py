@@ -21,6 +21,7 @@ from glow_nb.base.arguments import (
     whole_number,
 )
 from glow_nb.base.errors import GlowWarning, OptionError
+from glow_nb.network.cache_names import as_caches
 from glow_nb.network.request import MAX_VARIANTS, CompileRequest
 from glow_nb.network.saved.kept import KeptModel
 from glow_nb.system.cores import available_cores
@@ -51,6 +52,7 @@ def compile(
     shapes: Shapes | None = None,
     sizes: Sizes | Literal["each"] | None = None,
     hints: Mapping[str, int] | None = None,
+    caches: Mapping[str, str] | None = None,
     specialize_after: int | None = HOT_RUNS,
     constants: Constants | None = None,
     max_variants: int = MAX_VARIANTS,
@@ -86,6 +88,11 @@ def compile(
             program for all, each set of sizes is compiled when it comes first.
         hints: Sizes of an example, ``{"length": 128}``: kernels are planned for these. Alone they
             mean ``sizes={}`` as well. Without them, those that are fed first are the example.
+        caches: Outputs by the inputs that they become in the next run, rows longer, as the keys and
+            values of a decoder: ``{"past_key_values.*": "present.*"}``; a star stands for the same
+            on both sides. They stay in the network, with room for the range of the size that grows,
+            and a run writes its new rows there and copies nothing: see
+            :class:`glow_nb.GrowingNetwork`.
         specialize_after: Compile the network for some sizes alone, in the background, when so many
             runs had them; None for never. Their runs are some percent faster then. The interpreter
             does not count runs.
@@ -144,6 +151,7 @@ def compile(
         shapes=as_shapes(shapes) or {},
         ranges=_as_ranges(sizes, hints, shapes),
         each=_is_each(sizes),
+        caches={} if caches is None else as_caches(caches, sizes),
         specialize_after=_as_count(specialize_after),
         constants=as_constants(constants),
         max_variants=max_variants,

@@ -22,6 +22,6 @@ def submit(network: NetworkViews, run: Callable[[], T]) -> AwaitableFuture[T]:
     """
     state = network.state
     owner = state if state else network  # functions with one state take turns
-    at_once = 1 if state else max(1, available_cores() // network.threads)
+    at_once = 1 if state or network.takes_turns else max(1, available_cores() // network.threads)
     queue: Background = vars(owner).setdefault("_background_runs", Background(at_once))
     return queue.submit(run)

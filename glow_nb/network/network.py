@@ -240,6 +240,11 @@ class CompiledNetwork(CompiledViews, Network):
         """Return the open sizes that *feeds* tell, by name; raise FeedError if they tell none."""
         return self._runner.sizes_of(feeds) if isinstance(self._runner, OpenRunner) else {}
 
+    def run_over(self, arrays: dict[str, Array], sizes: Mapping[str, int]) -> dict[str, Array]:
+        """Run a program with open *sizes* on *arrays* that fit, and write over those of outputs."""
+        assert isinstance(self._runner, OpenRunner)
+        return self._runner.run_over(arrays, sizes)
+
     @property
     def border(self) -> Border:
         """What it takes and gives."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from glow_nb.base.arguments import as_array
 from glow_nb.base.feeds import Feeds, check_open_feeds, name_feeds
+from glow_nb.base.outputs import Outputs
 from glow_nb.base.size import Symbol
 from glow_nb.base.sizes_of_shapes import sizes_of_shapes
 from glow_nb.base.types import Array, symbolic
@@ -35,7 +38,8 @@ class OpenRunner:
         self._executable, self._state = executable, state
         self._open_types = {name: symbolic(type) for name, type in border.inputs.items()}
         self._known: OrderedDict[Shapes, Runner] = OrderedDict()
-        self.direct = Runner(border, executable, state).direct
+        self._whole = Runner(border, executable, state)
+        self.direct = self._whole.direct
 
     def sizes_of(self, feeds: Feeds) -> dict[str, int]:
         """Return the sizes by name that *feeds* tell; raise FeedError if there are none."""
@@ -76,6 +80,21 @@ class OpenRunner:
         """Run on *feeds*; return arrays by output name: those of *into*, and new ones."""
         runner, arrays = self._runner_for(feeds)
         return runner.run_into(arrays, into)
+
+    def run_over(self, arrays: dict[str, Array], sizes: Mapping[str, int]) -> dict[str, Array]:
+        """Run on *arrays*, which fit *sizes*, and write outputs that are inputs as well over them.
+
+        The arrays are all inputs, by name in order. It does what :meth:`run_into` does with them in
+        a few microseconds.
+        """
+        outputs = Outputs()
+        for name, type in self._border.outputs.items():
+            held = arrays.get(name)
+            outputs[name] = (
+                np.empty(type.at(sizes).shape, type.kind.dtype) if held is None else held
+            )
+        self._whole.run_between(list(arrays.values()), list(outputs.values()))()
+        return outputs
 
     def bind(self, feeds: Feeds, outputs: object) -> BoundRun:
         """Return a run on *feeds*, which are read where they lie, that writes *outputs*."""

@@ -57,6 +57,7 @@ from glow_nb.network.compilation import optimize as optimize
 from glow_nb.network.compiling import compile as compile
 from glow_nb.network.dynamic import DynamicNetwork as DynamicNetwork
 from glow_nb.network.files import save_text as save_text
+from glow_nb.network.growing import GrowingNetwork as GrowingNetwork
 from glow_nb.network.loading import load as load
 from glow_nb.network.loading import load_module as load_module
 from glow_nb.network.module_network import ModuleNetwork as ModuleNetwork

@@ -32,6 +32,7 @@ class CompileRequest(NamedTuple):
         shapes: Sizes by name.
         ranges: What is said of sizes that stay open in one program for all, if something is.
         each: Whether each set of sizes gets a program of its own, and none is for all.
+        caches: Outputs by the inputs that they become in the next run, which stay in the network.
         specialize_after: After how many runs sizes get a program of their own; None for never.
         constants: Inputs that are fixed, by name.
         max_variants: For how many sets of sizes a network with open sizes is kept.
@@ -53,6 +54,7 @@ class CompileRequest(NamedTuple):
     shapes: Shapes
     ranges: SizeRanges | None
     each: bool
+    caches: Mapping[str, str]
     specialize_after: int | None
     constants: Constants
     max_variants: int

@@ -158,10 +158,10 @@ class Runner:
             raise out_of_memory(f"network {self._border.name!r}", error) from error
         counted = self._border.counted
         shown = partial(cut, counted=counted, copies=False) if counted else None
-        run = self._run_between(list(inputs.values()), list(outputs.values()))
+        run = self.run_between(list(inputs.values()), list(outputs.values()))
         return BoundRun(run, dict(inputs), outputs, shown)
 
-    def _run_between(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
+    def run_between(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Callable[[], None]:
         """Return what reads *inputs* and writes *outputs*, both in the program's order."""
         if hasattr(self._executable, "bind"):
             binding: BindingExecutable = cast(Any, self._executable)

@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from glow_nb.base.arguments import as_path
 from glow_nb.base.counted import visible_types
@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 
 
 class NetworkViews(ABC):
-    """A network as far as one looks at it; :class:`~glow_nb.Network` is what one runs."""
+    """A network as far as one looks at it; :class:`~glow_nb.Network` is what one runs.
+
+    Attributes:
+        takes_turns: Its runs are made one after the other, although it has no state.
+    """
+
+    takes_turns: ClassVar[bool] = False
 
     @property
     @abstractmethod

@@ -7,6 +7,7 @@ from glow_nb.hlir.gradients.broadcasting import sum_to
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.index_ranges import IndexRange, ascending
 from glow_nb.hlir.ops.broadcast import Broadcast
+from glow_nb.hlir.ops.insertion import InsertSlice
 from glow_nb.hlir.ops.reduction import ReduceSum
 from glow_nb.hlir.ops.shape import Concat, Pad, Reshape, Slice, Split, Tile, Transpose, slice_axis
 from glow_nb.hlir.permutation import inverse
@@ -81,6 +82,19 @@ def _spread(value: Value, ranges: tuple[IndexRange, ...], builder: Backward) -> 
     padded = builder.emit(Pad(cells, (*(0,) * len(apart), *zeros)))
     shape = tuple(n * r.step for n, r in zip(value.type.shape, ranges, strict=True))
     return builder.emit(Reshape(padded, shape))
+
+
+@gradient(InsertSlice)
+def insert_slice_gradient(
+    node: InsertSlice, upstream: Value, builder: Backward
+) -> OperandGradients:
+    """The part gets its elements, and the input all others."""
+    end = node.start + node.part.type.shape[node.axis]
+    zeros = builder.filled(node.part.type, 0.0)
+    return {
+        "input": builder.emit(InsertSlice(upstream, zeros, axis=node.axis, start=node.start)),
+        "part": slice_axis(builder, upstream, node.axis, slice(node.start, end)),
+    }
 
 
 @gradient(Pad)

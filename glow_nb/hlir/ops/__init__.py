@@ -73,6 +73,7 @@ from glow_nb.hlir.ops.fourier import FourierTransform
 from glow_nb.hlir.ops.gather import Gather, GatherElements, GatherND
 from glow_nb.hlir.ops.grid_sample import GridSample
 from glow_nb.hlir.ops.group_normalization import GroupNormalization
+from glow_nb.hlir.ops.insertion import InsertSlice
 from glow_nb.hlir.ops.linear_quantization import DequantizeLinear, QuantizeLinear, Requantize
 from glow_nb.hlir.ops.matrix import Determinant, FullyConnected, MatMul
 from glow_nb.hlir.ops.normalization import (

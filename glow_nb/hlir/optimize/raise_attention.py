@@ -203,7 +203,7 @@ def _attention(node: MatMul, scores: _Scores, masked_rows: str, rewriter: Rewrit
             mask.value,
             scale=scores.scale * first * second,
             causal=mask.offset is not None,
-            offset=mask.offset or 0,
+            offset=0 if mask.offset is None else mask.offset,
             softcap=scores.softcap,
             fill=mask.fill,
             masked_rows=masked_rows,

@@ -62,7 +62,7 @@ class KeptModel:
         wanted = request.cache and os.environ.get(NETWORKS_VARIABLE) != "0"
         if _is_looked_into(request):
             return None
-        if not (wanted and IS_SUPPORTED) or request.observer is not None:
+        if not (wanted and IS_SUPPORTED) or request.observer is not None or request.caches:
             return None
         if not isinstance(request.state, StateStore | None):
             return None  # whoever compiles says what is wrong with it

@@ -14,7 +14,7 @@ from glow_nb.hlir.ops.windows import Window
 from glow_nb.kernels import operators
 
 MOVES = {
-    "as_quantized", "broadcast", "concat", "gather", "gather_elements", "gather_nd",
+    "as_quantized", "broadcast", "concat", "gather", "gather_elements", "gather_nd", "insert_slice",
     "non_zero", "pad", "reshape", "save", "sizes", "slice", "split", "stored",
     "tile", "top_k", "transpose", "unique",
 }  # fmt: skip

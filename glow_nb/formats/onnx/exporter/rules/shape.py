@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from glow_nb.base.types import TensorType
-from glow_nb.formats.onnx.exporter.registry import exports
+from glow_nb.formats.onnx.exporter.registry import composes, exports
 from glow_nb.formats.onnx.exporter.writer import Writer
 from glow_nb.formats.onnx.schema.counting import same_dimension
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.index_ranges import whole
 from glow_nb.hlir.ops.families import fitted
+from glow_nb.hlir.ops.shape import slice_axis
+from glow_nb.hlir.rewrite import Replacement, Rewriter
 
 TO_THE_FRONT = -(1 << 63)
 """Where a slice with a negative step ends that takes the first element, too."""
@@ -56,6 +58,15 @@ def slice_axes(ctx: Writer, node: ops.Slice) -> Value:
         ctx.integers([node.steps[axis] for axis in cut], "steps"),
     )
     return ctx.node(node, "Slice", node.input, *operands)
+
+
+@composes(ops.InsertSlice)
+def insert_slice(node: ops.InsertSlice, rewriter: Rewriter) -> Replacement:
+    """What lies before the part, the part, and what lies behind it."""
+    size, end = node.type.shape[node.axis], node.start + node.part.type.shape[node.axis]
+    before = slice_axis(rewriter, node.input, node.axis, slice(0, node.start))
+    behind = slice_axis(rewriter, node.input, node.axis, slice(end, size))
+    return rewriter.emit(ops.Concat((before, node.part, behind), node.axis))
 
 
 @exports(ops.Split)

@@ -43,7 +43,7 @@ def attention(ctx: Context, node: OnnxNode) -> tuple[Value | None, ...]:
         _mask(ctx, node.optional(3), window, (*query.sizes, key.count), common),
         scale=node.number("scale", 1 / math.sqrt(depth) if depth else 1.0),
         causal=window.ahead is not None,
-        offset=window.ahead or 0,
+        offset=0 if window.ahead is None else window.ahead,
         softcap=node.number("softcap"),
         masked_rows=ZERO,
         query_layout=query.layout,

@@ -1,0 +1,288 @@
+"""A network whose caches stay in it: each run writes its new rows behind those that are there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Never, NoReturn
+
+from glow_nb.base.arguments import Shapes, as_array
+from glow_nb.base.destinations import chosen
+from glow_nb.base.errors import FeedError, UnsupportedError
+from glow_nb.base.feeds import Feeds, as_fitting, check_open_feeds, gathered, name_feeds
+from glow_nb.base.outputs import Outputs
+from glow_nb.base.override import override
+from glow_nb.base.size import at
+from glow_nb.base.sizes_of_shapes import sizes_of_shapes
+from glow_nb.base.types import Array, SymbolicType, symbolic
+from glow_nb.network.cache_memory import CacheMemory
+from glow_nb.network.general import broken_guards
+from glow_nb.network.network import CompiledNetwork, Network
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from glow_nb.base.kernel_report import KernelList
+    from glow_nb.base.specialized import Specialized
+    from glow_nb.compiler.pipelines import Pipeline
+    from glow_nb.hlir.graph import Function
+    from glow_nb.llir.program import Program
+    from glow_nb.network.memory_report import MemoryReport
+    from glow_nb.network.profile import Profile
+    from glow_nb.system.state_store import StateStore
+
+
+class GrowingNetwork(Network):
+    """A network with caches, as :func:`glow_nb.compile` returns it for ``caches=``.
+
+    A run takes the other inputs alone. It finds in the caches what the runs before have left, and
+    writes its own rows behind them; nothing is copied. One run at a time may be in progress::
+
+        net = glow_nb.compile(
+            "decoder.onnx",
+            sizes={"batch": (1, 4), "length": (1, 128), "past": (0, 1024)},
+            caches={"past_key_values.*": "present.*"},
+        )
+        logits = net.run(input_ids=prompt)["logits"]      # any number of tokens at once
+        logits = net.run(input_ids=next_token)["logits"]  # one more
+
+    Attributes:
+        general: The program for all sizes; its inputs are the caches, too.
+        specialized: The sizes of the model that it has as numbers, and why.
+    """
+
+    takes_turns: ClassVar[bool] = True
+
+    def __init__(
+        self, general: CompiledNetwork, specialized: Sequence[Specialized], memory: CacheMemory
+    ) -> None:
+        """Run *general* on the caches of *memory*; users call :func:`glow_nb.compile`.
+
+        The sizes that are *specialized* are numbers in it.
+        """
+        self.general, self.specialized, self._memory = general, tuple(specialized), memory
+        border = general.border
+        hidden = {name for cache in memory.caches for name in (cache.name, cache.teller)}
+        self._fed = {name: type for name, type in border.inputs.items() if name not in hidden}
+        self._fed_types = {name: symbolic(type) for name, type in self._fed.items()}
+        self._given = {name: type for name, type in border.outputs.items() if name not in hidden}
+        self._symbols = border.symbols
+        tellers = {cache.teller for cache in memory.caches}
+        self._telling = {n: t for n, t in border.inputs.items() if n in tellers or n in self._fed}
+        self._inputs, self._outputs = tuple(border.inputs), set(border.outputs)
+
+    @property
+    def length(self) -> int:
+        """How many rows are in the caches: tokens so far."""
+        return self._memory.length
+
+    @property
+    def caches(self) -> dict[str, Array]:
+        """The rows in the caches by the names of inputs, where they lie: writing changes them.
+
+        Before the first run there are none, and no arrays.
+        """
+        return self._memory.rows
+
+    def reset(self) -> None:
+        """Empty the caches."""
+        self.truncate(0)
+
+    def truncate(self, length: int) -> None:
+        """Keep the first *length* rows of the caches, as after a guess that was wrong.
+
+        Raises:
+            OptionError: There are fewer.
+            StateError: A run is in progress.
+        """
+        self._memory.truncate(length)
+
+    def fill(self, arrays: Mapping[str, Array]) -> None:
+        """Let the caches hold copies of *arrays*, one for each, in place of what is there.
+
+        So goes on what another network has begun, or a beam search with other beams,
+        ``net.fill({name: rows[[0, 0, 1]] for name, rows in net.caches.items()})``.
+
+        Raises:
+            FeedError: An array is missing or unknown, or has another kind or shape.
+            StateError: A run is in progress.
+        """
+        self._memory.fill(arrays)
+
+    def fork(self) -> GrowingNetwork:
+        """Return this network with caches of its own, which begin as copies of these.
+
+        The program and its weights are shared, and both may run at the same time.
+
+        Raises:
+            StateError: A run is in progress.
+        """
+        return GrowingNetwork(self.general, self.specialized, self._memory.copy())
+
+    @override
+    def run(
+        self,
+        inputs: Feeds | None = None,
+        *more: Never,
+        outputs: Collection[str] | None = None,
+        into: Mapping[str, Array] | None = None,
+        watch: Collection[str] | None = None,
+        **by_name: Array,
+    ) -> dict[str, Array]:
+        """Run the network on the caches, which are longer afterwards.
+
+        A run that fails leaves them as they were.
+
+        Raises:
+            FeedError: As any run; there are too many rows in the caches, or other sizes in the
+                feeds than in the caches. Nothing was written.
+            StateError: Another run is in progress.
+        """
+        if inputs is None or more or by_name:
+            inputs = gathered(self._fed, inputs, more, by_name)
+        names = list(self._given) if outputs is None else chosen(outputs, self._given, self._fed)
+        with self._memory.in_use():
+            feeds, sizes = self._prepared(inputs)
+            if into is None and watch is None:
+                found = self.general.run_over(feeds, sizes)
+            else:
+                places = {cache.name: feeds[cache.name] for cache in self._memory.caches}
+                found = self.general.run(feeds, into={**(into or {}), **places}, watch=watch)
+            self._memory.length = at(self._memory.caches[0].total, sizes)
+        watched = [] if watch is None else [name for name in found if name not in self._outputs]
+        return Outputs((name, found[name]) for name in (*names, *watched))
+
+    def _prepared(self, inputs: Feeds) -> tuple[dict[str, Array], dict[str, int]]:
+        """Return all that is fed to the program in order, *inputs* among it, and sizes by name."""
+        memory = self._memory
+        memory.require_room()
+        named = name_feeds(self._fed.keys(), inputs)
+        feeds = {name: as_array(name, named[name]) for name in self._fed}
+        check_open_feeds(self._fed_types, feeds)
+        tellers = memory.tellers()
+        shapes = {name: array.shape for name, array in (feeds | tellers).items()}
+        sizes = sizes_of_shapes(self._telling, self._symbols, shapes)
+        broken = broken_guards(self.general, sizes)
+        if broken:
+            known = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+            raise FeedError(
+                f"sizes {known}: the program is for sizes where {', '.join(map(str, broken))}; "
+                "feed others, or compile the model with hints= that are like these"
+            )
+        for name, type in self._fed.items():
+            feeds[name] = as_fitting(f"input {name!r}", feeds[name], type.at(sizes))
+        feeds |= tellers | memory.arrays_for(sizes)
+        return {name: feeds[name] for name in self._inputs}, sizes
+
+    @override
+    def bind(self, inputs: Feeds, outputs: Mapping[str, Array] | None = None) -> NoReturn:
+        """Refuse: the caches of each run are longer than those of the last one."""
+        raise UnsupportedError(
+            "bind: a bound run has fixed sizes, and each run of this network finds longer caches; "
+            "call run, with into= for the outputs"
+        )
+
+    @override
+    def prepare(self, shapes: Shapes) -> Future[CompiledNetwork]:
+        """Refuse: one program does the runs of all sizes."""
+        raise UnsupportedError(
+            f"prepare({shapes!r:.80}): one program does the runs of all sizes of this network; "
+            "compile the model with hints= to plan it for these"
+        )
+
+    @override
+    def profile(self, inputs: Feeds, *, runs: int = 20, limits: bool = True) -> Profile:
+        """Profile a run on the caches as they are; they stay so."""
+        with self._memory.in_use():
+            feeds, _ = self._prepared(inputs)
+            return self.general.profile(feeds, runs=runs, limits=limits)
+
+    @override
+    def save(self, folder: str | os.PathLike[str]) -> NoReturn:
+        """Refuse: folders do not say which values are caches."""
+        raise UnsupportedError(
+            "a network with caches is not written to folders; compile the model once in each "
+            "process, or save it without caches="
+        )
+
+    @override
+    def build(self, folder: str | os.PathLike[str], **_: object) -> NoReturn:
+        """Refuse: bundles do not say which values are caches."""
+        raise UnsupportedError(
+            "a network with caches is not written to bundles; build the model without caches="
+        )
+
+    @property
+    @override
+    def state(self) -> StateStore:
+        return self.general.state
+
+    @property
+    @override
+    def functions(self) -> dict[str, Network]:
+        return {self.general.name: self}
+
+    @property
+    @override
+    def inputs(self) -> dict[str, SymbolicType]:
+        return dict(self._fed_types)
+
+    @property
+    @override
+    def outputs(self) -> dict[str, SymbolicType]:
+        return {name: symbolic(type) for name, type in self._given.items()}
+
+    @property
+    def variants(self) -> tuple[CompiledNetwork, ...]:
+        """The one program; its inputs are the caches, too."""
+        return (self.general,)
+
+    @property
+    @override
+    def value_names(self) -> list[str]:
+        return self.general.value_names
+
+    @property
+    @override
+    def threads(self) -> int:
+        return self.general.threads
+
+    @property
+    @override
+    def program(self) -> Program:
+        return self.general.program
+
+    @property
+    @override
+    def function(self) -> Function | None:
+        return self.general.function
+
+    @property
+    @override
+    def memory(self) -> MemoryReport:
+        return self.general.memory
+
+    @property
+    @override
+    def pipeline(self) -> Pipeline:
+        return self.general.pipeline
+
+    @property
+    @override
+    def kernels(self) -> KernelList:
+        return self.general.kernels
+
+    @property
+    @override
+    def source(self) -> str:
+        return self.general.source
+
+    @override
+    def _title(self) -> str:
+        caches = ", ".join(f"{cache.name}: {cache.type}" for cache in self._memory.caches)
+        return f"GrowingNetwork: {self.length} rows in the caches {caches}"
+
+    @override
+    def __repr__(self) -> str:
+        count = len(self._memory.caches)
+        return f"<GrowingNetwork {self._show_types()}, {self.length} rows in {count} caches>"
