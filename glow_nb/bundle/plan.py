@@ -22,7 +22,7 @@ from glow_nb.base.alignment import ALIGNMENT, Bytes, aligned_bytes
 from glow_nb.base.errors import CompileError, UnsupportedError
 from glow_nb.base.size import Symbol, symbols_of
 from glow_nb.base.types import Array, TensorType
-from glow_nb.bundle.area import WORD_BYTES, Area
+from glow_nb.bundle.area import Area
 from glow_nb.bundle.identifiers import function_identifiers
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.codegen.run_layout import Binding
@@ -270,8 +270,8 @@ def plan_bundle(
         constants.add(block)
     area_offset = layout.size_bytes
     if opened:
-        areas = (Area.of(variant.natives[0]).count for variant in variants)
-        layout.size_bytes += aligned_bytes(WORD_BYTES * max(areas))
+        areas = (Area.of(variant.natives[0]).size_bytes for variant in variants)
+        layout.size_bytes += aligned_bytes(max(areas))
         layout.is_open = True
     identifiers = function_identifiers(name, functions)
     bundled = tuple(
