@@ -120,7 +120,11 @@ def _combined(reader: TokenStream, size: int, sign: Token, other: int) -> int:
     """Return what *sign* makes of two sizes, or an error at its place."""
     if sign.text == "/" and other == 0:
         raise reader.error("a size is divided by 0", sign)
+    if sign.text == "/" and (size, other) in reader.quotients:
+        return reader.quotients[size, other]
     found = reader.guarded(sign, partial(_OPERATIONS[sign.text], size, other))
+    if sign.text == "/":
+        reader.quotients[size, other] = found
     if not isinstance(found, Size) and abs(found) >= 10**MOST_DIGITS:
         raise reader.error(f"a number of more than {MOST_DIGITS} digits", sign)
     return found

@@ -66,6 +66,7 @@ class TokenStream:
         """Read *text*; *path* is what errors call it."""
         self.text, self.path = text, path
         self.symbols: dict[str, Symbol] = {}  # of open sizes, by name
+        self.quotients: dict[tuple[int, int], int] = {}  # that were read before: texts repeat them
         self._tokens = tokenize(text, path)
         self._next = 0
 

@@ -2,7 +2,10 @@
 
 The texts are those of the IR (:mod:`glow_nb.base.size_text`)::
 
-    {"sizes": "<batch in 1..8 like 4 where batch <= 6>", "words": ["batch"], ...}
+    {"sizes": "<batch in 1..8 like 4>", "guards": [["2*batch", "<=", 12]], "words": ["batch"], ...}
+
+Guards are no part of the declaration: what the ranges and other guards say of them takes long to
+find out, and was asked when the program was made.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from glow_nb.base.errors import GlowError
+from glow_nb.base.guards import RELATIONS
 from glow_nb.base.placement_order import PlacementOrder
 from glow_nb.base.size import Guard, Size
 from glow_nb.base.size_text import format_symbols, read_size, read_symbols
@@ -30,7 +34,6 @@ class WrittenSizes:
 
     Attributes:
         symbols: The symbols by name.
-        guards: What holds for them.
     """
 
     def __init__(self, declaration: str = "") -> None:
@@ -43,9 +46,8 @@ class WrittenSizes:
         self.symbols = read_symbols(reader)
         if reader.token.kind != "end":
             raise reader.error("something stands behind the sizes")
-        noted = (guard for symbol in self.symbols.values() for guard in symbol.guards)
-        self.guards: tuple[Guard, ...] = tuple(dict.fromkeys(noted))
         self._known: dict[str, int] = {}
+        self._quotients = reader.quotients
 
     def read(self, plain: object) -> int:
         """Return the size that *plain*, what :func:`written` returned, stands for.
@@ -59,11 +61,16 @@ class WrittenSizes:
             raise GlowError(f"{plain!r:.80} stands where a size should be")
         if plain not in self._known:
             reader = TokenStream(plain, "sizes")
-            reader.symbols = self.symbols
+            reader.symbols, reader.quotients = self.symbols, self._quotients
             self._known[plain] = read_size(reader)
             if reader.token.kind != "end":
                 raise reader.error("something stands behind the size")
         return self._known[plain]
+
+    def guard(self, left: object, relation: str, right: object) -> Guard:
+        """Return the comparison of two sizes; raise KeyError if it is none."""
+        _ = RELATIONS[relation]
+        return Guard(self.read(left), relation, self.read(right))
 
     def shape(self, plain: Sequence[object]) -> tuple[int, ...]:
         """Return the sizes that *plain* stands for."""
@@ -74,7 +81,8 @@ def open_to_plain(opened: OpenSizes) -> Plain:
     """Return *opened* as plain data."""
     placement = opened.placement
     return {
-        "sizes": format_symbols(opened.symbols, opened.guards),
+        "sizes": format_symbols(opened.symbols, ()),
+        "guards": [[written(g.left), g.relation, written(g.right)] for g in opened.guards],
         "words": [symbol.name for symbol in opened.words],
         "scratch": list(map(written, opened.scratch_bytes)),
         "activations": list(map(written, placement.sizes)),
@@ -94,7 +102,7 @@ def open_from_plain(plain: Plain) -> tuple[OpenSizes, WrittenSizes]:
         sizes = WrittenSizes(plain["sizes"])
         opened = OpenSizes(
             symbols=tuple(sizes.symbols.values()),
-            guards=sizes.guards,
+            guards=tuple(sizes.guard(*each) for each in plain["guards"]),
             words=tuple(sizes.symbols[name] for name in plain["words"]),
             scratch_bytes=sizes.shape(plain["scratch"]),
             placement=PlacementOrder(

@@ -77,7 +77,7 @@ class Network(NetworkViews, Uncopied):
 
         Raises:
             OptionError: The folder holds something else.
-            UnsupportedError: The network leaves sizes open, or is not machine code.
+            UnsupportedError: The network is not machine code.
             GlowError: A file cannot be written.
             StateError: A run is in progress.
         """

@@ -208,7 +208,7 @@ class KeptModel:
     def keep(self, network: Network) -> None:
         """Write *network* to the cache, in the background, unless its model changed meanwhile.
 
-        Of one that leaves sizes open, each set of sizes is kept by itself.
+        Of one that leaves sizes open, each program is kept by itself.
         """
         from glow_nb.network.dynamic import DynamicNetwork
         from glow_nb.network.network import CompiledNetwork

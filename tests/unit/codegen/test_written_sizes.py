@@ -57,7 +57,8 @@ def test_there_and_back_through_json() -> None:
     [
         ("sizes", "<batch in 9..8>", "9..8"),
         ("sizes", "<batch> more", "something stands behind the sizes"),
-        ("sizes", "<batch like 4 where batch > 5>", "it is not so for the sizes of the example"),
+        ("guards", [["batch", "=>", 5]], "no open sizes of a program: '=>'"),
+        ("guards", [["batch", "<="]], "no open sizes"),
         ("sizes", 3, "no open sizes"),
         ("words", ["rows"], "no open sizes of a program: 'rows'"),
         ("scratch", ["rows"], "unknown size 'rows'"),
