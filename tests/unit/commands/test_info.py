@@ -224,7 +224,7 @@ def test_text_with_open_sizes_is_told_and_bound(tmp_path: Path) -> None:
     )
     assert re.search(r"one program +for n in 1\.\.64\n", call("info", path).output)
     assert "float32<3 x 4>" in call("info", path, "--shape", "n=3").output
-    assert "has no input 'm'" in fails("info", path, "--shape", "m=3")
+    assert "has no size 'm'" in fails("info", path, "--shape", "m=3")
     assert "float32<3 x 4>" in call("dump", path, "--shape", "n=3").output
 
 
