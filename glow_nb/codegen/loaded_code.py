@@ -34,17 +34,21 @@ class LoadedCode:
         module = llvm.parse_assembly("")  # an engine begins with one
         self._engine: Any = llvm.create_mcjit_compiler(module, machine)
         self._engine.remove_module(module)  # or it would be compiled
-        self._defined = _link_check(payloads)
+        defined = _link_check(payloads)
         for payload in payloads:
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(payload))
         self._engine.finalize_object()
+        # Now, as LLVM has a lock: a forked child may find it taken for ever by a thread that is
+        # not there.
+        self._addresses: dict[str, int] = {
+            name: self._engine.get_function_address(name) for name in defined
+        }
 
     def address(self, symbol: str) -> int:
         """Return the address of the function *symbol*; raise CompileError if there is none."""
-        if symbol not in self._defined:
+        if symbol not in self._addresses:
             raise CompileError(f"symbol {symbol}: not defined by the loaded objects")
-        address: int = self._engine.get_function_address(symbol)
-        return address
+        return self._addresses[symbol]
 
 
 def _link_check(payloads: list[bytes]) -> set[str]:

@@ -1,5 +1,6 @@
 """Objects in memory: linked with each other, and refused when something is missing or broken."""
 
+import threading
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -40,6 +41,29 @@ def test_unknown_address() -> None:
     assert code.address("glow_team_run")
     with pytest.raises(CompileError, match="glow_nothing: not defined"):
         code.address("glow_nothing")
+
+
+def test_addresses_are_told_without_llvm_whose_lock_a_forked_child_may_never_get() -> None:
+    code = LoadedCode([compile_runtime(HOST)], HOST)
+    expected = code.address("glow_team_run")
+    taken, done, found = threading.Event(), threading.Event(), list[int]()
+
+    def hold() -> None:
+        with llvm.ffi.lib._lock:
+            taken.set()
+            done.wait(60)
+
+    holder = threading.Thread(target=hold)
+    asker = threading.Thread(target=lambda: found.append(code.address("glow_team_run")))
+    holder.start()
+    assert taken.wait(60)
+    asker.start()
+    asker.join(5)
+    done.set()
+    was_told = list(found)
+    asker.join()
+    holder.join()
+    assert was_told == [expected]
 
 
 @pytest.mark.parametrize("length", [0, 3, 64, 200, 600])
