@@ -47,8 +47,8 @@ def at_hints(value: T) -> T:
     return map_sizes(value, hinted)
 
 
-def renaming(symbols: Mapping[Symbol, Symbol]) -> Change:
-    """Return a change that puts other *symbols* in place of some."""
+def renaming(symbols: Mapping[Symbol, Symbol | int]) -> Change:
+    """Return a change that puts other *symbols*, or numbers, in place of some."""
 
     def renamed(size: int) -> int:
         return size.with_symbols(symbols) if isinstance(size, Size) else size
@@ -56,7 +56,7 @@ def renaming(symbols: Mapping[Symbol, Symbol]) -> Change:
     return renamed
 
 
-def guard_with(guard: Guard, symbols: Mapping[Symbol, Symbol]) -> Guard:
+def guard_with(guard: Guard, symbols: Mapping[Symbol, Symbol | int]) -> Guard:
     """Return *guard* about other *symbols*, those that are given."""
     change = renaming(symbols)
     left, right = map_sizes(guard.left, change), map_sizes(guard.right, change)

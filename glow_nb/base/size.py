@@ -117,8 +117,8 @@ class Size(_WholeNumber):
             total += factor
         return total
 
-    def with_symbols(self, symbols: Mapping[Symbol, Symbol]) -> int:
-        """Return the same polynomial in other *symbols*, those that are given."""
+    def with_symbols(self, symbols: Mapping[Symbol, Symbol | int]) -> int:
+        """Return the same polynomial in other *symbols*, those that are given, or numbers."""
         return sum(
             factor * prod(atom.with_symbols(symbols) for atom in atoms)
             for atoms, factor in self.terms.items()

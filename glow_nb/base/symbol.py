@@ -87,9 +87,10 @@ class Symbol:
         """Return its size among *sizes* by name."""
         return sizes[self.name]
 
-    def with_symbols(self, symbols: Mapping[Symbol, Symbol]) -> Any:
-        """Return the size of the one that *symbols* has in its place, or its own."""
-        return symbols.get(self, self).size
+    def with_symbols(self, symbols: Mapping[Symbol, Symbol | int]) -> Any:
+        """Return the size of the one that *symbols* has in its place, or a number, or its own."""
+        found = symbols.get(self, self)
+        return found.size if isinstance(found, Symbol) else found
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:

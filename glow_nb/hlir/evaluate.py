@@ -19,6 +19,7 @@ from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value
 from glow_nb.hlir.save import Save
+from glow_nb.hlir.stages import decided_sizes, run_stages, stages_of
 from glow_nb.hlir.verify import verify
 from glow_nb.hlir.with_sizes import sizes_of_inputs, with_sizes
 
@@ -47,6 +48,8 @@ def evaluate(
         MemoryLimitError: The system gives no memory for a result.
     """
     state = {} if state is None else state
+    if decided_sizes(given_function(function)):
+        return _evaluate_stages(function, feeds, state)
     inputs = {placeholder.name: placeholder for placeholder in given_function(function).inputs}
     named = name_feeds(inputs.keys(), feeds)
     if function.sizes:
@@ -74,6 +77,20 @@ def evaluate(
     state.update({kept.name: saved[kept].copy() for kept in function.state if kept in saved})
     ordered = {output.name: saved[output] for output in function.outputs}
     return cut(ordered, {o.name: o.counted for o in function.outputs if o.counted})
+
+
+def _evaluate_stages(
+    function: Function, feeds: Feeds, state: MutableMapping[str, Array]
+) -> dict[str, Array]:
+    """Do what :func:`evaluate` does with a function that decides some of its sizes itself."""
+    stages = stages_of(function)
+    named = name_feeds({value.name: value for value in function.inputs}.keys(), feeds)
+    return run_stages(
+        function,
+        stages,
+        lambda number, inputs: evaluate(stages[number].function, inputs, state),
+        {name: np.asarray(array) for name, array in named.items()},
+    )
 
 
 def evaluate_node(node: Node, values: Mapping[Value, Array]) -> tuple[Array, ...]:

@@ -152,6 +152,11 @@ class Node(Value):
             return (self,)
         return tuple(Result(self, index) for index in range(len(self.result_types)))
 
+    @property
+    def decides(self) -> Symbol | None:
+        """The size that is what its operand is, of a node that makes it known."""
+        return None
+
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
         """The symbols in the types of its results and in its attributes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from glow_nb.base.counted import problem_of
 from glow_nb.base.errors import VerifyError
 from glow_nb.base.schema import operands_of
-from glow_nb.base.size import Symbol
+from glow_nb.base.size import Symbol, symbols_in
 from glow_nb.hlir.graph import (
     Constant,
     Function,
@@ -18,6 +18,7 @@ from glow_nb.hlir.graph import (
 )
 from glow_nb.hlir.module import Module
 from glow_nb.hlir.save import Save, is_update
+from glow_nb.hlir.stages import decided_sizes
 
 
 def verify(function: Function) -> None:
@@ -130,6 +131,24 @@ def _verify_sizes(function: Function) -> None:
     for state in function.state if known else ():
         if state.type.is_open:
             raise VerifyError(state, "the sizes of a state are fixed, as it survives runs")
+    _verify_decisions(function)
+
+
+def _verify_decisions(function: Function) -> None:
+    """Raise VerifyError if a size is used before a value decides it, or if inputs tell it, too."""
+    undecided = set(decided_sizes(function))
+    if not undecided:
+        return
+    told = undecided.intersection(symbols_in([value.type.shape for value in function.inputs]))
+    for node in function.nodes:
+        symbol = node.decides
+        if symbol is not None:
+            if symbol not in undecided or symbol in told:
+                raise VerifyError(node, f"size {symbol} is known already; decide another one")
+            undecided.discard(symbol)
+        elif not undecided.isdisjoint(node.symbols):
+            early = next(symbol for symbol in node.symbols if symbol in undecided)
+            raise VerifyError(node, f"size {early} is used before it is decided")
 
 
 def _verify_updates(function: Function) -> None:

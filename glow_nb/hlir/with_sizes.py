@@ -13,17 +13,23 @@ from glow_nb.base.schema import attributes_of, changed_operands, closest, listed
 from glow_nb.base.size import Symbol, at, note_again
 from glow_nb.base.sizes_of_shapes import sizes_of_shapes
 from glow_nb.hlir.graph import Function, Node, Placeholder, Value
+from glow_nb.hlir.stages import decided_sizes, fed_sizes
 
 
 def with_sizes(function: Function, sizes: Mapping[str, int]) -> Function:
     """Return *function* with every size a number: ``with_sizes(function, {"batch": 8})``.
+
+    Sizes that its own values decide stay open, unless they are given as well.
 
     Raises:
         OptionError: A size is missing, unknown or out of its range, or the function does not hold
             for these sizes, since a comparison was answered otherwise when it was made.
     """
     check_sizes(function, sizes)
-    return sized(function, lambda size: at(size, sizes))
+    numbers = {symbol: sizes[symbol.name] for symbol in function.sizes if symbol.name in sizes}
+    if len(numbers) == len(function.sizes):
+        return sized(function, lambda size: at(size, sizes))
+    return with_symbols(function, numbers)
 
 
 def sized(function: Function, change: Change) -> Function:
@@ -43,8 +49,10 @@ def sized(function: Function, change: Change) -> Function:
     return dataclasses.replace(function, inputs=inputs, outputs=outputs, nodes=tuple(nodes))
 
 
-def with_symbols(function: Function, symbols: Mapping[Symbol, Symbol]) -> Function:
+def with_symbols(function: Function, symbols: Mapping[Symbol, Symbol | int]) -> Function:
     """Return *function* with other *symbols*, such as ones with other hints, in place of some.
+
+    Some may be numbers.
 
     The comparisons under which it holds are noted for the new ones.
     """
@@ -71,7 +79,8 @@ def _sized(node: Node, replaced: Mapping[Value, Value], change: Change) -> Node:
 
 
 def check_sizes(function: Function, sizes: Mapping[str, int]) -> None:
-    """Raise OptionError unless *function* holds for *sizes*, which give all that are open."""
+    """Raise OptionError unless *function* holds for *sizes*, which give all that are fed."""
+    decided = decided_sizes(function)
     symbols = {symbol.name: symbol for symbol in function.sizes}
     for name in sizes:
         if name not in symbols:
@@ -80,13 +89,16 @@ def check_sizes(function: Function, sizes: Mapping[str, int]) -> None:
                 f"it has {listed(symbols)}"
             )
     for name, symbol in symbols.items():
+        if name not in sizes and symbol in decided:
+            continue
         if name not in sizes:
             raise OptionError(
                 f"function {function.name!r}: size {name!r} is not given; it has {listed(symbols)}"
             )
         symbol.check(sizes[name])
     for guard in function.guards:
-        if not guard.holds(sizes):
+        known = all(symbol.name in sizes for symbol in guard.symbols)
+        if known and not guard.holds(sizes):
             raise OptionError(
                 f"function {function.name!r}: it was made for sizes where {guard}, and not for "
                 f"{described(sizes)}; make it with hints like these sizes"
@@ -111,4 +123,4 @@ def sizes_of_inputs(
         FeedError: A symbol gets different sizes, or nothing tells what it is.
     """
     types = {placeholder.name: placeholder.type for placeholder in function.inputs}
-    return sizes_of_shapes(types, function.sizes, shapes, given)
+    return sizes_of_shapes(types, fed_sizes(function), shapes, given)

@@ -75,7 +75,8 @@ def best_period(windows: Iterable[Buffer]) -> int:
 
 
 def _is_open(window: Buffer) -> bool:
-    return bool(symbols_of(window.root.type.size, window.offset, *window.strides))
+    sizes = (window.root.type.size, window.offset, *window.strides, *window.type.shape)
+    return bool(symbols_of(*sizes))
 
 
 def _share(window: Buffer, period: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from glow_nb.base.arguments import (
     described,
     whole_number,
 )
-from glow_nb.base.errors import OptionError
+from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.base.finite import FiniteCheck
 from glow_nb.base.habits import refuse_arguments
 from glow_nb.base.log import INFO, log
@@ -36,6 +37,7 @@ from glow_nb.base.text import format_name
 from glow_nb.compiler import pipelines
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
+from glow_nb.hlir.stages import decided_sizes
 from glow_nb.llir.program import Program
 from glow_nb.network import compilation as compiler
 from glow_nb.network.cache_memory import CacheMemory
@@ -49,6 +51,7 @@ from glow_nb.network.levels import Border, Levels
 from glow_nb.network.loading import Graph, imported, source_of
 from glow_nb.network.module_network import ModuleNetwork
 from glow_nb.network.network import CompiledNetwork, Network
+from glow_nb.network.open_function import OpenFunction
 from glow_nb.network.open_model import OpenModel, sized_model
 from glow_nb.network.rebuilding import Rebuilding, WatchedNetwork
 from glow_nb.network.request import CompileRequest
@@ -60,6 +63,7 @@ from glow_nb.network.sized_model import (
     SizedModel,
     describe_sizes,
 )
+from glow_nb.network.staged import StagedNetwork, rebuilding_of
 from glow_nb.network.text_files import is_ir_text
 from glow_nb.network.watched_model import (
     GivenModel,
@@ -244,6 +248,8 @@ class _Build:
         defaults: Defaults[Network] | None = None,
     ) -> CompiledNetwork:
         """Compile *known*, to run on the state if there is one; *model* is where it is from."""
+        if isinstance(known, Function) and decided_sizes(known):
+            return self._in_stages(known, model, sizes, defaults)
         began = time.perf_counter()
         if self.state is not None:
             self.state.add(known.state)
@@ -278,6 +284,29 @@ class _Build:
                 model.read,
             ),
             check=self.check.check if self.check else None,
+            sizes=sizes,
+            defaults=defaults,
+        )
+
+    def _in_stages(
+        self,
+        function: Function,
+        model: WatchedModel,
+        sizes: str,
+        defaults: Defaults[Network] | None,
+    ) -> CompiledNetwork:
+        """Compile *function*, whose runs decide sizes: each stage as a network of its own."""
+        build = replace(self.for_variants(), state=None)
+
+        def compile_stage(stage: Function) -> Network:
+            return _open_stage(stage, build) if stage.sizes else build(stage, Gone())
+
+        return StagedNetwork(
+            function,
+            compile_stage,
+            self.order(self.backend).whole,
+            self.threads,
+            rebuilding=rebuilding_of(function, model, lambda made: self(made, Gone())),
             sizes=sizes,
             defaults=defaults,
         )
@@ -351,6 +380,22 @@ def _growing_network(
     given = GrowingModel(model, request.ranges or SizeRanges(), request.caches)
     network, specialized = _for_all_sizes(given, build, work)({})
     return GrowingNetwork(network, specialized, CacheMemory(given.grown))
+
+
+def _open_stage(stage: Function, build: _Build) -> DynamicNetwork:
+    """Return the network of a stage that takes sizes from others, compiled for all of them."""
+    model, whole, work = OpenFunction(stage), build.order(build.backend).whole, "compiling a stage"
+    network = DynamicNetwork(
+        model,
+        _for_sizes(model, build, work),
+        _for_all_sizes(OpenModel(model, SizeRanges()), build, work),
+        threads=build.threads,
+        in_turn=build.observer is not None,
+        pipeline=lambda: whole,
+    )
+    with suppress(GlowError):  # where kernels need numbers, it is compiled for those that come
+        network.compile_first()
+    return network
 
 
 def _for_all_sizes(opened: OpenModel, build: _Build, work: str) -> CompileOpen:

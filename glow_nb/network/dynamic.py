@@ -122,8 +122,13 @@ class DynamicNetwork(Network):
     def compile_now(self) -> None:
         """Compile the program for all sizes if one is asked for: before they are known."""
         if self.general is not None and self.general.is_asked:
-            self.general.compile_first()
-            self._direct = self.general.direct
+            self.compile_first()
+
+    def compile_first(self) -> None:
+        """Compile the program for all sizes, planned for hints and guesses."""
+        assert self.general is not None
+        self.general.compile_first()
+        self._direct = self.general.direct
 
     def _specialize(self, shapes: Sequence[tuple[int, ...]]) -> None:
         """Compile the network for inputs of *shapes* in the background."""
@@ -182,7 +187,7 @@ class DynamicNetwork(Network):
                 "of them; compile it for one, sizes={}, or for some sizes, shapes={'batch': 1}"
             )
         if self.general.first is None:
-            self.general.compile_first()
+            self.compile_first()
         self._direct = self.general.direct
         return self.general.networks[0]
 

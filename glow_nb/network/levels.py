@@ -43,11 +43,27 @@ class Border(NamedTuple):
             bool(program.state),
         )
 
+    @classmethod
+    def of_function(cls, function: Function) -> Border:
+        """Return that of *function*, which has no state."""
+        return cls(
+            function.name,
+            {value.name: value.type for value in function.inputs},
+            {value.name: value.type for value in function.outputs},
+            {value.name: value.counted for value in function.outputs if value.counted},
+            False,
+        )
+
     def at(self, sizes: Mapping[str, int]) -> Border:
-        """Return the border for *sizes* by name."""
+        """Return the border for *sizes* by name; what a run decides stays open."""
+
+        def sized(type: TensorType) -> TensorType:
+            is_known = all(symbol.name in sizes for symbol in symbols_of(*type.shape))
+            return type.at(sizes) if is_known else type
+
         return self._replace(
-            inputs={name: type.at(sizes) for name, type in self.inputs.items()},
-            outputs={name: type.at(sizes) for name, type in self.outputs.items()},
+            inputs={name: sized(type) for name, type in self.inputs.items()},
+            outputs={name: sized(type) for name, type in self.outputs.items()},
         )
 
     @property

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from glow_nb.base.size_ranges import SizeRanges
 from glow_nb.base.specialized import Specialized
 from glow_nb.hlir.graph import Function
+from glow_nb.hlir.stages import fed_sizes
 from glow_nb.network.open_function import OpenFunction
 from glow_nb.network.sized_model import Example, SizedModel
 
@@ -52,5 +53,5 @@ class OpenModel:
 def sized_model(loaded: object) -> SizedModel | None:
     """Return what was *loaded* as a model to be had for given sizes; None if all are fixed."""
     if isinstance(loaded, Function):
-        return OpenFunction(loaded) if loaded.sizes else None
+        return OpenFunction(loaded) if fed_sizes(loaded) else None
     return loaded if isinstance(loaded, SizedModel) else None

@@ -39,6 +39,7 @@ from glow_nb.hlir.ops.columns_to_image import ColumnsToImage
 from glow_nb.hlir.ops.comparison import Equal, Greater, GreaterEqual, Less, LessEqual, Select
 from glow_nb.hlir.ops.convolution import Convolution
 from glow_nb.hlir.ops.convolution_filter_gradient import ConvolutionFilterGradient
+from glow_nb.hlir.ops.decide_size import DecideSize
 from glow_nb.hlir.ops.dequantizing_products import DequantizingMatMul
 from glow_nb.hlir.ops.elementwise import (
     Abs,

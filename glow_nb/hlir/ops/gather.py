@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.base.size import same_shape
+from glow_nb.base.size import same_shape, surely
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import INDICES, fitted, require_axis, require_kind
@@ -55,7 +55,7 @@ class Gather(Node):
         require_kind(self, "indices", indices, INDICES)
         require_axis(self, self.axis, type.rank)
         self.require(
-            type.shape[self.axis] > 0 or indices.size == 0,
+            not surely(type.shape[self.axis], "<=", 0) or indices.size == 0,
             f"axis {self.axis} of {type} is empty, but there are indices {indices}",
         )
         before, after = type.shape[: self.axis], type.shape[self.axis + 1 :]

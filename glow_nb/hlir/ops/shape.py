@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from glow_nb.base.conversion import quantized
 from glow_nb.base.schema import OneOf
-from glow_nb.base.size import same
+from glow_nb.base.size import same, surely
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
@@ -207,6 +207,11 @@ def slice_axis(builder: Builder, input: Value, axis: int, indices: range | slice
     return builder.emit(Slice(input, tuple(starts), tuple(stops), tuple(steps)))
 
 
+def _cut(pad: int) -> int:
+    """Return the negative part of a *pad*, which cuts."""
+    return 0 if surely(pad, ">=", 0) else min(pad, 0)
+
+
 @define_node("pad")
 class Pad(Node):
     """Add cells around a tensor, or cut some off where *pads* is negative.
@@ -244,11 +249,13 @@ class Pad(Node):
         return type.with_shape(tuple(map(sum, zip(type.shape, begins, ends, strict=True))))
 
     def _check_axis(self, axis: int, size: int, begin: int, end: int) -> None:
-        left = size + min(begin, 0) + min(end, 0)
+        left = size + _cut(begin) + _cut(end)
         self.require(
             left >= 0, f"pads {begin} and {end} cut more than axis {axis} of {self.input.type} has"
         )
-        limits = {"constant": max(begin, end), "reflect": max(left - 1, 0), "wrap": left}
+        if self.mode == "constant":
+            return
+        limits = {"reflect": max(left - 1, 0), "wrap": left}
         limit = limits.get(self.mode, max(begin, end) if left else 0)
         self.require(
             max(begin, end) <= max(limit, 0),

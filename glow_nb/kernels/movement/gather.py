@@ -6,6 +6,7 @@ nothing outside of the tensor. Rows are moved bit by bit, whatever their kind.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import prod
 
@@ -129,6 +130,11 @@ def _elements(
     return Elements.of(nest, axis, kinds, instruction.input.type.size, target)
 
 
+def _unless_empty(out: SourceWriter, size: int) -> AbstractContextManager[None]:
+    """Return a block for what reads elements of a tensor, which is left out if there are none."""
+    return nullcontext() if surely(size, ">", 0) else out.block(f"if {size} > 0:")
+
+
 def _source(
     family: str,
     instruction: GatherInst | GatherNDInst | GatherElementsInst,
@@ -140,6 +146,7 @@ def _source(
         if surely(instruction.dest.type.size, "==", 0):
             out.line("return")
         else:
-            rows.write(out)
+            with _unless_empty(out, instruction.input.type.size):
+                rows.write(out)
     kind = instruction.dest.type.kind
     return KernelSource(family, out.text, (kind, kind, instruction.indices.type.kind))

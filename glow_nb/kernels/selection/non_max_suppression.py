@@ -6,6 +6,7 @@ compared at a time, one in each lane.
 
 from __future__ import annotations
 
+from glow_nb.base.size import surely
 from glow_nb.base.types import ElementKind
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.kernels.registry import kernel_for
@@ -39,7 +40,7 @@ def non_max_suppression_source(instruction: NonMaxSuppressionInst, target: Targe
     with out.block(f"def kernel({arguments}):"):
         with out.block("if thread == 0:"):
             out.line(f"clear(places, 0, {instruction.places.type.size})\nfound = 0")
-            if instruction.places.type.size:
+            if not surely(instruction.places.type.size, "==", 0):
                 out.line("heap = as_int64(scratch)\nbits = as_int32(scores)")
                 for side in (*_SIDES, "area"):
                     out.line(f"chosen_{side} = as_float32(at(scratch, {begin}))")
@@ -58,11 +59,11 @@ def _write_heap(out: SourceWriter, classes: int, boxes: int, lanes: int) -> None
     out.line(f"base = (batch * {classes} + number) * {boxes}\nlength = 0")
     out.line(f"bound = broadcast(threshold, 0, {lanes})")
     whole = boxes - boxes % lanes
-    if whole:
+    if not surely(whole, "==", 0):
         with out.block(f"for first in range(0, {whole}, {lanes}):"):
             with out.block(f"if reduce_or(greater(load(scores, base + first, {lanes}), bound)):"):
                 _write_keys(out, f"first, first + {lanes}", boxes)
-    if whole < boxes:
+    if not surely(whole, "==", boxes):
         _write_keys(out, f"{whole}, {boxes}", boxes)
     write_heap(out, _is_greater)
 

@@ -5,6 +5,7 @@ One thread does it, since each place of the result depends on what was chosen be
 
 from __future__ import annotations
 
+from glow_nb.base.size import surely
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
@@ -56,7 +57,7 @@ def unique_source(instruction: UniqueInst, target: Target) -> KernelSource:
     with out.block(f"def kernel({arguments}):"):
         with out.block("if thread == 0:"):
             out.line("found = 0")
-            if rows:
+            if not surely(rows, "==", 0):
                 out.line(f"heap = as_int32(scratch)\nfirsts = at(heap, {rows})")
                 out.line(f"clear(indices, 0, {rows})\nclear(counts, 0, {rows})\nlength = {rows}")
                 with out.block(f"for i in range({rows}):"):

@@ -14,8 +14,8 @@ from glow_nb.hlir.ops.windows import Window
 from glow_nb.kernels import operators
 
 MOVES = {
-    "as_quantized", "broadcast", "concat", "gather", "gather_elements", "gather_nd", "insert_slice",
-    "non_zero", "pad", "reshape", "save", "sizes", "slice", "split", "stored",
+    "as_quantized", "broadcast", "concat", "decide_size", "gather", "gather_elements", "gather_nd",
+    "insert_slice", "non_zero", "pad", "reshape", "save", "sizes", "slice", "split", "stored",
     "tile", "top_k", "transpose", "unique",
 }  # fmt: skip
 """Operators that are known to compute nothing but where an element comes from."""

@@ -11,6 +11,7 @@ from glow_nb.base.errors import UnboundDimension, UnboundInput
 from glow_nb.base.memory_limit import out_of_memory
 from glow_nb.base.types import Array
 from glow_nb.formats.onnx.importer import rules
+from glow_nb.formats.onnx.importer.decided import with_decided_sizes
 from glow_nb.formats.onnx.importer.dimensions import Shapes
 from glow_nb.formats.onnx.importer.importer import Importer
 from glow_nb.formats.onnx.importer.model import Model, ModelSource, load_model
@@ -60,7 +61,9 @@ def import_onnx(
     """
     loaded = load_model(model)
     try:
-        return Importer(loaded, shapes or {}, constants or {}, watched).function()
+        return with_decided_sizes(
+            lambda: Importer(loaded, shapes or {}, constants or {}, watched), Importer.function
+        )
     except MemoryError as error:
         raise out_of_memory(loaded.place, error) from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 from typing import TypeGuard, TypeVar
@@ -13,12 +13,14 @@ import onnx
 from typing_extensions import override
 
 from glow_nb.base.errors import ModelError, UnboundInput, UnsupportedError
+from glow_nb.base.noted import keep, trial
 from glow_nb.base.payload import Recipe
 from glow_nb.base.schema import map_operands, operands_of
 from glow_nb.base.size import OpenSizeError, same, symbols_of
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.formats.onnx.importer.constants import MAX_GROWTH_BYTES, Constants
-from glow_nb.formats.onnx.importer.dependence import inputs_behind, require_no_sizes
+from glow_nb.formats.onnx.importer.decided import DecidedSizes
+from glow_nb.formats.onnx.importer.dependence import inputs_behind, is_of_a_run, require_no_sizes
 from glow_nb.formats.onnx.importer.open_numbers import OpenNumbers
 from glow_nb.formats.onnx.importer.open_numbers import folded as folded_numbers
 from glow_nb.formats.onnx.importer.ratio import Number, as_ratio, whole_numbers
@@ -44,6 +46,7 @@ from glow_nb.hlir.ops.random import Drawn
 from glow_nb.hlir.recipe import folded
 
 N = TypeVar("N", bound=Node)
+T = TypeVar("T")
 
 
 def is_number(value: Value) -> TypeGuard[Constant]:
@@ -71,7 +74,12 @@ class Context(Constants):
         unrolling: Counts the steps of loops.
         streams: Gives each node that draws random numbers a stream of its own.
         counts: How many elements count of each value of which only a run shows that.
+        decides: Whether what only a run shows may be a size; see
+            :func:`~glow_nb.formats.onnx.importer.decided.with_decided_sizes`.
+        decided: The sizes that are so.
     """
+
+    decides = False
 
     def __init__(self, builder: Builder, producer: str = "", *, for_training: bool = False) -> None:
         """Build with *builder* what *producer* wrote."""
@@ -81,6 +89,7 @@ class Context(Constants):
         self.unrolling = Unrolling()
         self.streams = count()
         self.counts: dict[Value, Count] = {}
+        self.decided = DecidedSizes()
 
     @override
     def emit(self, node: Node, name: str | None = None) -> Value:
@@ -130,6 +139,7 @@ class Context(Constants):
             return
         count = count_after(node, self.counts)
         if count is None:
+            self.decided.are_wanted = True
             raise self.unsupported(
                 f"it reads {counted[0]}, of which only a run shows how much counts, and would mix "
                 "that with padding; only functions of single elements, moves of whole slices and "
@@ -150,10 +160,19 @@ class Context(Constants):
         *found, number = self.emit_all(node)
         if isinstance(number, Constant):
             return tuple(map(partial(self._cut, int(number.array)), found, axes))
+        if self.decides:
+            return tuple(map(partial(self._first, number), found, axes))
         for value, axis in zip(found, axes, strict=True):
             if axis is not None:
                 self.counts[value] = Count(number, axis)
         return tuple(found)
+
+    def _first(self, number: Value, value: Value, axis: int | None) -> Value:
+        """Return so many slices of *value* as the *number* says that count."""
+        if axis is None:
+            return value
+        size = self.decided.size_of(self, number, high=value.type.shape[axis])
+        return self.part(value, axis, 0, size)
 
     def _cut(self, size: int, value: Value, axis: int | None) -> Value:
         if axis is None or not isinstance(value, Constant):
@@ -165,7 +184,7 @@ class Context(Constants):
         if not any(isinstance(value, OpenNumbers) for value in operands_of(node)):
             return ()
         try:
-            results = folded_numbers(node)
+            results = self.for_all_runs(partial(folded_numbers, node))
         except OpenSizeError:  # it needs numbers, which a run has
             results = None
         pairs = zip(results or (), node.result_types, strict=results is not None)
@@ -237,6 +256,7 @@ class Context(Constants):
             return value.array
         if isinstance(value, OpenNumbers):
             value.refuse()
+        self.decided.are_wanted |= is_of_a_run(value)
         names = inputs_behind(value)
         if not names:
             require_no_sizes(value)
@@ -273,6 +293,15 @@ class Context(Constants):
                 f"{self.place}: {what} must be a list of integers, it is {TensorType.of(array)}"
             )
         return tuple(int(n) for n in array.reshape(-1))
+
+    def for_all_runs(self, answer: Callable[[], T | None]) -> T | None:
+        """Return the *answer*; None if it is not the same for all sizes that runs decide."""
+        with trial() as notes:
+            found = answer()
+        if any(self.decided.has(guard.left - guard.right) for guard in notes):
+            return None
+        keep(notes)
+        return found
 
     def known_integer(self, value: Value, what: str) -> int:
         """Return a known tensor of one integer as a number."""

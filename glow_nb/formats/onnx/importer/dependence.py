@@ -23,6 +23,14 @@ def require_no_sizes(value: Value) -> None:
             operator.index(producer.symbols[0].size)
 
 
+def is_of_a_run(value: Value) -> bool:
+    """Return whether *value* is computed from inputs, or from open sizes."""
+    return any(
+        isinstance(v, Placeholder) or bool((n := producer_of(v)) and n.symbols)
+        for v in _behind(value)
+    )
+
+
 def is_decided(value: Value) -> bool:
     """Return whether *value* is the same in each run: no input and no random number is in it."""
     behind = _behind(value)

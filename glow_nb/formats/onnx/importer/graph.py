@@ -115,6 +115,12 @@ class GraphImporter(Context):
             values = None
         except AlreadyReportedError:
             values = None
+        except OpenSizeError as error:
+            if not self.decided.has(error.size):
+                raise
+            reason = f"it needs a number for {error.size!s}, which only a run decides"
+            self.complaints.add(domain, proto.op_type, opset, reason, self.place)
+            values = None
         except UnsupportedError as error:
             place = self.place.removeprefix(f"{self.model.place}: ")
             self.complaints.add(domain, proto.op_type, opset, str(error), place)
@@ -197,6 +203,7 @@ class GraphImporter(Context):
         """Refuse results made of the shape of an operand whose size only a run shows."""
         for value in node.inputs:
             if value in self.counts and not all(result in self.counts for result in results):
+                self.decided.are_wanted = True
                 raise self.unsupported(f"it reads the shape of {value}, which only a run shows")
 
     def _finish(self, result: Value | Outputs, mark: int) -> Outputs:

@@ -10,11 +10,12 @@ from contextlib import suppress
 from typing_extensions import override
 
 from glow_nb.base.errors import GlowError
-from glow_nb.base.size import RESERVED, Symbol, at, symbols_in
+from glow_nb.base.size import Symbol, at, symbols_in
 from glow_nb.base.size_ranges import SizeRanges
 from glow_nb.base.size_text import read_size
 from glow_nb.base.tokens import TokenStream
 from glow_nb.base.types import Dimensions
+from glow_nb.formats.onnx.importer.decided import word_of
 from glow_nb.formats.onnx.importer.dimensions import Shapes, partly_bound, symbol_of
 from glow_nb.formats.onnx.importer.graph import Outputs
 from glow_nb.formats.onnx.importer.importer import Importer
@@ -25,8 +26,6 @@ from glow_nb.formats.onnx.importer.registry import Rule
 from glow_nb.hlir.graph import Value
 
 _SUM = re.compile(r"\s*\w+(\s*[+*]\s*\w+)+\s*", re.ASCII)
-LONGEST_WORD = 64
-"""The most characters that the name of a size keeps of that of a dimension."""
 
 
 class OpenImporter(Importer):
@@ -63,6 +62,7 @@ class OpenImporter(Importer):
             name: ranges.symbol(name, words[name], self.examples(place))
             for place, name in enumerate(dict.fromkeys(names))
         }
+        self.decided.reserve(words.values())
         self._sizes = self._sizes_of_names(words)
         self._known = known
         shapes = {name: self._opened(shape) for name, shape in known.items()}
@@ -127,9 +127,7 @@ def _words(names: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     taken: set[str] = set()
     for name in dict.fromkeys(names):
-        word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")[:LONGEST_WORD]
-        word = word if word.isidentifier() else f"size_{word}"
-        word = f"{word}_size" if word in RESERVED else word
+        word = word_of(name)
         others = (f"{word}_{n}" for n in itertools.count(2))
         found[name] = next(w for w in itertools.chain([word], others) if w not in taken)
         taken.add(found[name])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from glow_nb.base.errors import GlowError, ModelError
+from glow_nb.base.errors import GlowError, ModelError, UnsupportedError
 from glow_nb.base.noted import keep, trial
 from glow_nb.base.size import Guard, OpenSizeError, Size, Symbol, example, hinted
 from glow_nb.base.size_ranges import SizeRanges
@@ -100,6 +100,7 @@ class _Search:
         self._ranges, self._examples = ranges, examples
         self.specialized: list[Specialized] = []
         self._equal: dict[str, int] = {}
+        self._decides = False
         self.has_compared = False
         self.hints: dict[str, int] = {}
 
@@ -110,13 +111,18 @@ class _Search:
             shapes = {**self._shapes, **fixed}
             importer = OpenImporter(self._model, shapes, self._constants, self._watched)
             importer.ranges, importer.examples = self._ranges, self._examples
-            importer.equal = self._equal
+            importer.equal, importer.decides = self._equal, self._decides
             with trial() as notes:
                 try:
                     function = importer.function()
                 except OpenSizeError as error:
                     reason = f"{importer.place}: it needs a number for {error.size!s}"
                     self._specialize(importer, {s: s.hint for s in error.size.symbols}, reason)
+                    continue
+                except UnsupportedError:
+                    if self._decides or not importer.decided.are_wanted:
+                        raise
+                    self._decides = True
                     continue
                 except ModelError as error:
                     self.has_compared = bool(notes)
@@ -134,6 +140,8 @@ class _Search:
         self, importer: OpenImporter, numbers: Mapping[Symbol, int], reason: str
     ) -> None:
         names = {symbol: name for name, symbol in importer.symbols.items()}
+        if not numbers.keys() <= names.keys():
+            raise UnsupportedError(f"{reason}, and runs decide that")
         self.specialized += [
             Specialized(names[symbol], number, reason) for symbol, number in numbers.items()
         ]
@@ -193,7 +201,7 @@ class _Search:
         """Return *function* with ranges that leave out sizes which the model refuses."""
         narrowed: dict[Symbol, Symbol] = {}
         hints = {symbol.name: symbol.hint for symbol in importer.symbols.values()}
-        for symbol in function.sizes:
+        for symbol in importer.symbols.values():
             low, high = range_where(symbol, function.guards)
             if low > symbol.low and not self._refuses(importer, {**hints, symbol.name: low - 1}):
                 low = symbol.low
@@ -207,7 +215,9 @@ class _Search:
         """Return whether the model cannot be imported for *sizes* by the words of symbols."""
         shapes = importer.shapes_for(sizes)
         try:
-            Importer(self._model, shapes, self._constants).function()
+            tried = Importer(self._model, shapes, self._constants)
+            tried.decides = self._decides
+            tried.function()
         except GlowError:
             return True
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Self
 
 import onnx
 from google.protobuf.message import EncodeError
@@ -14,6 +15,7 @@ from glow_nb.base.size_ranges import SizeRanges
 from glow_nb.base.specialized import Specialized
 from glow_nb.base.summary import Summary
 from glow_nb.base.types import Array, Dimensions, SymbolicType
+from glow_nb.formats.onnx.importer.decided import with_decided_sizes
 from glow_nb.formats.onnx.importer.dimensions import (
     Shapes,
     bind_shapes,
@@ -58,8 +60,9 @@ class SymbolicModel:
         """
         self._model, self._shapes = snapshot(model), shapes
         self._constants = {name: array.copy() for name, array in constants.items()}
-        checker = _Checker(self._model, shapes, self._constants)
-        checker.import_graph()
+        checker = with_decided_sizes(
+            lambda: _Checker(self._model, shapes, self._constants), _Checker.checked_graph
+        )
         self.inputs, self.outputs = checker.inputs, checker.outputs
         self.defaults = defaults_of(self._model, self._shapes, self._constants)
         self._try_sizes()
@@ -99,7 +102,10 @@ class SymbolicModel:
         too.
         """
         fixed = {**self._constants, **(constants or {})}
-        return Importer(self._model, {**self._shapes, **shapes}, fixed, watched).function()
+        return with_decided_sizes(
+            lambda: Importer(self._model, {**self._shapes, **shapes}, fixed, watched),
+            Importer.function,
+        )
 
     def open_function(
         self, ranges: SizeRanges, watched: Sequence[str] = ()
@@ -155,6 +161,11 @@ class _Checker(Importer):
 
     inputs: dict[str, SymbolicType]
     outputs: dict[str, SymbolicType]
+
+    def checked_graph(self) -> Self:
+        """Look at all nodes; raise as the import does, and return this."""
+        self.import_graph()
+        return self
 
     @override
     def _input_shapes(

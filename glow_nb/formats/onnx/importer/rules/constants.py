@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from glow_nb.base.types import Array, TensorType
 from glow_nb.formats.onnx.importer.context import Context
+from glow_nb.formats.onnx.importer.decided_operands import decided_range, sizes_from
+from glow_nb.formats.onnx.importer.dependence import is_of_a_run
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.open_numbers import OpenNumbers, numbers_of, raise_open
 from glow_nb.formats.onnx.importer.ratio import (
@@ -20,7 +23,7 @@ from glow_nb.formats.onnx.importer.ratio import (
 )
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.hlir import ops
-from glow_nb.hlir.graph import Value
+from glow_nb.hlir.graph import Constant, Value
 
 
 @onnx_op("Constant")
@@ -51,7 +54,7 @@ def _constant(ctx: Context, node: OnnxNode, name: str) -> Array:
 @onnx_op("ConstantOfShape")
 def constant_of_shape(ctx: Context, node: OnnxNode) -> Value:
     """A tensor full of one number, by default float32 zeros."""
-    shape = ctx.known_integers(node.operand(0), "the shape")
+    shape = sizes_from(ctx, node.operand(0), "the shape")
     number: Array = np.zeros((), np.float32)
     if node.has("value"):
         number = ctx.of_numbers(ctx.numbers(node.message("value").t), ctx.stem).array
@@ -68,8 +71,12 @@ def constant_of_shape(ctx: Context, node: OnnxNode) -> Value:
 def arithmetic_range(ctx: Context, node: OnnxNode) -> Value:
     """``start, start + delta, ...`` before ``limit``."""
     names = ("'start'", "'limit'", "'delta'")
-    if any(isinstance(value, OpenNumbers) for value in node.operands):
-        return _open_range(ctx, node)
+    if all(isinstance(value, OpenNumbers | Constant) for value in node.operands):
+        if any(isinstance(value, OpenNumbers) for value in node.operands):
+            found = ctx.for_all_runs(partial(_open_range, ctx, node))
+            return decided_range(ctx, node.operands) if found is None else found
+    elif ctx.decides and any(map(is_of_a_run, node.operands)):
+        return decided_range(ctx, node.operands)
     arrays = [ctx.known(node.operand(i), name) for i, name in enumerate(names)]
     if any(array.size != 1 for array in arrays):
         raise ctx.wrong("start, limit and delta must be one number each")

@@ -9,6 +9,12 @@ import numpy as np
 from glow_nb.base.size import symbols_of
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.formats.onnx.importer.context import Context
+from glow_nb.formats.onnx.importer.decided_operands import (
+    counted_up,
+    may_decide,
+    size_from,
+    term_of,
+)
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.formats.onnx.importer.sequences import check_lengths
@@ -68,7 +74,9 @@ def gather_nd(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("OneHot")
 def one_hot(ctx: Context, node: OnnxNode) -> Value:
     """``on`` where the index is the place along a new axis, else ``off``; negative from the end."""
-    indices, values = node.operand(0), node.operand(2)
+    values = node.operand(2)
+    if may_decide(ctx, node.operand(1)):
+        return _one_hot(ctx, node, size_from(ctx, node.operand(1), "'depth'"))
     depths = ctx.known(node.operand(1), "'depth'").reshape(-1)
     if depths.size != 1 or not 0 <= depths[0] < np.inf or values.type.shape != (2,):
         raise ctx.wrong(
@@ -76,16 +84,22 @@ def one_hot(ctx: Context, node: OnnxNode) -> Value:
             "[off, on]"
         )
     depth = int(depths[0])
+    ctx.spend(depth * 8)
+    return _one_hot(ctx, node, depth)
+
+
+def _one_hot(ctx: Context, node: OnnxNode, depth: int) -> Value:
+    indices, values = node.operand(0), node.operand(2)
     rank = indices.type.rank + 1
     axis = ctx.axis(node.integer("axis"), rank)
-    ctx.spend(depth * 8)
     wide = ctx.convert(indices, ElementKind.INT64)
     shape = list(indices.type.shape)
     wide = ctx.reshape(wide, [*shape[:axis], 1, *shape[axis:]])
     index = ctx.term(wide)
-    place = where(index < 0, index + depth, index)
-    steps = np.arange(depth, dtype=np.int64)
-    places = ctx.constant(steps.reshape([depth if i == axis else 1 for i in range(rank)]))
+    is_open = bool(symbols_of(depth))
+    end = ctx.term(ctx.with_rank(term_of(ctx, depth).value, rank)) if is_open else depth
+    place = where(index < 0, index + end, index)
+    places = ctx.reshape(counted_up(ctx, depth), [depth if i == axis else 1 for i in range(rank)])
     off, on = ctx.emit_all(ops.Split(values, axis=0, sizes=(1, 1)))
     is_hit = place.equals(ctx.term(places)).value
     return ops.Select(is_hit, ctx.with_rank(on, rank), ctx.with_rank(off, rank))

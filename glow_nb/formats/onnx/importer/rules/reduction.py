@@ -6,6 +6,7 @@ import math
 
 from glow_nb.base.types import ElementKind
 from glow_nb.formats.onnx.importer.context import Context
+from glow_nb.formats.onnx.importer.decided_operands import may_decide, size_from
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.formats.onnx.importer.rules.conversion import in_floats
@@ -166,12 +167,18 @@ def top_k_by_attribute(ctx: Context, node: OnnxNode) -> Value:
 
 
 @onnx_op("TopK", since=10)
-def top_k(ctx: Context, node: OnnxNode) -> Value:
+def top_k(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ...]:
     """The ``k`` extreme elements and their places."""
-    return _top_k(ctx, node, ctx.known_integer(node.operand(1), "'K'"))
+    x, given = node.operand(0), node.operand(1)
+    if not may_decide(ctx, given):
+        return _top_k(ctx, node, ctx.known_integer(given, "'K'"))
+    axis = ctx.axis(node.integer("axis"), x.type.rank)
+    k = size_from(ctx, given, "'K'", high=x.type.shape[axis])
+    found = ctx.emit_all(_top_k(ctx, node, x.type.shape[axis]))
+    return tuple(ctx.part(result, axis, 0, k) for result in found)
 
 
-def _top_k(ctx: Context, node: OnnxNode, k: int) -> Value:
+def _top_k(ctx: Context, node: OnnxNode, k: int) -> ops.TopK:
     x = node.operand(0)
     return ops.TopK(
         x,

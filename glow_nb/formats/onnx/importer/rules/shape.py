@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from glow_nb.base.size import same
 from glow_nb.formats.onnx.importer.context import Context, broadcast_shape
+from glow_nb.formats.onnx.importer.decided_operands import (
+    Element,
+    decided_expansion,
+    decided_shape,
+    decided_slice,
+    decided_split,
+    may_decide,
+    rest_of,
+    sizes_from,
+)
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.hlir import ops
@@ -17,9 +28,13 @@ _SLICE_BY_INPUT_SINCE = 10
 @onnx_op("Reshape")
 def reshape(ctx: Context, node: OnnxNode) -> Value:
     """Another shape: -1 is what is left; 0 keeps the size, or with ``allowzero`` is 0."""
-    x = node.operand(0)
-    shape = list(ctx.known_integers(node.operand(1), "'shape'"))
-    if not node.flag("allowzero", False):
+    x, given = node.operand(0), node.operand(1)
+    keeps = not node.flag("allowzero", False)
+    if may_decide(ctx, given):
+        shape = decided_shape(ctx, x, given, keeps=keeps)
+    else:
+        shape = list(ctx.known_integers(given, "'shape'"))
+    if keeps:
         if 0 in shape[x.type.rank :]:
             raise ctx.wrong(f"shape {shape} keeps a dimension that {x} does not have")
         shape = [n or x.type.shape[axis] for axis, n in enumerate(shape)]
@@ -27,10 +42,14 @@ def reshape(ctx: Context, node: OnnxNode) -> Value:
         raise ctx.wrong(f"shape {shape} must have one -1 at most and no other negative size")
     if -1 in shape:
         rest = prod(n for n in shape if n != -1)
-        shape[shape.index(-1)] = x.type.size // rest if rest else 0
+        whole = rest_of(x.type.size, rest)
+        if whole is None:
+            whole = x.type.size // rest if rest else 0
+        shape[shape.index(-1)] = whole
     if not same(prod(shape), x.type.size):
-        wanted = list(ctx.known_integers(node.operand(1), "'shape'"))
-        raise ctx.wrong(f"the {x.type.size!s} elements of {x} do not fill shape {wanted}")
+        raise ctx.wrong(
+            f"the {x.type.size!s} elements of {x} do not fill shape {[str(n) for n in shape]}"
+        )
     return ctx.reshape(x, shape)
 
 
@@ -101,8 +120,13 @@ def slice_by_attributes(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("Slice", since=_SLICE_BY_INPUT_SINCE)
 def slice_by_operands(ctx: Context, node: OnnxNode) -> Value:
     """A range along each axis, by operands."""
-    starts = ctx.known_integers(node.operand(1), "'starts'")
-    ends = ctx.known_integers(node.operand(2), "'ends'")
+    ranges = [node.operand(1), node.operand(2)]
+    starts, ends = (
+        ctx.decided.elements_of(ctx, value)
+        if may_decide(ctx, value)
+        else ctx.known_integers(value, name)
+        for value, name in zip(ranges, ("'starts'", "'ends'"), strict=True)
+    )
     axes, steps = node.optional(3), node.optional(4)
     return _slice(
         ctx,
@@ -117,8 +141,8 @@ def slice_by_operands(ctx: Context, node: OnnxNode) -> Value:
 def _slice(
     ctx: Context,
     x: Value,
-    starts: tuple[int, ...],
-    ends: tuple[int, ...],
+    starts: tuple[Element, ...],
+    ends: tuple[Element, ...],
     axes: tuple[int, ...],
     steps: tuple[int, ...],
 ) -> Value:
@@ -130,14 +154,26 @@ def _slice(
         )
     shape = x.type.shape
     ranges = [(0, n, 1) for n in shape]
+    decided: list[tuple[int, Element, Element, int]] = []
     for axis, start, end, step in zip(
         ctx.axes(axes, x.type.rank), starts, ends, steps, strict=True
     ):
-        ranges[axis] = _clamped(start, end, step, shape[axis])
-    if all(r == (0, n, 1) for r, n in zip(ranges, shape, strict=True)):
-        return x
-    begins, stops, strides = zip(*ranges, strict=True)
-    return ops.Slice(x, starts=begins, stops=stops, steps=strides)
+        found = None
+        if not isinstance(start, Value) and not isinstance(end, Value):
+            found = ctx.for_all_runs(partial(_clamped, start, end, step, shape[axis]))
+        if found is None:
+            decided.append((axis, start, end, step))
+        else:
+            ranges[axis] = found
+    if not all(r == (0, n, 1) for r, n in zip(ranges, shape, strict=True)):
+        begins, stops, strides = zip(*ranges, strict=True)
+        part = ops.Slice(x, starts=begins, stops=stops, steps=strides)
+        if not decided:
+            return part
+        x = ctx.emit(part)
+    for axis, start, end, step in decided:
+        x = decided_slice(ctx, x, axis, start, end, step)
+    return x
 
 
 def _clamped(start: int, end: int, step: int, size: int) -> tuple[int, int, int]:
@@ -167,6 +203,8 @@ def split(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ...]:
     axis = ctx.axis(node.integer("axis", 0), x.type.rank)
     size, count = x.type.shape[axis], len(node.proto.output)
     operand = node.optional(1)
+    if operand is not None and may_decide(ctx, operand):
+        return decided_split(ctx, x, axis, operand)
     if operand is not None:
         sizes = ctx.known_integers(operand, "'split'")
     elif node.has("split"):
@@ -197,7 +235,7 @@ def pad(ctx: Context, node: OnnxNode) -> Value:
     """Cells around the tensor, on all axes or on given ones."""
     x = node.operand(0)
     rank = x.type.rank
-    given = ctx.known_integers(node.operand(1), "'pads'")
+    given = sizes_from(ctx, node.operand(1), "'pads'")
     fill, chosen = node.optional(2), node.optional(3)
     axes = tuple(range(rank))
     if chosen is not None:
@@ -255,14 +293,18 @@ def center_crop_pad(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("Tile")
 def tile(ctx: Context, node: OnnxNode) -> Value:
     """The whole tensor again and again."""
-    return ops.Tile(node.operand(0), repeats=ctx.known_integers(node.operand(1), "'repeats'"))
+    return ops.Tile(node.operand(0), repeats=sizes_from(ctx, node.operand(1), "'repeats'"))
 
 
 @onnx_op("Expand")
 def expand(ctx: Context, node: OnnxNode) -> Value:
     """Repeat dimensions of size 1; both the tensor and the shape may have the larger size."""
     x = node.operand(0)
-    wanted = ctx.known_integers(node.operand(1), "'shape'")
+    wanted = (
+        decided_expansion(ctx, x, node.operand(1))
+        if may_decide(ctx, node.operand(1))
+        else ctx.known_integers(node.operand(1), "'shape'")
+    )
     if any(size < 0 for size in wanted):
         raise ctx.wrong(f"shape {list(wanted)} has a negative size")
     return ctx.broadcast(x, broadcast_shape(ctx, x.type.shape, wanted))

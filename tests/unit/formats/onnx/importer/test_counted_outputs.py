@@ -10,7 +10,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 import glow_nb
-from glow_nb.base.errors import UnsupportedError, VerifyError
+from glow_nb.base.errors import OptionError, UnsupportedError, VerifyError
 from glow_nb.base.types import Array
 from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.evaluate import evaluate
@@ -128,43 +128,63 @@ def test_types_of_outputs_tell_the_bound() -> None:
     assert "counted by %chosen_count along 0" in print_function(network.function)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("found", [0, 2, 6])
 @pytest.mark.parametrize(
-    ("nodes", "reason"),
+    "nodes",
     [
-        ([node("ReduceSum", "places axis", "y")], "ReduceSum.*mix that with padding"),
-        ([node("Shape", "places", "y")], "Shape.*reads the shape of"),
-        ([node("Size", "places", "y")], "Size.*reads the shape of"),
-        ([node("Concat", "places places", "y", axis=1)], "Concat.*mix that with padding"),
-        ([node("Concat", "places other", "y", axis=0)], "Concat.*mix that with padding"),
-        ([node("Gather", "places axis", "y", axis=1)], "Gather.*mix that with padding"),
-        ([node("Slice", "places axis end axis", "y")], "Slice.*mix that with padding"),
-        ([node("Add", "places wide", "y")], "Add.*mix that with padding"),
-        ([node("Reshape", "places flat", "y")], "Reshape.*mix that with padding"),
+        [node("ReduceSum", "places axis", "y")],
+        [node("Shape", "places", "y")],
+        [node("Size", "places", "y")],
+        [node("Concat", "places places", "y", axis=1)],
+        [node("Concat", "places other", "y", axis=0)],
+        [node("Gather", "places begin", "y", axis=0)],
+        [node("Slice", "places axis end axis", "y")],
+        [node("Reshape", "places flat", "y")],
     ],
 )
-def test_what_would_read_padding_is_refused(nodes: list[Any], reason: str) -> None:
+def test_what_reads_all_of_it_reads_no_padding(nodes: list[Any], found: int) -> None:
     proto = model(
-        [node("NonZero", "x", "places"), node("NonZero", "z", "other"), *nodes],
-        [value("x", (2, 3)), value("z", (2, 3))],
+        [node("NonZero", "x", "places"), node("NonZero", "x", "other"), *nodes],
+        [value("x", (2, 3))],
         weights=[
             weight("axis", np.array([1])),
+            weight("begin", np.array([1, 0])),
             weight("end", np.array([3])),
-            weight("flat", np.array([3, -1])),
-            weight("wide", np.ones((2, 6), np.int64)),
+            weight("flat", np.array([4, -1])),
         ],
         opset=18,
     )
-    with pytest.raises(UnsupportedError, match=reason):
+    check(proto, {"x": (np.arange(6) < found).astype(np.float32).reshape(2, 3)})
+
+
+def test_what_only_fits_some_counts_is_right_for_these() -> None:
+    proto = model(
+        [node("NonZero", "x", "places"), node("Add", "places wide", "y")],
+        [value("x", (2, 3))],
+        weights=[weight("wide", np.ones((2, 6), np.int64))],
+    )
+    check(proto, {"x": np.ones((2, 3), np.float32)})
+    with pytest.raises(OptionError, match="places == 6, and not for places = 0"):
+        evaluate(import_onnx(proto), {"x": np.zeros((2, 3), np.float32)})
+
+
+def test_what_fits_no_example_is_refused() -> None:
+    proto = model(
+        [node("NonZero", "x", "places"), node("Reshape", "places flat", "y")],
+        [value("x", (2, 3))],
+        weights=[weight("flat", np.array([7, -1]))],
+    )
+    with pytest.raises(UnsupportedError, match=r"\(Reshape\).* for some of the sizes that runs"):
         import_onnx(proto)
 
 
 @pytest.mark.parametrize("shape", [[1, 1, -1], [-1, 1, 1], [1, -1, 1]])
-def test_which_axis_is_counted_must_be_clear(shape: list[int]) -> None:
+def test_which_axis_is_counted_need_not_be_clear(shape: list[int]) -> None:
     nodes = [node("NonZero", "x", "places"), node("Reshape", "places shape", "y")]
     weights = [weight("shape", np.array(shape))]
-    with pytest.raises(UnsupportedError, match="Reshape.*mix that with padding"):
-        import_onnx(model(nodes, [value("x", (1,))], weights=weights))
-    check(model(nodes, [value("x", (4,))], weights=weights), {"x": np.zeros(4, np.float32)})
+    for size in (1, 4):
+        proto = model(nodes, [value("x", (size,))], weights=weights)
+        check(proto, {"x": np.zeros(size, np.float32)})
 
 
 def test_branches_of_unknown_size_are_refused() -> None:

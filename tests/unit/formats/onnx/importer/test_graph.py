@@ -158,14 +158,19 @@ def test_large_result_of_small_constants_stays_a_node() -> None:
     assert opcodes(one("Expand", ("w", "s"), weights=weights)) == ["broadcast", "save"]
 
 
-def test_shape_from_an_input_needs_that_input() -> None:
-    proto = one("Reshape", ("x", "s"), inputs=[value("x"), value("s", (2,), INT)])
+def test_axes_from_an_input_need_that_input() -> None:
+    proto = one("Unsqueeze", ("x", "s"), inputs=[value("x"), value("s", (1,), INT)])
     with pytest.raises(UnboundInput) as caught:
         import_onnx(proto)
     assert caught.value.names == ("s",)
-    assert "node 'y' (Reshape): 'shape' must be known when the model is compiled" in str(
+    assert "node 'y' (Unsqueeze): 'axes' must be known when the model is compiled" in str(
         caught.value
     )
+
+
+def test_shape_from_an_input_is_decided_by_runs() -> None:
+    proto = one("Reshape", ("x", "s"), inputs=[value("x"), value("s", (2,), INT)])
+    assert str(import_onnx(proto).outputs[0].type) == "float32<y x 6/y>"
     function = import_onnx(proto, constants={"s": np.array([3, 2])})
     assert [i.name for i in function.inputs] == ["x"]
     assert function.outputs[0].type.shape == (3, 2)

@@ -1,0 +1,201 @@
+"""Operands that only a run computes, where they say how large a result is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from glow_nb.base.size import MAX_SIZE, hinted, symbols_of, whole_part
+from glow_nb.base.types import ElementKind, TensorType
+from glow_nb.formats.onnx.importer.context import Context
+from glow_nb.formats.onnx.importer.dependence import is_of_a_run
+from glow_nb.formats.onnx.importer.open_numbers import OpenNumbers
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Constant, Value
+from glow_nb.hlir.ops.formulas.terms import Term, where
+
+INT64 = ElementKind.INT64
+ONE = TensorType(INT64, (1,))
+
+Element = int | Value
+"""A number that is known now, or a value of one element that a run computes."""
+
+
+def may_decide(ctx: Context, value: Value) -> bool:
+    """Return whether runs compute the integers of *value*, of rank 0 or 1, and may decide sizes."""
+    return (
+        ctx.decides
+        and value.type.rank <= 1
+        and not value.type.is_open
+        and value.type.kind in (INT64, ElementKind.INT32)
+        and not isinstance(value, Constant | OpenNumbers)
+        and is_of_a_run(value)
+    )
+
+
+def size_from(ctx: Context, value: Value, what: str, high: int = MAX_SIZE) -> int:
+    """Return a tensor of one integer as a size of up to *high*, which a run may decide."""
+    if value.type.size != 1:
+        return ctx.known_integer(value, what)  # which says what is wrong
+    (number,) = sizes_from(ctx, value, what, (high,))
+    return number
+
+
+def sizes_from(ctx: Context, value: Value, what: str, highs: Sequence[int] = ()) -> tuple[int, ...]:
+    """Return an integer tensor of rank 0 or 1 as sizes, some of which a run may decide.
+
+    Those are from 0 up to *highs*, which may be open sizes themselves.
+    """
+    if not may_decide(ctx, value):
+        return ctx.known_integers(value, what)
+    elements = ctx.decided.elements_of(ctx, value)
+    ends = highs or (MAX_SIZE,) * len(elements)
+    return tuple(
+        ctx.decided.size_of(ctx, one, high=high) if isinstance(one, Value) else one
+        for one, high in zip(elements, ends, strict=True)
+    )
+
+
+def counted_up(ctx: Context, count: int) -> Value:
+    """Return ``0, 1, 2, ...``, of a *count* that may be an open size, as int64."""
+    if not symbols_of(count):
+        return ctx.constant(np.arange(count, dtype=np.int64))
+    ones = ctx.broadcast(ctx.sized([1], ONE), (count,))
+    return ctx.emit(ops.CumSum(ones, axis=0, exclusive=True))
+
+
+def term_of(ctx: Context, element: Element) -> Term:
+    """Return *element* as a vector of one int64."""
+    if isinstance(element, Value):
+        return ctx.term(ctx.reshape(ctx.convert(element, INT64), (1,)))
+    return ctx.term(ctx.as_computed(ctx.sized([element], ONE)))
+
+
+def decided_shape(ctx: Context, x: Value, shape: Value, *, keeps: bool) -> list[int]:
+    """Return the *shape* that *x* gets, some of whose numbers a run computes.
+
+    A number that follows from the others, as the elements stay, is no size of its own.
+
+    Args:
+        ctx: The function under construction.
+        x: The tensor.
+        shape: A vector of integers, maybe with a -1.
+        keeps: Whether a 0 keeps the size of *x*.
+    """
+    sizes = x.type.shape
+    found = list(ctx.decided.elements_of(ctx, shape))
+    for axis, element in enumerate(found):
+        if keeps and not isinstance(element, Value) and element == 0 and axis < len(sizes):
+            found[axis] = sizes[axis]
+    unknown = [axis for axis, element in enumerate(found) if isinstance(element, Value)]
+    if -1 not in [element for element in found if not isinstance(element, Value)]:
+        *unknown, last = unknown
+        found[last] = -1
+    known = prod(n for n in found if not isinstance(n, Value) and n != -1)
+    resolved = _resolved(ctx, x, shape, keeps=keeps) if unknown else shape
+    for axis in unknown:
+        left = max(hinted(x.type.size) // max(hinted(known), 1), 1)
+        hint = next((n for n in range(2, left + 1) if left % n == 0), 1)
+        number = ctx.decided.element(ctx, resolved, axis)
+        found[axis] = size = ctx.decided.size_of(ctx, number, low=1, hint=hint)
+        known = known * size
+    return [n for n in found if not isinstance(n, Value)]
+
+
+def _resolved(ctx: Context, x: Value, shape: Value, *, keeps: bool) -> Value:
+    """Return what computes *shape* for *x* without a -1, or a 0 that keeps a size."""
+    rank = shape.type.size
+    given = ctx.term(ctx.convert(shape, INT64))
+    if keeps:
+        sizes = (*x.type.shape, *(0,) * rank)[:rank]
+        own = ctx.as_computed(ctx.sized(sizes, TensorType(INT64, (rank,))))
+        given = where(given.equals(0), ctx.term(own), given)
+    others = where(given < 0, 1, given).value
+    product = ctx.term(ctx.emit(ops.ReduceProd(others, axes=(0,), keep_dims=True)))
+    left = term_of(ctx, x.type.size) / product.joined(ops.Maximum, 1)
+    return where(given < 0, left, given).value
+
+
+def rest_of(size: int, known: int) -> int | None:
+    """Return *size* / *known* if that is a polynomial: then it is right for a size of 0, too."""
+    if known == 0:
+        return None
+    times, rest = whole_part(size, known)
+    return times if rest == 0 else None
+
+
+def decided_slice(
+    ctx: Context, x: Value, axis: int, start: Element, end: Element, step: int
+) -> Value:
+    """Return ``x[start:end:step]`` along *axis*, which a run clamps as ONNX says."""
+    size = x.type.shape[axis]
+    most = term_of(ctx, size)
+    lowest = 0 if step > 0 else -1
+    first = _clamped(term_of(ctx, start), most, 0, lowest)
+    last = _clamped(term_of(ctx, end), most, lowest, lowest)
+    span = last - first if step > 0 else first - last
+    length = (span.joined(ops.Maximum, 0) + (abs(step) - 1)) / abs(step)
+    count = ctx.decided.size_of(ctx, length.value, high=size)
+    if step == 1 and not isinstance(start, Value) and start == 0:
+        return ctx.part(x, axis, 0, count)
+    return gathered(ctx, x, axis, first, count, step)
+
+
+def gathered(ctx: Context, x: Value, axis: int, first: Term, count: int, step: int = 1) -> Value:
+    """Return *count* slices of *x* along *axis*, from that on which a run computes."""
+    places = first + ctx.term(counted_up(ctx, count)) * step
+    return ctx.emit(ops.Gather(x, places.value, axis=axis))
+
+
+def _clamped(place: Term, size: Term, least: int, shift: int) -> Term:
+    """Return *place*, from the end if it is negative, from *least* to *size* + *shift*."""
+    place = where(place < 0, place + size, place).joined(ops.Maximum, least)
+    return place.joined(ops.Minimum, size + shift)
+
+
+def decided_expansion(ctx: Context, x: Value, shape: Value) -> tuple[int, ...]:
+    """Return the shape that *x* is to be expanded to, some of whose numbers a run computes.
+
+    Such a number is 1 or the size of *x* where *x* has a size other than 1.
+    """
+    elements = ctx.decided.elements_of(ctx, shape)
+    own = (*(1,) * (len(elements) - x.type.rank), *x.type.shape)[-len(elements) :]
+    return tuple(
+        element
+        if not isinstance(element, Value)
+        else size
+        if size != 1
+        else ctx.decided.size_of(ctx, element)
+        for element, size in zip(elements, own, strict=True)
+    )
+
+
+def decided_range(ctx: Context, operands: Sequence[Value]) -> Value:
+    """Return ``start, start + delta, ...`` before ``limit``, numbers that a run computes."""
+    kind = operands[0].type.kind
+    scalars = [ctx.reshape(ctx.as_computed(value), (1,)) for value in operands]
+    start, limit, delta = (ctx.term(ctx.convert(value, ElementKind.FLOAT64)) for value in scalars)
+    steps = ((limit - start) / delta).joined(ops.Maximum, 0).apply(ops.Ceil)
+    count = ctx.decided.size_of(ctx, ctx.convert(steps.value, INT64))
+    places = counted_up(ctx, count)
+    if kind in (ElementKind.FLOAT32, ElementKind.FLOAT64):
+        exact = start + ctx.term(ctx.convert(places, ElementKind.FLOAT64)) * delta
+        return ctx.convert(exact.value, kind)
+    first, step = ctx.term(scalars[0]), ctx.term(scalars[2])
+    return (first + ctx.term(ctx.convert(places, kind)) * step).value
+
+
+def decided_split(ctx: Context, x: Value, axis: int, sizes: Value) -> tuple[Value, ...]:
+    """Return parts of *x* along *axis* of *sizes* that a run computes."""
+    elements = ctx.decided.elements_of(ctx, sizes)
+    begin, parts = term_of(ctx, 0), []
+    for element in elements:
+        count = element
+        if isinstance(element, Value):
+            count = ctx.decided.size_of(ctx, element, high=x.type.shape[axis])
+        assert not isinstance(count, Value)
+        parts.append(gathered(ctx, x, axis, begin, count))
+        begin += term_of(ctx, element)
+    return tuple(parts)

@@ -1,0 +1,143 @@
+"""Networks whose runs decide sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+import glow_nb
+from glow_nb.base.errors import FeedError, OptionError, UnsupportedError
+from glow_nb.hlir.parse import parse_function
+from glow_nb.network.staged import StagedNetwork
+
+TEXT = """
+constant %w : float32<2 x 3> = dense [1, 2, 3, 4, 5, 6]
+func @rows<found in 0..6 like 4>(%x : float32<6 x 2>, %m : float32<6>)
+    -> (%y : float32<found x 3>, %total : float32<1 x 3>) {
+  %places = non_zero(%m) : int64<1 x 6>, int64<>
+  %d = decide_size(%places#1) {size = found} : bool<found x 0>
+  %first = slice(%places#0) {starts = [0, 0], stops = [1, found], steps = [1, 1]} : int64<1 x found>
+  %row = reshape(%first) {shape = [found]} : int64<found>
+  %taken = gather(%x, %row) {axis = 0} : float32<found x 2>
+  %product = mat_mul(%taken, %w) : float32<found x 3>
+  %sum = reduce_sum(%product) {axes = [0], keep_dims = true} : float32<1 x 3>
+  %y_save = save(%product, %y)
+  %total_save = save(%sum, %total)
+}
+"""
+WEIGHTS = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+
+
+def feeds_of(count: int) -> dict[str, np.ndarray]:
+    x = np.arange(12, dtype=np.float32).reshape(6, 2)
+    return {"x": x, "m": (np.arange(6) >= 6 - count).astype(np.float32)}
+
+
+def network(**options: object) -> StagedNetwork:
+    made = glow_nb.compile(parse_function(TEXT), threads=1, **options)  # type: ignore[arg-type]
+    assert isinstance(made, StagedNetwork)
+    return made
+
+
+@pytest.mark.parametrize(("backend", "threads"), [("interpreter", 1), ("cpu", 1), ("cpu", 2)])
+def test_one_program_serves_all_counts(backend: str, threads: int) -> None:
+    net = glow_nb.compile(parse_function(TEXT), backend=backend, threads=threads)
+    assert isinstance(net, StagedNetwork)
+    for count in (2, 0, 6, 1):
+        feeds = feeds_of(count)
+        expected = feeds["x"][6 - count :] @ WEIGHTS
+        outputs = net.run(feeds)
+        np.testing.assert_array_equal(outputs["y"], expected)
+        np.testing.assert_array_equal(outputs["total"], expected.sum(0, keepdims=True))
+    last = net.stages[-1]
+    assert isinstance(last, glow_nb.DynamicNetwork)
+    assert last.general is not None
+    (only,) = last.general.networks
+    assert not only.guards
+
+
+def test_what_is_shown_of_it() -> None:
+    net = network(backend="interpreter")
+    assert str(net.outputs["y"]) == "float32<found x 3>"
+    assert "2 stages" in repr(net)
+    assert [kernel.instruction for kernel in net.kernels]
+    for view in ("program", "memory"):
+        with pytest.raises(UnsupportedError, match=rf"decide sizes \(found\).*stages\[0\]\.{view}"):
+            getattr(net, view)
+    assert net.stages[0].memory.arena_bytes >= 0
+
+
+def test_arrays_are_given_for_outputs_of_a_known_size_alone() -> None:
+    net, total = network(backend="interpreter"), np.empty((1, 3), np.float32)
+    outputs = net.run(feeds_of(2), into={"total": total})
+    assert outputs["total"] is total
+    np.testing.assert_array_equal(total, (feeds_of(2)["x"][4:] @ WEIGHTS).sum(0, keepdims=True))
+    with pytest.raises(FeedError, match="float32<found x 3>"):
+        net.run(feeds_of(2), into={"y": np.empty((2, 3), np.float32)})
+    with pytest.raises(UnsupportedError, match=r"decide sizes \(found\).*how large y is"):
+        net.bind(feeds_of(2))
+
+
+def test_values_of_all_stages_are_watched() -> None:
+    outputs = network(backend="interpreter").run(feeds_of(2), watch=["row", "places#1"])
+    assert outputs["row"].tolist() == [4, 5]
+    assert outputs["places#1"] == 2
+
+
+def test_folders_and_bundles_refuse_it_by_name(tmp_path: object) -> None:
+    net = network()
+    for write in (net.save, net.build):
+        with pytest.raises(UnsupportedError, match=r"'rows'.*decide sizes \(found\)"):
+            write(f"{tmp_path}/net")
+
+
+MODEL = """<ir_version: 9, opset_import: ["" : 18]>
+rows (float[N, 4] x) => (int64[2, K] places, float[M] largest, float[N, 4] same) {
+    places = NonZero (x)
+    shape = Shape (places)
+    one = Constant <value = int64[1] {1}> ()
+    count = Gather <axis = 0> (shape, one)
+    three = Constant <value = int64[1] {3}> ()
+    k = Min (count, three)
+    all = Constant <value = int64[1] {-1}> ()
+    flat = Reshape (x, all)
+    largest, where = TopK (flat, k)
+    same = Relu (x)
+}"""
+
+
+def test_sizes_may_be_open_as_well() -> None:
+    net = glow_nb.compile(onnx.parser.parse_model(MODEL), sizes={}, backend="interpreter")
+    for rows, count in ((1, 4), (3, 1), (5, 0), (2, 8)):
+        x = np.zeros(rows * 4, np.float32)
+        x[:count] = np.arange(1, count + 1)
+        outputs = net.run({"x": x.reshape(rows, 4)})
+        assert outputs["places"].shape == (2, count)
+        assert outputs["largest"].tolist() == sorted(x[:count], reverse=True)[:3]
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    assert net.general is not None
+    assert len(net.general.networks) == 1
+
+
+def test_wrong_numbers_end_the_run() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 18]>
+    g (float[2, 3] x, int64[2] shape) => (float[a, b] y) { y = Expand (x, shape) }"""
+    net = glow_nb.compile(
+        onnx.parser.parse_model(text.replace("[2, 3]", "[1, 3]")), backend="interpreter"
+    )
+    x = np.ones((1, 3), np.float32)
+    assert net.run({"x": x, "shape": np.array([2, 3])})["y"].shape == (2, 3)
+    with pytest.raises(FeedError, match="'y': the run computes -2"):
+        net.run({"x": x, "shape": np.array([-2, 3])})
+
+
+def test_shapes_that_do_not_fit_end_the_run() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 18]>
+    g (float[4, 3] x, int64[2] shape) => (float[a, b] y) { y = Reshape (x, shape) }"""
+    net = glow_nb.compile(onnx.parser.parse_model(text), backend="interpreter")
+    x = np.ones((4, 3), np.float32)
+    assert net.run({"x": x, "shape": np.array([-1, 2])})["y"].shape == (6, 2)
+    with pytest.raises(OptionError, match=r"\(12/y\)\*y == 12, and not for y = 5"):
+        net.run({"x": x, "shape": np.array([5, 2])})
