@@ -9,8 +9,9 @@ import pytest
 
 import glow_nb
 from experiments.networks import open_media
-from experiments.networks.open_sizes import VOCABULARY, decoder_step, encoder
+from experiments.networks.open_sizes import VOCABULARY, decoder_step, encoder, grouped_decoder
 from glow_nb.base.types import Array
+from glow_nb.llir.instructions.shape import CopyInst
 
 
 def _reference(model: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
@@ -130,3 +131,49 @@ def test_sounds_images_and_texts_of_all_sizes_run_by_one_program(
             limit = 1e-5 * max(1.0, float(np.abs(wanted).max()))
             np.testing.assert_allclose(found[output], wanted, rtol=0, atol=limit, err_msg=output)
     assert len(net.variants) == 1
+
+
+@pytest.mark.parametrize(
+    ("backend", "threads"),
+    [
+        ("interpreter", 1),
+        pytest.param("cpu", 1, marks=pytest.mark.slow),
+        pytest.param("cpu", 2, marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("tokens_first", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_decoder_keeps_its_caches(backend: str, threads: int, *, tokens_first: bool) -> None:
+    model = grouped_decoder("tiny", 2, 4, 2, 8, tokens_first=tokens_first)
+    net = glow_nb.compile(
+        model,
+        sizes={"batch": (1, 2), "length": (1, 32), "past": (0, 64)},
+        hints={"length": 1, "past": 20},
+        caches={"past_key_values.*": "present.*"},
+        backend=backend,
+        threads=threads,
+    )
+    assert isinstance(net, glow_nb.GrowingNetwork)
+    assert not net.specialized
+    assert not net.variants[0].guards
+    copies = [i.src.root.name for i in net.program.work if isinstance(i, CopyInst)]
+    assert backend == "interpreter" or not set(copies) & set(CACHES)  # they are read as they lie
+    rng = np.random.default_rng(0)
+    for batch in (1, 2):
+        net.reset()
+        shape = (batch, 0, 2, 8) if tokens_first else (batch, 2, 0, 8)
+        held = {name: np.zeros(shape, np.float32) for name in CACHES}
+        for length in (5, 1, 1, 32, 1):
+            ids = rng.integers(0, VOCABULARY, (batch, length))
+            wanted = _reference(model, {"input_ids": ids, **held})
+            found = net.run(input_ids=ids)["logits"]
+            np.testing.assert_allclose(found, wanted["logits"], rtol=0, atol=2e-4)
+            held = {name: wanted[output] for name, output in CACHES.items()}
+        for name, array in net.caches.items():
+            np.testing.assert_allclose(array, held[name], rtol=0, atol=2e-4)
+
+
+CACHES = {
+    f"past_key_values.{layer}.{kind}": f"present.{layer}.{kind}"
+    for layer in range(2)
+    for kind in ("key", "value")
+}

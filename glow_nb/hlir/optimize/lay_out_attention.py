@@ -9,6 +9,7 @@ from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import Attention, Broadcast, Reshape, Transpose
 from glow_nb.hlir.ops.attention import AXES, HEADS, TOKENS, by_heads
 from glow_nb.hlir.passes import register_pass
+from glow_nb.hlir.permutation import inverse
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 
 
@@ -55,13 +56,35 @@ def _untransposed(node: Attention, rewriter: Rewriter) -> dict[str, Any]:
 
 def _source(value: Value, layout: str, rewriter: Rewriter) -> tuple[Value, str] | None:
     """Return what a transposed *value* of *layout* is read from, and its layout there."""
-    if not isinstance(value, Transpose) or value.predicate is not None:
+    moved = _moved(value)
+    if moved is None:
         return None
+    source, sizes, permutation = moved
     for wanted in (HEADS, TOKENS):
-        axes = value.permutation if wanted == layout else by_heads(value.permutation, TOKENS)
-        if _moves_nothing(axes, value.input.type.shape):
-            shape = tuple(value.input.type.shape[axis] for axis in axes)
-            return _shaped(value.input, shape, rewriter), wanted
+        axes = permutation if wanted == layout else by_heads(permutation, TOKENS)
+        if _moves_nothing(axes, sizes):
+            shape = tuple(sizes[axis] for axis in axes)
+            return _shaped(source, shape, rewriter), wanted
+    return None
+
+
+def _moved(value: Value) -> tuple[Value, tuple[int, ...], tuple[int, ...]] | None:
+    """Return what *value* is a transpose of, in which shape, and the permutation; None if of none.
+
+    A reshape may follow that adds and drops axes of size 1, as for heads that were repeated.
+    """
+    match value:
+        case Transpose(predicate=None):
+            return value.input, value.input.type.shape, value.permutation
+        case Reshape(predicate=None, input=Transpose(predicate=None) as inner):
+            before = [axis for axis in inner.permutation if inner.input.type.shape[axis] != 1]
+            after = [axis for axis, size in enumerate(value.shape) if size != 1]
+            if [inner.input.type.shape[n] for n in before] != [value.shape[n] for n in after]:
+                return None
+            place = dict(zip(after, before, strict=True))  # where it is in memory, -1 for a 1
+            order = sorted(range(len(value.shape)), key=lambda axis: place.get(axis, -1))
+            sizes = tuple(value.shape[axis] for axis in order)
+            return inner.input, sizes, inverse(tuple(order))
     return None
 
 
