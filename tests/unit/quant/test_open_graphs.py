@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import glow_nb
 from glow_nb import quant
@@ -10,6 +11,7 @@ from glow_nb.base.types import Array
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.parse import parse_function
 from glow_nb.hlir.with_sizes import with_sizes
+from glow_nb.quant.calibration import with_profiles
 
 TEXT = """\
 constant %w : float32<8 x 4> = external
@@ -46,6 +48,23 @@ def test_a_graph_stays_open_when_it_is_quantized() -> None:
         found = glow_nb.evaluate(lower(glow_nb.optimize(quantized)), x)["y"]
         assert np.array_equal(found, glow_nb.evaluate(static, x)["y"])
         assert np.abs(found - glow_nb.evaluate(_graph(), x)["y"]).max() < 0.1
+
+
+@pytest.mark.jit
+def test_one_program_counts_the_numbers_of_samples_of_all_sizes() -> None:
+    samples = [{"x": _random(n, 8)} for n in (2, 7, 5)]
+    profiled, profiles = with_profiles(glow_nb.optimize(_graph()), 64)
+    networks = [
+        glow_nb.compile(profiled, sizes={}, threads=1, backend=backend)  # for all of them
+        for backend in ("cpu", "interpreter")
+    ]
+    for network in networks:
+        for sample in samples:
+            network.run(sample)
+    found, wanted = (network.state for network in networks)
+    for counts, bounds in profiles.values():
+        assert found[counts.name].sum() == wanted[counts.name].sum() > 0
+        assert found[bounds.name] == pytest.approx(wanted[bounds.name], rel=1e-6)
 
 
 def test_weights_alone_are_quantized_in_an_open_graph() -> None:
