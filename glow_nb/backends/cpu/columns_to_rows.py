@@ -87,7 +87,7 @@ def _is_plain(node: Product) -> bool:
         return False
     if not isinstance(node, Convolution):
         return True
-    return {*node.kernel, *node.stride, node.group} == {1} and not any(node.pads)
+    return {*node.kernel, *node.stride, node.group} == {1} and not node.is_padded
 
 
 def _already_transposed(matrix: Value, batch: int) -> Value | None:

@@ -51,4 +51,4 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
 def _leaves_out(node: Convolution, axis: int) -> bool:
     """Return whether *node* reads only some of the lines along a spatial dimension."""
     pads = (node.pads[axis], node.pads[len(node.kernel) + axis])
-    return node.kernel[axis] == 1 and node.stride[axis] > 1 and not any(pads)
+    return node.kernel[axis] == 1 and node.stride[axis] > 1 and pads == (0, 0)

@@ -46,7 +46,7 @@ _SMALLER = (ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16)
 def lower_quantized_convolution(node: QuantizedConvolution, rewriter: Rewriter) -> Value:
     """Express it as a convolution of integers whose sums are scaled."""
     input = rewriter.emit(Stored(node.input))
-    pad_value = node.input.type.offset if any(node.pads) else 0
+    pad_value = node.input.type.offset if node.is_padded else 0
     ones = (1,) * (node.filter.type.rank - 1)
     offset = _reshaped(rewriter, node.filter_offset, (-1, *ones))
     filter = centred(rewriter, node.filter, offset)

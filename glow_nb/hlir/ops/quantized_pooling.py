@@ -72,7 +72,7 @@ class QuantizedAveragePool(WindowPool):
     def covers_input(self) -> bool:
         """Return whether there is a single window, that of all pixels and no padding."""
         sizes = self.input.type.shape[1:-1]
-        return self.kernel == sizes and not any(self.pads)
+        return self.kernel == sizes and not self.is_padded
 
     def multiplier(self) -> Array:
         """Return the factor of each sum, float32 ``[1, *out, 1]``; inf where nothing counts."""
@@ -119,7 +119,7 @@ def _window_sums(node: QuantizedAveragePool, rewriter: Rewriter) -> Value:
             rewriter.constant("bias", bias, is_weight=False),
             **node.window.attributes,
             group=channels,
-            pad_value=type.quantization[1] if any(node.pads) else 0,
+            pad_value=type.quantization[1] if node.is_padded else 0,
         )
     )
 

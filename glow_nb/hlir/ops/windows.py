@@ -120,6 +120,11 @@ class Windowed(Node):
         """The four attributes as one value."""
         return Window(self.kernel, self.stride, self.pads, self.dilation)
 
+    @property
+    def is_padded(self) -> bool:
+        """Return whether there is padding, for some sizes at least."""
+        return any(pad != 0 for pad in self.pads)
+
 
 def pad_spatial(x: Array, pads: tuple[int, ...], value: Any) -> Any:
     """Return an ``N..C`` array with *pads* (begins, then ends) cells of *value* around it."""

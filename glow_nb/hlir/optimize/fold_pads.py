@@ -50,7 +50,7 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     match node:
         case Convolution() if pad.value == 0 or pad.type.kind in PADDED_KINDS:
             value = int(pad.stored_value)
-            if any(node.pads) and value != node.pad_value:
+            if node.is_padded and value != node.pad_value:
                 return None
             return rewriter.emit(
                 dataclasses.replace(node, input=pad.input, pads=pads, pad_value=value)
@@ -83,7 +83,7 @@ def spatial_pads(pad: Pad) -> tuple[int, ...] | None:
 
 
 def _counts_all(node: AvgPool) -> bool:
-    return not any(node.pads) or (node.count_padding and not any(node.uncounted))
+    return not node.is_padded or (node.count_padding and not any(node.uncounted))
 
 
 def _is_neutral(pad: Pad, node: MaxPool, pads: tuple[int, ...]) -> bool:

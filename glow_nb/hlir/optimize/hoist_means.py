@@ -59,11 +59,11 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
 
 def _is_product_of_pixels(node: Convolution) -> bool:
     """Return whether each result depends on the pixel at its place alone."""
-    return set(node.kernel) == set(node.stride) == {1} and not any(node.pads)
+    return set(node.kernel) == set(node.stride) == {1} and not node.is_padded
 
 
 def _is_mean_of_pixels(node: AvgPool | ReduceMean) -> bool:
     """Return whether *node* takes means of pixels of the input alone, each channel for itself."""
     if isinstance(node, ReduceMean):
         return 0 not in node.axes and node.input.type.rank - 1 not in node.axes
-    return not (node.count_padding and any(node.pads))
+    return not (node.count_padding and node.is_padded)

@@ -101,7 +101,7 @@ def _sum(node: ReduceSum, depth: int) -> Range:
 
 def _extreme(node: ReduceMax | ReduceMin | MaxPool, depth: int) -> Range:
     """Return the range of the input, unless a reduction of nothing gives an infinity."""
-    empty = node.input.type.size == 0 or (isinstance(node, MaxPool) and any(node.pads))
+    empty = node.input.type.size == 0 or (isinstance(node, MaxPool) and node.is_padded)
     return ANYTHING if empty else range_of(node.input, depth)
 
 

@@ -53,7 +53,7 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
         return None
     match node:
         case MaxPool() | AvgPool() if (
-            node.type == node.input.type and set(node.kernel) == {1} and not any(node.pads)
+            node.type == node.input.type and set(node.kernel) == {1} and not node.is_padded
         ):
             return node.input
         case MaxPool() | AvgPool() if _takes_everything(node):
@@ -92,7 +92,7 @@ def _of_repeated(node: Reduction, single: Value, rewriter: Rewriter) -> Replacem
 def _takes_everything(node: MaxPool | AvgPool) -> bool:
     """Return whether there is one window, over all cells of the input."""
     cells = node.input.type.shape[1:-1]
-    is_whole = node.kernel == cells and not any(node.pads) and set(node.dilation) == {1}
+    is_whole = node.kernel == cells and not node.is_padded and set(node.dilation) == {1}
     return is_whole and set(node.type.shape[1:-1]) == {1} and node.input.type.kind.is_float
 
 

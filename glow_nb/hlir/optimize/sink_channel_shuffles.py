@@ -134,7 +134,7 @@ def _sink_below_depthwise(node: Convolution, shuffle: _Shuffle, rewriter: Rewrit
 def _read_in_parts(node: Convolution, shuffle: _Shuffle, rewriter: Rewriter) -> Replacement:
     """Make the parts of the channels the taps of a pointwise convolution with groups."""
     filter = array_of(node.filter)
-    is_pointwise = set(node.kernel) | set(node.stride) == {1} and not any(node.pads)
+    is_pointwise = set(node.kernel) | set(node.stride) == {1} and not node.is_padded
     if filter is None or not is_pointwise:
         return None
     parts = shuffle.factors[0]

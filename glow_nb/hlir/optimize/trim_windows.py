@@ -92,7 +92,7 @@ def _trimmed(node: Convolution | MaxPool, kept: list[range]) -> dict[str, Any]:
 def _flattened(node: Convolution, rewriter: Rewriter) -> Replacement:
     """Make a convolution with one place a product of whole images."""
     spatial = node.input.type.shape[1:-1]
-    is_whole = node.kernel == spatial and not any(node.pads) and set(node.dilation) == {1}
+    is_whole = node.kernel == spatial and not node.is_padded and set(node.dilation) == {1}
     if not is_whole or node.group != 1 or set(spatial) == {1}:
         return None
     ones = (1,) * len(spatial)

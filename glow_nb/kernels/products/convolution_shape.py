@@ -135,7 +135,7 @@ class ConvolutionShape:
         """Return whether some output reads beyond the input, or may do so if sizes are open."""
         axes = zip(self.begins, self.ends, self.needed, self.input, strict=True)
         return any(
-            begin > 0 or (end > 0 and not surely(needed - begin, "<=", size))
+            not (surely(begin, "<=", 0) and (end == 0 or surely(needed - begin, "<=", size)))
             for begin, end, needed, size in axes
         )
 
@@ -182,13 +182,13 @@ class ConvolutionShape:
         """Return whether the windows of the only dimension lie side by side from start to end."""
         is_plain = self.dilation[0] == 1 or self.kernel[0] == 1
         touches = is_plain and self.kernel[0] == self.stride[0]
-        return touches and not any(self.pads) and self.input[0] % self.stride[0] == 0
+        return touches and set(self.pads) == {0} and self.input[0] % self.stride[0] == 0
 
     def _can_absorb_last(self, keeps_lines: bool) -> bool:
         """Return whether the last dimension, which is plain, can be a part of the one before it."""
         if self.input[-1] == 1:
             return True
-        is_padded = self.begins[-2] > 0 or self.ends[-2] > 0
+        is_padded = self.begins[-2] != 0 or self.ends[-2] != 0
         return self.stride[-2] == 1 and not (keeps_lines and is_padded)
 
     def _with_last_absorbed(self) -> ConvolutionShape:

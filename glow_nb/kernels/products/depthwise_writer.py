@@ -64,6 +64,7 @@ class DepthwiseWriter:
         self.is_padded = shape.rank == 1 and ends * shape.kernel[0] > MOST_WRITTEN_OUT
         if self.is_padded:  # the line that tiles read begins with zeros, and ends with zeros
             self.begin, self.pixels = 0, shape.needed[0]
+        self.are_pads_open = bool(symbols_of(self.begin, shape.ends[-1]))
         self.is_staged = self.is_expanded or self.is_padded
         self.source = "rows" if self.is_staged else "input"
         self.source_depth = shape.depth if self.is_expanded else shape.channels
@@ -253,14 +254,14 @@ class DepthwiseWriter:
             with out.block("if tiles > 0 and fitting > 0:"):
                 self._write_panels("l", rows, "0", f"{self.begin}, {reach}")
                 out.line("first = 1")
-        if left <= 1:
+        if not self.are_pads_open and left <= 1:
             with out.block("if rest == 0 and tiles > 0 and fitting == tiles - 1:"):
                 with out.block("if tiles > 1:"):
                     self._write_at_the_end("e", rows, times("(tiles - 1)", rows), 0)
                 with out.block("else:"):
                     self._write_at_the_end("w", rows, "0", self.begin)
                 out.line("end = tiles - 1")
-        if left > 1 or self.shape.ends[-1] > stride:
+        if self.are_pads_open or left > 1 or self.shape.ends[-1] > stride:
             with out.block("for turn in range(first, end - (behind - inside)):"):
                 out.line("tile_1 = turn if turn < inside else turn + (behind - inside)")
                 start = times("tile_1", rows)
@@ -271,7 +272,7 @@ class DepthwiseWriter:
         out, whole = self.out, self.cut.rows
         if self.is_padded:
             self._write_panels(name, rows, start, self._taps_of(None))
-        elif self.begin > whole * self.shape.stride[-1]:
+        elif self.are_pads_open or self.begin > whole * self.shape.stride[-1]:
             self._write_panels(name, rows, start, self._taps_at(f"at_{name}"))
         elif surely(self.shape.output[-1], ">=", whole):
             self._write_at_the_end(name, rows, start, 0)

@@ -74,7 +74,7 @@ class Windows:
 
     def is_clipped(self, axis: int) -> bool:
         """Return whether some window reaches into padding along *axis*, or may do so."""
-        if self.begins[axis] > 0:
+        if not surely(self.begins[axis], "<=", 0):
             return True
         span, stride, size = self.span(axis), self.stride[axis], self.size[axis]
         if self.out[axis] == (size - span) // stride + 1:  # as many as there is room for
@@ -116,7 +116,7 @@ class Windows:
     def is_single(self, axis: int) -> bool:
         """Return whether each window is one cell along *axis*, and each cell is in one."""
         pads = (self.begins[axis], self.ends[axis])
-        return self.kernel[axis] == self.stride[axis] == 1 and not any(pads)
+        return self.kernel[axis] == self.stride[axis] == 1 and pads == (0, 0)
 
     def taps_before(self, axis: int, limit: str) -> str:
         """Return how many taps of a window lie before the cell *limit*, relative to its start."""

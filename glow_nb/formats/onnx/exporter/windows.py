@@ -23,7 +23,7 @@ def padded(node: Any, value: Value, fill: float, rewriter: Rewriter) -> Value:
     """Emit *value*, ``[N, *in, C]``, with the padding of the window of *node*, full of *fill*."""
     rank = len(node.kernel)
     begins, ends = node.pads[:rank], node.pads[rank:]
-    if not any(node.pads):
+    if not node.is_padded:
         return value
     return rewriter.emit(Pad(value, (0, *begins, 0, 0, *ends, 0), value=fill))
 

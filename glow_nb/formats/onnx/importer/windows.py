@@ -78,14 +78,21 @@ def _pads(
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         raise ctx.wrong(f"auto_pad is {mode!r}; NOTSET, SAME_UPPER, SAME_LOWER and VALID exist")
     totals = [
-        (-(-n // s) - 1) * s + span - n
+        ((n + s - 1) // s - 1) * s + span - n
         for n, s, span in zip(spatial, window.stride, window.span, strict=True)
     ]
-    if symbols_of(*totals):  # with a stride, they depend on what the size leaves over
-        raise_open(*totals)
-    totals = [max(total, 0) for total in totals]
+    totals = [_positive_part(total) for total in totals]
     small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
     return (*small, *large) if mode == "SAME_UPPER" else (*large, *small)
+
+
+def _positive_part(pads: int) -> int:
+    """Return the *pads* of an axis, none if they are negative."""
+    if surely(pads, ">=", 0):
+        return pads
+    if not surely(pads, "<=", 0):  # a stride beyond the window jumps over cells of some sizes
+        raise_open(pads)
+    return 0
 
 
 def _ceil_excess(padded: int, before_end: int, span: int, stride: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
+from glow_nb.hlir.ops.windows import Window
 from tests.open_programs import check_sizes
 from tests.targets import SMALL_CORE
 
@@ -21,7 +24,15 @@ def _sizes() -> list[int]:
     return [Symbol(name, 8, low, 512).size for name, low in lows.items()]
 
 
-def _convolved(builder: Builder, x: Value, depth: int, taps: int, stride: int, group: int) -> Value:
+def _convolved(
+    builder: Builder,
+    x: Value,
+    depth: int,
+    taps: int,
+    stride: int,
+    group: int,
+    pads: tuple[int, ...] | None = None,
+) -> Value:
     rng, channels = np.random.default_rng(depth), x.type.shape[-1]
     filter = rng.standard_normal((depth, taps, taps, channels // group), np.float32) / 9
     made = ops.Convolution(
@@ -30,7 +41,7 @@ def _convolved(builder: Builder, x: Value, depth: int, taps: int, stride: int, g
         builder.constant("b", rng.standard_normal(depth, np.float32)),
         kernel=(taps, taps),
         stride=(stride, stride),
-        pads=(taps // 2,) * 4,
+        pads=pads or (taps // 2,) * 4,
         dilation=(1, 1),
         group=group,
     )
@@ -63,6 +74,31 @@ def _upsampling(taps: int, pad: int, more: int) -> Function:
     )
     builder.save(builder.emit(made), "y")
     return builder.function()
+
+
+def _same(taps: int, stride: int, sizes: Iterable[int], *, is_upper: bool) -> tuple[int, ...]:
+    """Return the pads with which a stride keeps ``ceil(size / stride)`` places."""
+    totals = [((n + stride - 1) // stride - 1) * stride + taps - n for n in sizes]
+    small, large = [n // 2 for n in totals], [n - n // 2 for n in totals]
+    return (*small, *large) if is_upper else (*large, *small)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    ("taps", "stride", "group", "is_upper"),
+    [(3, 2, 8, True), *(pytest.param(*each, marks=pytest.mark.slow)
+     for each in ((3, 2, 1, True), (5, 2, 8, False), (7, 3, 8, True), (5, 3, 2, True)))],
+)  # fmt: skip
+def test_pads_may_depend_on_the_sizes(taps: int, stride: int, group: int, is_upper: bool) -> None:
+    builder = Builder("same")
+    sizes = _sizes()
+    x: Value = builder.input("x", TensorType(ElementKind.FLOAT32, (*sizes, 8)))
+    pads = _same(taps, stride, sizes[1:], is_upper=is_upper)
+    x = _convolved(builder, x, 16, taps, stride, group, pads)
+    window = Window((3, 3), (2, 2), _same(3, 2, x.type.shape[1:-1], is_upper=is_upper), (1, 1))
+    builder.save(builder.emit(ops.MaxPool(x, **window.attributes)), "y")
+    sets = [{"b": 2, "h": 11, "w": 40}, {"b": 1, "h": 8, "w": 21}]
+    check_sizes(builder.function(), sets, target=SMALL_CORE)
 
 
 @pytest.mark.jit

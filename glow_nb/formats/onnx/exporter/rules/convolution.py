@@ -17,7 +17,7 @@ from glow_nb.hlir.rewrite import Replacement, Rewriter
 
 def _has_convolution(node: ops.Convolution) -> bool:
     floats = multiplies_alike(node) and node.type.kind.is_float
-    pads_with_zeros = node.pad_value == 0 or not any(node.pads)
+    pads_with_zeros = node.pad_value == 0 or not node.is_padded
     return (floats or multiplies_bytes(node)) and node.input.type.size > 0 and pads_with_zeros
 
 

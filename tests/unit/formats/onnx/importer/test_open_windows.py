@@ -11,12 +11,15 @@ from onnx import TensorProto, helper
 
 import glow_nb
 from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.parse import parse_function
 
 POOLS: list[tuple[str, dict[str, Any]]] = [
     ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
     ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [0, 1, 1, 1], "ceil_mode": 1}),
     ("AveragePool", {"kernel_shape": [3, 2], "strides": [2, 1], "ceil_mode": 1}),
     ("AveragePool", {"kernel_shape": [3, 3], "auto_pad": "SAME_UPPER"}),
+    ("AveragePool", {"kernel_shape": [3, 2], "strides": [2, 2], "auto_pad": "SAME_UPPER"}),
+    ("MaxPool", {"kernel_shape": [4, 3], "strides": [3, 2], "auto_pad": "SAME_LOWER"}),
 ]
 
 
@@ -31,6 +34,8 @@ def test_pools_with_rounded_and_chosen_pads_run_for_all_sizes(
     proto = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     function = glow_nb.load(proto, open_sizes=True)
     assert isinstance(function, glow_nb.Function)
+    assert not function.guards
+    assert str(parse_function(str(function))) == str(function)
     assert {str(symbol) for symbol in function.sizes} == {"b", "h", "w"}
     session = onnxruntime.InferenceSession(proto.SerializeToString())
     rng = np.random.default_rng(0)
