@@ -179,7 +179,7 @@ class DynamicNetwork(Network):
 
     @property
     @override
-    def of_one_program(self) -> CompiledNetwork:
+    def of_one_program(self) -> Network:
         """The program for all sizes that was compiled first; now, if nothing was fed yet."""
         if self.general is None:
             raise UnsupportedError(
@@ -189,7 +189,7 @@ class DynamicNetwork(Network):
         if self.general.first is None:
             self.compile_first()
         self._direct = self.general.direct
-        return self.general.networks[0]
+        return self.general.networks[0].of_one_program
 
     @property
     @override

@@ -157,8 +157,9 @@ class StagedNetwork(CompiledNetwork):
         """Refuse: a folder holds one program."""
         self._refuse_to_write("save")
 
+    @property
     @override
-    def build(self, folder: str | os.PathLike[str], **options: object) -> NoReturn:
+    def of_one_program(self) -> NoReturn:
         """Refuse: a bundle holds one program."""
         self._refuse_to_write("build")
 

@@ -61,8 +61,9 @@ def function() -> Function:
 @pytest.fixture(scope="module")
 def net() -> CompiledNetwork:
     network = glow_nb.compile(function(), sizes={}, threads=2, specialize_after=None)
-    assert isinstance(network, glow_nb.DynamicNetwork)
-    return network.of_one_program
+    one = network.of_one_program
+    assert isinstance(one, CompiledNetwork)
+    return one
 
 
 def loaded(native: NativeProgram) -> LoadedOpenBundle:
@@ -90,9 +91,7 @@ def test_it_computes_the_same_bits_for_all_sizes_and_states_stay(net: CompiledNe
 
 @pytest.mark.usefixtures("sharing_is_free")
 def test_the_first_phase_lays_out_and_shares_of_the_others_make_up_a_run() -> None:
-    network = glow_nb.compile(function(), sizes={}, threads=3, specialize_after=None)
-    assert isinstance(network, glow_nb.DynamicNetwork)
-    one = network.of_one_program
+    one = glow_nb.compile(function(), sizes={}, threads=3, specialize_after=None).of_one_program
     bundle = LoadedOpenBundle(bundle_of(one))
     bundle.prepare(n=50, m=9)
     given = (bundle.constants, bundle.tensors, bundle.arena, bundle.sizes)

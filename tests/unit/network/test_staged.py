@@ -91,6 +91,8 @@ def test_folders_and_bundles_refuse_it_by_name(tmp_path: object) -> None:
     for write in (net.save, net.build):
         with pytest.raises(UnsupportedError, match=r"'rows'.*decide sizes \(found\)"):
             write(f"{tmp_path}/net")
+    with pytest.raises(UnsupportedError, match=r"'rows'.*decide sizes \(found\)"):
+        glow_nb.build(parse_function(TEXT), f"{tmp_path}/net")
 
 
 MODEL = """<ir_version: 9, opset_import: ["" : 18]>
