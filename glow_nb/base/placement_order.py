@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from glow_nb.base.alignment import aligned_bytes
 from glow_nb.base.size import at
@@ -36,6 +37,18 @@ class PlacementOrder:
             if size not in known:
                 known[size] = aligned_bytes(at(size, sizes))
         lengths = [known[size] for size in self.sizes]
+        last = self._last
+        if lengths != last[0]:  # else a size changed that no activation depends on
+            last = lengths, *self._placed(lengths)
+            self.__dict__["_last"] = last
+        return last[1], last[2]
+
+    @cached_property
+    def _last(self) -> tuple[list[int], list[int], int]:
+        """The lengths that were placed last, their offsets, and the bytes of the arena."""
+        return [], [], 0
+
+    def _placed(self, lengths: list[int]) -> tuple[list[int], int]:
         offsets = [0] * len(lengths)
         end = 0
         for number, others in zip(self.order, self.before, strict=True):

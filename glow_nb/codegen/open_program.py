@@ -15,6 +15,7 @@ from glow_nb.base.errors import FeedError
 from glow_nb.base.memory_limit import require_run_memory
 from glow_nb.base.outputs import Outputs
 from glow_nb.base.override import override
+from glow_nb.base.size import at
 from glow_nb.base.sizes_of_shapes import sizes_of_shapes
 from glow_nb.base.types import Array
 from glow_nb.codegen.array_address import address_of
@@ -97,8 +98,8 @@ class OpenProgram(LoadedProgram):
         by_name = dict(zip(self._types, shapes, strict=True))
         sizes = sizes_of_shapes(self._types, self._symbols, by_name)
         for name, type in self._types.items():
-            wanted = type.at(sizes)
-            if wanted.shape != by_name[name]:
+            if by_name[name] != tuple(at(size, sizes) for size in type.shape):
+                wanted = type.at(sizes)
                 raise FeedError(
                     f"input {name!r}: shape {by_name[name]}, but it is {type}, which is {wanted} "
                     f"for {', '.join(f'{symbol} = {size}' for symbol, size in sizes.items())}"

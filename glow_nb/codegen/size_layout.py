@@ -9,7 +9,7 @@ import numpy as np
 
 from glow_nb.base.alignment import aligned_bytes
 from glow_nb.base.size import at
-from glow_nb.base.types import Array
+from glow_nb.base.types import Array, TensorType
 from glow_nb.codegen.loaded_program import DirectRun
 from glow_nb.codegen.result_memory import array_maker
 from glow_nb.codegen.run_layout import RunLayout
@@ -24,7 +24,6 @@ class SizeLayout:
         words: What kernels read of them, and the working memory of a thread behind.
         arena_bytes: Memory of the activations.
         scratch_bytes: Working memory of one thread.
-        types: The type of each output.
         in_arena: Window and offset of what lies in the arena.
         in_constants: The same of what lies in the program's own block of constants.
         in_bindings: Window, binding and offset of what lies in something that is bound.
@@ -33,6 +32,11 @@ class SizeLayout:
     """
 
     instead: DirectRun | None = None
+
+    @cached_property
+    def types(self) -> list[TensorType]:
+        """The type of each output."""
+        return [binding.type.at(self.sizes) for binding in self._outputs]
 
     @cached_property
     def makers(self) -> list[Callable[[], Array]]:
@@ -56,7 +60,7 @@ class SizeLayout:
         self.scratch_bytes = aligned_bytes(scratch)
         words = [sizes[symbol.name] for symbol in opened.words]
         self.words = np.array([*words, self.scratch_bytes], np.int64)
-        self.types = [binding.type.at(sizes) for binding in layout.outputs]
+        self._outputs = layout.outputs
         self.in_arena: list[tuple[int, int]] = []
         self.in_constants: list[tuple[int, int]] = []
         self.in_bindings: list[tuple[int, int, int]] = []

@@ -70,6 +70,7 @@ def grow_caches(
     grown = [_Grown(function, name, output, builder) for name, output in caches.items()]
     if not grown:
         return function, ()
+    _require_alike(grown)
     tellers = {symbol: _teller(symbol, builder) for symbol in dict.fromkeys(g.past for g in grown)}
     saves = [node for node in function.nodes if isinstance(node, Save)]
     dropped = {each.output for each in grown}
@@ -86,6 +87,18 @@ def grow_caches(
         function, inputs=inputs, outputs=(*outputs, *rooms.values()), nodes=()
     )
     return made.with_nodes(nodes), tuple(g.described(tellers[g.past].name) for g in grown)
+
+
+def _require_alike(grown: list[_Grown]) -> None:
+    """Raise OptionError unless a run adds as many rows to each cache."""
+    first, *others = grown
+    for other in others:
+        if other.total - other.past.size != first.total - first.past.size:
+            raise OptionError(
+                f"caches=: {first.room} becomes {first.total!s} rows long, {other.room} "
+                f"{other.total!s}; all caches of a network get as many new rows in a run, so leave "
+                "one out"
+            )
 
 
 def _teller(symbol: Symbol, builder: Builder) -> Placeholder:

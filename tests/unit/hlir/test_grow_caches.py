@@ -124,6 +124,17 @@ def test_names_and_types_must_fit(caches: dict[str, str], message: str) -> None:
         grow_caches(step(), caches)
 
 
+def test_caches_grow_alike() -> None:
+    past = Symbol("past", 3, 0, 7).size
+    builder = Builder("step")
+    for name, count in (("one", 1), ("two", 2)):
+        old = builder.input(name, TensorType(ElementKind.FLOAT32, (past, 4)))
+        new = builder.input(f"{name}_new", f"float32<{count} x 4>")
+        builder.save(builder.emit(ops.Concat((old, new), axis=0)), f"{name}_all")
+    with pytest.raises(OptionError, match=r"past \+ 1 rows long, %two .* past \+ 2"):
+        grow_caches(builder.function(), {"one": "one_all", "two": "two_all"})
+
+
 def test_a_range_must_have_an_end() -> None:
     with pytest.raises(OptionError, match=r"sizes=\{'past': \(0, 1024\)\}"):
         grow_caches(step(high=MAX_SIZE), CACHES)
