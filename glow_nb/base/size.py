@@ -100,9 +100,10 @@ class Size(_WholeNumber):
         rounded = [factors for factors in self.terms if _is_rounded(factors)]
         if not rounded or len(self.terms) == 1:
             return least, greatest
-        (quotient,), times = rounded[0], self.terms[rounded[0]]
+        outer = max(rounded, key=lambda factors: factors[0].parts)  # others may be in it
+        (quotient,), times = outer, self.terms[outer]
         denominator = quotient.denominator
-        whole = (self - Size({rounded[0]: times})) * denominator + times * quotient.numerator
+        whole = (self - Size({outer: times})) * denominator + times * quotient.numerator
         low, high = bounds(whole)
         rests = (0, -times * (denominator - 1))
         least = max(least, -((-low - min(rests)) // denominator))
@@ -274,6 +275,12 @@ def _quotient(numerator: int, denominator: int) -> int:
         raise GlowError(f"size {numerator!s} is divided by 0")
     if denominator < 0:
         numerator, denominator = -numerator, -denominator
+    if not isinstance(denominator, Size) and all(n <= 0 for n in _terms(numerator).values()):
+        return -_rounded_down(denominator - 1 - numerator, denominator)  # -(-n//2) is (n + 1)//2
+    return _rounded_down(numerator, denominator)
+
+
+def _rounded_down(numerator: int, denominator: int) -> int:
     quotient, rest = map(_made, polynomial.divided(_terms(numerator), _terms(denominator)))
     for least, step in ((0, 0), (-denominator, 1)):
         if surely(rest, ">=", least) and surely(rest, "<", least + denominator):

@@ -253,12 +253,11 @@ class Pad(Node):
         self.require(
             left >= 0, f"pads {begin} and {end} cut more than axis {axis} of {self.input.type} has"
         )
-        if self.mode == "constant":
+        if self.mode == "constant" or (self.mode == "edge" and left):
             return
-        limits = {"reflect": max(left - 1, 0), "wrap": left}
-        limit = limits.get(self.mode, max(begin, end) if left else 0)
+        limit = {"reflect": max(left - 1, 0), "wrap": left}.get(self.mode, 0)
         self.require(
-            max(begin, end) <= max(limit, 0),
+            begin <= limit and end <= limit,
             f"pads {begin} and {end} of axis {axis} are more than mode {self.mode!r} can fill "
             f"from {left} elements",
         )
@@ -302,7 +301,7 @@ def lower_pad(node: Pad, rewriter: Rewriter) -> Value | None:
 
     A constant pad that only adds stays.
     """
-    if min(node.pads, default=0) < 0:
+    if any(map(_cut, node.pads)):
         return _cut_then_pad(node, rewriter)
     if node.mode == "constant":
         return None

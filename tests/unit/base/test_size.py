@@ -171,6 +171,16 @@ def test_rests_of_quotients_are_small() -> None:
         assert bounds(drawn - (drawn // 2) // 3 * 6) == (0, 5)
 
 
+def test_rests_within_quotients_are_small() -> None:
+    """The pads of a window of five cells, three apart: two to four together."""
+    n = Symbol("n", 32, 1, 640).size
+    count = -(-n // 3)
+    assert count == (n + 2) // 3
+    pads = 3 * count - n + 2
+    assert bounds(pads) == (2, 4)
+    assert bounds(pads // 2)[0] == 1
+
+
 def test_small_sizes_are_tried_where_bounds_do_not_tell() -> None:
     symbol = Symbol("n", 64)
     n = symbol.size

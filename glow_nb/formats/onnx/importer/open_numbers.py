@@ -55,9 +55,11 @@ def _quotient(left: int, right: int) -> int:
     return left // right
 
 
-def _rest(left: int, right: int) -> int:
-    """Return the remainder; both of its definitions agree where nothing is negative."""
-    if bounds(left)[0] < 0 or bounds(right)[0] < 1:
+def _remainder(left: int, right: int, *, fmod: bool) -> int:
+    """Return the remainder with the sign of *right*, or of *left* if *fmod*, as C has it."""
+    if not isinstance(left, Size) and not isinstance(right, Size):
+        return int(np.fmod(left, right) if fmod else np.mod(left, right)) if right else 0
+    if bounds(right)[0] < 1 or (fmod and bounds(left)[0] < 0):
         raise_open(left, right)
     return left % right
 
@@ -73,6 +75,8 @@ def _converted(number: Number, kind: ElementKind) -> Number | None:
         if truncated is None:
             return None
         number = truncated
+    if not isinstance(number, Size):
+        return int(np.array(number).astype(kind.dtype))
     least, greatest = bounds(number)
     numbers = np.iinfo(kind.dtype)
     if least < numbers.min or greatest > numbers.max:
@@ -91,7 +95,6 @@ _BY_INTEGERS: dict[type[Node], Callable[..., Number | None]] = {
     ops.Sub: operator.sub,
     ops.Mul: operator.mul,
     ops.Div: _quotient,
-    ops.Modulo: _rest,
     ops.Neg: operator.neg,
     ops.Maximum: lambda left, right: left if left >= right else right,
     ops.Minimum: lambda left, right: left if left <= right else right,
@@ -155,6 +158,8 @@ def _rule(node: Node, operands: list[Any]) -> Callable[..., Number | None] | Non
     """Return what becomes of single elements."""
     if isinstance(node, ops.ConvertTo):
         return partial(_converted, kind=node.type.kind)
+    if isinstance(node, ops.Modulo) and not node.type.kind.is_float:
+        return partial(_remainder, fmod=node.fmod)
     has_floats = any(value.type.kind.is_float for value in operands)
     return (_BY_FLOATS if has_floats else _BY_INTEGERS).get(type(node))
 

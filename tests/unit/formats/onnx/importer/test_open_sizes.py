@@ -373,6 +373,42 @@ def test_a_size_is_true_unless_it_is_nothing() -> None:
     assert found.shape == (2, 2, 1)
 
 
+def test_sizes_beside_numbers_are_computed_with() -> None:
+    """Of what is left over up to a multiple of 8, the second number is known."""
+    model = _expanded(
+        _node("Neg", "shape", "below"),
+        _node("Mod", "below eight", "rest"),
+        _node("Cast", "rest", "small", to=TensorProto.INT32),
+        _node("Cast", "small", "large", to=TensorProto.INT64),
+        _node("Add", "large one", "wanted"),
+        eight=[8],
+        one=[1, 1],
+    )
+    function = _loaded(model)
+    assert not function.guards
+    for size in (1, 8, 13):
+        found = glow_nb.evaluate(function, {"x": np.zeros((size, 3), np.float32)})["y"]
+        assert found.shape == (1 + -size % 8, 6)
+
+
+def test_an_image_is_padded_to_a_multiple() -> None:
+    nodes = [
+        _node("Shape", "x", "shape"),
+        _node("Neg", "shape", "below"),
+        _node("Mod", "below steps", "ends"),
+        _node("Concat", "begins ends", "pads", axis=0),
+        _node("Pad", "x pads", "y"),
+    ]
+    model = _model(nodes, {"x": ("h", "w")}, {"steps": [8, 4], "begins": [0, 0]})
+    net = glow_nb.compile(model, sizes={}, backend="interpreter")
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    for shape in ((1, 1), (8, 4), (13, 7)):
+        x = np.ones(shape, np.float32)
+        ends = [(0, -size % step) for size, step in zip(shape, (8, 4), strict=True)]
+        assert np.array_equal(net.run(x=x)["y"], np.pad(x, ends))
+    assert len(net.variants) == 1
+
+
 @pytest.mark.parametrize(("divisor", "fmod"), [(3, 1), (-3, 0)])
 def test_a_remainder_that_may_be_negative_needs_numbers(divisor: int, fmod: int) -> None:
     """C's remainder and Python's differ there."""
