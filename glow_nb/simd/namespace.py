@@ -42,7 +42,7 @@ tables
 elements at known places
     ``load_steps(p, i, step, lanes)``  ``pick(p, i, q, j, "0 0 1 1", lanes)``
 lanes in another order
-    ``even(v)`` ``odd(v)`` ``reverse(v)`` ``low_lanes(v, lanes)`` ``with_low_lanes(v, w)``
+    ``even(v)`` ``odd(v)`` ``reverse(v)``
 products of channels by themselves in such groups
     ``tile_taps_<form>`` with the forms of the dots, ``interleave(v, w)``
     ``spread(v, size, factors, part)``
@@ -208,7 +208,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     transpose: "tile_transpose tile_load_columns tile_prefetch",
     patch: "copy_patch",
     pick: "load_steps pick",
-    reorder: "even odd reverse low_lanes with_low_lanes",
+    reorder: "even odd reverse",
     philox: "random_words random_words_anywhere",
     shares: "own_share",
     strassen: "strassen_factors strassen_results strassen_recovered",

@@ -119,20 +119,20 @@ class _Normalization(RowsKernel):
                 if is_along and self.fusion.prologue
                 else x
             )
-            site.carry(out, total, f"add({site.carried(total)}, {x})")
+            out.line(f"{total} = add({total}, {x})")
         out.line(f"mean = {self._mean(lanes)}")
         out.line(f"total = {zero}")
         for site in self.walk.elements(out, place, chain):
-            x = f"sub({self.rows.again(out, site)}, {site.carried('mean')})"
+            x = f"sub({self.rows.again(out, site)}, mean)"
             out.line(f"x = {site.block.only(x, self._zero(site.lanes)) if is_along else x}")
-            site.carry(out, total, f"fma(x, x, {site.carried(total)})")
+            out.line(f"{total} = fma(x, x, {total})")
         epsilon = f"splat_{self.wide}({number_text(self.instruction.epsilon)}, {lanes})"
         out.line(f"factor = rsqrt(add({self._mean(lanes)}, {epsilon}))")
         names = self.fusion.names
         scale, bias = self.instruction.scale, self.instruction.bias
         for site in self.walk.elements(out, place):
-            centred = f"sub({self.rows.again(out, site)}, {site.carried('mean')})"
-            y = f"mul({centred}, {site.carried('factor')})"
+            centred = f"sub({self.rows.again(out, site)}, mean)"
+            y = f"mul({centred}, factor)"
             y = f"mul({y}, {self._widened(site.load(names[scale]))})"
             if bias is not None:
                 y = f"add({y}, {self._widened(site.load(names[bias]))})"

@@ -69,14 +69,16 @@ def reduction_source(
     if isinstance(instruction, ReduceMeanInst):
         mean_of = prod(shape[axis] for axis in axes)
     function = _FUNCTIONS[type(instruction)]
-    reduction = _Reduction(fusion, walk, kind, function, _neutral(function, kind), mean_of)
+    neutral = _neutral(function, kind)
     out = SourceWriter()
     with out.block(fusion.header):
         if instruction.dest.type.size == 0:
             out.line("return")
         else:
-            for place in walk.places(out):
-                reduction.write(out, place)
+            for each in walk.by_length(out):
+                reduction = _Reduction(fusion, each, kind, function, neutral, mean_of)
+                for place in each.places(out):
+                    reduction.write(out, place)
     return KernelSource("reduction", out.text, fusion.kinds)
 
 
@@ -129,7 +131,7 @@ class _Reduction:
                 if self.walk.is_along
                 else x
             )
-            site.carry(out, total, f"{self.function}({site.carried(total)}, {x})")
+            out.line(f"{total} = {self.function}({total}, {x})")
         self.fusion.write(out, place, self._result(place))
 
     def _result(self, place: Site) -> str:

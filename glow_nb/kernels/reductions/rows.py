@@ -117,6 +117,8 @@ class RowsKernel(ABC):
             if self.type.size == 0:
                 out.line("return")
             else:
-                for place in self.rows.places(out):
-                    self.write(out, place)
+                for walk in self.walk.by_length(out):
+                    kernel = replace(self, rows=replace(self.rows, walk=walk))
+                    for place in kernel.rows.places(out):
+                        kernel.write(out, place)
         return KernelSource(family, out.text, self.fusion.kinds, self.rows.scratch_bytes)

@@ -65,8 +65,7 @@ class _Softmax(RowsKernel):
             if self.walk.is_along:
                 x = site.block.only(x, f"splat_{self.wide}(-1e999, {site.lanes})")
             out.line(f"x = {x}")
-            peak = site.carried("peak")
-            site.carry(out, "peak", f"where(less({peak}, x), x, {peak})")
+            out.line("peak = where(less(peak, x), x, peak)")
         if self.walk.is_along:
             out.line(f"peak = splat_{self.wide}(reduce_largest(peak), {lanes})")
         self._write_sum(out, place, lanes)
@@ -81,14 +80,14 @@ class _Softmax(RowsKernel):
             total, chain = "part", (f"part = {zero}", "total = add(total, part)")
         for site in self.walk.elements(out, place, chain):
             x = self.rows.again(out, site)
-            out.line(f"e = exp_nonpositive(sub({x}, {site.carried('peak')}))")
+            out.line(f"e = exp_nonpositive(sub({x}, peak))")
             if self.waits == "result":
                 out.line(site.store(self._result, "e"))
             elif self.waits:
                 out.line(f"store(kept, {site.step}, e)")
             none = f"splat_{self.wide}(0.0, {site.lanes})"
             e = site.block.only("e", none) if self.walk.is_along else "e"
-            site.carry(out, total, f"add({site.carried(total)}, {e})")
+            out.line(f"{total} = add({total}, {e})")
         if self.walk.is_along:
             out.line(f"total = splat_{self.wide}(reduce_add(total), {lanes})")
         if self.is_logarithm:
@@ -98,17 +97,16 @@ class _Softmax(RowsKernel):
 
     def _write_results(self, out: SourceWriter, place: Site) -> None:
         for site in self.walk.elements(out, place):
-            factor = "" if self.is_logarithm else site.carried("factor")
             if self.waits == "result":
-                y = f"mul({site.load(self._result)}, {factor})"
+                y = f"mul({site.load(self._result)}, factor)"
             elif self.waits:
-                y = f"mul(load(kept, {site.step}, {site.lanes}), {factor})"
+                y = f"mul(load(kept, {site.step}, {site.lanes}), factor)"
             else:
-                x = f"sub({self.rows.again(out, site)}, {site.carried('peak')})"
+                x = f"sub({self.rows.again(out, site)}, peak)"
                 y = (
-                    f"sub({x}, {site.carried('total')})"
+                    f"sub({x}, total)"
                     if self.is_logarithm
-                    else f"mul(exp_nonpositive({x}), {factor})"
+                    else f"mul(exp_nonpositive({x}), factor)"
                 )
             self.fusion.write(out, site, self.stored(y))
 

@@ -80,15 +80,12 @@ class Site:
         places: Index of the first element in each tensor, by the name of its pointer.
         repeated: Tensors that have one element for all lanes.
         step: Number of the element along the walk that the block belongs to, in lanes.
-        is_narrow: The vectors that a walk carries along are wider: the block is added to the
-            first of their lanes.
     """
 
     block: Block
     places: Mapping[str, str]
     repeated: frozenset[str] = frozenset()
     step: str = "0"
-    is_narrow: bool = False
 
     @property
     def lanes(self) -> int:
@@ -104,14 +101,6 @@ class Site:
     def store(self, pointer: str, vector: str) -> str:
         """Return the store of *vector* to one tensor."""
         return self.block.store(pointer, self.places[pointer], vector)
-
-    def carried(self, name: str) -> str:
-        """Return the lanes for the block of a vector called *name* that the walk carries along."""
-        return f"low_lanes({name}, {self.lanes})" if self.is_narrow else name
-
-    def carry(self, out: SourceWriter, name: str, vector: str) -> None:
-        """Write that *vector* takes the place of what :meth:`carried` has returned."""
-        out.line(f"{name} = {f'with_low_lanes({name}, {vector})' if self.is_narrow else vector}")
 
 
 def ceil_power_of_two(number: int) -> int:

@@ -8,8 +8,8 @@ in a lane of its own.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from math import prod
 
 from glow_nb.base.size import bounds, hinted, surely, symbols_of
@@ -17,12 +17,12 @@ from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import ENOUGH_ROWS, Nest, broadcast_strides, loops
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.kernels.writing.vectors import (
+    NARROWER,
     Block,
     Site,
     blocks_of,
     ceil_power_of_two,
     narrower,
-    open_rest,
 )
 from glow_nb.llir.program import Buffer
 
@@ -37,6 +37,8 @@ class Walk:
         walked: Loops that are walked at each place, with the strides of all tensors.
         lanes: Elements of a vector.
         is_along: Vectors lie along the innermost walked loop, not across places.
+        narrow: Elements of a vector along short runs, if only the run knows how long they are.
+        is_short: The runs are such, with fewer elements than :data:`SHORT` of the widest vectors.
     """
 
     names: tuple[str, ...]
@@ -44,6 +46,8 @@ class Walk:
     walked: Nest
     lanes: int
     is_along: bool
+    narrow: int
+    is_short: bool = False
 
     @classmethod
     def over(
@@ -67,15 +71,36 @@ class Walk:
             tensor[-1] == 1 for tensor in walked.strides
         )
         if is_along and not surely(walked.sizes[-1], "<=", 1):
-            lanes = _lanes_along(walked.sizes[-1], lanes)
-            return cls(tuple(tensors), kept, walked, lanes, is_along=True)
+            widest = _lanes_along(walked.sizes[-1], lanes)
+            narrow = min(widest, narrower(lanes)) if symbols_of(walked.sizes[-1]) else widest
+            return cls(tuple(tensors), kept, walked, widest, is_along=True, narrow=narrow)
         fit = [
             loop
             for loop in range(len(kept.sizes))
             if all(tensor[loop] in (0, 1) for tensor in kept.strides)
         ]
         kept = kept.with_innermost(fit[-1]) if fit else kept
-        return cls(tuple(tensors), kept, walked, lanes if fit else 1, is_along=False)
+        lanes = lanes if fit else 1
+        return cls(tuple(tensors), kept, walked, lanes, is_along=False, narrow=lanes)
+
+    def by_length(self, out: SourceWriter) -> Iterator[Walk]:
+        """Yield this walk, or one for short runs and one for others if only the run knows.
+
+        What is written for each one yielded is the body of its branch. A short run has no more
+        than a few wide vectors: to make one number of their lanes takes longer than to read it.
+        """
+        if self.narrow == self.lanes:
+            yield self
+            return
+        short = replace(self, lanes=self.narrow, is_short=True)
+        count, limit = self.walked.sizes[-1], SHORT * self.lanes
+        if surely(count, "<", limit):
+            yield short
+            return
+        with out.block(f"if {count} < {limit}:"):
+            yield short
+        with out.block("else:"):
+            yield self
 
     def places(self, out: SourceWriter) -> Iterator[Site]:
         """Write loops over the places; what is written for each one yielded is its body.
@@ -119,20 +144,16 @@ class Walk:
     @property
     def _pitch(self) -> int:
         """Elements of the copy from one step of the outer walked loops to the next."""
-        inner, lanes = self.walked.sizes[-1], self._rest_lanes
+        inner, lanes = self.walked.sizes[-1], self.lanes
         return -(-inner // lanes) * lanes if self.is_along else inner * self.lanes
-
-    @property
-    def _rest_lanes(self) -> int:
-        """The lanes of the vectors that come last along the walk."""
-        is_open = self.is_along and symbols_of(self.walked.sizes[-1])
-        return narrower(self.lanes) if is_open else self.lanes
 
     @property
     def is_long(self) -> bool:
         """Return whether a sum should be made of several: its error grows with its length."""
         *outer, inner = self.walked.sizes
         steps = -(-inner // self.lanes) if self.is_along else inner
+        if self.is_short:
+            steps = SHORT * NARROWER
         return not surely(prod(outer) * steps, "<=", MOST_CHAINED_ADDITIONS)
 
     def elements(
@@ -160,7 +181,7 @@ class Walk:
             yield self._site(place.block, names, step)
 
     def _run(self, out: SourceWriter, chain: Chain | None) -> Iterator[Block]:
-        """Yield the blocks of the run that vectors lie along, of one width unless it is open."""
+        """Yield the blocks of the run that vectors lie along, all of one width."""
         count, lanes = self.walked.sizes[-1], self.lanes
         whole = count - count % lanes
         if chain is not None and whole != 0:
@@ -174,10 +195,9 @@ class Walk:
         if count == whole:
             return
         with _between(out, chain):
-            if symbols_of(count):
-                yield from open_rest(out, whole, count, self._rest_lanes)
-            else:
-                yield Block(str(whole), lanes, count - whole)
+            rest = count - whole
+            with out.block(f"if {rest}:") if symbols_of(count) else nullcontext():
+                yield Block(f"{whole}", lanes, f"{rest}")
 
     def _site(self, block: Block, names: Sequence[str], inner: str) -> Site:
         """Return the site at the steps *names* of the outer loops and *inner* of the last."""
@@ -190,9 +210,11 @@ class Walk:
         pitches = [prod(sizes[loop + 1 :]) * self._pitch for loop in range(len(sizes))]
         along = index_text(steps, [*pitches, 1 if self.is_along else self.lanes])
         repeated = self._repeated(self.walked if self.is_along else self.kept)
-        is_narrow = self.is_along and block.lanes != self.lanes
-        return Site(block, places, repeated, along, is_narrow)
+        return Site(block, places, repeated, along)
 
+
+SHORT = 2
+"""A run with fewer elements than so many of the widest vectors is short."""
 
 Chain = tuple[str, str]
 MOST_CHAINED_ADDITIONS = 64
@@ -229,7 +251,7 @@ NARROWER_COST = 0.05
 def _lanes_along(count: int, lanes: int) -> int:
     """Return the width of the vectors for a run of *count*, all of one width, with little waste.
 
-    Where the count is open, narrower ones take what they leave over.
+    Where the count is open, short runs have a walk of their own.
     """
     widest = min(lanes, ceil_power_of_two(bounds(count)[1]))
     if symbols_of(count):

@@ -3,6 +3,7 @@
 import pytest
 
 from glow_nb.base.types import ElementKind, TensorType
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.matrix import DeterminantInst
 from glow_nb.llir.instructions.normalization import (
@@ -31,7 +32,7 @@ FLOAT32 = ElementKind.FLOAT32
 ROWS, LENGTH = open_size("rows", 5), open_size("length", 37)
 SETS = [
     {"rows": rows, "length": length}
-    for rows, length in ((1, 1), (5, 37), (2, 8), (3, 31), (1, 32), (2, 33), (70, 2), (2, 1009))
+    for rows, length in ((1, 1), (5, 37), (2, 8), (3, 31), (1, 32), (33, 63), (70, 2), (2, 1009))
 ]
 """Lengths below, at and above vectors of all widths."""
 
@@ -49,6 +50,13 @@ def _softmax(
 def test_softmax_along_an_open_row(softmax: type[Instruction], lanes: int) -> None:
     instruction = _softmax(softmax, (ROWS, LENGTH), 1)
     check_open(instruction, SETS, Target.host(lanes), ulp=16, absolute=2e-6)
+
+
+def test_short_runs_have_narrow_vectors() -> None:
+    for length, widths in ((LENGTH, {8, 32}), (open_size("few", 5, high=20), {8}), (256, {32})):
+        text = generate_kernel(_softmax(SoftmaxInst, (ROWS, length), 1), Target.host(8)).text
+        found = {lanes for lanes in (4, 8, 16, 32) if f"splat_float32(-1e999, {lanes})" in text}
+        assert found == widths
 
 
 @pytest.mark.jit
