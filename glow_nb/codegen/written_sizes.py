@@ -112,7 +112,7 @@ def open_from_plain(plain: Plain) -> tuple[OpenSizes, WrittenSizes]:
             ),
             windows=tuple(_window(sizes, *window) for window in plain["windows"]),
         )
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise GlowError(f"these are no open sizes of a program: {error!s:.80}") from error
     return opened, sizes
 

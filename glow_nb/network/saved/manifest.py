@@ -21,12 +21,16 @@ from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding, Run
 from glow_nb.codegen.runtime import RUNTIME_DIGEST
 from glow_nb.codegen.written_sizes import WrittenSizes, open_from_plain, open_to_plain, written
 from glow_nb.network.saved.files import Region
+from glow_nb.network.saved.signature import PlainType, types_from_plain
 from glow_nb.system.processor import processor
 
 FORMAT = "glow_nb network 2"
 """What a manifest begins with; another layout says another number."""
 
 Plain = Mapping[str, Any]
+
+_MALFORMED = (ValueError, TypeError, KeyError, IndexError, OverflowError)
+"""What is raised where plain data are not what was written."""
 
 
 class SavedFunction(NamedTuple):
@@ -39,8 +43,8 @@ class SavedFunction(NamedTuple):
         constant_bytes: Memory of its weights, those that it shares with others among them.
         code: The name of the file with its code.
         layout: What a run works with, as :func:`layout_to_plain` returns it.
-        defaults: Inputs that the model has numbers for, with kind and shape where they
-            are known.
+        defaults: Inputs that the model has numbers for: name, kind and shape as far as they are
+            known.
     """
 
     name: str
@@ -49,7 +53,7 @@ class SavedFunction(NamedTuple):
     constant_bytes: int
     code: str
     layout: Plain
-    defaults: Mapping[str, tuple[str | None, Sequence[int | str] | None]]
+    defaults: Sequence[PlainType]
 
 
 class Manifest(NamedTuple):
@@ -96,10 +100,12 @@ class Manifest(NamedTuple):
                     f"its format is {found!r:.40}, this version of glow_nb reads {FORMAT!r}; "
                     "compile the model again"
                 )
-            functions = tuple(SavedFunction(**one) for one in plain.pop("functions"))
+            functions = tuple(_function(**one) for one in plain.pop("functions"))
             regions = tuple((str(f), int(at), int(size)) for f, at, size in plain.pop("regions"))
             manifest = cls(functions=functions, regions=regions, **plain)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            if not functions:
+                raise ValueError("it has no function")
+        except (*_MALFORMED, AttributeError, RecursionError) as error:
             raise ModelError(f"it is no manifest of a network: {error!s:.80}") from error
         manifest.check()
         return manifest
@@ -117,6 +123,19 @@ class Manifest(NamedTuple):
                 f"it is for the processor {self.machine!s:.200}, this one is {processor()}; "
                 "compile the model again on this machine"
             )
+
+
+def _function(**plain: Any) -> SavedFunction:
+    """Return the function whose fields are *plain*, numbers and texts all of them."""
+    found = SavedFunction(**plain)
+    types_from_plain(found.defaults)
+    return found._replace(
+        name=str(found.name),
+        sizes=str(found.sizes),
+        threads=int(found.threads),
+        constant_bytes=int(found.constant_bytes),
+        code=str(found.code),
+    )
 
 
 def layout_to_plain(layout: RunLayout, numbers: Sequence[int], states: Mapping[str, int]) -> Plain:
@@ -150,12 +169,14 @@ def layout_from_plain(plain: Plain, regions: Sequence[Bytes]) -> RunLayout:
         if plain["open"] is not None:
             opened, sizes = open_from_plain(plain["open"])
         return RunLayout(
-            symbol=plain["symbol"],
+            symbol=str(plain["symbol"]),
             threads=plain["threads"],
             phases=plain["phases"],
             thread_scratch_bytes=plain["scratch"],
             memory=ProgramMemory(plain["arena"], own, tuple(borrowed)),
-            inputs=tuple(Binding(_typed(sizes, *typed), name) for name, *typed in plain["inputs"]),
+            inputs=tuple(
+                Binding(_typed(sizes, *typed), str(name)) for name, *typed in plain["inputs"]
+            ),
             outputs=tuple(
                 OutputBinding(
                     _typed(sizes, kind, shape), name, fed, Counted(*counted) if counted else None
@@ -169,7 +190,7 @@ def layout_from_plain(plain: Plain, regions: Sequence[Bytes]) -> RunLayout:
             ),
             open=opened,
         )
-    except (ValueError, TypeError, KeyError, IndexError) as error:
+    except _MALFORMED as error:
         raise GlowError(f"it is no manifest of a network: {error!s:.80}") from error
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from glow_nb.base.errors import GlowError, MemoryLimitError, ModelError
 from glow_nb.base.memory_limit import within_memory
-from glow_nb.base.types import ElementKind, SymbolicType
 from glow_nb.codegen.linked_code import LinkedCode
 from glow_nb.codegen.loaded_program import LoadedProgram
 from glow_nb.codegen.open_program import OpenProgram
@@ -28,7 +27,7 @@ from glow_nb.network.saved.files import (
 )
 from glow_nb.network.saved.manifest import Manifest, SavedFunction, layout_from_plain
 from glow_nb.network.saved.saved_executable import Reopened, SavedExecutable
-from glow_nb.network.saved.signature import Signature
+from glow_nb.network.saved.signature import Signature, types_from_plain
 from glow_nb.system.file_digests import FileDigests
 from glow_nb.system.regular_files import read_text
 from glow_nb.system.state_store import StateStore
@@ -172,10 +171,7 @@ def _network(
     """Return one function as a network."""
     reopen = partial(_reopen, origin, loaded)
     executable = SavedExecutable(loaded, function.constant_bytes, reopen)
-    types = {
-        name: SymbolicType(ElementKind(kind) if kind else None, tuple(shape) if shape else None)
-        for name, (kind, shape) in function.defaults.items()
-    }
+    types = types_from_plain(function.defaults)
     return CompiledNetwork(
         _border(function.name, loaded.layout),
         executable,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from glow_nb.base.errors import GlowError
@@ -10,6 +10,8 @@ from glow_nb.base.specialized import Specialized
 from glow_nb.base.types import ElementKind, SymbolicType
 
 Types = Mapping[str, SymbolicType]
+PlainType = tuple[str, str | None, Sequence[int | str] | None]
+"""The name of a tensor, its kind and its shape as far as they are known."""
 
 
 class Bordered(Protocol):
@@ -70,9 +72,9 @@ class Signature(NamedTuple):
     def to_plain(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {
-            "inputs": _plain(self.inputs),
-            "defaults": _plain(self.defaults),
-            "outputs": _plain(self.outputs),
+            "inputs": types_to_plain(self.inputs),
+            "defaults": types_to_plain(self.defaults),
+            "outputs": types_to_plain(self.outputs),
             "specialized": [[each.name, each.size, each.reason] for each in self.specialized],
             "general": self.general,
             "is_asked": self.is_asked,
@@ -83,27 +85,29 @@ class Signature(NamedTuple):
         """Return what :meth:`to_plain` returned; raise GlowError if it is something else."""
         try:
             return cls(
-                _types(plain["inputs"]),
-                _types(plain["defaults"]),
-                _types(plain["outputs"]),
+                types_from_plain(plain["inputs"]),
+                types_from_plain(plain["defaults"]),
+                types_from_plain(plain["outputs"]),
                 tuple(Specialized(*each) for each in plain["specialized"]),
                 int(plain["general"]),
                 bool(plain["is_asked"]),
             )
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise GlowError(f"this is no border of a model: {error!s:.80}") from error
 
 
-def _plain(types: Types) -> list[list[Any]]:
-    return [[name, t.kind.value if t.kind else None, t.shape] for name, t in types.items()]
+def types_to_plain(types: Types) -> list[PlainType]:
+    """Return *types* by name as plain data."""
+    return [(name, t.kind.value if t.kind else None, t.shape) for name, t in types.items()]
 
 
-def _types(plain: Iterable[Any]) -> dict[str, SymbolicType]:
+def types_from_plain(plain: Iterable[PlainType]) -> dict[str, SymbolicType]:
+    """Return what :func:`types_to_plain` returned; raise ValueError or TypeError if it is not."""
     return {
-        name: SymbolicType(ElementKind(kind) if kind else None, _shape(shape))
+        str(name): SymbolicType(ElementKind(kind) if kind else None, _shape(shape))
         for name, kind, shape in plain
     }
 
 
-def _shape(plain: Iterable[int | str] | None) -> tuple[int | str, ...] | None:
+def _shape(plain: Sequence[int | str] | None) -> tuple[int | str, ...] | None:
     return None if plain is None else tuple(plain)

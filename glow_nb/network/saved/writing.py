@@ -37,7 +37,7 @@ from glow_nb.network.saved.files import (
     program_file,
 )
 from glow_nb.network.saved.manifest import Manifest, SavedFunction, layout_to_plain
-from glow_nb.network.saved.signature import Signature
+from glow_nb.network.saved.signature import Signature, types_to_plain
 from glow_nb.system.file_digests import digest_of_file
 from glow_nb.system.processor import processor
 
@@ -214,10 +214,7 @@ def _write_function(
         constant_bytes=executable.constant_bytes,
         code=code_file(number, code),
         layout=layout_to_plain(native.layout, blocks, states),
-        defaults={
-            name: (type.kind.value if type.kind else None, type.shape)
-            for name, type in network.defaults.items()
-        },
+        defaults=types_to_plain(network.defaults),
     )
 
 

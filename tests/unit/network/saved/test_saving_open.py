@@ -196,6 +196,35 @@ def test_a_made_up_border_is_refused(
         glow_nb.load_compiled(rewritten(tmp_path / "net", opened=changed))
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("functions",), {}),
+        (("functions", 0, "defaults"), 3),
+        (("functions", 0, "threads"), None),
+        (("functions", 0, "layout", "symbol"), None),
+        (("functions", 0, "layout", "inputs", 0), []),
+        (("functions", 0, "layout", "inputs", 0, 2), ["m", 4]),
+        (("functions", 0, "layout", "outputs", 0, 2, 0), "n/0"),
+        (("functions", 0, "layout", "open", "sizes"), "<n in 8..1>"),
+        (("functions", 0, "layout", "open", "order"), [float("inf")]),
+        (("functions", 0, "layout", "open", "windows"), [["binding", 70, 0]]),
+        (("opened", "general"), float("inf")),
+    ],
+)
+def test_a_made_up_manifest_is_refused(
+    compiled: DynamicNetwork, tmp_path: Path, path: tuple[Any, ...], value: Any
+) -> None:
+    compiled.save(tmp_path / "net")
+    changed = json.loads((tmp_path / "net" / MANIFEST).read_text())
+    place = changed
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(ModelError, match=str(tmp_path / "net")):
+        glow_nb.load_compiled(rewritten(tmp_path / "net", **changed))
+
+
 def test_another_process_runs_it_without_compiler_and_graph(
     compiled: DynamicNetwork, tmp_path: Path
 ) -> None:
