@@ -122,8 +122,8 @@ def weighted_places(axis: Axis, sampling: Sampling) -> tuple[Array, Array]:
     """Return indices and weights, ``[result, taps]`` each: the result is the weighted sum."""
     x = np.nan_to_num(source_coordinates(axis, sampling.coordinates))
     kernel, _ = _kernel(sampling)
-    squeeze = _squeeze(axis, sampling)
-    taps = _taps(axis, sampling)
+    squeeze = squeeze_of(axis, sampling)
+    taps = taps_of(axis, sampling)
     # A whole number counts as the right end of the cell before it.
     base = np.ceil(x) - 1
     offsets = np.array(taps)[None, :]
@@ -140,18 +140,18 @@ def weighted_places(axis: Axis, sampling: Sampling) -> tuple[Array, Array]:
 
 def tap_count(axis: Axis, sampling: Sampling) -> int:
     """Return how many elements of the input each element of the result is made of."""
-    taps = _taps(axis, sampling)
+    taps = taps_of(axis, sampling)
     return taps.stop - taps.start  # len() of a range ends at 2 ** 63
 
 
-def _taps(axis: Axis, sampling: Sampling) -> range:
+def taps_of(axis: Axis, sampling: Sampling) -> range:
     """Return the elements that count, from the one before a place on."""
     _, reach = _kernel(sampling)
-    first = math.floor(-reach / _squeeze(axis, sampling)) + 1
+    first = math.floor(-reach / squeeze_of(axis, sampling)) + 1
     return range(first, 2 - first)
 
 
-def _squeeze(axis: Axis, sampling: Sampling) -> float:
+def squeeze_of(axis: Axis, sampling: Sampling) -> float:
     """Return how much narrower the kernel would be without antialias.
 
     With it the kernel is as wide as the elements that fall into one.

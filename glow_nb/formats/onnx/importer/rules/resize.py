@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
 from math import floor, isclose, isfinite, nan
+from operator import add
 
 import numpy as np
 
@@ -254,16 +256,12 @@ def _resized(
         if is_same and is_whole:
             continue
         if symbols_of(axis.size, axis.result_size):
-            x = _resized_open(ctx, x, OpenAxis(ctx, axis, sampling), place)
+            x = _resized_open(ctx, x, OpenAxis(ctx, axis, sampling), place, fill)
             continue
         if sampling.mode == "nearest":
             x = _gathered(ctx, x, nearest_places(axis, sampling), place)
         else:
-            taps = tap_count(axis, sampling)
-            if taps > _MOST_TAPS:
-                raise ctx.unsupported(
-                    f"{taps} elements for each of the result; {_MOST_TAPS} are possible"
-                )
+            _check_taps(ctx, axis, sampling)
             x = _weighted(ctx, x, *weighted_places(axis, sampling), place)
         mask = outside(axis, sampling)
         if mask.any():
@@ -272,19 +270,30 @@ def _resized(
     return x
 
 
-def _resized_open(ctx: Context, x: Value, axis: OpenAxis, place: int) -> Value:
+def _check_taps(ctx: Context, axis: Axis, sampling: Sampling) -> None:
+    taps = tap_count(axis, sampling)
+    if taps > _MOST_TAPS:
+        raise ctx.unsupported(f"{taps} elements for each of the result; {_MOST_TAPS} are possible")
+
+
+def _resized_open(ctx: Context, x: Value, axis: OpenAxis, place: int, fill: float) -> Value:
     """Resize an axis whose size only the run knows."""
+    shape = tuple(axis.axis.result_size if i == place else 1 for i in range(x.type.rank))
     if axis.sampling.mode == "nearest":
-        return ctx.emit(ops.Gather(x, axis.nearest(), axis=place))
-    total: Value | None = None
-    for places, weights in axis.linear():
-        part = ctx.emit(ops.Gather(x, places, axis=place))
-        shape = [axis.axis.result_size if i == place else 1 for i in range(x.type.rank)]
-        factors = ctx.reshape(ctx.convert(weights, x.type.kind), tuple(shape))
-        part = ctx.emit(ops.Mul(part, factors))
-        total = part if total is None else ctx.emit(ops.Add(total, part))
-    assert total is not None  # two elements are added up
-    return total
+        result = ctx.emit(ops.Gather(x, axis.nearest(), axis=place))
+    else:
+        _check_taps(ctx, axis.reach, axis.sampling)
+        parts = []
+        for places, weights in axis.weighted():
+            factors = ctx.reshape(ctx.convert(weights, x.type.kind), shape)
+            part = ctx.emit(ops.Gather(x, places, axis=place))
+            parts.append(ctx.term(ctx.emit(ops.Mul(part, factors))))
+        result = reduce(add, parts).value
+    outside = axis.outside()
+    if outside is not None:
+        is_outside = ctx.reshape(outside, shape)
+        result = ctx.emit(ops.Select(is_outside, ctx.number(result.type, fill), result))
+    return result
 
 
 def _in_order(axes: dict[int, Axis], sampling: Sampling) -> list[tuple[int, Axis]]:

@@ -54,6 +54,8 @@ CASES: list[tuple[list[float], dict[str, str]]] = [
     ([], {"mode": "linear"}),
     ([], {"mode": "linear", "coordinate_transformation_mode": "align_corners"}),
     ([], {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"}),
+    ([1, 1, 2, 0.5], {"mode": "cubic"}),
+    ([], {"mode": "cubic", "coordinate_transformation_mode": "align_corners"}),
 ]  # fmt: skip
 
 
@@ -74,3 +76,31 @@ def test_places_are_computed_for_the_sizes_of_the_run(
         (wanted,) = session.run(None, feeds)
         if wanted.size:
             np.testing.assert_allclose(evaluate(function, feeds)["y"], wanted, atol=1e-5)
+
+
+KERNELS: list[tuple[list[float], dict[str, Any]]] = [
+    ([1, 1, 0.4, 1.5], {"mode": "linear", "antialias": 1}),
+    ([1, 1, 0.3, 0.5], {"mode": "cubic", "antialias": 1, "exclude_outside": 1}),
+    ([1, 1, 2, 3], {"mode": "cubic", "exclude_outside": 1, "cubic_coeff_a": -0.5}),
+    ([1, 1, 2, 0.5], {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}),
+    ([1, 1, 2, 0.5], {"mode": "nearest", "coordinate_transformation_mode": "tf_crop_and_resize"}),
+]
+
+
+@pytest.mark.parametrize(("scales", "attributes"), KERNELS)
+def test_weights_are_those_of_known_sizes(scales: list[float], attributes: dict[str, Any]) -> None:
+    proto = _model(scales, **attributes)
+    proto.opset_import[0].version = 18
+    proto.graph.node[-1].input[1] = "roi"
+    roi = np.array([0, 0, 0.1, -0.2, 1, 1, 0.9, 1.1], np.float32)
+    proto.graph.initializer.append(numpy_helper.from_array(roi, "roi"))
+    function = glow_nb.load(proto, open_sizes=True)
+    assert isinstance(function, glow_nb.Function)
+    rng = np.random.default_rng(0)
+    for shape in ((1, 2, 7, 4), (2, 2, 10, 13)):
+        feeds = {"x": rng.standard_normal(shape, np.float32)}
+        known = glow_nb.load(proto, shapes={"x": shape})
+        assert isinstance(known, glow_nb.Function)
+        np.testing.assert_allclose(
+            evaluate(function, feeds)["y"], evaluate(known, feeds)["y"], rtol=0, atol=1e-6
+        )
