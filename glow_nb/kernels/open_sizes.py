@@ -26,7 +26,6 @@ _HEAD = re.compile(r"def kernel\((.*?)scratch, thread, threads\):\n", re.DOTALL)
 
 UNWRITTEN = frozenset(
     {
-        "columns_to_image",
         "strassen_mat_mul",
     }
 )

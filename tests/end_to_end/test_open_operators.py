@@ -10,10 +10,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 import glow_nb
 from glow_nb.base.types import Array
+from tests.unit.formats.onnx.importer.models import model as graph_of
 from tests.unit.formats.onnx.importer.models import one, value, weight
 
 Feeds = dict[str, Array]
@@ -119,6 +120,22 @@ def _roi_align() -> Case:
     return Case(model, feeds)
 
 
+def _col2im() -> Case:
+    """Columns that a convolution makes, in an image as large as its input."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["columns"], pads=[1, 1, 1, 1]),
+        helper.make_node("Reshape", ["columns", "flat"], ["cells"]),
+        helper.make_node("Shape", ["x"], ["image"], start=2),
+        helper.make_node("Col2Im", ["cells", "image", "block"], ["y"], pads=[1, 1, 1, 1]),
+    ]
+    numbers = {"w": _floats(27, 2, 3, 3), "flat": [0, 27, -1], "block": [3, 3]}
+    weights = [weight(name, numbers[name]) for name in numbers]
+    types = [value("x", ["n", 2, "m", 7])]
+    return Case(
+        graph_of(nodes, types, weights=weights, opset=18), lambda n, m: {"x": _floats(n, 2, m, 7)}
+    )
+
+
 CASES = {
     "lstm": _lstm,
     "scatter_elements": _scatter_elements,
@@ -126,6 +143,7 @@ CASES = {
     "top_k": _top_k,
     "grid_sample": _grid_sample,
     "roi_align": _roi_align,
+    "col2im": _col2im,
 }
 
 

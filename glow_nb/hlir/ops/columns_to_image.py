@@ -9,6 +9,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.base.costs import Cost
+from glow_nb.base.size import symbols_of
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops.broadcast import Broadcast
@@ -42,7 +43,8 @@ class ColumnsToImage(Windowed):
         type, image, rank = self.input.type, self.image, len(self.image)
         require_kind(self, "input", type, NUMBERS)
         self.require(
-            rank > 0 and min(image) >= 0, f"image {image} must be one or more sizes of 0 or more"
+            rank > 0 and all(n >= 0 for n in image),
+            f"image {image} must be one or more sizes of 0 or more",
         )
         lengths = {"kernel": self.kernel, "stride": self.stride, "dilation": self.dilation}
         for name, values in lengths.items():
@@ -56,7 +58,7 @@ class ColumnsToImage(Windowed):
         )
         places = self.window.places(image)
         self.require(
-            min(places) > 0,
+            all(n > 0 for n in places),
             f"a window of span {self.window.span} does not fit the padded size "
             f"{self.window.padded(image)} of image {image}",
         )
@@ -92,8 +94,13 @@ def lines_of(node: Any) -> tuple[Line, ...]:
 
 
 @lowers(ColumnsToImage)
-def lower_columns_to_image(node: ColumnsToImage, rewriter: Rewriter) -> Value:
-    """Add rows of all channels, one for each tap at each place, to the places that they reach."""
+def lower_columns_to_image(node: ColumnsToImage, rewriter: Rewriter) -> Value | None:
+    """Add rows of all channels, one for each tap at each place, to the places that they reach.
+
+    Images of open sizes stay, as these places are constants.
+    """
+    if symbols_of(*node.image):
+        return None
     emit, window, rank = rewriter.emit, node.window, len(node.image)
     batch, channels = node.type.shape[:2]
     padded, cells = window.padded(node.image), prod(node.input.type.shape[2:])

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
+from glow_nb.base.size import MAX_SIZE, Size, surely, symbols_of
 from glow_nb.hlir.ops.columns_to_image import lines_of
 from glow_nb.hlir.ops.phases import Line, Phase
 from glow_nb.kernels.registry import head_kernel_for
@@ -130,15 +131,17 @@ class _ImageWriter:
         if self.interleaves and _is_power_of_two(stride):
             vectors = max(target.machine.unroll_vectors, min(stride, MOST_VECTORS))
             self.lanes = max(1, vectors * self.native // stride)
-        self.lanes = min(self.lanes, ceil_power_of_two(max(1, self.last.line.places)))
+        if not isinstance(self.last.line.places, Size):
+            self.lanes = min(self.lanes, ceil_power_of_two(max(1, self.last.line.places)))
 
     def source(self) -> KernelSource:
         """Return the kernel."""
         out, dest = self.out, self.instruction.dest.type
         out.line(f"# columns of {self.instruction.input.type} to an image {self.instruction.image}")
-        rows = self._scratch_elements if dest.size else 0
+        is_empty = surely(dest.size, "==", 0)
+        rows = 0 if is_empty else self._scratch_elements
         with out.block(self.fusion.header):
-            if not dest.size:
+            if is_empty:
                 out.line("return")
             else:
                 if rows:
@@ -160,6 +163,14 @@ class _ImageWriter:
     def _pitch(self) -> int:
         """Elements of a line in scratch from one remainder to the next."""
         return -(-self.last.line.places // self.lanes) * self.lanes
+
+    @property
+    def _phases(self) -> list[Phase]:
+        """Which taps meet the elements of each remainder; of an open line, those of a long one."""
+        line = self.last.line
+        if symbols_of(line.results, line.inputs):
+            line = replace(line, inputs=MAX_SIZE, results=line.stride * MAX_SIZE)
+        return line.phases
 
     def _write_row(self, indices: Sequence[str]) -> None:
         """Compute one line of the image."""
@@ -194,7 +205,10 @@ class _ImageWriter:
         Blocks at the ends, for which some taps are outside of the input, are written out.
         """
         out, line, lanes = self.out, self.last.line, self.lanes
-        stride, phases = line.stride, [phase for phase in line.phases if phase.taps]
+        stride, phases = line.stride, [phase for phase in self._phases if phase.taps]
+        if symbols_of(line.results, line.inputs):
+            self._write_open_blocks(places, phases)
+            return
         whole = line.results // (stride * lanes) * lanes
         low = max((phase.begin for phase in phases), default=0)
         high = line.inputs - lanes - max(map(self._shift, phases), default=0)
@@ -214,30 +228,54 @@ class _ImageWriter:
             lanes = ceil_power_of_two(-(-rest // stride))
             self._write_block(places, str(whole), whole, lanes, rest)
 
+    def _write_open_blocks(self, places: dict[str, str], phases: Sequence[Phase]) -> None:
+        """Compute a line block by block; the run decides which ones see nothing but the input.
+
+        What lies at the ends is taken in narrow blocks.
+        """
+        out, line = self.out, self.last.line
+        narrow, reach = min(self.lanes, self.native), max(map(self._shift, phases), default=0)
+        low = max((phase.begin for phase in phases), default=0)
+        out.line(f"q = 0\nwhole = {line.results} // {line.stride}")
+        out.line(f"inside = min(whole, {line.inputs - reach})")
+        with out.block(f"while q <= whole - {narrow}:"):
+            for known, lanes in sorted({(0, narrow), (low, narrow), (low, self.lanes)})[::-1]:
+                begins = f"q >= {low}" if known == low else "q == 0"
+                with out.block(f"if {begins} and q <= inside - {lanes}:"):
+                    self._write_block(places, "q", known, lanes)
+                    out.line(f"q = q + {lanes}\ncontinue")
+            self._write_block(places, "q", None, narrow)
+            out.line(f"q = q + {narrow}")
+        out.line(f"rest = {line.results} - {times('q', line.stride)}")
+        with out.block("if rest > 0:"):
+            self._write_block(places, "q", None, narrow, "rest")
+
     def _write_block(
         self,
         places: dict[str, str],
         q: str,
         known: int | None,
         lanes: int,
-        count: int | None = None,
+        count: int | str | None = None,
     ) -> None:
         """Compute a block of a line, *lanes* elements of each remainder from *q* on.
 
-        It sees the same of the input as the block at *known*, if that is known. Only *count*
-        elements are stored, if not all.
+        It sees the same of the input as the block at *known*, if that is known: one that ends
+        inside, if the input is open. Only *count* elements are stored, if not all.
         """
         out, line = self.out, self.last.line
         for number in range(line.stride):
             out.line(f"t{number} = splat_{self.wide.value}({self._zero}, {lanes})")
         with self._outer_taps() as source:
-            for number, phase in enumerate(line.phases):
+            for number, phase in enumerate(self._phases):
                 if known is None:
                     self._write_taps(source, number, phase, lanes)
                     continue
                 for j in range(phase.taps):
                     place = self._shift(phase) - j * line.apart
                     begin, end = -(known + place), line.inputs - (known + place)
+                    if isinstance(end, Size):
+                        end = lanes
                     if begin >= lanes or end <= 0:
                         continue
                     tap = (phase.tap + j * line.step) * self.last.tap
@@ -261,7 +299,7 @@ class _ImageWriter:
         """Return the place that the first tap of *phase* meets element 0 of its remainder at."""
         return self.last.line.apart * (phase.taps - 1) - phase.begin
 
-    def _write_results(self, places: dict[str, str], q: str, lanes: int, count: int) -> None:
+    def _write_results(self, places: dict[str, str], q: str, lanes: int, count: int | str) -> None:
         """Interleave the sums of all remainders; finish and store the first *count* elements."""
         stride = self.last.line.stride
         vectors = [f"t{number}" for number in range(stride)]
@@ -274,7 +312,7 @@ class _ImageWriter:
             vectors = [f"interleave({a}, {b})" for a, b in pairs]
         self._finish(places, vectors[0], times(q, stride), stride * lanes, count)
 
-    def _write_picked(self, places: dict[str, str], q: str, lanes: int, count: int) -> None:
+    def _write_picked(self, places: dict[str, str], q: str, lanes: int, count: int | str) -> None:
         """Interleave the sums by way of scratch, vector by vector."""
         out, stride = self.out, self.last.line.stride
         for number in range(stride):
@@ -282,15 +320,21 @@ class _ImageWriter:
         size = stride * lanes
         order = " ".join(str(x % stride * lanes + x // stride) for x in range(size))
         out.line(f'pick(rows, {size}, rows, 0, "{order}", {lanes})')
-        for number in range(-(-count // lanes)):
-            first = plus(times(q, stride), number * lanes)
-            load = f"load(rows, {size + number * lanes}, {lanes})"
-            self._finish(places, load, first, lanes, count - number * lanes)
+        for number in range(stride if isinstance(count, str) else -(-count // lanes)):
+            first, done = plus(times(q, stride), number * lanes), number * lanes
+            load = f"load(rows, {size + done}, {lanes})"
+            left: int | str = f"max(0, {count} - {done})"
+            if not isinstance(count, str):
+                left = count - done
+            self._finish(places, load, first, lanes, left)
 
     def _finish(
-        self, places: dict[str, str], vector: str, first: str, lanes: int, count: int
+        self, places: dict[str, str], vector: str, first: str, lanes: int, count: int | str
     ) -> None:
-        block = Block(first, lanes, count if count < lanes else None)
+        used: int | str | None = f"min({lanes}, {count})"
+        if not isinstance(count, str):
+            used = count if count < lanes else None
+        block = Block(first, lanes, used)
         self.fusion.write(self.out, self.results.site(block, places), self._narrowed(vector))
 
     def _write_staged(self, places: dict[str, str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.base.size import same, symbols_of
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
@@ -49,7 +50,7 @@ def columns_to_image(ctx: Context, node: OnnxNode) -> Value:
     """Add up blocks ``[N, C * block, L]`` where they overlap, in an image ``[N, C, *image]``."""
     x, fold = node.operand(0), _fold_of(ctx, node)
     cells, blocks = prod(fold.window.kernel), prod(fold.counts)
-    if x.type.rank != 3 or x.type.shape[1] % cells or x.type.shape[2] != blocks:
+    if x.type.rank != 3 or x.type.shape[1] % cells or not same(x.type.shape[2], blocks):
         raise ctx.wrong(
             f"input {x} must be [N, C * {cells}, {blocks}] for blocks {list(fold.window.kernel)} "
             f"of an image {list(fold.image)}"
@@ -59,7 +60,8 @@ def columns_to_image(ctx: Context, node: OnnxNode) -> Value:
         apart = ctx.reshape(x, (batch, channels, *fold.window.kernel, *fold.counts))
         order = [2 + axis + part for axis in range(rank) for part in (rank, 0)]
         return ctx.reshape(ctx.transpose(apart, (0, 1, *order)), (batch, channels, *fold.image))
-    ctx.spend(8 * max(cells * blocks, prod(fold.padded)))
+    if not symbols_of(*fold.image):
+        ctx.spend(8 * max(cells * blocks, prod(fold.padded)))
     columns = ctx.reshape(x, (batch, channels, *fold.window.kernel, *fold.counts))
     return ctx.emit(ops.ColumnsToImage(columns, image=fold.image, **fold.window.attributes))
 
@@ -74,12 +76,12 @@ def _fold_of(ctx: Context, node: OnnxNode) -> _Fold:
     pads = node.integers("pads", (0,) * 2 * rank)
     sizes = {"image_shape": image, "block_shape": block, "strides": strides, "dilations": dilations}
     for name, numbers in sizes.items():
-        if len(numbers) != rank or min(numbers, default=0) < 1:
+        if len(numbers) != rank or any(n < 1 for n in numbers):
             raise ctx.wrong(f"{name} {list(numbers)} must be {rank} positive numbers")
     if len(pads) != 2 * rank or min(pads) < 0:
         raise ctx.wrong(f"pads {list(pads)} must be {2 * rank} numbers of 0 or more")
     fold = _Fold(image, Window(block, strides, pads, dilations))
-    if min(fold.counts) < 1:
+    if any(count < 1 for count in fold.counts):
         raise ctx.wrong(
             f"blocks {list(block)} with dilations {list(dilations)} do not fit an image "
             f"{list(image)} with pads {list(pads)}"
