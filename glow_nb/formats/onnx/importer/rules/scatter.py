@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-import numpy as np
-
 from glow_nb.base.size import same_shape
-from glow_nb.base.types import ElementKind
+from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.formats.onnx.importer.rules.indexing import check_coordinates, check_indices
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.counting import counting
+from glow_nb.hlir.ops.sizes import size_value
 
 _Scatter = ops.ScatterND | ops.ScatterElements
 
@@ -54,7 +54,7 @@ def scatter_elements(ctx: Context, node: OnnxNode) -> Value:
     x, indices, updates = (node.operand(index) for index in range(3))
     axis = ctx.axis(node.integer("axis"), x.type.rank)
     check_indices(ctx, indices, x.type.shape[axis])
-    if indices.type.rank == x.type.rank and not indices.type.size:
+    if indices.type.rank == x.type.rank and 0 in indices.type.shape:
         return x  # also where the other axes of the indices are longer than those of the input
     return _combined(
         ctx,
@@ -128,7 +128,7 @@ def tensor_scatter(ctx: Context, node: OnnxNode) -> Value:
         or steps[axis] > shape[axis]
     ):
         raise ctx.wrong(f"update {update} does not fit cache {cache} along axis {axis}")
-    if not update.type.size:
+    if 0 in steps:
         return cache
     rows = _rows_of(ctx, node, shape[: axis + 1], steps[axis])
     inner = prod(shape[axis + 1 :])
@@ -148,13 +148,18 @@ def _rows_of(ctx: Context, node: OnnxNode, shape: tuple[int, ...], steps: int) -
     mode, starts, length = node.text("mode"), node.optional(2), shape[-1]
     if mode not in ("linear", "circular"):
         raise ctx.wrong(f"mode is {mode!r}; linear and circular exist")
-    ones = (1,) * (len(shape) - 1)
-    place: Value = ctx.constant(np.arange(steps).reshape(*ones, steps))
+    ones, like = (1,) * (len(shape) - 1), TensorType(ElementKind.INT64, (1,) * len(shape))
+
+    def number(size: int) -> Value:
+        return size_value(ctx.builder, like, size, "length")
+
+    place = ctx.reshape(counting(ctx, steps), (*ones, steps))
     if starts is not None:
         start = ctx.reshape(ctx.convert(starts, ElementKind.INT64), (shape[0], *ones))
         place = ctx.emit(ops.Add(start, place))
     if mode == "circular":
-        place = ctx.emit(ops.Modulo(place, ctx.number(place.type, length)))
-    place = ctx.emit(ops.Clip(place, minimum=0.0, maximum=float(length - 1)))
-    lines = np.arange(prod(shape[:-1])).reshape(*shape[:-1], 1) * length
-    return ctx.emit(ops.Add(ctx.constant(lines), place))
+        place = ctx.emit(ops.Modulo(place, number(length)))
+    place = ctx.emit(ops.Maximum(place, number(0)))
+    place = ctx.emit(ops.Minimum(place, number(length - 1)))
+    line = ctx.reshape(counting(ctx, prod(shape[:-1])), (*shape[:-1], 1))
+    return ctx.emit(ops.Add(ctx.emit(ops.Mul(line, number(length))), place))

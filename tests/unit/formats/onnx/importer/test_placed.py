@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
 
+import glow_nb
 from glow_nb.base.errors import ModelError
 from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.evaluate import evaluate
@@ -63,6 +64,20 @@ def test_caches_are_written(shape: tuple[int, ...], axis: int, mode: str) -> Non
     length = shape[axis]
     starts = np.array([0, length - 2, 1][: shape[0]]) + (2 if mode == "circular" else 0)
     check_reference(proto, {"x": numbers(*shape), "u": numbers(*news), "i": starts})
+
+
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+def test_caches_of_any_length_are_written(mode: str) -> None:
+    inputs = [value("x", ("n", 2, "m", 4)), value("u", ("n", 2, "s", 4)), value("i", ("n",), INT)]
+    proto = one("TensorScatter", ("x", "u", "i"), opset=24, inputs=inputs, axis=2, mode=mode)
+    function = glow_nb.load(proto, open_sizes=True)
+    assert isinstance(function, glow_nb.Function)
+    for batch, length, steps in ((2, 40, 7), (1, 1, 1), (3, 5, 2)):
+        starts = np.arange(batch) % (length - steps + 1) + (4 if mode == "circular" else 0)
+        shapes = (batch, 2, length, 4), (batch, 2, steps, 4)
+        feeds: Any = {"x": numbers(*shapes[0]), "u": numbers(*shapes[1]), "i": starts}
+        (wanted,) = ReferenceEvaluator(proto).run(None, feeds)
+        np.testing.assert_array_equal(evaluate(function, feeds)["y"], wanted)
 
 
 @pytest.mark.parametrize("news", [(3,), (3, 7), (2, 2)])
