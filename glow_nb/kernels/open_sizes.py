@@ -18,18 +18,9 @@ from glow_nb.base.size import OpenSizeError, Symbol
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.writing.source import INDENT, KernelSource
 from glow_nb.llir.program import Instruction
-from glow_nb.llir.stack import members_of
 from glow_nb.llir.with_sizes import Sizing, symbols_of_instruction
 
 _HEAD = re.compile(r"def kernel\((.*?)scratch, thread, threads\):\n", re.DOTALL)
-
-
-UNWRITTEN = frozenset(
-    {
-        "strassen_mat_mul",
-    }
-)
-"""The opcodes of instructions whose kernels need numbers for all sizes."""
 
 
 def open_kernel(
@@ -41,9 +32,6 @@ def open_kernel(
         UnsupportedError: It needs numbers where sizes are open.
     """
     symbols = symbols_of_instruction(instruction)
-    unwritten = [one for one in members_of(instruction) if one.opcode in UNWRITTEN]
-    if unwritten:
-        raise _needs_numbers(unwritten[0], symbols)
     own = {
         symbol: Symbol(f"size{number}", symbol.hint, symbol.low, symbol.high)
         for number, symbol in enumerate(symbols)

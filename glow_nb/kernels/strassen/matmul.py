@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.plan import Plan
 from glow_nb.kernels.bilinear.plan import BilinearPlan, plan_bilinear
@@ -56,8 +58,7 @@ def strassen_mat_mul_source(
 def _nest_of(instruction: StrassenMatMulInst) -> StrassenNest:
     lhs = instruction.lhs.type
     inner, depth = lhs.shape[-1], instruction.depth
-    rows = lhs.size // max(1, inner)
-    return StrassenNest(rows, inner, depth, lhs.kind, instruction.block)
+    return StrassenNest(prod(lhs.shape[:-1]), inner, depth, lhs.kind, instruction.block)
 
 
 def generate_strassen(nest: StrassenNest, plan: BilinearPlan, fusion: Fusion) -> KernelSource:

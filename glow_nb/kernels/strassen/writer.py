@@ -14,6 +14,7 @@ from functools import reduce
 from typing_extensions import override
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.size import Size
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.kernels.bilinear.plan import PAD_BYTES, BilinearPlan, rounded_up
 from glow_nb.kernels.bilinear.weights import ReadWeights
@@ -80,7 +81,7 @@ class StrassenWriter(BilinearWriter):
         """Find the first elements of the rows of a tile; the last row stands for missing ones."""
         for row in range(self.side):
             number = plus(f"tile * {self.side}", row)
-            if self.nest.rows % self.side and row:
+            if row and self.nest.rows % self.side != 0:
                 number = f"min({number}, {self.nest.rows - 1})"
             self.out.line(f"row_{row} = {times(f'({number})', self.step)}")
 
@@ -202,11 +203,13 @@ class StrassenWriter(BilinearWriter):
         out, side = self.out, self.side
         out.line(f"row_{tag} = tile * {side}")
         out.line(f"column_{tag} = {plus('channel', part * self.depth, 'c')}")
-        whole, rest = divmod(self.nest.rows, side)
-        if not rest:
+        whole, rest = self.nest.rows // side, self.nest.rows % side
+        if rest == 0:
             self._write_tile(tag, side, count)
             return
-        if whole:
+        if isinstance(rest, Size):
+            rest = side - 1  # if the last tile has fewer rows, as a side is two
+        if whole != 0:
             with out.block(f"if tile < {whole}:"):
                 self._write_tile(tag, side, count)
         with out.block(f"if tile == {whole}:"):

@@ -41,7 +41,7 @@ def _layer(
     builder = Builder()
 
     def weights(name: str, *shape: int) -> Value:
-        return builder.constant(name, (rng.standard_normal(shape) / 2).astype(np.float32))
+        return builder.constant(name, rng.uniform(-0.3, 0.3, shape).astype(np.float32))
 
     states = TensorType(FLOAT32, (directions, batch, size))
     layer = ops.RecurrentLayer(
