@@ -6,7 +6,6 @@ this size open, so that one program serves all counts, and its memory is that of
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
@@ -17,7 +16,14 @@ from glow_nb.base.override import override
 from glow_nb.base.types import Array
 from glow_nb.compiler.pipelines import Pipeline
 from glow_nb.hlir.graph import Function
-from glow_nb.hlir.stages import Stage, decided_sizes, names_of, run_stages, stages_of
+from glow_nb.hlir.stages import (
+    Stage,
+    decided_sizes,
+    fed_sizes,
+    names_of,
+    run_stages,
+    stages_of,
+)
 from glow_nb.network.defaults import Defaults
 from glow_nb.network.levels import Border, Levels
 from glow_nb.network.network import CompiledNetwork, Network
@@ -28,6 +34,7 @@ from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from glow_nb.base.kernel_report import KernelReport
+    from glow_nb.base.size import Guard
     from glow_nb.llir.program import Program
     from glow_nb.network.memory_report import MemoryReport
     from glow_nb.network.profile import Profile
@@ -69,6 +76,15 @@ class StagedExecutable:
     def scratch_bytes(self) -> int:
         """Working memory of one run: that of the stage that needs most."""
         return max(network.memory.scratch_bytes for network in self.networks)
+
+    @property
+    def native(self) -> NoReturn:
+        """Refuse: there is no one program to be written."""
+        raise UnsupportedError(
+            f"network {self._function.name!r}: its runs decide sizes "
+            f"({names_of(decided_sizes(self._function))}), and it has {len(self.networks)} "
+            "programs, which are not written to folders; compile it anew"
+        )
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Run on *inputs* in the function's order; return its outputs in order."""
@@ -114,7 +130,15 @@ class StagedNetwork(CompiledNetwork):
             defaults=defaults,
         )
         self.stages: tuple[Network, ...] = executable.networks
+        fed = set(fed_sizes(function))
+        self._guards = tuple(guard for guard in function.guards if fed.issuperset(guard.symbols))
         self._decided = names_of(decided_sizes(function))
+
+    @property
+    @override
+    def guards(self) -> tuple[Guard, ...]:
+        """The comparisons of sizes that are fed for which the model was imported."""
+        return self._guards
 
     @override
     def run_into(self, inputs: Feeds, into: object) -> dict[str, Array]:
@@ -151,23 +175,6 @@ class StagedNetwork(CompiledNetwork):
     @override
     def profile(self, inputs: Feeds, *, runs: int = 20, limits: bool = True) -> Profile:
         self._refuse("profile")
-
-    @override
-    def save(self, folder: str | os.PathLike[str]) -> NoReturn:
-        """Refuse: a folder holds one program."""
-        self._refuse_to_write("save")
-
-    @property
-    @override
-    def of_one_program(self) -> NoReturn:
-        """Refuse: a bundle holds one program."""
-        self._refuse_to_write("build")
-
-    def _refuse_to_write(self, what: str) -> NoReturn:
-        raise UnsupportedError(
-            f"{what}: the runs of network {self.name!r} decide sizes ({self._decided}), and it has "
-            f"{len(self.stages)} programs, which are not written to folders; compile it anew"
-        )
 
     def _refuse(self, what: str) -> NoReturn:
         raise UnsupportedError(

@@ -47,6 +47,7 @@ PAIRED = "its order is made of its weights; test_paired_convolution draws these"
 NOT_DRAWN = {
     "save": "it writes an output, and every drawn graph has some",
     "paired_convolution": PAIRED,
+    "decide_size": "its operand must be a certain number; test_decided_sizes draws these",
 }
 """Operators that are not drawn on their own, and why."""
 

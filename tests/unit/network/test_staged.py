@@ -143,3 +143,23 @@ def test_shapes_that_do_not_fit_end_the_run() -> None:
     assert net.run({"x": x, "shape": np.array([-1, 2])})["y"].shape == (6, 2)
     with pytest.raises(OptionError, match=r"\(12/y\)\*y == 12, and not for y = 5"):
         net.run({"x": x, "shape": np.array([5, 2])})
+
+
+def test_fed_sizes_that_the_model_was_not_imported_for_get_another_program() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 18]>
+    g (float[1, N, 4] boxes, float[1, 1, N] scores) => (int64[2] found) {
+        most = Constant <value = int64[1] {5}> ()
+        chosen = NonMaxSuppression (boxes, scores, most)
+        found = Shape (chosen)
+    }"""
+    net = glow_nb.compile(onnx.parser.parse_model(text), sizes={}, backend="interpreter")
+    for count in (8, 3):
+        corners = np.arange(count, dtype=np.float32)[:, None] * 2 + np.array([0, 0, 1, 1])
+        feeds = {
+            "boxes": corners[None].astype(np.float32),
+            "scores": np.ones((1, 1, count), np.float32),
+        }
+        assert net.run(feeds)["found"].tolist() == [min(count, 5), 3]
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    assert net.general is not None
+    assert len(net.general.networks) == 2

@@ -1,8 +1,8 @@
-"""Sizes that are known when the network runs, computed from the shapes of its inputs."""
+"""Sizes that are known when the network runs: shapes of its inputs tell them, or numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from glow_nb.base.errors import UnsupportedError
@@ -16,6 +16,10 @@ NUMBER = TensorType(ElementKind.INT64, (1,))
 
 class Steps(Protocol):
     """Writes ONNX operators and constants."""
+
+    @property
+    def decided(self) -> Mapping[Symbol, Value]:
+        """The numbers of sizes that were computed before."""
 
     @property
     def inputs(self) -> Sequence[Placeholder]:
@@ -64,6 +68,8 @@ def _factor(steps: Steps, factor: Symbol | Quotient) -> Value:
             )
         sides = (_number(steps, factor.numerator), _number(steps, factor.denominator))
         return steps.step("Div", NUMBER, *sides)
+    if factor in steps.decided:
+        return steps.decided[factor]
     for placeholder in steps.inputs:
         for axis, size in enumerate(placeholder.type.shape):
             if size == factor.size:

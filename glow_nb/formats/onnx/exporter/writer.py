@@ -10,7 +10,7 @@ import numpy as np
 
 from glow_nb.base.conversion import is_small_float
 from glow_nb.base.schema import operands_of
-from glow_nb.base.size import open_error, symbols_in, symbols_of
+from glow_nb.base.size import Symbol, open_error, symbols_in, symbols_of
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.formats.onnx.exporter.counted import OpenSizes
 from glow_nb.formats.onnx.exporter.kinds import (
@@ -75,6 +75,7 @@ class Writer:
         records: The nodes that were written.
         names: The names of their results.
         problems: What ONNX cannot say, with the node.
+        decided: The number of each size that a run decides.
         next_values: The output that holds what the next run begins with, for each state.
     """
 
@@ -85,6 +86,7 @@ class Writer:
         self.records: list[Record] = []
         self.names: dict[Value, str] = {}
         self.problems: list[str] = []
+        self.decided: dict[Symbol, Value] = {}
         self.next_values: dict[State, Placeholder] = {}
         self._function, self._sizes = function, sizes
         self._values: dict[Value, Value] = {}
@@ -288,7 +290,7 @@ class Writer:
 def _known_by_size(node: Node) -> list[Array] | None:
     """Return the results of a *node* if no number plays a part, as there are none; else None."""
     operands = tuple(operands_of(node))
-    if all(type.size == 0 for type in node.result_types):
+    if all(type.size == 0 and not type.is_open for type in node.result_types):
         return [np.zeros(type.shape, type.kind.dtype) for type in node.result_types]
     if operands and all(value.type.size == 0 for value in operands):
         empty = {value: np.zeros(value.type.shape, value.type.kind.dtype) for value in operands}

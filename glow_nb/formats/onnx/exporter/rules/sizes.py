@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from glow_nb.formats.onnx.exporter.registry import exports
+from glow_nb.formats.onnx.exporter.run_time_sizes import NUMBER
 from glow_nb.formats.onnx.exporter.writer import Writer
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
@@ -12,3 +13,12 @@ from glow_nb.hlir.graph import Value
 def sizes(ctx: Writer, node: ops.Sizes) -> Value:
     """The shapes of inputs tell them."""
     return ctx.integers(node.numbers, "sizes")
+
+
+@exports(ops.DecideSize)
+def decide_size(ctx: Writer, node: ops.DecideSize) -> Value:
+    """The number is the size wherever it is computed with."""
+    number = ctx.step("Reshape", NUMBER, node.number, ctx.integers([1], "one"))
+    if node.decides is not None:
+        ctx.decided[node.decides] = number
+    return number  # nothing reads the result, which has no elements

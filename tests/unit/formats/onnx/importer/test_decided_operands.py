@@ -259,3 +259,11 @@ def test_what_needs_a_number_is_refused() -> None:
     text = "(float[3, 4] x, int64[1] a) => (float[b, c] y) { y = Unsqueeze (x, a) }"
     with pytest.raises(UnsupportedError, match=r"\(Unsqueeze\): 'axes' must be known when"):
         import_onnx(model(text))
+
+
+@pytest.mark.parametrize("name", ["NonZero", "Range", "Reshape", "Slice"])
+def test_the_graph_is_a_model_again(name: str) -> None:
+    text, feeds = CASES[name]
+    again = glow_nb.export_onnx(import_onnx(model(text)))
+    for wanted, outputs in zip(expected(model(text), feeds), expected(again, feeds), strict=True):
+        compare(dict(zip(map(str, range(len(outputs))), outputs, strict=True)), wanted)
