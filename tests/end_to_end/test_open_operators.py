@@ -109,6 +109,20 @@ def _grid_sample() -> Case:
     return Case(model, lambda n, m: {"x": _floats(n, 3, m, 9), "grid": 2 * _floats(n, m, 5, 2)})
 
 
+def _affine_grid() -> Case:
+    """An image that a matrix turns, as a spatial transformer does it."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["size"]),
+        helper.make_node("AffineGrid", ["theta", "size"], ["grid"]),
+        helper.make_node("GridSample", ["x", "grid"], ["y"]),
+    ]
+    types = [value("x", ["n", 3, "m", 7]), value("theta", ["n", 2, 3])]
+    return Case(
+        graph_of(nodes, types, opset=20),
+        lambda n, m: {"x": _floats(n, 3, m, 7), "theta": _floats(n, 2, 3)},
+    )
+
+
 def _roi_align() -> Case:
     types = [value("x", [2, 3, "m", 9]), value("boxes", ["n", 4]), value("at", ["n"], INT64)]
     model = one("RoiAlign", ("x", "boxes", "at"), inputs=types, output_height=2, output_width=3)
@@ -142,6 +156,7 @@ CASES = {
     "scatter_nd": _scatter_nd,
     "top_k": _top_k,
     "grid_sample": _grid_sample,
+    "affine_grid": _affine_grid,
     "roi_align": _roi_align,
     "col2im": _col2im,
 }

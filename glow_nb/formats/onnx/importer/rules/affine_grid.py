@@ -6,12 +6,17 @@ from math import prod
 
 import numpy as np
 
-from glow_nb.base.types import Array
+from glow_nb.base.size import same_shape, symbols_of
+from glow_nb.base.types import ElementKind
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.formats.onnx.importer.rules.matrix import matrix_product
+from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.counting import counting
+from glow_nb.hlir.ops.formulas.terms import Term
+from glow_nb.hlir.ops.sizes import size_value
 
 
 @onnx_op("AffineGrid", since=20)
@@ -25,22 +30,35 @@ def affine_grid(ctx: Context, node: OnnxNode) -> Value:
     theta, sizes = node.operand(0), ctx.known_integers(node.operand(1), "'size'")
     batch, spatial = sizes[:1], sizes[2:]
     rank = len(spatial)
-    if rank not in (2, 3) or theta.type.shape != (*batch, rank, rank + 1):
+    if rank not in (2, 3) or not same_shape(theta.type.shape, (*batch, rank, rank + 1)):
         raise ctx.wrong(
             f"theta {theta} must be [N, 2, 3] and 'size' [N, C, H, W], or [N, 3, 4] and "
             f"[N, C, D, H, W]; 'size' is {list(sizes)}"
         )
-    if min(spatial) < 0:
+    if any(size < 0 for size in spatial):
         raise ctx.wrong(f"'size' is {list(sizes)}; sizes must not be negative")
-    ctx.spend((rank + 1) * prod(spatial) * theta.type.kind.size_bytes)
-    axes = [_coordinates(size, node.flag("align_corners")) for size in spatial]
-    places = [axis.reshape(-1) for axis in np.meshgrid(*axes, indexing="ij")]
-    matrix = np.stack([*reversed(places), np.ones(prod(spatial))])
-    mapped = ctx.emit(matrix_product(ctx, theta, ctx.rounded(matrix, theta.type.kind)))
+    if not symbols_of(*spatial):
+        ctx.spend((rank + 1) * prod(spatial) * theta.type.kind.size_bytes)
+    is_inner = node.flag("align_corners")
+    rows = [_coordinates(ctx, spatial, axis, is_inner) for axis in reversed(range(rank))]
+    rows.append(ctx.broadcast(ctx.constant(np.ones((1, 1))), (1, prod(spatial))))
+    matrix = ctx.convert(ctx.emit(ops.Concat(tuple(rows), axis=0)), theta.type.kind)
+    mapped = ctx.emit(matrix_product(ctx, theta, matrix))
     return ctx.reshape(ctx.transpose(mapped, (0, 2, 1)), (*batch, *spatial, rank))
 
 
-def _coordinates(size: int, align_corners: bool) -> Array:
-    """Return *size* coordinates, the ends at the centres of the outer places or at their edges."""
-    steps = size - 1 if align_corners else size
-    return (2 * np.arange(size) - (size - 1)) / max(1, steps)
+def _coordinates(ctx: Context, spatial: tuple[int, ...], axis: int, align_corners: bool) -> Value:
+    """Return the coordinate of each place along *axis*, ``[1, places]``, in float64.
+
+    The ends are at the centres of the outer places, or at their edges.
+    """
+    size = spatial[axis]
+    numbers = ctx.convert(counting(ctx, size), ElementKind.FLOAT64)
+    number = ctx.term(ctx.reshape(numbers, [size if i == axis else 1 for i in range(len(spatial))]))
+
+    def term(size: int) -> Term:
+        return ctx.term(size_value(ctx.builder, number.value.type, size, "size"))
+
+    steps = term(size - 1 if align_corners else size).joined(ops.Maximum, 1.0)
+    place = (number * 2 - term(size - 1)) / steps
+    return ctx.reshape(ctx.broadcast(place.value, spatial), (1, prod(spatial)))

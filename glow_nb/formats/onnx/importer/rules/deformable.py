@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from glow_nb.base.types import Array
+from glow_nb.base.size import same_shape, symbols_of
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
@@ -18,7 +18,9 @@ from glow_nb.formats.onnx.importer.rules.grid_sample import require_few_taps
 from glow_nb.formats.onnx.importer.windows import window_of
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.counting import counting
 from glow_nb.hlir.ops.formulas.sampling import ELEMENTS, LINEAR, TAPS, ZEROS
+from glow_nb.hlir.ops.sizes import size_value
 from glow_nb.hlir.ops.windows import Window
 
 
@@ -92,7 +94,8 @@ def _layer_of(ctx: Context, node: OnnxNode) -> _Layer:
     taps = prod(shape[2:])
     wanted = (batch, offset_group * taps * rank, *out)
     factors = (batch, offset_group * taps, *out)
-    if offset.type.shape != wanted or (mask is not None and mask.type.shape != factors):
+    is_like = same_shape(offset.type.shape, wanted)
+    if not is_like or (mask is not None and not same_shape(mask.type.shape, factors)):
         raise ctx.wrong(
             f"offset {offset} must be {list(wanted)}, and mask {mask} be {list(factors)} or absent"
         )
@@ -123,24 +126,26 @@ def _moved(ctx: Context, layer: _Layer, x: Value, number: int) -> Value:
 
 def _places(ctx: Context, layer: _Layer, offsets: Value) -> Value:
     """Return where the taps lie, ``[N, out, taps, rank]``."""
-    count, rank, window = prod(layer.out), len(layer.out), layer.window
+    count, rank = prod(layer.out), len(layer.out)
+    if not symbols_of(count):
+        ctx.spend(count * layer.taps * rank * layer.offset.type.kind.size_bytes)
     moves = ctx.reshape(offsets, (layer.batch, layer.taps, rank, count))
     moves = ctx.transpose(moves, (0, 3, 1, 2))
-    columns = []
-    for axis in range(rank):
-        first = np.arange(layer.out[axis]) * window.stride[axis] - window.pads[axis]
-        taps = np.arange(window.kernel[axis]) * window.dilation[axis]
-        starts = _spread(first, axis, layer.out)
-        columns.append(starts[:, None] + _spread(taps, axis, window.kernel))
-    grid = np.stack(columns, axis=-1)[None].astype(moves.type.kind.dtype)
-    ctx.spend(grid.nbytes)
-    return ctx.emit(ops.Add(moves, ctx.constant(grid)))
+    columns = [_column(ctx, layer, axis) for axis in range(rank)]
+    grid = ctx.reshape(ctx.emit(ops.Concat(tuple(columns), axis=2)), (1, count, layer.taps, rank))
+    return ctx.emit(ops.Add(moves, ctx.convert(grid, moves.type.kind)))
 
 
-def _spread(numbers: Array, axis: int, shape: tuple[int, ...]) -> Array:
-    """Return for each cell of a grid of *shape* the number that belongs to it along *axis*."""
-    column = numbers.reshape([-1 if i == axis else 1 for i in range(len(shape))])
-    return np.broadcast_to(column, shape).reshape(-1)
+def _column(ctx: Context, layer: _Layer, axis: int) -> Value:
+    """Return where the taps lie along *axis* without their offsets, ``[out, taps, 1]``."""
+    window, out = layer.window, layer.out
+    first = ctx.term(counting(ctx, out[axis])) * window.stride[axis]
+    begin = size_value(ctx.builder, first.value.type, window.pads[axis], "pad")
+    first = first - ctx.term(begin)
+    column = ctx.reshape(first.value, [n if i == axis else 1 for i, n in enumerate(out)])
+    starts = ctx.reshape(ctx.broadcast(column, out), (prod(out), 1, 1))
+    taps = np.indices(window.kernel)[axis].reshape(1, layer.taps, 1) * window.dilation[axis]
+    return ctx.emit(ops.Add(starts, ctx.constant(taps)))
 
 
 def _product(ctx: Context, node: OnnxNode, layer: _Layer, columns: Value) -> Value:

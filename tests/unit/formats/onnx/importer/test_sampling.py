@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto
+from onnx.reference import ReferenceEvaluator
 
+import glow_nb
 from glow_nb.base.errors import ModelError, UnsupportedError
 from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.evaluate import evaluate
@@ -21,6 +23,20 @@ DEFORMED: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((1, 4, 9, 8), (2, 4, 2, 3), {"offset_group": 4, "dilations": [2, 1], "pads": [1, 0, 2, 1]}),
     ((2, 6, 5, 5), (6, 1, 3, 3), {"group": 6, "offset_group": 3}),
 ]
+
+
+def test_open_images_are_deformed() -> None:
+    sizes: dict[str, tuple[Any, ...]] = {"x": ("n", 2, "m", 7), "o": ("n", 18, "m", 7)}
+    inputs = [value(name, shape) for name, shape in sizes.items()]
+    inputs.append(value("w", (6, 2, 3, 3)))
+    proto = one("DeformConv", ("x", "w", "o"), opset=19, inputs=inputs, pads=[1, 1, 1, 1])
+    function = glow_nb.load(proto, open_sizes=True)
+    assert isinstance(function, glow_nb.Function)
+    for n, m in ((1, 4), (2, 9)):
+        arrays = [numbers(n, 2, m, 7), numbers(n, 18, m, 7), numbers(6, 2, 3, 3)]
+        feeds = dict(zip("xow", arrays, strict=True))
+        wanted: Any = ReferenceEvaluator(proto).run(None, feeds)
+        np.testing.assert_allclose(evaluate(function, feeds)["y"], wanted[0], rtol=1e-4, atol=1e-4)
 
 
 def _deformed(shape: Any, filters: Any, options: dict[str, Any]) -> tuple[Any, tuple[int, ...]]:
