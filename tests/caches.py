@@ -61,9 +61,9 @@ def check_steps(
     }
     total = 0
     for length in lengths:
-        feeds = step.feeds(rng, {"batch": batch, "length": length})
-        wanted, found = plain.run({**feeds, **held}), growing.run(feeds)
         total += length
+        feeds = step.feeds(rng, {"batch": batch, "length": length, ALL: total})
+        wanted, found = plain.run({**feeds, **held}), growing.run(feeds)
         assert growing.length == total
         assert list(found) == list(growing.outputs)
         for name, array in found.items():
@@ -101,11 +101,16 @@ def plain_step() -> Step:
     return Step(model_of(nodes, inputs, outputs, one=[1]), {"past": "present"}, new)
 
 
-def attention_step() -> Step:
-    """ONNX's own operator with caches."""
-    names = ["query", "new_key", "new_value", "", "past_key", "past_value"]
-    nodes = [helper.make_node("Attention", names, ["y", "key", "value"], is_causal=1)]
-    new: Shapes = {name: ["batch", 2, NEW, 4] for name in ("query", "new_key", "new_value")}
+def attention_step(*, masked: bool = False) -> Step:
+    """ONNX's own operator with caches, causal or with a mask that is fed."""
+    mask = "mask" if masked else ""
+    names = ["query", "new_key", "new_value", mask, "past_key", "past_value"]
+    is_causal = int(not masked)
+    nodes = [helper.make_node("Attention", names, ["y", "key", "value"], is_causal=is_causal)]
+    new: dict[str, Dimensions]
+    new = {name: ["batch", 2, NEW, 4] for name in ("query", "new_key", "new_value")}
+    if masked:
+        new["mask"] = [NEW, ALL]
     cache: Dimensions = ["batch", 2, "past", 4]
     grown: Dimensions = ["batch", 2, ALL, 4]
     inputs: Shapes = {**new, "past_key": cache, "past_value": cache}
@@ -179,6 +184,7 @@ def old_rows_step(*, in_new_ones: bool) -> Step:
 STEPS: dict[str, Callable[[], Step]] = {
     "plain": plain_step,
     "attention": attention_step,
+    "attention with a mask": lambda: attention_step(masked=True),
     "stacked, by gathers": lambda: stacked_step(gathers=True),
     "stacked, by a split": lambda: stacked_step(gathers=False),
     "turned": turned_step,

@@ -60,6 +60,10 @@ class CacheMemory:
             if self._arrays
         }
 
+    def lengths(self) -> dict[str, int]:
+        """Return how many rows there are by the names of the sizes that tell it."""
+        return {cache.past.name: self.length for cache in self.caches}
+
     def tellers(self) -> dict[str, Array]:
         """Return the inputs that tell a program how many rows there are."""
         teller = np.empty((self.length, 0), np.bool_)

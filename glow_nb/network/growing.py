@@ -6,15 +6,15 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Never, NoReturn
 
-from glow_nb.base.arguments import Shapes, as_array
+from glow_nb.base.arguments import Shapes, as_array, fits_as_it_is
 from glow_nb.base.destinations import chosen
 from glow_nb.base.errors import FeedError, UnsupportedError
 from glow_nb.base.feeds import Feeds, as_fitting, check_open_feeds, gathered, name_feeds
 from glow_nb.base.outputs import Outputs
 from glow_nb.base.override import override
-from glow_nb.base.size import at
+from glow_nb.base.size import at, symbols_of
 from glow_nb.base.sizes_of_shapes import sizes_of_shapes
-from glow_nb.base.types import Array, SymbolicType, symbolic
+from glow_nb.base.types import Array, SymbolicType, TensorType, symbolic
 from glow_nb.network.cache_memory import CacheMemory
 from glow_nb.network.general import broken_guards
 from glow_nb.network.network import CompiledNetwork, Network
@@ -69,6 +69,9 @@ class GrowingNetwork(Network):
         self._symbols = border.symbols
         tellers = {cache.teller for cache in memory.caches}
         self._telling = {n: t for n, t in border.inputs.items() if n in tellers or n in self._fed}
+        self._before: tuple[dict[str, TensorType], dict[str, int]] = {}, {}  # of the last run
+        fed_symbols = symbols_of(*(size for type in self._fed.values() for size in type.shape))
+        self._feeds_tell_past = any(cache.past in fed_symbols for cache in memory.caches)
         self._inputs, self._outputs = tuple(border.inputs), set(border.outputs)
 
     @property
@@ -156,12 +159,7 @@ class GrowingNetwork(Network):
         """Return all that is fed to the program in order, *inputs* among it, and sizes by name."""
         memory = self._memory
         memory.require_room()
-        named = name_feeds(self._fed.keys(), inputs)
-        feeds = {name: as_array(name, named[name]) for name in self._fed}
-        check_open_feeds(self._fed_types, feeds)
-        tellers = memory.tellers()
-        shapes = {name: array.shape for name, array in (feeds | tellers).items()}
-        sizes = sizes_of_shapes(self._telling, self._symbols, shapes)
+        feeds, sizes = self._as_before(inputs) or self._checked(inputs)
         broken = broken_guards(self.general, sizes)
         if broken:
             known = ", ".join(f"{name} = {size}" for name, size in sizes.items())
@@ -169,10 +167,36 @@ class GrowingNetwork(Network):
                 f"sizes {known}: the program is for sizes where {', '.join(map(str, broken))}; "
                 "feed others, or compile the model with hints= that are like these"
             )
-        for name, type in self._fed.items():
-            feeds[name] = as_fitting(f"input {name!r}", feeds[name], type.at(sizes))
-        feeds |= tellers | memory.arrays_for(sizes)
+        feeds |= memory.tellers() | memory.arrays_for(sizes)
         return {name: feeds[name] for name in self._inputs}, sizes
+
+    def _checked(self, inputs: Feeds) -> tuple[dict[str, Array], dict[str, int]]:
+        """Return *inputs* as the program takes them, and sizes by name; or raise FeedError."""
+        named = name_feeds(self._fed.keys(), inputs)
+        feeds = {name: as_array(name, named[name]) for name in self._fed}
+        check_open_feeds(self._fed_types, feeds)
+        shapes = {n: array.shape for n, array in (feeds | self._memory.tellers()).items()}
+        sizes = sizes_of_shapes(self._telling, self._symbols, shapes)
+        types = {name: type.at(sizes) for name, type in self._fed.items()}
+        for name, type in types.items():
+            feeds[name] = as_fitting(f"input {name!r}", feeds[name], type)
+        self._before = types, sizes
+        return feeds, sizes
+
+    def _as_before(self, inputs: Feeds) -> tuple[dict[str, Array], dict[str, int]] | None:
+        """Return what :meth:`_checked` returns if the last run was on arrays of these types.
+
+        None otherwise, and if the feeds tell how long the caches are, which they then must.
+        """
+        types, sizes = self._before
+        if self._feeds_tell_past or type(inputs) is not dict or inputs.keys() != types.keys():
+            return None
+        if not sizes:
+            return None
+        for name, wanted in types.items():
+            if not fits_as_it_is(inputs[name], wanted.kind.dtype, wanted.shape):
+                return None
+        return dict(inputs), {**sizes, **self._memory.lengths()}
 
     @override
     def bind(self, inputs: Feeds, outputs: Mapping[str, Array] | None = None) -> NoReturn:

@@ -11,7 +11,7 @@ import pytest
 
 import glow_nb
 from glow_nb.base.errors import FeedError, OptionError, StateError, UnsupportedError
-from tests.caches import SIZES, STEPS, check_steps, plain_step
+from tests.caches import ALL, SIZES, STEPS, check_steps, plain_step
 
 OPTIONS: dict[str, Any] = {"backend": "interpreter", "threads": 1}
 
@@ -107,6 +107,18 @@ def test_other_feeds_than_before_are_refused() -> None:
     with pytest.raises(FeedError, match="float64"):
         net.run(new=rows(1).astype(np.float64))
     assert net.length == 2
+
+
+def test_a_mask_of_another_length_than_the_caches_is_refused() -> None:
+    step = STEPS["attention with a mask"]()
+    _, net = step.compiled(**OPTIONS)
+    rng = np.random.default_rng(0)
+    sizes = {"batch": 1, "length": 2}
+    net.run(step.feeds(rng, {**sizes, ALL: 2}))
+    with pytest.raises(FeedError, match="'mask'.* shape is \\[2, 2\\].* is \\[2, 4\\]"):
+        net.run(step.feeds(rng, {**sizes, ALL: 2}))
+    assert net.length == 2
+    assert net.run(step.feeds(rng, {**sizes, ALL: 4}))["y"].shape == (1, 2, 2, 4)
 
 
 def test_what_is_filled_in_must_fit() -> None:
