@@ -48,6 +48,8 @@ class OpenProgram(LoadedProgram):
         assert layout.open is not None
         self.layout, self.code = layout, code
         self._symbols = layout.open.symbols
+        feeds_outputs = any(binding.fed_by is not None for binding in layout.outputs)
+        self._is_plain = not (layout.state or feeds_outputs)  # an array is read or written, no more
         self._types = {b.name or str(n): b.type for n, b in enumerate(layout.inputs)}
         self._first_window = len(layout.memory.borrowed) + len(layout.state) + 1
         self._first_bound = self._first_window + len(layout.open.windows)
@@ -146,7 +148,15 @@ class OpenProgram(LoadedProgram):
     ) -> Callable[[], None]:
         """Return what runs on these very arrays each time that it is called, and checks nothing."""
         placed = self.layout_for(inputs)
-        return lambda: self._run(placed, inputs, outputs, state)
+        if not self._is_plain:
+            return lambda: self._run(placed, inputs, outputs, state)
+        arrays = [*inputs, *outputs]
+        addresses: list[Address] = [address_of(array) for array in arrays]
+
+        def run(_: object = arrays) -> None:
+            self._run_in(self._context_for(placed), placed, addresses)
+
+        return run
 
     @override
     def direct_run(self, inputs: Sequence[str], outputs: Sequence[str]) -> DirectRun | None:
@@ -154,7 +164,7 @@ class OpenProgram(LoadedProgram):
 
         As that of a program with fixed sizes; the first run of some shapes is not done by it.
         """
-        if self.layout.state or any(b.fed_by is not None for b in self.layout.outputs):
+        if not self._is_plain:
             return None
         kinds = [binding.type.kind.dtype for binding in self.layout.inputs]
         wanted, contexts = list(zip(inputs, kinds, strict=True)), self._contexts
@@ -176,7 +186,7 @@ class OpenProgram(LoadedProgram):
                 context = contexts.pop()
             except (IndexError, MemoryError):
                 return None
-            if not context.has_room(placed):
+            if context.placed is not placed and not context.has_room(placed):
                 return None
             self._run_in(context, placed, addresses)
             return results
@@ -222,7 +232,8 @@ class OpenProgram(LoadedProgram):
     def _run_in(self, context: _Context, placed: SizeLayout, addresses: list[Address]) -> None:
         pointers = context.pointers
         pointers[self._first_bound :] = addresses
-        context.lie(placed)
+        if context.placed is not placed:
+            context.lie(placed)
         for window, binding, offset in placed.in_bindings:
             pointers[self._first_window + window] = (pointers[binding] or 0) + offset
         runs = placed.runs = (
@@ -263,7 +274,7 @@ class _Context:
             self.pointers[index] = block.ctypes.data
         arena = aligned_empty(self._arena_bytes)
         self._arena, self._constants = arena.ctypes.data, memory.constants.ctypes.data
-        self._threads, self._placed, self._lent = layout.threads, None, None
+        self._threads, self.placed, self._lent = layout.threads, None, None
         self.team = Team(
             code,
             layout,
@@ -273,7 +284,7 @@ class _Context:
             scratch=aligned_empty(self._scratch_bytes),
         )
 
-    _placed: SizeLayout | None
+    placed: SizeLayout | None
     _lent: LentState | None
 
     def has_room(self, placed: SizeLayout) -> bool:
@@ -285,15 +296,13 @@ class _Context:
 
     def lie(self, placed: SizeLayout) -> None:
         """Let the memory be laid out as *placed* says."""
-        if placed is self._placed:
-            return
         first = self._sizes_at + 1
         self.pointers[self._sizes_at] = placed.words.ctypes.data
         for window, offset in placed.in_arena:
             self.pointers[first + window] = self._arena + offset
         for window, offset in placed.in_constants:
             self.pointers[first + window] = self._constants + offset
-        self._placed = placed
+        self.placed = placed
 
     def point_at(self, lent: LentState) -> None:
         """Let the program work on the state that is *lent* for a run."""

@@ -79,6 +79,7 @@ def test_results_are_written_to_given_arrays_and_bound() -> None:
     net.run({"x": x}, into={"y": into})
     np.testing.assert_allclose(into, _softmax(x), rtol=1e-5)
     bound = net.bind({"x": x})
+    net.run({"x": np.zeros((9, 8), np.float32)})  # which lies elsewhere in memory
     x *= -1
     np.testing.assert_allclose(bound()["y"], _softmax(x), rtol=1e-5)
 
