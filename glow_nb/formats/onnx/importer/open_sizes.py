@@ -47,22 +47,23 @@ def import_open(
         ModelError, UnsupportedError, OptionError, UnboundInput: As the import of any model.
     """
     given = ranges or SizeRanges()
-    tried: list[tuple[Function, list[Specialized]]] = []
+    first: tuple[Function, list[Specialized]] | None = None
     refused: list[tuple[_Search, ModelError]] = []
     for examples in EXAMPLES:
         search = _Search(model, shapes, constants, given, examples, watched)
         try:
-            tried.append((search.function(), search.specialized))
+            found = search.function(), search.specialized
         except ModelError as error:
             if type(error) is not ModelError or not search.has_compared:
                 raise
             refused.append((search, error))
         else:
-            if not search.specialized:
-                break
-    if not tried:
+            if not search.specialized and (first is None or not found[0].guards):
+                return found
+            first = first or found
+    if first is None:
         raise _with_advice(*refused[0])
-    return min(tried, key=lambda found: len(found[1]) + len(found[0].guards))
+    return first
 
 
 def _with_advice(search: _Search, error: ModelError) -> ModelError:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from glow_nb.base.size import same
+from glow_nb.base.size import same, symbols_of
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.counting import counting
 
 _MAX_LENGTH = 1 << 20
 
@@ -71,6 +72,18 @@ def transform(
     return ctx.emit(transform)
 
 
+def _places(ctx: Context, size: int, step: int, frames: int, length: int) -> Value:
+    """Return where the elements of each frame are in a signal of this *size*."""
+    inner = np.arange(length, dtype=np.int64)[None, :]
+    if symbols_of(frames):
+        begins = ctx.reshape(counting(ctx, frames), (frames, 1))
+        distance = ctx.number(begins.type, step)
+        return ctx.emit(ops.Add(ctx.emit(ops.Mul(begins, distance)), ctx.constant(inner)))
+    ctx.spend(8 * frames * length)
+    step = min(step, size)  # there is one frame then
+    return ctx.constant(np.arange(frames, dtype=np.int64)[:, None] * step + inner)
+
+
 @onnx_op("STFT", since=17)
 def short_time_fourier(ctx: Context, node: OnnxNode) -> Value:
     """Transforms of windows that slide over ``[batch, n, 1]``: ``[batch, frames, results, 2]``."""
@@ -85,12 +98,9 @@ def short_time_fourier(ctx: Context, node: OnnxNode) -> Value:
         length = ctx.known_integer(given, "'frame_length'")
     if step < 1 or not 0 < length <= shape[1]:
         raise ctx.wrong(f"steps of {step} and frames of {length} do not fit {signal}")
-    step = min(step, shape[1])  # there is one frame then
     frames = (shape[1] - length) // step + 1
-    ctx.spend(8 * frames * length)
-    places = np.arange(frames)[:, None] * step + np.arange(length)[None, :]
     flat = ctx.reshape(signal, shape[:2])
-    framed = ctx.emit(ops.Gather(flat, ctx.constant(places.astype(np.int64)), axis=1))
+    framed = ctx.emit(ops.Gather(flat, _places(ctx, shape[1], step, frames, length), axis=1))
     if window is not None:
         if window.type.shape != (length,):
             raise ctx.wrong(f"window {window} must have the length of a frame, {length}")

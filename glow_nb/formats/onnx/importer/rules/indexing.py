@@ -16,10 +16,12 @@ from glow_nb.formats.onnx.importer.decided_operands import (
     term_of,
 )
 from glow_nb.formats.onnx.importer.node import OnnxNode
+from glow_nb.formats.onnx.importer.open_numbers import OpenNumbers
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.formats.onnx.importer.sequences import check_lengths
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Value
+from glow_nb.hlir.ops.counting import counting
 from glow_nb.hlir.ops.counting import triangle as lower_triangle
 from glow_nb.hlir.ops.formulas.terms import where
 
@@ -75,6 +77,8 @@ def gather_nd(ctx: Context, node: OnnxNode) -> Value:
 def one_hot(ctx: Context, node: OnnxNode) -> Value:
     """``on`` where the index is the place along a new axis, else ``off``; negative from the end."""
     values = node.operand(2)
+    if isinstance(node.operand(1), OpenNumbers):
+        return _one_hot(ctx, node, ctx.known_integer(node.operand(1), "'depth'"))
     if may_decide(ctx, node.operand(1)):
         return _one_hot(ctx, node, size_from(ctx, node.operand(1), "'depth'"))
     depths = ctx.known(node.operand(1), "'depth'").reshape(-1)
@@ -135,8 +139,12 @@ def eye_like(ctx: Context, node: OnnxNode) -> Value:
     if x.type.rank != 2:
         raise ctx.wrong(f"input {x} must be a matrix")
     kind = ctx.kind(node.integer("dtype")) if node.has("dtype") else x.type.kind
-    ctx.spend(x.type.size * kind.size_bytes)
     rows, columns = x.type.shape
+    if x.type.is_open:
+        row = ctx.reshape(counting(ctx, rows, node.integer("k")), (rows, 1))
+        column = ctx.reshape(counting(ctx, columns), (1, columns))
+        return ctx.convert(ctx.emit(ops.Equal(row, column)), kind)
+    ctx.spend(x.type.size * kind.size_bytes)
     k = min(max(node.integer("k"), -rows), columns)
     return ctx.constant(np.eye(rows, columns, k).astype(kind.dtype))
 

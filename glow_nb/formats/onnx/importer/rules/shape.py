@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
-from glow_nb.base.size import same
+from glow_nb.base.size import hinted, same, surely, symbols_of
 from glow_nb.formats.onnx.importer.context import Context, broadcast_shape
 from glow_nb.formats.onnx.importer.decided_operands import (
     Element,
@@ -43,14 +43,22 @@ def reshape(ctx: Context, node: OnnxNode) -> Value:
     if -1 in shape:
         rest = prod(n for n in shape if n != -1)
         whole = rest_of(x.type.size, rest)
-        if whole is None:
-            whole = x.type.size // rest if rest else 0
-        shape[shape.index(-1)] = whole
+        shape[shape.index(-1)] = _quotient(x.type.size, rest) if whole is None else whole
     if not same(prod(shape), x.type.size):
         raise ctx.wrong(
             f"the {x.type.size!s} elements of {x} do not fill shape {[str(n) for n in shape]}"
         )
     return ctx.reshape(x, shape)
+
+
+def _quotient(size: int, rest: int) -> int:
+    """Return what -1 stands for: *size* elements in *rest* parts, none if these are none.
+
+    If only some sizes leave a part, it is the number that the example says: blocks of so many.
+    """
+    if symbols_of(rest) and not surely(rest, ">", 0):
+        size, rest = hinted(size), hinted(rest)
+    return size // rest if rest else 0
 
 
 @onnx_op("Flatten")

@@ -323,10 +323,17 @@ def test_sizes_are_called_by_words_that_read_back() -> None:
 
 
 def test_a_size_that_has_to_be_a_number_is_told() -> None:
-    model = _model([_node("EyeLike", "x", "y")], {"x": ("n", 3)}, {})
-    with pytest.warns(GlowWarning, match=r"size 'n' is made 32: .*node 'y' \(EyeLike\): it needs"):
+    nodes = [
+        _node("Shape", "x", "shape"),
+        _node("Cast", "shape", "n", to=TensorProto.FLOAT),
+        _node("Sqrt", "n", "root"),
+        _node("Cast", "root", "wanted", to=TensorProto.INT64),
+        _node("Expand", "number wanted", "y"),
+    ]
+    model = _model(nodes, {"x": ("n",)}, {"number": np.array([7], np.float32)})
+    with pytest.warns(GlowWarning, match=r"size 'n' is made 32: .*node 'y' \(Expand\): it needs"):
         function = _loaded(model)
-    assert [str(value.type) for value in function.outputs] == ["float32<32 x 3>"]
+    assert [str(value.type) for value in function.outputs] == ["float32<5>"]
 
 
 @pytest.mark.parametrize("step", ["Add", "Sub", "Mul", "Div", "Mod", "Max", "Min"])
