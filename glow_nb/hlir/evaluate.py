@@ -19,7 +19,7 @@ from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value
 from glow_nb.hlir.save import Save
-from glow_nb.hlir.stages import decided_sizes, run_stages, stages_of
+from glow_nb.hlir.stages import StagedRun, decided_sizes, stages_of
 from glow_nb.hlir.verify import verify
 from glow_nb.hlir.with_sizes import sizes_of_inputs, with_sizes
 
@@ -85,12 +85,10 @@ def _evaluate_stages(
     """Do what :func:`evaluate` does with a function that decides some of its sizes itself."""
     stages = stages_of(function)
     named = name_feeds({value.name: value for value in function.inputs}.keys(), feeds)
-    return run_stages(
-        function,
-        stages,
-        lambda number, inputs: evaluate(stages[number].function, inputs, state),
-        {name: np.asarray(array) for name, array in named.items()},
+    run = StagedRun(
+        function, stages, lambda number, inputs: evaluate(stages[number].function, inputs, state)
     )
+    return run({name: np.asarray(array) for name, array in named.items()})
 
 
 def evaluate_node(node: Node, values: Mapping[Value, Array]) -> tuple[Array, ...]:

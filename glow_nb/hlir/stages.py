@@ -84,32 +84,35 @@ def stages_of(function: Function) -> tuple[Stage, ...]:
     return _Cut(function).stages()
 
 
-def run_stages(
-    function: Function, stages: Sequence[Stage], run: RunStage, feeds: Mapping[str, Array]
-) -> dict[str, Array]:
-    """Return the outputs of *function* by name, each of whose *stages* is run by *run*.
+class StagedRun:
+    """Runs of the stages of a function, one after the other."""
 
-    Raises:
-        FeedError: A size is outside of its range.
-    """
-    kept = {value.name for value in function.outputs}
-    values, last = dict(feeds), _last_readers(stages)
-    for number, stage in enumerate(stages):
-        made = run(number, {value.name: values[value.name] for value in stage.function.inputs})
-        values.update(made)
-        values.update((each.teller, each.told_by(made)) for each in stage.decisions)
-        for name in last.get(number, set()) - kept:
-            del values[name]
-    return {value.name: values[value.name] for value in function.outputs}
+    def __init__(self, function: Function, stages: Sequence[Stage], run: RunStage) -> None:
+        """Let *run* run each of *stages*, which are those of *function*."""
+        self._run = run
+        self._outputs = [value.name for value in function.outputs]
+        self._inputs = [[value.name for value in stage.function.inputs] for stage in stages]
+        self._decisions = [stage.decisions for stage in stages]
+        last = {name: number for number, names in enumerate(self._inputs) for name in names}
+        kept = {*self._outputs, *(value.name for value in function.inputs)}
+        self._freed: list[list[str]] = [[] for _ in stages]
+        for name in last.keys() - kept:
+            self._freed[last[name]].append(name)
 
+    def __call__(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs of the function by name.
 
-def _last_readers(stages: Sequence[Stage]) -> dict[int, set[str]]:
-    """Return the names of the values that each stage is the last to read."""
-    last = {v.name: number for number, stage in enumerate(stages) for v in stage.function.inputs}
-    found: dict[int, set[str]] = {}
-    for name, number in last.items():
-        found.setdefault(number, set()).add(name)
-    return found
+        Raises:
+            FeedError: A size is outside of its range.
+        """
+        values = dict(feeds)
+        for number, names in enumerate(self._inputs):
+            values.update(self._run(number, {name: values[name] for name in names}))
+            for decision in self._decisions[number]:
+                values[decision.teller] = decision.told_by(values)
+            for name in self._freed[number]:
+                del values[name]
+        return {name: values[name] for name in self._outputs}
 
 
 def _deciding(function: Function) -> dict[Symbol, Node]:

@@ -18,10 +18,10 @@ from glow_nb.compiler.pipelines import Pipeline
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.stages import (
     Stage,
+    StagedRun,
     decided_sizes,
     fed_sizes,
     names_of,
-    run_stages,
     stages_of,
 )
 from glow_nb.network.defaults import Defaults
@@ -54,8 +54,12 @@ class StagedExecutable:
         self, function: Function, stages: Sequence[Stage], networks: Sequence[Network]
     ) -> None:
         """Run the *networks* of the *stages* of *function*."""
-        self._function, self._stages = function, stages
+        self._function = function
+        self._names = [value.name for value in function.inputs]
         self.networks = tuple(networks)
+        self._staged = StagedRun(
+            function, stages, lambda number, feeds: self.networks[number].run(feeds)
+        )
 
     @property
     def kernels(self) -> tuple[KernelReport, ...]:
@@ -88,13 +92,7 @@ class StagedExecutable:
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Run on *inputs* in the function's order; return its outputs in order."""
-        names = (value.name for value in self._function.inputs)
-        feeds = dict(zip(names, inputs, strict=True))
-        found = run_stages(self._function, self._stages, self._run, feeds)
-        return list(found.values())
-
-    def _run(self, number: int, feeds: dict[str, Array]) -> Mapping[str, Array]:
-        return self.networks[number].run(feeds)
+        return list(self._staged(dict(zip(self._names, inputs, strict=True))).values())
 
 
 class StagedNetwork(CompiledNetwork):

@@ -163,3 +163,15 @@ def test_fed_sizes_that_the_model_was_not_imported_for_get_another_program() -> 
     assert isinstance(net, glow_nb.DynamicNetwork)
     assert net.general is not None
     assert len(net.general.networks) == 2
+
+
+def test_caches_in_place_are_refused() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 18]>
+    g (float[P, 4] past, float[1, 4] new) => (float[T, 4] now, int64[2] found) {
+        now = Concat <axis = 0> (past, new)
+        places = NonZero (new)
+        found = Shape (places)
+    }"""
+    model, caches = onnx.parser.parse_model(text), {"past": "now"}
+    with pytest.raises(UnsupportedError, match="caches=.*runs decide sizes"):
+        glow_nb.compile(model, caches=caches, sizes={"P": (1, 9)}, backend="interpreter")

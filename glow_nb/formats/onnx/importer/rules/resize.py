@@ -14,6 +14,7 @@ import numpy as np
 from glow_nb.base.size import hinted, symbols_of, whole_part
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.formats.onnx.importer.context import Context
+from glow_nb.formats.onnx.importer.decided_operands import may_decide, sizes_from
 from glow_nb.formats.onnx.importer.interpolation import (
     Axis,
     Sampling,
@@ -165,6 +166,8 @@ def _sizes(ctx: Context, node: OnnxNode) -> list[int]:
     operand = node.optional(3)
     if isinstance(operand, OpenNumbers) and operand.integers is not None:
         return list(operand.integers)
+    if operand is not None and may_decide(ctx, operand):
+        return list(sizes_from(ctx, operand, "'sizes'"))
     return [int(n) for n in _known(ctx, node, 3, "'sizes'")]
 
 

@@ -134,6 +134,17 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
         z = ReduceMax (y, last) }""",
         [{"x": floats(3, 4), "p": whole(*p)} for p in ((0, 1, 0, 2), (2, 0, 1, 0), (0, 0, 0, 0))],
     ),
+    "Resize": (
+        """(float[1, 3, 4, 4] x, int64[2] n, float[3, 3, 3, 3] w) => (float[1, 3, a, b] y) {
+        front = Constant <value = int64[2] {1, 3}> ()
+        sizes = Concat <axis = 0> (front, n)
+        large = Resize <mode = "linear"> (x, , , sizes)
+        y = Conv <pads = [1, 1, 1, 1]> (large, w) }""",
+        [
+            {"x": floats(1, 3, 4, 4), "w": floats(3, 3, 3, 3), "n": whole(*n)}
+            for n in ((8, 8), (2, 6), (17, 5))
+        ],
+    ),
     "Unique": (
         """(float[12] x) => (float[a] u, int64[12] v, int64[a] c, float[a] s, float t) {
         u, i, v, c = Unique (x)
