@@ -74,7 +74,8 @@ def gather_source(instruction: GatherInst, target: Target) -> KernelSource:
     """Return the kernel of a gather of slices along one axis."""
     shape, axis = instruction.input.type.shape, instruction.axis
     length = prod(shape[axis + 1 :])
-    if instruction.plan is not None and not symbols_of(shape[axis], length):
+    sizes = (shape[axis], length, instruction.indices.type.size)
+    if instruction.plan is not None and not symbols_of(*sizes):
         kind, out = instruction.dest.type.kind, SourceWriter()
         with out.block("def kernel(dest, input, indices, scratch, thread, threads):"):
             write_known_places(out, instruction, target)
