@@ -158,7 +158,7 @@ class _Grown:
         symbols = symbols_of(size)
         if len(symbols) != 1 or symbols[0].size != size:
             raise OptionError(
-                f"{self.subject}: axis {unlike[0]} of the input, which is to grow, is {size} of "
+                f"{self.subject}: axis {unlike[0]} of the input, which is to grow, is {size!s} of "
                 f"{before}; it must be open, and no sum: name it in the model, or say so by sizes="
             )
         return unlike[0], symbols[0]
@@ -168,7 +168,7 @@ class _Grown:
         for symbol in symbols_of(self.total):
             if symbol.high >= MAX_SIZE:
                 raise OptionError(
-                    f"{self.subject}: the output has {self.total} rows, and nothing says how "
+                    f"{self.subject}: the output has {self.total!s} rows, and nothing says how "
                     f"large {symbol.name!r} may be; give its range, "
                     f"sizes={{{symbol.name!r}: ({min(symbol.low, 1)}, 1024)}}"
                 )
