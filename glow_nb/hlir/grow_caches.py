@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from graphlib import CycleError
 
-from glow_nb.base.errors import OptionError
+from glow_nb.base.errors import OptionError, UnsupportedError
 from glow_nb.base.schema import closest, listed, operands_of
 from glow_nb.base.size import MAX_SIZE, Symbol, bounds, symbols_of
 from glow_nb.base.types import ElementKind, TensorType
@@ -17,6 +17,7 @@ from glow_nb.hlir.grown_rows import Joined, is_whole, joined_rows, nodes_behind
 from glow_nb.hlir.ops.insertion import InsertSlice
 from glow_nb.hlir.ops.shape import slice_axis
 from glow_nb.hlir.save import Save
+from glow_nb.hlir.stages import decided_sizes, names_of
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,18 @@ def grow_caches(
     Raises:
         OptionError: An input or output is unknown, a range has no end, or an output is no such
             concat.
+        UnsupportedError: Runs of the function decide sizes.
     """
     builder = Builder(function.name, function.names)
     grown = [_Grown(function, name, output, builder) for name, output in caches.items()]
     if not grown:
         return function, ()
+    decided = decided_sizes(function)
+    if decided:
+        raise UnsupportedError(
+            f"caches={dict(caches)}: runs decide sizes ({names_of(decided)}), and caches are kept "
+            "by networks of one program alone; leave caches= out, and feed them"
+        )
     _require_alike(grown)
     tellers = {symbol: _teller(symbol, builder) for symbol in dict.fromkeys(g.past for g in grown)}
     saves = [node for node in function.nodes if isinstance(node, Save)]

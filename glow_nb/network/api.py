@@ -24,7 +24,7 @@ from glow_nb.base.arguments import (
     described,
     whole_number,
 )
-from glow_nb.base.errors import GlowError, OptionError, UnsupportedError
+from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.base.finite import FiniteCheck
 from glow_nb.base.habits import refuse_arguments
 from glow_nb.base.log import INFO, log
@@ -379,11 +379,6 @@ def _growing_network(
     """Return *model* as a network that keeps the caches of *request*."""
     given = GrowingModel(model, request.ranges or SizeRanges(), request.caches)
     network, specialized = _for_all_sizes(given, build, work)({})
-    if isinstance(network, StagedNetwork):
-        raise UnsupportedError(
-            f"caches={list(request.caches)}: the model's runs decide sizes, and caches are kept by "
-            "networks of one program alone; leave caches= out, and feed them"
-        )
     return GrowingNetwork(network, specialized, CacheMemory(given.grown))
 
 
