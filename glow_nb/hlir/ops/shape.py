@@ -202,7 +202,8 @@ def slice_axis(builder: Builder, input: Value, axis: int, indices: range | slice
     A range has no open ends, a slice may have; it means what the range of the same numbers means.
     """
     starts, stops, steps = [0] * input.type.rank, list(input.type.shape), [1] * input.type.rank
-    starts[axis], stops[axis] = indices.start or 0, indices.stop
+    starts[axis] = 0 if indices.start is None else indices.start
+    stops[axis] = indices.stop
     steps[axis] = 1 if indices.step is None else indices.step
     return builder.emit(Slice(input, tuple(starts), tuple(stops), tuple(steps)))
 

@@ -8,6 +8,7 @@ from functools import cache
 import onnx
 
 from glow_nb.base.errors import ModelError
+from glow_nb.base.size import Size
 from glow_nb.formats.onnx.importer.model import Model, normal_domain
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.schema.element_kinds import code_of
@@ -68,13 +69,14 @@ def _self_contained(node: OnnxNode) -> onnx.NodeProto:
 
 
 def _types(values: Sequence[Value | None]) -> list[bytes]:
-    protos = (
-        onnx.TypeProto()
-        if value is None
-        else onnx.helper.make_tensor_type_proto(code_of(value.type.kind), value.type.shape)
-        for value in values
-    )
-    return [proto.SerializeToString() for proto in protos]
+    return [_type(value).SerializeToString() for value in values]
+
+
+def _type(value: Value | None) -> onnx.TypeProto:
+    if value is None:
+        return onnx.TypeProto()
+    shape = [str(size) if isinstance(size, Size) else size for size in value.type.shape]
+    return onnx.helper.make_tensor_type_proto(code_of(value.type.kind), shape)
 
 
 def call_attributes(

@@ -86,3 +86,51 @@ def test_places_along_open_axes_are_counted(
         x = np.random.default_rng(0).standard_normal((batch, length, int(shape[2])), np.float32)
         (wanted,) = session.run(None, {"x": x})
         np.testing.assert_allclose(evaluate(function, {"x": x})["y"], wanted, atol=1e-5)
+
+
+def test_functions_of_the_standard_are_expanded_for_open_sizes() -> None:
+    """ONNX is told the type of the operands, and writes the body that it has for these."""
+    length = helper.make_node("Shape", ["x"], ["length"], start=2)
+    nodes = [
+        helper.make_node("Slice", ["length", "first", "second"], ["tokens"]),
+        helper.make_node("Slice", ["cosines", "first", "tokens", "second"], ["turns"]),
+        helper.make_node("RotaryEmbedding", ["x", "turns", "turns"], ["y"]),
+    ]
+    weights = {
+        "first": np.array([0], np.int64),
+        "second": np.array([1], np.int64),
+        "cosines": np.random.default_rng(0).random((1, 40, 4), np.float32),
+    }
+    graph = helper.make_graph(
+        [length, *nodes],
+        "turned",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 2, "n", 8))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    opsets = [helper.make_opsetid("", 23)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    function = glow_nb.load(model, open_sizes=True)
+    assert isinstance(function, glow_nb.Function)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for size in (1, 7, 40):
+        x = np.random.default_rng(0).standard_normal((1, 2, size, 8), np.float32)
+        (wanted,) = session.run(None, {"x": x})
+        np.testing.assert_allclose(evaluate(function, {"x": x})["y"], wanted, atol=1e-6)
+
+
+def test_edges_of_one_element_need_no_guard() -> None:
+    node = helper.make_node("Pad", ["x", "pads"], ["y"], mode="edge")
+    graph = helper.make_graph(
+        [node],
+        "edges",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ("h", "w"))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array([2, 1, 0, 3], np.int64), "pads")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    net = glow_nb.compile(model, sizes={}, backend="interpreter")
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    assert not net.variants[0].guards
+    x = np.arange(3, dtype=np.float32).reshape(1, 3)
+    assert np.array_equal(net.run(x=x)["y"], np.pad(x, ((2, 0), (1, 3)), mode="edge"))
