@@ -96,7 +96,7 @@ def test_functions_of_the_standard_are_expanded_for_open_sizes() -> None:
         helper.make_node("Slice", ["cosines", "first", "tokens", "second"], ["turns"]),
         helper.make_node("RotaryEmbedding", ["x", "turns", "turns"], ["y"]),
     ]
-    weights = {
+    weights: dict[str, Any] = {
         "first": np.array([0], np.int64),
         "second": np.array([1], np.int64),
         "cosines": np.random.default_rng(0).random((1, 40, 4), np.float32),
