@@ -8,10 +8,11 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.base.costs import Cost
+from glow_nb.base.size import symbols_in
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Value, define_node
-from glow_nb.hlir.ops.arithmetic import Mul
+from glow_nb.hlir.ops.arithmetic import Div, Maximum, Mul
 from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.comparison import Less, Select
 from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, require_type, splat, wide
@@ -25,6 +26,7 @@ from glow_nb.hlir.ops.pooling import (
 from glow_nb.hlir.ops.scatter import ScatterElements
 from glow_nb.hlir.ops.shape import Reshape, Transpose
 from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution
+from glow_nb.hlir.ops.window_counts import emit_counts
 from glow_nb.hlir.ops.windows import Windowed, crop_spatial, pad_spatial
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
@@ -163,11 +165,7 @@ def lower_avg_pool_gradient(node: AvgPoolGradient, rewriter: Rewriter) -> Value:
     emit, channels = rewriter.emit, node.type.shape[-1]
     if not channels:  # no convolution has 0 groups
         return emit(Broadcast(splat(rewriter, node.type, 0, "zero"), node.type.shape))
-    counts = counted_cells(node, node.size, node.gradient.type.shape[1:-1])
-    parts = np.where(counts > 0, 1 / np.maximum(counts, 1), 0)  # no NaN where a filter has zeros
-    factors = rewriter.constant(
-        f"{node.name}_parts", fitted(parts, node.type.with_shape(parts.shape))
-    )
+    factors = _shares(node, rewriter)
     ones = splat(rewriter, node.type, 1, f"{node.name}_one")
     return emit(
         TransposedConvolution(
@@ -177,4 +175,18 @@ def lower_avg_pool_gradient(node: AvgPoolGradient, rewriter: Rewriter) -> Value:
             size=node.size,
             group=channels,
         )
+    )
+
+
+def _shares(node: AvgPoolGradient, rewriter: Rewriter) -> Value:
+    """Emit what each element of a window gets of its gradient: no NaN where a filter has zeros."""
+    if symbols_in((node.size, node.pads)):
+        counts = emit_counts(node, node.size, node.type.kind, rewriter)
+        one, none = (splat(rewriter, counts.type, n, "number") for n in (1, 0))
+        parts = rewriter.emit(Div(one, rewriter.emit(Maximum(counts, one))))
+        return rewriter.emit(Select(rewriter.emit(Less(none, counts)), parts, none))
+    counted = counted_cells(node, node.size, node.gradient.type.shape[1:-1])
+    shares = np.where(counted > 0, 1 / np.maximum(counted, 1), 0)
+    return rewriter.constant(
+        f"{node.name}_parts", fitted(shares, node.type.with_shape(shares.shape))
     )

@@ -8,13 +8,14 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.base.conversion import rounded
+from glow_nb.base.size import symbols_in
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.graph import Value, define_node
-from glow_nb.hlir.ops.arithmetic import Add
+from glow_nb.hlir.ops.arithmetic import Add, Div
 from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.convolution import Convolution
 from glow_nb.hlir.ops.elementwise import ConvertTo
-from glow_nb.hlir.ops.families import fitted
+from glow_nb.hlir.ops.families import fitted, splat
 from glow_nb.hlir.ops.integer_products import requantized
 from glow_nb.hlir.ops.linear_quantization import INT32
 from glow_nb.hlir.ops.pooling import WindowPool, check_uncounted, counted_cells
@@ -26,6 +27,7 @@ from glow_nb.hlir.ops.quantization import (
     require_quantized,
 )
 from glow_nb.hlir.ops.reduction import ReduceSum
+from glow_nb.hlir.ops.window_counts import emit_counts
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 
@@ -78,8 +80,13 @@ class QuantizedAveragePool(WindowPool):
         """Return the factor of each sum, float32 ``[1, *out, 1]``; inf where nothing counts."""
         count = counted_cells(self, self.input.type.shape[1:-1], self.type.shape[1:-1])
         with np.errstate(all="ignore"):
-            ratio = np.float32(self.input.type.quantization[0]) / np.float32(self.scale)
-            return np.asarray(ratio / count.astype(np.float32))
+            return np.asarray(self.ratio / count.astype(np.float32))
+
+    @property
+    def ratio(self) -> np.float32:
+        """The scale of the input over that of the result."""
+        with np.errstate(all="ignore"):
+            return np.float32(self.input.type.quantization[0]) / np.float32(self.scale)
 
 
 @lowers(QuantizedAveragePool)
@@ -88,11 +95,20 @@ def lower_quantized_average_pool(node: QuantizedAveragePool, rewriter: Rewriter)
     if not node.type.size:
         return _empty(node.type, rewriter)
     sums = _whole_sums(node, rewriter) if node.covers_input else _window_sums(node, rewriter)
+    return requantized(rewriter, node, sums, _multiplier(node, rewriter))
+
+
+def _multiplier(node: QuantizedAveragePool, rewriter: Rewriter) -> Value:
+    """Emit the factor of each sum, one for all windows that count as many cells."""
+    spatial = node.input.type.shape[1:-1]
+    if symbols_in((spatial, node.pads)):
+        counts = emit_counts(node, spatial, ElementKind.FLOAT32, rewriter)
+        ratio = splat(rewriter, counts.type, node.ratio, "ratio")
+        return rewriter.emit(Div(ratio, counts))
     each = node.multiplier()
     if (each == each.flat[0]).all():
         each = each.reshape(-1)[:1].reshape((1,) * each.ndim)
-    multiplier = rewriter.constant("multiplier", each, is_weight=False)
-    return requantized(rewriter, node, sums, multiplier)
+    return rewriter.constant("multiplier", each, is_weight=False)
 
 
 def _whole_sums(node: QuantizedAveragePool, rewriter: Rewriter) -> Value:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import glow_nb
 from glow_nb import quant
-from glow_nb.base.types import Array
+from glow_nb.base.size import Symbol
+from glow_nb.base.types import Array, ElementKind, TensorType
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.parse import parse_function
 from glow_nb.hlir.with_sizes import with_sizes
@@ -72,3 +77,32 @@ def test_weights_alone_are_quantized_in_an_open_graph() -> None:
     assert [symbol.name for symbol in made.sizes] == ["n"]
     x = {"x": _random(3, 8)}
     assert np.abs(glow_nb.evaluate(made, x)["y"] - glow_nb.evaluate(_graph(), x)["y"]).max() < 1
+
+
+@pytest.mark.parametrize(
+    "counted",
+    [
+        {"pads": (0, 0, 0, 0)},
+        {"pads": (1, 1, 1, 1)},
+        {"pads": (0, 1, 1, 0), "count_padding": True},
+        {"pads": (1, 1, 2, 1), "count_padding": True, "uncounted": (1, 0)},
+        {"pads": (1, 0, 1, 1), "uncounted": (1, 0)},
+    ],
+)
+def test_means_of_integers_count_the_cells_of_all_sizes(counted: dict[str, Any]) -> None:
+    builder = Builder("mean")
+    height = Symbol("h", 6, 3, 64).size
+    x = builder.input("x", TensorType(ElementKind.FLOAT32, (1, height, 5, 2)))
+    whole = builder.emit(ops.Quantize(x, ElementKind.UINT8, 0.05, 100))
+    window: dict[str, Any] = {"kernel": (3, 2), "stride": (2, 1), "dilation": (1, 1)}
+    rest: dict[str, Any] = {"kind": ElementKind.UINT8, "scale": 0.04, "offset": 90}
+    mean = builder.emit(ops.QuantizedAveragePool(whole, **window, **rest, **counted))
+    builder.save(builder.emit(ops.Dequantize(mean, ElementKind.FLOAT32)), "y")
+    function = builder.function()
+    lowered = lower(function)
+    for size in (3, 4, 9):
+        inputs = {"x": _random(1, size, 5, 2)}
+        found = glow_nb.evaluate(lowered, inputs)["y"]
+        assert np.array_equal(
+            found, glow_nb.evaluate(with_sizes(function, {"h": size}), inputs)["y"]
+        )
