@@ -229,8 +229,9 @@ class GrowingNetwork(Network):
             "process, or save it without caches="
         )
 
+    @property
     @override
-    def build(self, folder: str | os.PathLike[str], **_: object) -> NoReturn:
+    def of_one_program(self) -> NoReturn:
         """Refuse: bundles do not say which values are caches."""
         raise UnsupportedError(
             "a network with caches is not written to bundles; build the model without caches="

@@ -177,6 +177,14 @@ def test_what_there_is_not_is_refused(tmp_path: Path) -> None:
     for write in (net.save, net.build):
         with pytest.raises(UnsupportedError, match="without caches="):
             write(tmp_path / "net")
+    with pytest.raises(UnsupportedError, match="without caches="):
+        glow_nb.build(
+            *(plain_step().model, tmp_path / "net"),
+            name="net",
+            sizes=SIZES,
+            caches={"past": "present"},
+            backend="interpreter",
+        )
 
 
 def test_a_model_of_fixed_sizes_has_no_caches() -> None:
