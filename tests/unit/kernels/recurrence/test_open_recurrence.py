@@ -10,6 +10,7 @@ from glow_nb.base.size import Symbol
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.differentiate import differentiate
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.ops.formulas.recurrence.cells import GATES
@@ -171,3 +172,19 @@ def test_layers_run_for_any_batch_and_length(
 ) -> None:
     layer = _layer(cell, direction, 6, flag=flag, given=given)
     check_sizes(layer, SIZES[:3], threads=threads, tolerance=2e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cell", "direction", "given"), [("lstm", "bidirectional", "l"), ("gru", "forward", "")]
+)
+def test_layers_are_differentiated_for_any_batch_and_length(
+    cell: str, direction: str, given: str
+) -> None:
+    """The gradient of the input is a loop backwards, those of the weights sums over its steps."""
+    layer = _layer(cell, direction, 6, given=given)
+    builder = Builder.continuing(layer)
+    shown = builder.nodes[0].results[0]
+    loss = ops.ReduceMean(builder.emit(ops.Mul(shown, shown)), axes=(0, 1, 2, 3), keep_dims=False)
+    builder.save(builder.emit(loss), "loss")
+    check_sizes(differentiate(builder.function(), ["x"], "loss"), SIZES[:3], tolerance=1e-4)

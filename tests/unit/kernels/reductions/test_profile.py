@@ -16,6 +16,7 @@ from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.profile import ProfileInst
 from tests.unit.kernels.cases import check, instruction_of
+from tests.unit.kernels.open_cases import check_open, open_size
 
 NOTHING = np.array([np.inf, -np.inf], np.float32)
 TINY = np.float32(2.0**-149)
@@ -115,3 +116,19 @@ def test_inputs_of_as_many_elements_share_a_kernel() -> None:
 
     assert symbol(2, 6) == symbol(12) == symbol(3, 2, 2)
     assert symbol(12) != symbol(13)
+
+
+@pytest.mark.jit
+def test_any_number_of_elements_is_counted() -> None:
+    shape = open_size("n", 5), open_size("m", 7)
+    bins = TensorType(ElementKind.INT64, (64,))
+    types = [TensorType(ElementKind.FLOAT32, shape), bins, TensorType(ElementKind.FLOAT32, (2,))]
+
+    def operands(profile: Any) -> list[Array]:
+        numbers = np.random.default_rng(0).standard_normal(profile.input.type.shape)
+        return [numbers.astype(np.float32), np.zeros(64, np.int64), NOTHING]
+
+    sets = [{"n": 5, "m": 7}, {"n": 1, "m": 1}, {"n": 40, "m": 33}]
+    check_open(
+        instruction_of(ProfileInst, types), sets, Target.host(), threads=(1,), operands_of=operands
+    )
