@@ -27,6 +27,7 @@ from glow_nb.hlir.ops.quantization import (
     require_quantized,
 )
 from glow_nb.hlir.ops.reduction import ReduceSum
+from glow_nb.hlir.ops.sizes import size_value
 from glow_nb.hlir.ops.window_counts import emit_counts
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
@@ -118,8 +119,8 @@ def _whole_sums(node: QuantizedAveragePool, rewriter: Rewriter) -> Value:
     sums = rewriter.emit(
         ReduceSum(rewriter.emit(ConvertTo(stored, INT32)), spatial, keep_dims=True)
     )
-    bias = np.full((1,) * type.rank, -type.quantization[1] * prod(node.kernel), np.int32)
-    return rewriter.emit(Add(sums, rewriter.constant("bias", bias, is_weight=False)))
+    number = -type.quantization[1] * prod(node.kernel)
+    return rewriter.emit(Add(sums, size_value(rewriter, sums.type, number, "bias")))
 
 
 def _window_sums(node: QuantizedAveragePool, rewriter: Rewriter) -> Value:

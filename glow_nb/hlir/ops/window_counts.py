@@ -15,6 +15,7 @@ from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.convolution import Convolution
 from glow_nb.hlir.ops.families import splat
 from glow_nb.hlir.ops.shape import Pad
+from glow_nb.hlir.ops.sizes import size_value
 
 
 def emit_counts(pool: Any, spatial: tuple[int, ...], kind: ElementKind, builder: Builder) -> Value:
@@ -27,7 +28,7 @@ def emit_counts(pool: Any, spatial: tuple[int, ...], kind: ElementKind, builder:
     type = TensorType(kind, (1,) * (rank + 2))
     skipped = pool.uncounted or (0,) * rank
     if not pool.is_padded or (pool.count_padding and not any(skipped)):
-        return splat(builder, type, prod(pool.kernel), "count")
+        return size_value(builder, type, prod(pool.kernel), "count")
     ones: Value = builder.emit(Broadcast(splat(builder, type, 1, "one"), (1, *spatial, 1)))
     if pool.count_padding:
         begins, ends = window.pads[:rank], window.pads[rank:]

@@ -14,6 +14,7 @@ from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.lower import lower
+from glow_nb.hlir.ops.windows import Window
 from glow_nb.hlir.parse import parse_function
 from glow_nb.hlir.with_sizes import with_sizes
 from glow_nb.quant.calibration import with_profiles
@@ -106,3 +107,18 @@ def test_means_of_integers_count_the_cells_of_all_sizes(counted: dict[str, Any])
         assert np.array_equal(
             found, glow_nb.evaluate(with_sizes(function, {"h": size}), inputs)["y"]
         )
+
+
+def test_the_mean_of_a_whole_image_of_integers_is_that_of_its_size() -> None:
+    builder = Builder("mean")
+    height = Symbol("h", 6, 3, 64).size
+    x = builder.input("x", TensorType(ElementKind.FLOAT32, (1, height, 5, 2)))
+    whole = builder.emit(ops.Quantize(x, ElementKind.UINT8, 0.05, 100))
+    window = Window((height, 5), (1, 1), (0, 0, 0, 0), (1, 1)).attributes
+    kind = ElementKind.UINT8
+    mean = ops.QuantizedAveragePool(whole, kind=kind, scale=0.04, offset=90, **window)
+    builder.save(builder.emit(ops.Dequantize(builder.emit(mean), ElementKind.FLOAT32)), "y")
+    function = builder.function()
+    inputs = {"x": _random(1, 9, 5, 2)}
+    found = glow_nb.evaluate(lower(function), inputs)["y"]
+    assert np.array_equal(found, glow_nb.evaluate(with_sizes(function, {"h": 9}), inputs)["y"])
