@@ -39,19 +39,20 @@ class Products:
     def _write_panels(self, out: SourceWriter) -> None:
         """Multiply by panels of packed keys; tiles that see none of a panel are left out.
 
-        Where the number of keys is open, the last panel has as few vectors as its keys need.
+        Where the number of keys is open, the last panel has as few vectors as its keys need; one
+        that needs all of them is like the others, as its keys are packed in whole vectors.
         """
         columns, lanes = self.plan.panel_keys, self.plan.lanes
         if not self.plan.rest_is_open or columns == lanes:
             with out.block(f"for panel in range((reach + {columns - 1}) // {columns}):"):
                 self._write_panel(out, self.plan.score_vectors)
             return
-        with out.block(f"for panel in range(reach // {columns}):"):
+        out.line(f"panels = (reach + {lanes - 1}) // {columns}")
+        with out.block("for panel in range(panels):"):
             self._write_panel(out, self.plan.score_vectors)
-        out.line(f"panel = reach // {columns}")
-        for vectors in range(1, self.plan.score_vectors + 1):
-            inside = f"{(vectors - 1) * lanes} < reach % {columns} <= {vectors * lanes}"
-            with out.block(f"if {inside}:"):
+        out.line(f"panel = panels\nrest = reach - panels * {columns}")
+        for vectors in range(1, self.plan.score_vectors):
+            with out.block(f"if {(vectors - 1) * lanes} < rest <= {vectors * lanes}:"):
                 self._write_panel(out, vectors)
 
     def _write_panel(self, out: SourceWriter, vectors: int) -> None:

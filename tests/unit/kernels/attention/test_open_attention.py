@@ -18,7 +18,7 @@ FLOAT32 = ElementKind.FLOAT32
 BATCH, PAST = open_size("batch", 2, high=8), open_size("past", 20)
 
 
-LENGTHS = (1, 2, 7, 8, 9, 37, 70, 150)
+LENGTHS = (1, 2, 7, 8, 9, 29, 37, 61, 70, 150)
 
 
 def _length(hint: int, low: int = 1) -> int:
