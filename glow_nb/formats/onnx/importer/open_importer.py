@@ -58,9 +58,11 @@ class OpenImporter(Importer):
         every = [n for shape in shapes_of_all for n in shape or () if isinstance(n, str)]
         self.ranges.require_known(list(dict.fromkeys(every)))
         words, ranges = _words(every), ranges.with_example(known)
+        # A size that was made a number keeps its place: the examples of others stay the same.
+        places = {name: place for place, name in enumerate(dict.fromkeys(every))}
         self.symbols = {
-            name: ranges.symbol(name, words[name], self.examples(place))
-            for place, name in enumerate(dict.fromkeys(names))
+            name: ranges.symbol(name, words[name], self.examples(places[name]))
+            for name in dict.fromkeys(names)
         }
         self.decided.reserve(words.values())
         self._sizes = self._sizes_of_names(words)

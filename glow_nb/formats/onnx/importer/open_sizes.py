@@ -54,7 +54,8 @@ def import_open(
         try:
             found = search.function(), search.specialized
         except ModelError as error:
-            if type(error) is not ModelError or not search.has_compared:
+            is_told = first is not None or bool(refused)
+            if type(error) is not ModelError or not (search.has_compared or is_told):
                 raise
             refused.append((search, error))
         else:

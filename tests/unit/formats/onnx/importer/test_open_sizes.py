@@ -284,6 +284,25 @@ def test_examples_in_a_range_can_be_halved() -> None:
     assert net.run(x=x)["y"].shape == x.shape
 
 
+def test_a_size_that_is_made_a_number_leaves_the_examples_of_others() -> None:
+    nodes = [
+        _node("Shape", "x", "shape"),
+        _node("Gather", "shape zero", "n"),
+        _node("Cast", "n", "float_n", to=TensorProto.FLOAT),
+        _node("Sqrt", "float_n", "root"),
+        _node("Cast", "root", "wanted", to=TensorProto.INT64),
+        _node("Unsqueeze", "wanted first", "shape_of_y"),
+        _node("Expand", "number shape_of_y", "ones"),
+        _node("ReduceSum", "ones", "one", keepdims=0),
+        _node("Mul", "x one", "y"),
+    ]
+    weights = {"zero": np.int64(0), "first": [0], "number": np.array([1], np.float32)}
+    model = _model(nodes, {"x": ("n", "m")}, weights)
+    with pytest.warns(GlowWarning, match="size 'n' is made 32"):
+        function = _loaded(model)
+    assert [symbol.declaration for symbol in function.sizes] == [f"m in 1..{MAX_SIZE} like 64"]
+
+
 def test_a_model_that_fits_no_example_is_told_with_the_first_ones() -> None:
     model = _model([_node("Conv", "x w", "y")], {"x": ("b", 3, "n")}, {"w": _random(2, 4, 3)})
     with pytest.raises(ModelError, match=r"node 'y' \(Conv\).*with b = 32, n = 64, as.*hints="):
