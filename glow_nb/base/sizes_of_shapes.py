@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from glow_nb.base.errors import FeedError
-from glow_nb.base.size import Size, Symbol, at
+from glow_nb.base.size import Guard, Size, Symbol, at
 from glow_nb.base.types import TensorType
 
 
@@ -53,6 +53,17 @@ def sizes_of_shapes(
     for name, type in types.items():
         _check(f"input {name!r}", type, shapes.get(name, ()), sizes)
     return sizes
+
+
+def require_guards(guards: Iterable[Guard], sizes: Mapping[str, int]) -> None:
+    """Raise FeedError unless *guards* hold for *sizes*; those of sizes that are not known may."""
+    for guard in guards:
+        if all(one.name in sizes for one in guard.symbols) and not guard.holds(sizes):
+            given = ", ".join(f"{one.name} = {sizes[one.name]}" for one in guard.symbols)
+            raise FeedError(
+                f"sizes {given}: the graph holds only where {guard}; feed arrays of such sizes, or "
+                "make the graph for these"
+            )
 
 
 def _check(

@@ -11,7 +11,7 @@ from glow_nb.base.errors import OptionError
 from glow_nb.base.map_sizes import Change, guard_with, map_sizes, renaming
 from glow_nb.base.schema import attributes_of, changed_operands, closest, listed
 from glow_nb.base.size import Symbol, at, note_again
-from glow_nb.base.sizes_of_shapes import sizes_of_shapes
+from glow_nb.base.sizes_of_shapes import require_guards, sizes_of_shapes
 from glow_nb.hlir.graph import Function, Node, Placeholder, Value
 from glow_nb.hlir.stages import decided_sizes, fed_sizes
 
@@ -120,7 +120,10 @@ def sizes_of_inputs(
     Some sizes may be *given*.
 
     Raises:
-        FeedError: A symbol gets different sizes, or nothing tells what it is.
+        FeedError: A symbol gets different sizes, nothing tells what it is, or the function does
+            not hold for them.
     """
     types = {placeholder.name: placeholder.type for placeholder in function.inputs}
-    return sizes_of_shapes(types, fed_sizes(function), shapes, given)
+    sizes = sizes_of_shapes(types, fed_sizes(function), shapes, given)
+    require_guards(function.guards, sizes)
+    return sizes

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import glow_nb
 from glow_nb.base.errors import FeedError, OptionError
+from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.parse import parse_module
 
 TEXT = """\
@@ -138,3 +141,21 @@ def test_whole_shapes_and_sizes_by_name_are_given_together(
     loaded = glow_nb.load(text, shapes=shapes)
     assert isinstance(loaded, glow_nb.Function)
     assert [list(value.type.shape) for value in loaded.inputs] == [[4, 3], [11]]
+
+
+@pytest.mark.parametrize("more", [{}, {"sizes": {}}, {"sizes": "each"}], ids=str)
+def test_sizes_for_which_a_graph_does_not_hold_are_no_defect(more: dict[str, Any]) -> None:
+    text = """func @twice<n in 1..64 like 4 where n <= 8>(%x : float32<n x 3>) -> (%y : float32<n x 3>) {
+  %add = add(%x, %x) : float32<n x 3>
+  %y_save = save(%add, %y)
+}"""
+    network = glow_nb.compile(text, backend="interpreter", **more)
+    for rows in (9, 3, 12):
+        x = np.ones((rows, 3), np.float32)
+        if rows <= 8:
+            np.testing.assert_array_equal(network.run(x)["y"], 2 * x)
+            continue
+        with pytest.raises(FeedError, match=rf"n = {rows}: the graph holds only where n <= 8"):
+            network.run(x)
+        with pytest.raises(FeedError, match=f"n = {rows}"):
+            evaluate(glow_nb.load(text), {"x": x})
