@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from glow_nb.backends import Backend, backend_named
-from glow_nb.backends.backend import MemoryPlanner, PlannedMemory
+from glow_nb.backends.backend import Executable, MemoryPlanner, PlannedMemory
+from glow_nb.base.guards import Guard
 from glow_nb.base.memory_limit import within_memory
 from glow_nb.base.progress import shown
 from glow_nb.base.text import format_name
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.hlir.graph import Function
+from glow_nb.llir.order_placement import program_at_hints
 from glow_nb.llir.program import Program
+from glow_nb.llir.with_sizes import guards_of
 from glow_nb.network.compilation import (
     build_program,
     code_of,
@@ -58,7 +61,7 @@ def compile_part(part: Part | Function, device: DeviceDescription) -> Deployable
             program = build_program(lower_for(part, backend), backend)
         made = make_executable(program, backend, threads=device.cores)
     memory = PlannedMemory(made.constant_bytes, made.scratch_bytes)
-    constant_bytes, run_bytes = memory_of(program, memory)
+    constant_bytes, run_bytes = memory_of(program_at_hints(program), memory)
     return Deployable(
         name=part.name,
         inputs=tuple((buffer.name, buffer.type) for buffer in program.inputs),
@@ -66,7 +69,14 @@ def compile_part(part: Part | Function, device: DeviceDescription) -> Deployable
         program=made.native if isinstance(made, NativeExecutable) else program,
         constant_bytes=constant_bytes,
         run_bytes=run_bytes,
+        guards=_guards_of(made, program),
     )
+
+
+def _guards_of(made: Executable, program: Program) -> tuple[Guard, ...]:
+    """Return the comparisons of sizes for which *made*, the code of *program*, is right."""
+    opened = made.native.open if isinstance(made, NativeExecutable) else None
+    return tuple(guards_of(program)) if opened is None else opened.guards
 
 
 def planned_memory(program: Program, backend: Backend, cores: int) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.base.guards import Guard
 from glow_nb.base.types import TensorType
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.llir.program import Program
@@ -19,7 +20,9 @@ class Deployable:
         outputs: Name and type of what a run gives, in order.
         program: Machine code with its constants, or an allocated program for the interpreter.
         constant_bytes: Memory of its weights, which all its runs share.
-        run_bytes: Memory of one run: arena, scratch, inputs and outputs.
+        run_bytes: Memory of one run: arena, scratch, inputs and outputs; of open sizes for those of
+            the example.
+        guards: The comparisons of open sizes for which it is right.
     """
 
     name: str
@@ -28,6 +31,7 @@ class Deployable:
     program: NativeProgram | Program
     constant_bytes: int
     run_bytes: int
+    guards: tuple[Guard, ...] = ()
 
     @property
     def memory_bytes(self) -> int:

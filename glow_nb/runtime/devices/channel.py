@@ -11,6 +11,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from glow_nb.base.errors import CompileError, FeedError, GlowError, MemoryLimitE
 from glow_nb.runtime.devices.heartbeat import HEARTBEATS
 
 _HEADER = struct.Struct("=IIII")
-_DESCRIPTORS = 2
+_DESCRIPTORS = 3
 
 
 class Verb(IntEnum):
@@ -43,7 +44,8 @@ class Frame(NamedTuple):
         verb: What it says.
         network: The number of the network that it speaks of.
         slot: The slot of the run that it speaks of.
-        text: What the network is called, for ``LOAD``; the error, for ``FAILED``.
+        text: What the network is called, for ``LOAD``; its open sizes, for ``RUN``; the error, for
+            ``FAILED``.
     """
 
     verb: int
@@ -128,3 +130,13 @@ def error_of(text: str) -> GlowError:
     """Return the error that :func:`text_of` wrote."""
     kind, _, message = text.partition("\n")
     return _KINDS[kind](message)
+
+
+def text_of_numbers(numbers: Iterable[int]) -> str:
+    """Return *numbers* as text, of which :func:`numbers_of` makes them."""
+    return " ".join(map(str, numbers))
+
+
+def numbers_of(text: str) -> list[int]:
+    """Return the numbers that :func:`text_of_numbers` wrote."""
+    return [int(number) for number in text.split()]

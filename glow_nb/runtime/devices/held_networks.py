@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from glow_nb.base.errors import MemoryLimitError, OptionError
-from glow_nb.base.feeds import FeedCheck
+from glow_nb.base.open_feeds import feed_check
 from glow_nb.base.schema import closest
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.engine import HeldNetwork, LoadStatus
@@ -52,7 +52,8 @@ class HeldNetworks:
                 f"{self.free_bytes} of {self._memory_bytes} are free; evict another network, or "
                 "use a device with more memory"
             )
-        held = HeldNetwork(key, next(self._numbers), network, FeedCheck(network.inputs))
+        check = feed_check(network.inputs, network.guards)
+        held = HeldNetwork(key, next(self._numbers), network, check)
         self._held[key] = held
         return held
 

@@ -11,7 +11,6 @@ import threading
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-import numpy as np
 from typing_extensions import override
 
 from glow_nb.base.errors import DeviceError, MemoryLimitError, OptionError, reason_of
@@ -26,7 +25,8 @@ from glow_nb.runtime.devices.native import native_of
 from glow_nb.runtime.devices.options import DeviceOptions, read_options
 from glow_nb.runtime.devices.process_worker import SLOTS
 from glow_nb.runtime.devices.program_file import program_file
-from glow_nb.runtime.devices.shared_memory import AnonymousFile, Slots, slots_bytes
+from glow_nb.runtime.devices.shared_memory import AnonymousFile
+from glow_nb.runtime.devices.shared_runs import FixedRuns, OpenRuns
 from glow_nb.system.child_process import ChildProcess, can_start
 from glow_nb.system.host_caches import available_processors
 
@@ -100,7 +100,7 @@ class _ProcessEngine:
 
     def __init__(self, name: str, options: ProcessOptions, ended: Ended, died: Died) -> None:
         self._name, self._options, self._ended, self._died = name, options, ended, died
-        self._networks: dict[int, Slots] = {}
+        self._networks: dict[int, FixedRuns | OpenRuns] = {}
         self._programs: dict[int, AnonymousFile] = {}  # for other processes that load the same
         self._begun: list[Run | None] = [None] * SLOTS
         self._answers: dict[int, Future[Frame]] = {}
@@ -199,18 +199,15 @@ class _ProcessEngine:
     def load(self, held: HeldNetwork) -> None:
         """Let the process map the program of a network, and slots for its runs."""
         native = native_of(held.network)
-        inputs = [binding.type for binding in native.inputs]
-        outputs = [binding.type for binding in native.outputs]
         try:
             with within_memory("memory to share"):
                 program = program_file(native)
-            file = AnonymousFile(slots_bytes(inputs, outputs, SLOTS))
-            slots = Slots(file.descriptor, inputs, outputs, SLOTS)
+            slots = FixedRuns(native) if native.open is None else OpenRuns(native)
         except OSError as error:
             problem = reason_of(error)
             raise MemoryLimitError(f"the system gave no memory to share ({problem})") from error
         order = Frame(Verb.LOAD, held.number, text=held.key)
-        self._ask(order, held, (program.descriptor, file.descriptor))
+        self._ask(order, held, (program.descriptor, *slots.descriptors))
         self._networks[held.number], self._programs[held.number] = slots, program
 
     def unload(self, held: HeldNetwork) -> None:
@@ -246,10 +243,14 @@ class _ProcessEngine:
         slots = self._networks.get(number)
         if slots is None:  # it has ended
             return
-        for place, array in zip(slots.inputs[slot], run.inputs, strict=True):
-            np.copyto(place, array)
+        try:
+            sizes = slots.put(slot, run.inputs)
+        except OSError as error:
+            problem = f"the system gave no memory to share ({reason_of(error)})"
+            self._ended(run, MemoryLimitError(f"{self._name}: {problem}"))
+            return
         self._begun[slot] = run
-        self._send(Frame(Verb.RUN, number, slot))
+        self._send(Frame(Verb.RUN, number, slot, sizes))
 
     def _read(self, child: ChildProcess) -> str:
         """Read what the process says until it has ended, or hangs and is killed; return why."""
@@ -279,7 +280,7 @@ class _ProcessEngine:
             return error_of(frame.text)
         try:
             with within_memory(f"{self._name}: results"):
-                return [place.copy() for place in self._networks[frame.network].outputs[frame.slot]]
+                return self._networks[frame.network].results(frame.slot)
         except MemoryLimitError as error:
             return error
 

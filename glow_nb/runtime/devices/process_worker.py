@@ -18,6 +18,8 @@ import socket
 import sys
 import threading
 import time
+import weakref
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from glow_nb.base.errors import GlowError
@@ -25,8 +27,8 @@ from glow_nb.base.memory_limit import within_memory
 from glow_nb.codegen.load_native import load
 from glow_nb.codegen.loaded_program import LoadedProgram
 from glow_nb.codegen.native_program import NativeProgram
-from glow_nb.runtime.devices.channel import Channel, Frame, Verb, text_of
-from glow_nb.runtime.devices.shared_memory import Slots, map_for_reading
+from glow_nb.runtime.devices.channel import Channel, Frame, Verb, numbers_of, text_of
+from glow_nb.runtime.devices.shared_memory import OpenSlots, Slots, map_for_reading
 from glow_nb.system.state_store import StateStore
 
 SLOTS = 2
@@ -41,12 +43,12 @@ class _Network:
 
     name: str
     program: LoadedProgram
-    slots: Slots
+    slots: Slots | OpenSlots
     state: StateStore | None
 
-    def run(self, slot: int) -> None:
-        """Run on the arrays of *slot*."""
-        inputs, outputs = self.slots.inputs[slot], self.slots.outputs[slot]
+    def run(self, slot: int, sizes: str) -> None:
+        """Run on the arrays of *slot*; *sizes* has the numbers of its open sizes."""
+        inputs, outputs = self.slots.arrays(slot, numbers_of(sizes))
         with within_memory(f"network {self.name!r}"):
             self.program.copy_fed(inputs, outputs)
             self.program.run_into(inputs, outputs, self.state)
@@ -79,13 +81,13 @@ def serve(channel: Channel) -> None:
     """Answer each frame of *channel* until its other end has gone."""
     networks: dict[int, _Network] = {}
     while frame := channel.receive():
-        verb, number, slot, _ = frame
+        verb, number, slot, text = frame
         try:
             if verb == Verb.RUN:
-                networks[number].run(slot)
+                networks[number].run(slot, text)
                 answer = Frame(Verb.DONE, number, slot)
             elif verb == Verb.LOAD:
-                networks[number] = _load(frame.text, channel)
+                networks[number] = _load(text, channel)
                 answer = Frame(Verb.LOADED, number)
             else:
                 del networks[number]
@@ -97,17 +99,26 @@ def serve(channel: Channel) -> None:
 
 def _load(name: str, channel: Channel) -> _Network:
     """Load the network *name* from the program and the slots whose descriptors follow."""
-    program, slots = channel.receive_descriptors()
+    program, *files = channel.receive_descriptors()
+    keep = ExitStack()
+    for file in files:
+        keep.callback(os.close, file)
     try:
         with within_memory("loading"):
             native = NativeProgram.from_bytes(map_for_reading(program))
             inputs = [binding.type for binding in native.inputs]
             outputs = [binding.type for binding in native.outputs]
             state = StateStore(native.state) if native.state else None
-            return _Network(name, load(native), Slots(slots, inputs, outputs, SLOTS), state)
+            slots: Slots | OpenSlots
+            if native.open is None:
+                slots = Slots(files[0], inputs, outputs, SLOTS)
+            else:
+                slots = OpenSlots(files, inputs, outputs, native.open.symbols)
+                weakref.finalize(slots, keep.pop_all().close)
+            return _Network(name, load(native), slots, state)
     finally:
         os.close(program)
-        os.close(slots)
+        keep.close()
 
 
 def _end_with(parent: int) -> None:

@@ -10,11 +10,12 @@ import mmap
 import os
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from glow_nb.base.alignment import aligned_bytes
+from glow_nb.base.size import Symbol
 from glow_nb.base.types import Array, TensorType
 
 
@@ -23,6 +24,7 @@ class AnonymousFile:
 
     Attributes:
         descriptor: Leads to it; closed when this object goes.
+        size_bytes: How large it is.
     """
 
     def __init__(self, size_bytes: int) -> None:
@@ -33,10 +35,19 @@ class AnonymousFile:
             with tempfile.TemporaryFile() as file:
                 self.descriptor = os.dup(file.fileno())
         self._close = weakref.finalize(self, os.close, self.descriptor)
+        self._take(size_bytes)
+
+    def _take(self, size_bytes: int) -> None:
         if hasattr(os, "posix_fallocate"):  # to be told now, and not by a signal at the first use
             os.posix_fallocate(self.descriptor, 0, size_bytes)
         else:
             os.truncate(self.descriptor, size_bytes)
+        self.size_bytes = size_bytes
+
+    def grow(self, size_bytes: int) -> None:
+        """Have at least so many bytes; raise OSError if the system has not so much memory."""
+        if size_bytes > self.size_bytes:
+            self._take(size_bytes)
 
     @classmethod
     def holding(cls, content: bytes) -> AnonymousFile:
@@ -72,14 +83,56 @@ class Slots:
         memory = mmap.mmap(descriptor, slots_bytes(inputs, outputs, count))
         self.inputs: list[list[Array]] = []
         self.outputs: list[list[Array]] = []
-        offset = 0
+        places = _arrays_in(memory, [*inputs, *outputs] * count)
         for _ in range(count):
-            for arrays, types in ((self.inputs, inputs), (self.outputs, outputs)):
-                places = []
-                for type in types:
-                    places.append(np.ndarray(type.shape, type.kind.dtype, memory, offset))
-                    offset += aligned_bytes(type.size_bytes)
-                arrays.append(places)
+            self.inputs.append([next(places) for _ in inputs])
+            self.outputs.append([next(places) for _ in outputs])
+
+    def arrays(self, slot: int, _: Sequence[int] = ()) -> tuple[list[Array], list[Array]]:
+        """Return the inputs and the outputs of *slot*."""
+        return self.inputs[slot], self.outputs[slot]
+
+
+class OpenSlots:
+    """The inputs and outputs of a network with open sizes: a file for each slot.
+
+    It is as large as the largest run in this slot was, and both processes map it anew when it has
+    grown.
+    """
+
+    def __init__(
+        self,
+        descriptors: Sequence[int],
+        inputs: Sequence[TensorType],
+        outputs: Sequence[TensorType],
+        symbols: Sequence[Symbol],
+    ) -> None:
+        """Have the files of *descriptors*, which somebody else closes."""
+        self._descriptors, self._types = descriptors, (*inputs, *outputs)
+        self._inputs, self._names = len(inputs), [symbol.name for symbol in symbols]
+        self._mapped: list[mmap.mmap | None] = [None for _ in descriptors]
+
+    def types_for(self, numbers: Sequence[int]) -> list[TensorType]:
+        """Return the types of inputs and outputs for the *numbers* of the symbols in order."""
+        sizes = dict(zip(self._names, numbers, strict=True))
+        return [type.at(sizes) for type in self._types]
+
+    def arrays(self, slot: int, numbers: Sequence[int]) -> tuple[list[Array], list[Array]]:
+        """Return the inputs and the outputs of *slot*, whose file has room for these *numbers*."""
+        types = self.types_for(numbers)
+        needed, memory = slots_bytes(types, (), 1), self._mapped[slot]
+        if memory is None or len(memory) < needed:
+            memory = self._mapped[slot] = mmap.mmap(self._descriptors[slot], 0)
+        found = list(_arrays_in(memory, types))
+        return found[: self._inputs], found[self._inputs :]
+
+
+def _arrays_in(memory: mmap.mmap, types: Iterable[TensorType]) -> Iterator[Array]:
+    """Yield arrays of *types*, one behind the other."""
+    offset = 0
+    for type in types:
+        yield np.ndarray(type.shape, type.kind.dtype, memory, offset)
+        offset += aligned_bytes(type.size_bytes)
 
 
 def slots_bytes(inputs: Sequence[TensorType], outputs: Sequence[TensorType], count: int) -> int:

@@ -15,10 +15,13 @@ from typing_extensions import override
 from glow_nb.backends.interpreter import Interpreter
 from glow_nb.base.costs import InstructionCost
 from glow_nb.base.errors import OptionError
+from glow_nb.base.size import hinted, symbols_of
+from glow_nb.base.sizes_of_shapes import sizes_of_shapes
 from glow_nb.base.types import Array
 from glow_nb.codegen.load_native import load
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.llir.cost import instruction_cost
+from glow_nb.llir.order_placement import program_at_hints
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.engine import Engine
@@ -106,17 +109,20 @@ class SimulatedDevice(ThreadDevice):
         return run
 
     def _estimate(self, network: Deployable) -> float:
-        """Return the seconds of one run: the kernels', and those of inputs and outputs."""
+        """Return the seconds of one run: the kernels', and those of inputs and outputs.
+
+        A run of open sizes takes as long as that of the example.
+        """
         description = self.description
         tensors = (*network.inputs, *network.outputs)
-        transfers = sum(description.link.seconds(type.size_bytes) for _, type in tensors)
+        transfers = sum(description.link.seconds(hinted(type.size_bytes)) for _, type in tensors)
         return transfers + kernel_seconds(map(KernelWork, _costs(network)), description)
 
 
 def _costs(network: Deployable) -> list[InstructionCost]:
     if isinstance(network.program, NativeProgram):
         return [kernel.cost for kernel in network.program.kernels]
-    return [instruction_cost(instruction) for instruction in network.program.work]
+    return [instruction_cost(instruction) for instruction in program_at_hints(network.program).work]
 
 
 def _compute(network: Deployable) -> Runner:
@@ -125,5 +131,9 @@ def _compute(network: Deployable) -> Runner:
     return Interpreter().compile(network.program).run
 
 
-def _zeros(network: Deployable, _: Sequence[Array]) -> list[Array]:
-    return [np.zeros(type.shape, type.kind.dtype) for _, type in network.outputs]
+def _zeros(network: Deployable, inputs: Sequence[Array]) -> list[Array]:
+    types = dict(network.inputs)
+    symbols = symbols_of(*(size for type in types.values() for size in type.shape))
+    shapes = {name: array.shape for name, array in zip(types, inputs, strict=True)}
+    sizes = sizes_of_shapes(types, symbols, shapes)
+    return [np.zeros(type.at(sizes).shape, type.kind.dtype) for _, type in network.outputs]

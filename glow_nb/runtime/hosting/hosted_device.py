@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from typing_extensions import override
@@ -13,7 +12,8 @@ from typing_extensions import override
 from glow_nb.base.arguments import described
 from glow_nb.base.errors import DeviceError, GlowError, OptionError
 from glow_nb.base.foreign import foreign
-from glow_nb.base.types import Array
+from glow_nb.base.misfits import fits
+from glow_nb.base.types import Array, SymbolicType, symbolic
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device import Device, Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
@@ -166,17 +166,16 @@ class HostedPart:
     copies: tuple[Copy, ...] = ()
     inputs: tuple[str, ...] = field(init=False)
     outputs: tuple[str, ...] = field(init=False)
-    _made: list[tuple[tuple[int, ...], np.dtype[Any]]] = field(init=False)
+    _made: list[SymbolicType] = field(init=False)
 
     def __post_init__(self) -> None:
         self.inputs = tuple(name for name, _ in self.deployable.inputs)
         self.outputs = tuple(name for name, _ in self.deployable.outputs)
-        self._made = [(type.shape, type.kind.dtype) for _, type in self.deployable.outputs]
+        self._made = [symbolic(type) for _, type in self.deployable.outputs]
 
     def makes(self, values: Sequence[object]) -> bool:
         """Return whether *values* are arrays of the shapes and dtypes that a run gives."""
-        made = [(v.shape, v.dtype) for v in values if isinstance(v, np.ndarray)]
-        return made == self._made and len(made) == len(values)
+        return len(values) == len(self._made) and all(map(_is_of, values, self._made))
 
     def free_copy(self, avoided: frozenset[str] = frozenset()) -> Copy | None:
         """Return the copy on the least busy device that takes runs, or None.
@@ -191,6 +190,14 @@ class HostedPart:
             if best is None or (device.load, device.used) < (best.device.load, best.device.used):
                 best = copy
         return best
+
+
+def _is_of(value: object, type: SymbolicType) -> bool:
+    """Return whether *value* is an array of *type*, which may leave sizes open."""
+    assert type.kind is not None  # a type of a compiled network
+    if not isinstance(value, np.ndarray) or value.dtype != type.kind.dtype:
+        return False
+    return fits(value.shape, type.shape or ())
 
 
 def open_all(devices: Sequence[Device | DeviceDescription]) -> tuple[list[Device], list[Device]]:

@@ -44,9 +44,9 @@ import ctypes
 from glow_nb.runtime.devices import process_worker
 
 class Slow(process_worker._Network):
-    def run(self, slot):
+    def run(self, slot, sizes):
         ctypes.CDLL(None).usleep(1_500_000)  # on this thread, as machine code
-        super().run(slot)
+        super().run(slot, sizes)
 
 process_worker._Network = Slow
 process_worker.main()
