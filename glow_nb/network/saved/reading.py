@@ -201,7 +201,7 @@ def _watched(
     """Return a network with the values *names*: of the model if it is at hand, or its levels."""
     if again is not None:
         return again()[number].rebuilding.watched(names, state)
-    from glow_nb.network.api import watched_in_levels
+    from glow_nb.network.builder import watched_in_levels
 
     return watched_in_levels(executable.whole.levels, threads, names, state)
 
