@@ -32,7 +32,17 @@ FLOAT32 = ElementKind.FLOAT32
 ROWS, LENGTH = open_size("rows", 5), open_size("length", 37)
 SETS = [
     {"rows": rows, "length": length}
-    for rows, length in ((1, 1), (5, 37), (2, 8), (3, 31), (1, 32), (33, 63), (70, 2), (2, 1009))
+    for rows, length in (
+        (1, 1),
+        (5, 37),
+        (2, 8),
+        (3, 31),
+        (1, 32),
+        (2, 33),
+        (3, 63),
+        (70, 2),
+        (2, 1009),
+    )
 ]
 """Lengths below, at and above vectors of all widths."""
 
