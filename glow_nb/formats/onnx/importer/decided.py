@@ -8,20 +8,18 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from glow_nb.base.errors import GlowError, ModelError, UnboundInput, UnsupportedError
 from glow_nb.base.noted import keep, trial
 from glow_nb.base.size import MAX_SIZE, RESERVED, Symbol, bounds, hinted, symbols_of
 from glow_nb.base.types import ElementKind
+from glow_nb.formats.onnx.importer.constants import Constants
 from glow_nb.formats.onnx.importer.open_numbers import OpenNumbers
 from glow_nb.formats.onnx.importer.same_values import SameValues
 from glow_nb.formats.onnx.schema.counting import Count
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Value
-
-if TYPE_CHECKING:
-    from glow_nb.formats.onnx.importer.context import Context
 
 LONGEST_WORD = 64
 """The most characters that the name of a size keeps of that of a dimension or a tensor."""
@@ -82,7 +80,7 @@ class DecidedSizes:
 
     def size_of(
         self,
-        ctx: Context,
+        ctx: Constants,
         number: Value,
         low: int = 0,
         high: int = MAX_SIZE,
@@ -110,7 +108,7 @@ class DecidedSizes:
         self._names.add(name)
         return name
 
-    def elements_of(self, ctx: Context, value: Value) -> tuple[int | Value, ...]:
+    def elements_of(self, ctx: Constants, value: Value) -> tuple[int | Value, ...]:
         """Return the elements of a tensor of integers of rank 0 or 1.
 
         What is known now is a number, and what a run computes a value of one element.
@@ -132,7 +130,7 @@ class DecidedSizes:
             return (value,)
         return tuple(self.element(ctx, value, index) for index in range(value.type.size))
 
-    def element(self, ctx: Context, value: Value, index: int) -> Value:
+    def element(self, ctx: Constants, value: Value, index: int) -> Value:
         """Return one element of a vector that a run computes."""
         if (value, index) not in self._elements:
             self._elements[value, index] = ctx.part(value, 0, index, 1)
