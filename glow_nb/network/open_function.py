@@ -8,6 +8,7 @@ from dataclasses import replace
 from glow_nb.base.arguments import Shapes
 from glow_nb.base.errors import FeedError, OptionError
 from glow_nb.base.schema import closest, listed
+from glow_nb.base.size import Symbol
 from glow_nb.base.size_ranges import SizeRanges
 from glow_nb.base.specialized import Specialized
 from glow_nb.base.types import Array, SymbolicType, symbolic
@@ -38,6 +39,11 @@ class OpenFunction:
         self.defaults: dict[str, SymbolicType] = {}
         self.outputs = {value.name: symbolic(value.type) for value in function.outputs}
         self._watched: dict[str, str] = {}  # names of values by the outputs that they become
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The open sizes."""
+        return self._function.sizes
 
     def bind(self, shapes: Shapes) -> dict[str, tuple[int, ...]]:
         """Return the shape of each input; raise GlowError if *shapes* does not give all sizes."""

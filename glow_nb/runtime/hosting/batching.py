@@ -9,7 +9,7 @@ import numpy as np
 from glow_nb.base.arguments import as_array
 from glow_nb.base.errors import FeedError
 from glow_nb.base.feeds import FeedCheck, Feeds, check_open_feeds, name_feeds
-from glow_nb.base.types import Array, SymbolicType, TensorType
+from glow_nb.base.types import Array, SymbolicType, TensorType, symbolic
 
 ROWS = "batch"
 """What the leading dimension is called where types are shown."""
@@ -43,9 +43,20 @@ def split(arrays: Mapping[str, Array], rows: Sequence[int]) -> list[dict[str, Ar
     ]
 
 
+def listed_types(types: Mapping[str, TensorType | SymbolicType]) -> str:
+    """Return *types* by name, as messages have them."""
+    return ", ".join(f"{name!r} is {type}" for name, type in types.items())
+
+
 def open_types(types: Mapping[str, TensorType | SymbolicType]) -> dict[str, SymbolicType]:
     """Return *types*, of known rank, with a leading dimension that is left open."""
-    return {name: SymbolicType(t.kind, (ROWS, *(t.shape or ())[1:])) for name, t in types.items()}
+    shown = {name: shown_type(type) for name, type in types.items()}
+    return {name: SymbolicType(t.kind, (ROWS, *(t.shape or ())[1:])) for name, t in shown.items()}
+
+
+def shown_type(type: TensorType | SymbolicType) -> TensorType | SymbolicType:
+    """Return *type* with names in the place of open sizes."""
+    return symbolic(type) if isinstance(type, TensorType) and type.is_open else type
 
 
 class FixedFeeds:
@@ -60,6 +71,41 @@ class FixedFeeds:
         return self._check.arrays(feeds), 1
 
 
+class OpenFeeds:
+    """What is fed to a network with open sizes."""
+
+    def __init__(self, check: FeedCheck, most: int) -> None:
+        """Check by *check* what is fed: at most *most* rows, or any number if that is 1."""
+        self._check, self._most = check, most
+
+    def rows(self, feeds: Feeds) -> tuple[list[Array], int]:
+        """Return one contiguous array for each input, and their rows; or raise FeedError."""
+        if self._most == 1:
+            return self._check.arrays(feeds), 1
+        named = name_feeds(self._check.types.keys(), feeds)
+        arrays = {name: as_array(name, named[name]) for name in self._check.types}
+        rows = rows_of(arrays, self._most) if all(a.ndim for a in arrays.values()) else 1
+        return self._check.arrays(arrays), rows
+
+
+def rows_of(arrays: Mapping[str, Array], most: int) -> int:
+    """Return the rows of *arrays*; raise FeedError if they differ or are more than *most*."""
+    first = next(iter(arrays))
+    rows = len(arrays[first])
+    if not 1 <= rows <= most:
+        raise FeedError(
+            f"input {first!r}: it has {rows} rows, the network takes 1 to {most} "
+            "(max_batch); send them in several requests"
+        )
+    for name, array in arrays.items():
+        if len(array) != rows:
+            raise FeedError(
+                f"input {name!r}: it has {len(array)} rows, but input {first!r} has {rows}; give "
+                "each as many"
+            )
+    return rows
+
+
 class RowFeeds:
     """What is fed to a network that takes any number of rows, up to a limit."""
 
@@ -72,13 +118,7 @@ class RowFeeds:
         named = name_feeds(self._inputs.keys(), feeds)
         arrays = {name: as_array(name, named[name]) for name in self._inputs}
         check_open_feeds(self._inputs, arrays)
-        first = next(iter(arrays))
-        rows = len(arrays[first])
-        if not 1 <= rows <= self._most:
-            raise FeedError(
-                f"input {first!r}: it has {rows} rows, the network takes 1 to {self._most} "
-                "(max_batch); send them in several requests"
-            )
+        rows = rows_of(arrays, self._most)
         return [self._plain(name, array) for name, array in arrays.items()], rows
 
     def _plain(self, name: str, array: Array) -> Array:

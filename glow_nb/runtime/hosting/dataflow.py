@@ -12,7 +12,7 @@ from glow_nb.runtime.hosting.hosted_device import HostedPart
 
 
 class Dataflow:
-    """The parts of a network of fixed sizes, and which of them wait for which.
+    """The parts of a network, of one batch size, and which of them wait for which.
 
     Attributes:
         name: That of the network.
@@ -66,6 +66,11 @@ class Dataflow:
         _require(f"{self.name!r}, its outputs", self.outputs, known)
         if not self.parts:
             raise PartitionError(f"network {self.name!r}: the plan has no parts")
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether its code is that of other sizes, too; then it has one part."""
+        return any(type.is_open for part in self.parts for _, type in part.deployable.inputs)
 
     @property
     def copies(self) -> int:

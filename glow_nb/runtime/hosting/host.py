@@ -10,11 +10,24 @@ from contextlib import contextmanager
 from typing import Self
 
 from glow_nb.base.arguments import as_integer, described, seconds, whole_number
-from glow_nb.base.errors import DeadlineError, GlowWarning, OptionError, RefusedError
+from glow_nb.base.errors import (
+    CompileError,
+    DeadlineError,
+    GlowError,
+    GlowWarning,
+    ModelError,
+    OptionError,
+    PartitionError,
+    PassError,
+    RefusedError,
+    UnsupportedError,
+)
 from glow_nb.base.feeds import Feeds
 from glow_nb.base.schema import closest
+from glow_nb.base.size import OpenSizeError
 from glow_nb.base.types import Array
 from glow_nb.base.uncopied import Uncopied
+from glow_nb.network.sized_model import SizedModel
 from glow_nb.runtime.devices.device import Device, Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting.dataflow import Dataflow
@@ -22,7 +35,15 @@ from glow_nb.runtime.hosting.dispatcher import Dispatcher
 from glow_nb.runtime.hosting.executor import run_once
 from glow_nb.runtime.hosting.hosted_device import HostedDevice, open_all
 from glow_nb.runtime.hosting.network_info import NetworkInfo, info_of
-from glow_nb.runtime.hosting.network_source import Servable, check_batched, has_state, plans_of
+from glow_nb.runtime.hosting.network_source import (
+    Servable,
+    check_batched,
+    has_state,
+    open_batch,
+    plans_of,
+    sized_source,
+)
+from glow_nb.runtime.hosting.open_plan import open_plan
 from glow_nb.runtime.hosting.provisioner import Provisioner
 from glow_nb.runtime.hosting.recovery import Recovery
 from glow_nb.runtime.hosting.request import Request
@@ -31,6 +52,16 @@ from glow_nb.runtime.hosting.schedule import Schedule
 from glow_nb.runtime.hosting.served_network import ServedNetwork
 from glow_nb.runtime.hosting.statistics import Statistics
 from glow_nb.runtime.hosting.tracer import Tracer
+
+NOT_FOR_ALL_SIZES = (
+    CompileError,
+    ModelError,
+    OpenSizeError,
+    PartitionError,
+    PassError,
+    UnsupportedError,
+)
+"""Why a network with open sizes is not one program on one device."""
 
 GRACE_SECONDS = 1.0
 """How long a device may go on with a run whose deadline has passed, before it is killed."""
@@ -114,15 +145,18 @@ class HostManager(Uncopied):
 
         Args:
             name: What requests call it.
-            network: What ``glow_nb.load`` takes, a plan, which says for each part on which device
-                its first copy is, or a function from batch size to one of these.
+            network: What ``glow_nb.load`` takes, or a model that leaves sizes open; a plan, which
+                says for each part on which device its first copy is; or a function from batch size
+                to one of these.
             duplicates: How often to load it, on different devices of the same backend with as many
                 cores. None: as often as devices that hold nothing yet can take all of it.
             max_batch: How many rows of requests run together, at most. Then the network must have
-                an open leading dimension, or be a function of the batch size. It is compiled for
-                the powers of two up to that. Rows are run at random first: if what one gives
-                depends on others, that is an error; sizes in which some bits differ from those of
-                the largest are left out. So the answer never depends on what runs beside it.
+                an open leading dimension, or be a function of the batch size, which is compiled for
+                the powers of two up to that. A network with open sizes has one program: requests
+                are joined to exactly their rows if their other sizes are the same. Rows are run at
+                random first: if what one gives depends on others, that is an error; sizes in which
+                some bits differ from those of the largest are left out. So the answer never depends
+                on what runs beside it.
             max_delay: Seconds that a batch that is not full waits for more rows, although a device
                 is free. What comes while all devices are busy runs together in any case.
             priority: Is added to that of each request.
@@ -143,10 +177,7 @@ class HostManager(Uncopied):
             seconds("max_delay", max_delay),
         )
         with self._reserved(name):
-            plans = plans_of(name, network, max_batch)
-            if has_state(plans):
-                duplicates = _of_one(name, duplicates, max_batch)
-            loaded = self._provisioner.load(name, plans, duplicates)
+            loaded = self._load(name, network, max_batch, duplicates)
             try:
                 flows = self._kept(name, loaded) if max_batch > 1 else loaded
                 served = ServedNetwork(
@@ -156,7 +187,42 @@ class HostManager(Uncopied):
             except BaseException:
                 self._provisioner.unload(loaded)
                 raise
-            self._provisioner.unload([flow for flow in loaded if flow not in flows])
+            used = {part for flow in flows for part in flow.parts}
+            self._provisioner.unload([flow for flow in loaded if used.isdisjoint(flow.parts)])
+
+    def _load(
+        self, name: str, network: Servable, max_batch: int, duplicates: int | None
+    ) -> list[Dataflow]:
+        """Load *network*: for all sizes, if it leaves some open, or else for batch sizes."""
+        source = sized_source(network)
+        if isinstance(source, SizedModel):
+            try:
+                plan = open_plan(name, source, max_batch)
+                if plan.function.state:
+                    duplicates = _of_one(name, duplicates, max_batch)
+                return self._provisioner.load_open(name, plan, duplicates)
+            except NOT_FOR_ALL_SIZES as error:
+                self._require_batch(name, source, error)
+        plans = plans_of(name, source, max_batch)
+        if has_state(plans):
+            duplicates = _of_one(name, duplicates, max_batch)
+        return self._provisioner.load(name, plans, duplicates)
+
+    def _require_batch(self, name: str, model: SizedModel, error: GlowError) -> None:
+        """Warn of what keeps *model* from all sizes; raise it if not the batch alone is open."""
+        try:
+            open_batch(name, model)
+        except OptionError:
+            raise OptionError(
+                f"network {name!r}: there is no program for all of its sizes ({error}); load it "
+                "with shapes="
+            ) from error
+        warnings.warn(
+            f"network {name!r}: it is loaded for each batch size, as there is no program for all "
+            f"sizes: {error}",
+            GlowWarning,
+            stacklevel=4,
+        )
 
     @contextmanager
     def _reserved(self, name: str) -> Iterator[None]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from glow_nb.base.types import SymbolicType, TensorType
-from glow_nb.runtime.hosting.batching import open_types
+from glow_nb.runtime.hosting.batching import open_types, shown_type
 from glow_nb.runtime.hosting.served_network import ServedNetwork
 
 
@@ -16,7 +16,8 @@ class NetworkInfo:
 
     Attributes:
         name: Its name.
-        inputs: Name and type of each input, in order; with batches the leading size is open.
+        inputs: Name and type of each input, in order. With batches the leading size is open;
+            others may be.
         outputs: Name and type of each output, in order, likewise.
         duplicates: How many copies of all of it are on devices that take runs now.
         ready: Whether requests can be answered: not if there is no copy.
@@ -40,10 +41,14 @@ def info_of(network: ServedNetwork) -> NetworkInfo:
     copies = min(flow.copies for flow in network.flows)
     return NetworkInfo(
         name=network.name,
-        inputs=open_types(flow.inputs) if is_batched else dict(flow.inputs),
-        outputs=open_types(flow.outputs) if is_batched else flow.visible_outputs,
+        inputs=open_types(flow.inputs) if is_batched else _shown(flow.inputs),
+        outputs=open_types(flow.outputs) if is_batched else _shown(flow.visible_outputs),
         duplicates=copies,
         ready=copies > 0 and not network.lost and not network.leaving,
         batch_sizes=tuple(flow.rows for flow in network.flows),
         places={s.deployable.name: tuple(c.device.name for c in s.copies) for s in flow.parts},
     )
+
+
+def _shown(types: Mapping[str, TensorType]) -> dict[str, TensorType | SymbolicType]:
+    return {name: shown_type(type) for name, type in types.items()}

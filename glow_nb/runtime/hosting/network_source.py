@@ -14,7 +14,7 @@ from glow_nb.llir.program import Program
 from glow_nb.network.loading import Graph, load
 from glow_nb.network.open_model import sized_model
 from glow_nb.network.sized_model import SizedModel
-from glow_nb.runtime.hosting.batching import batch_sizes
+from glow_nb.runtime.hosting.batching import batch_sizes, listed_types
 from glow_nb.runtime.hosting.dataflow import Dataflow
 from glow_nb.runtime.planning.partitioning import Partitioning
 
@@ -23,7 +23,17 @@ Servable = Planned | Callable[[int], Planned]
 """What ``glow_nb.load`` takes, a plan, or a function from batch size to one of these."""
 
 
-def plans_of(name: str, network: Servable, max_batch: int) -> Mapping[int, Function | Partitioning]:
+def sized_source(network: Servable) -> Servable | SizedModel:
+    """Return *network* as a model to be had for given sizes, if it leaves some open."""
+    if callable(network) or isinstance(network, Partitioning):
+        return network
+    loaded = _loaded(network)
+    return network if isinstance(loaded, Function | Program) else loaded
+
+
+def plans_of(
+    name: str, network: Servable | SizedModel, max_batch: int
+) -> Mapping[int, Function | Partitioning]:
     """Return the network called *name* for each batch size up to *max_batch*.
 
     Raises:
@@ -35,7 +45,7 @@ def plans_of(name: str, network: Servable, max_batch: int) -> Mapping[int, Funct
         return {rows: _built(name, network, rows) for rows in sizes}
     if isinstance(network, Partitioning):
         return _one_size(name, network, max_batch)
-    loaded = _loaded(network)
+    loaded = network if isinstance(network, SizedModel) else _loaded(network)
     if isinstance(loaded, Function | Program):
         return _one_size(name, _as_function(name, loaded), max_batch)
     symbols = open_batch(name, loaded)
@@ -107,10 +117,9 @@ def open_batch(name: str, model: SizedModel) -> tuple[str, ...]:
     others = {size for shape in shapes.values() for size in shape[1:] if isinstance(size, str)}
     if all(isinstance(shape[0], str) for shape in shapes.values()) and not others - {*leading}:
         return tuple(map(str, leading))
-    shown = ", ".join(f"{key!r} is {type}" for key, type in model.inputs.items())
     raise OptionError(
-        f"network {name!r}: a host runs networks of fixed sizes, of which the leading dimension of "
-        f"all inputs may be open as the batch ({shown}); load it with shapes= for the others"
+        f"network {name!r}: for given batch sizes, only the leading dimension of all inputs may be "
+        f"open ({listed_types(model.inputs)}); load it with shapes= for the others"
     )
 
 

@@ -24,6 +24,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.runtime.deploy import compile_part
 from glow_nb.runtime.hosting.dataflow import Dataflow
 from glow_nb.runtime.hosting.hosted_device import Copy, HostedDevice, HostedPart
+from glow_nb.runtime.hosting.open_plan import OpenPlan
 from glow_nb.runtime.hosting.places import (
     Bundle,
     Places,
@@ -81,6 +82,26 @@ class Provisioner:
         with self._lock:
             self._add(name, choose_places(name, bundles, self._devices, copies))
         return sorted(flows, key=lambda flow: flow.rows)
+
+    def load_open(self, name: str, plan: OpenPlan, copies: int | None) -> list[Dataflow]:
+        """Do what :meth:`load` does with a network for all sizes; return it for each batch size.
+
+        Raises:
+            UnsupportedError: Its code is not right for all rows.
+            PartitionError: No device can take it whole.
+        """
+        bundle, is_able = self._compile_whole(name, {1: plan.function})
+        if not is_able and has_room(bundle, self._devices):
+            raise PartitionError(
+                f"network {name!r}: no device runs all of its operators, and what is cut over "
+                "several has fixed sizes; load it with shapes="
+            )
+        if not is_able:
+            raise no_room(name, bundle, self._devices)
+        flows = plan.flows(name, bundle.parts[0])
+        with self._lock:
+            self._add(name, choose_places(name, [bundle], self._devices, copies))
+        return flows
 
     def _compile_whole(self, name: str, functions: Mapping[int, Function]) -> tuple[Bundle, bool]:
         """Compile *functions* for the fastest devices that can take all of them.

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from copy import deepcopy
 
 from glow_nb.base.errors import DeviceError, GlowError, RefusedError
-from glow_nb.runtime.hosting.batching import FixedFeeds, RowFeeds, open_types
+from glow_nb.base.open_feeds import feed_check
+from glow_nb.runtime.hosting.batching import FixedFeeds, OpenFeeds, RowFeeds, open_types
 from glow_nb.runtime.hosting.dataflow import Dataflow
 from glow_nb.runtime.hosting.executor import Execution, Run
 from glow_nb.runtime.hosting.hosted_device import DEPTH, HostedDevice
@@ -51,12 +52,7 @@ class ServedNetwork:
         self.active: dict[Execution, None] = {}
         self.seconds = 0.0
         self.leaving = self.lost = ""
-        largest = self.flows[-1]
-        self.feeds: FixedFeeds | RowFeeds = (
-            RowFeeds(open_types(largest.inputs), largest.rows)
-            if largest.rows > 1
-            else FixedFeeds(largest.inputs)
-        )
+        self.feeds = _feeds_of(self.flows[-1])
         self.counters = NetworkCounters()
         self.has_state = any(s.deployable.program.state for flow in flows for s in flow.parts)
         self._sizes = [flow.rows for flow in self.flows]
@@ -205,3 +201,13 @@ class ServedNetwork:
         self._begun += 1
         self.counters.batches[flow.rows] += 1
         return self._begun
+
+
+def _feeds_of(largest: Dataflow) -> FixedFeeds | RowFeeds | OpenFeeds:
+    """Return the check of what is fed to a network whose *largest* batch is given."""
+    if largest.is_open:
+        (part,) = largest.parts
+        return OpenFeeds(feed_check(part.deployable.inputs, part.deployable.guards), largest.rows)
+    if largest.rows > 1:
+        return RowFeeds(open_types(largest.inputs), largest.rows)
+    return FixedFeeds(largest.inputs)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from glow_nb.base.arguments import as_path
+from glow_nb.base.size import hinted
 from glow_nb.runtime.hosting.dataflow import Dataflow
 from glow_nb.system.replaced_files import replace_file
 
@@ -131,8 +132,8 @@ def _run_events(run: TracedRun, row: int) -> Iterator[Event]:
             "network": run.flow.name,
             "execution": run.execution,
             "batch": run.flow.rows,
-            "bytes in": sum(type.size_bytes for _, type in part.inputs),
-            "bytes out": sum(type.size_bytes for _, type in part.outputs),
+            "bytes in": sum(hinted(type.size_bytes) for _, type in part.inputs),
+            "bytes out": sum(hinted(type.size_bytes) for _, type in part.outputs),
         },
     }
 
@@ -149,7 +150,11 @@ def _transfers(runs: list[TracedRun], devices: Mapping[str, int]) -> Iterator[Ev
                 continue
             number += 1
             arrow: Event = {"pid": _DEVICES, "name": name, "cat": "transfer", "id": number}
-            arrow["args"] = {"bytes": type.size_bytes, "from": maker.device, "to": run.device}
+            arrow["args"] = {
+                "bytes": hinted(type.size_bytes),
+                "from": maker.device,
+                "to": run.device,
+            }
             yield {**arrow, "ph": "s", "tid": devices[maker.device], "ts": _last_moment(maker)}
             end: Event = {"ph": "f", "bp": "e", "tid": devices[run.device]}
             yield {**arrow, **end, "ts": _micro(run.began)}

@@ -133,10 +133,7 @@ def test_an_open_batch_of_a_model_is_found(tmp_path: Path) -> None:
         assert host.networks()["net"].batch_sizes == (1, 2, 3)
         assert host.run("net", {"x": np.full((3, 2), -1, np.float32)})["y"].shape == (3, 2)
         host.add_network("one", str(path))
-        assert str(host.networks()["one"].inputs["x"]) == "float32<1 x 2>"
-        onnx.save(model(["batch", "width"], ["batch", "width"]), path)
-        with pytest.raises(OptionError, match="leading dimension.*may be open.*shapes="):
-            host.add_network("wide", str(path), max_batch=3)
+        assert str(host.networks()["one"].inputs["x"]) == "float32<batch x 2>"
 
 
 def model(input_shape: Sequence[str | int], output_shape: Sequence[str | int]) -> onnx.ModelProto:
@@ -185,7 +182,7 @@ def test_an_open_batch_of_a_graph_is_found() -> None:
         host.add_network("net", _open_graph(), max_batch=3)
         np.testing.assert_array_equal(host.run("net", {"x": x})["y"], 2 * x)
         host.add_network("alone", _open_graph())
-        np.testing.assert_array_equal(host.run("alone", {"x": x[:1]})["y"], 2 * x[:1])
+        np.testing.assert_array_equal(host.run("alone", {"x": x})["y"], 2 * x)
         with pytest.raises(OptionError, match=r"of one batch size leaves .'batch'.* open"):
             host.add_network("built", lambda _: _open_graph(), max_batch=2)
 
