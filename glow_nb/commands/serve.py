@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +17,7 @@ from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.device_example import DEVICE_EXAMPLE
 from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import ExampleCommand, without_option
+from glow_nb.commands.size_ranges import size_options
 
 if TYPE_CHECKING:
     from glow_nb.runtime import DeviceDescription
@@ -25,7 +27,8 @@ EXAMPLES = """\
 glow-nb serve models/
 glow-nb serve resnet50.onnx mobilenet.onnx --port 9000 --devices devices.yaml --duplicates 2
 glow-nb serve models/ --address 0.0.0.0 --token-file token.txt --max-batch 8 --max-delay 2
-glow-nb serve encoder.onnx --shape sequence=128 --constant temperature=0.7"""
+glow-nb serve encoder.onnx --shape sequence=128 --constant temperature=0.7
+glow-nb serve encoder.onnx --size sequence=1..512 --hint sequence=64 --max-batch 8"""
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -33,6 +36,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 @click.command(cls=ExampleCommand, epilog=f"{EXAMPLES}\n{DEVICE_EXAMPLE}")
 @click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
 @binding_options
+@size_options
 @click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option(
     "--port",
@@ -64,8 +68,8 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     default=1,
     show_default=True,
     metavar="N",
-    help="Rows of requests that run together, of models whose leading size is open; they are "
-    "compiled for each power of two up to that.",
+    help="Rows of requests that run together, of models whose leading size is open, if their other "
+    "sizes are the same.",
 )
 @click.option(
     "--max-rows",
@@ -73,8 +77,8 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     default=256,
     show_default=True,
     metavar="N",
-    help="Rows of one request, of models whose leading size is open. More than --max-batch run one "
-    "batch after the other.",
+    help="Rows of one request, of models whose leading size is open. With --max-batch, more than "
+    "that run one batch after the other.",
 )
 @click.option(
     "--max-delay",
@@ -133,6 +137,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 def serve(
     models: tuple[Path, ...],
     bindings: Bindings,
+    sizes: dict[str, Any],
     address: str,
     port: int,
     device_file: Path | None,
@@ -152,8 +157,9 @@ def serve(
 
     MODELS are ONNX files or IR text (.glow), and folders with NAME.onnx or NAME/VERSION/model.onnx.
     If the leading size of all inputs is open, a request may have any number of rows, up to
-    --max-rows; other open sizes are given by --shape. A model takes those of --shape and --constant
-    that it has.
+    --max-rows. Other sizes may be open, too: there is one program for all, with ranges by --size
+    and an example by --hint. What needs a number is given by --shape. A model takes what it has of
+    these and of --constant.
     SIGTERM and Ctrl-C stop the server when the requests in flight are answered, at the latest after
     --stop-timeout; a second Ctrl-C stops it at once.
     """
@@ -178,11 +184,18 @@ def serve(
     devices = [_without(device, without) for device in devices]
     listening = listen(address, port)
     options = LoadOptions(
-        duplicates, max_batch, max_delay / 1000, max_rows, bindings.shapes, bindings.constants_for
+        duplicates,
+        max_batch,
+        max_delay / 1000,
+        max_rows,
+        bindings.shapes,
+        bindings.constants_for,
+        sizes["sizes"] or {},
+        sizes["hints"] or {},
     )
     with listening, HostManager(devices, max_queued=max_queued) as host:
         served = ModelServer(host, repository, options)
-        _load(served, bindings)
+        _load(served, [*bindings.names, *options.sizes, *options.hints])
         _show(served)
         if token is None and address not in LOOPBACK:
             click.echo(
@@ -242,8 +255,11 @@ def _this_process() -> DeviceDescription:
     return DeviceDescription("local", cores=cores, memory_bytes=limit.size_bytes * 3 // 4)
 
 
-def _load(served: ModelServer, bindings: Bindings) -> None:
-    """Load all models; those that cannot be loaded are told of, unless all are so."""
+def _load(served: ModelServer, given: Sequence[str]) -> None:
+    """Load all models; those that cannot be loaded are told of, unless all are so.
+
+    Names that are *given* by options must be those of a model.
+    """
     errors = served.load_all()
     if not served.served:
         raise errors[0]
@@ -251,11 +267,12 @@ def _load(served: ModelServer, bindings: Bindings) -> None:
         click.echo(f"Warning: not loaded: {error}", err=True)
     models = [model for versions in served.served.values() for model in versions.values()]
     known = {name for model in models for name in model.source.names}
-    unknown = [name for name in bindings.names if name not in known]
+    unknown = [name for name in given if name not in known]
     if unknown and not errors:
         raise OptionError(
-            f"{unknown[0]!r} is given by --shape or --constant, but no model has an open size or "
-            f"an input of that name{closest(unknown[0], known)}; they have {listed(sorted(known))}"
+            f"{unknown[0]!r} is given by --shape, --constant, --size or --hint, but no model has "
+            f"an open size or an input of that name{closest(unknown[0], known)}; they have "
+            f"{listed(sorted(known))}"
         )
 
 
@@ -281,7 +298,12 @@ def _rows(model: ServedModel) -> str:
     """Return how many rows a request to *model* may have."""
     if model.max_rows:
         together = f"up to {model.max_batch} together" if model.max_batch > 1 else "one by one"
+        if model.source.is_open and model.max_batch == 1:
+            return f"requests of 1 to {model.max_rows} rows, which run as they are"
         return f"requests of 1 to {model.max_rows} rows, which run {together}"
+    if model.source.is_open:
+        note = f", since {model.source.note}" if model.source.note else ""
+        return f"requests of any open sizes, one by one{note}"
     if model.source.note:
         return f"requests of one row, since {model.source.note}"
     return "requests of exactly these sizes"

@@ -74,9 +74,9 @@ class Inference:
         self, model: ServedModel, call: InferRequest
     ) -> asyncio.Future[dict[str, Array]]:
         """Let the host run *call*, in pieces if it has more rows than run together."""
-        if model.max_rows and _rows_of(model, call) > model.max_batch:
+        if model.max_rows and _rows_of(model, call) > model.rows_of_a_run:
             submit = partial(self._submit, model, call)
-            return run_in_pieces(submit, call.inputs, model.max_batch)
+            return run_in_pieces(submit, call.inputs, model.rows_of_a_run)
         return self._submit(model, call, call.inputs)
 
     def _submit(

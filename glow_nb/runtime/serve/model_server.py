@@ -89,6 +89,12 @@ class ServedModel:
         return self.info.batch_sizes[-1]
 
     @property
+    def rows_of_a_run(self) -> int:
+        """How many rows of one request run together, at most."""
+        is_alone = self.source.is_open and self.max_batch == 1
+        return self.max_rows if is_alone else self.max_batch
+
+    @property
     def inputs(self) -> Types:
         """What it takes; the leading size is open where requests have rows."""
         return self._with_rows(self.info.inputs)
@@ -99,7 +105,7 @@ class ServedModel:
         return self._with_rows(self.info.outputs)
 
     def _with_rows(self, types: Types) -> Types:
-        return open_types(types) if self.max_rows else types
+        return open_types(types) if self.max_rows and not self.source.is_open else types
 
 
 class ModelServer(Uncopied):
@@ -217,8 +223,11 @@ class ModelServer(Uncopied):
             max_batch=max_batch,
             max_delay=options.max_delay if max_batch > 1 else 0.0,
         )
-        max_rows = max(options.max_rows, max_batch) if source.has_rows else 0
-        return ServedModel(file, network, self.host.networks()[network], source, max_rows)
+        info = self.host.networks()[network]
+        is_fixed = any(isinstance(type, TensorType) for type in info.inputs.values())
+        has_rows = source.has_rows and not (source.is_open and is_fixed)
+        max_rows = max(options.max_rows, max_batch) if has_rows else 0
+        return ServedModel(file, network, info, source, max_rows)
 
     def unload(self, name: str) -> None:
         """Take no more requests to the model *name*, and unload it when those that came are done.

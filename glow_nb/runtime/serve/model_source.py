@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import glow_nb
 from glow_nb.base.arguments import Shapes
-from glow_nb.base.errors import ModelError, OptionError, UnboundDimension
+from glow_nb.base.errors import GlowError, ModelError, OptionError, UnboundDimension
+from glow_nb.base.size import symbols_of
+from glow_nb.base.size_ranges import SizeRanges
 from glow_nb.base.types import Array, SymbolicType
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.stages import decided_sizes
+from glow_nb.hlir.with_sizes import with_sizes
+from glow_nb.llir.program import Program
+from glow_nb.network.open_function import OpenFunction
+from glow_nb.network.sized_model import SizedModel
 from glow_nb.network.text_files import SUFFIX
 from glow_nb.runtime.hosting.network_source import Servable, open_batch
 from glow_nb.runtime.serve.repository import ModelFile
@@ -43,6 +51,8 @@ class LoadOptions:
         max_rows: Rows of a request, of models whose leading size is open.
         shapes: Sizes by name, and shapes by input; a model takes those that it has.
         constants: From the inputs of a model to the numbers of those that are fixed.
+        sizes: The least and the greatest of sizes that stay open, by name; likewise.
+        hints: Sizes by name that the code is planned for; likewise.
     """
 
     duplicates: int | None = 1
@@ -51,6 +61,16 @@ class LoadOptions:
     max_rows: int = MOST_ROWS
     shapes: Shapes | None = None
     constants: Callable[[Inputs], Mapping[str, Array]] = _no_constants
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    hints: Mapping[str, int] = field(default_factory=dict)
+
+    def ranges(self, names: Collection[str]) -> SizeRanges:
+        """Return what is said of open sizes called *names*; raise OptionError if it is wrong."""
+        sizes, hints = (
+            {name: given for name, given in said.items() if name in names}
+            for said in (self.sizes, self.hints)
+        )
+        return SizeRanges.of(sizes, hints, fixed=self.shapes or {})
 
 
 @dataclass(frozen=True)
@@ -61,7 +81,7 @@ class ModelSource:
         network: What a host loads.
         stamp: What its files were like before they were read.
         has_rows: Whether its leading size is open, so that a request may have several rows.
-        note: Why it is served for one row, although its leading size is open; empty otherwise.
+        note: Why it is not served by rows, although its leading size is open; empty otherwise.
         names: Those of its open sizes and inputs, as it declares them.
     """
 
@@ -71,19 +91,25 @@ class ModelSource:
     note: str = ""
     names: frozenset[str] = frozenset()
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether one program takes all sizes."""
+        return isinstance(self.network, Function) and bool(self.network.sizes)
+
 
 def read_source(file: ModelFile, options: LoadOptions) -> ModelSource:
     """Read the model in *file*, with the sizes and the constants that *options* give.
 
     Raises:
-        OptionError: Other sizes than the leading one of all inputs are open.
+        ModelError: There is no program for all sizes, and others than the leading one of all inputs
+            are open.
         GlowError: It cannot be read, as ``glow_nb.load`` says.
     """
     own = [file.path] if file.configuration is None else [file.path, file.configuration]
     if file.path.suffix == SUFFIX:
         constants = Path(os.path.realpath(file.path)).with_suffix(".npz")
         stamp = Stamp.of([*own, constants])
-        return ModelSource(glow_nb.load(str(file.path)), stamp)
+        return _of_text(glow_nb.load(str(file.path)), stamp, options)
     from glow_nb.formats.onnx.importer import (
         SymbolicModel,
         declared_inputs,
@@ -105,7 +131,56 @@ def read_source(file: ModelFile, options: LoadOptions) -> ModelSource:
         opened = SymbolicModel(model, shapes, fixed)
     else:
         return ModelSource(network, stamp, names=names)
+    function = _for_all_sizes(opened, options.ranges(names - shapes.keys()))
+    if function is not None:
+        return _open_source(function, stamp, names)
     return _with_rows(file, opened, stamp, names, options.max_batch)
+
+
+def _of_text(loaded: Function | Program, stamp: Stamp, options: LoadOptions) -> ModelSource:
+    """Return the source of IR text."""
+    if not isinstance(loaded, Function) or not loaded.sizes:
+        return ModelSource(loaded, stamp)
+    model = OpenFunction(loaded)
+    names = frozenset({*model.inputs, *(symbol.name for symbol in model.symbols)})
+    shapes = {name: given for name, given in (options.shapes or {}).items() if name in names}
+    if shapes:
+        return ModelSource(model.function(shapes), stamp, names=names)
+    function = model.open_function(options.ranges(names))[0]
+    return _open_source(function, stamp, names)
+
+
+def _for_all_sizes(model: SizedModel, ranges: SizeRanges) -> Function | None:
+    """Return *model* with open sizes in *ranges*; None if it needs numbers, and none are given."""
+    is_asked = bool(ranges.ranges or ranges.hints)
+    try:
+        function, specialized = model.open_function(ranges)
+    except GlowError:
+        if is_asked:
+            raise
+        return None
+    if is_asked:
+        for each in specialized:
+            raise OptionError(
+                f"size {each.name!r} has to be a number, {each.reason}; give it by --shape, and "
+                "leave --size and --hint out for it"
+            )
+    return None if specialized or decided_sizes(function) else function
+
+
+def _open_source(function: Function, stamp: Stamp, names: frozenset[str]) -> ModelSource:
+    """Return the source of a *function* with open sizes."""
+    leading = [symbols_of(*value.type.shape[:1]) for value in function.inputs]
+    if not all(leading):
+        return ModelSource(function, stamp, names=names)
+    batch = {symbol.name for symbols in leading for symbol in symbols}
+    hints = {symbol.name: symbol.hint for symbol in function.sizes}
+    try:
+        one, two = (with_sizes(function, hints | dict.fromkeys(batch, rows)) for rows in (1, 2))
+        note = dependence_of_rows(one, two)
+    except OptionError as error:
+        note = f"it does not take one row and two: {error}"
+    return ModelSource(function, stamp, has_rows=not note, note=note, names=names)
 
 
 def _with_rows(

@@ -111,7 +111,7 @@ def test_what_is_served_is_said(files: tuple[Path, list[str]]) -> None:
     (folder / "net" / "config.pbtxt").touch()
     lines = CliRunner().invoke(main, [*arguments, "--shape", "width=2"]).output.splitlines()
     types = "x: float32<batch x 2> -> y: float32<batch x 2>"
-    rows = "requests of 1 to 256 rows, which run one by one"
+    rows = "requests of 1 to 256 rows, which run as they are"
     assert lines[:4] == [
         f"double, version 1: {types.replace('batch', '1')}; requests of exactly these sizes",
         f"net, version 1: {types}; {rows}",
@@ -138,8 +138,9 @@ def test_models_take_the_sizes_and_constants_that_they_have(
     assert "net, version 1: nothing -> y: float32<1 x 2>" in result.output
     for option, given in (("--shape", "batches=3"), ("--constant", "batches=3")):
         assert error_of([*arguments, option, given]) == (
-            "Error: 'batches' is given by --shape or --constant, but no model has an open size or "
-            "an input of that name; did you mean 'batch'?; they have ['batch', 'x']\n"
+            "Error: 'batches' is given by --shape, --constant, --size or --hint, but no model has "
+            "an open size or an input of that name; did you mean 'batch'?; they have "
+            "['batch', 'x']\n"
         )
 
 

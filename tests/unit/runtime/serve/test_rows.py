@@ -98,7 +98,7 @@ def test_leading_sizes_without_a_name_are_rows(
     ],
 )
 @pytest.mark.parametrize("max_batch", [1, 4])
-def test_rows_that_depend_on_each_other_are_served_one_by_one(
+def test_requests_whose_rows_depend_on_each_other_run_one_by_one(
     host: HostManager, tmp_path: Path, node: Any, output: Shape, reason: str, max_batch: int
 ) -> None:
     from onnx import numpy_helper
@@ -110,7 +110,36 @@ def test_rows_that_depend_on_each_other_are_served_one_by_one(
     assert (model.source.note, model.max_rows) == (reason, 0)
     app = application(models, Limits())
     assert infer(app, path=NET).status == 200
-    assert infer(app, tensor(shape=[2, 2], data=[1, 2, 3, 4]), path=NET).status == 400
+    assert infer(app, tensor(shape=[2, 2], data=[1, 2, 3, 4]), path=NET).status == 200
+
+
+@pytest.mark.parametrize("max_batch", [1, 4])
+def test_other_sizes_may_be_open(host: HostManager, tmp_path: Path, max_batch: int) -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    save(tmp_path / "net.onnx", nodes, {"x": ("batch", "width")}, ("batch", "width"))
+    models = served_with(
+        host,
+        tmp_path,
+        max_batch=max_batch,
+        sizes={"width": (1, 8), "none": (1, 2)},
+        hints={"width": 3},
+    )
+    app = application(models, Limits())
+    for rows, width in ((1, 1), (3, 8), (9, 5)):
+        array = np.arange(rows * width, dtype=np.float32).reshape(rows, width)
+        np.testing.assert_array_equal(ask(app, array), array)
+    reply = infer(app, tensor(shape=[1, 9], data=[0] * 9), path=NET)
+    assert reply.status == 400
+    assert (
+        "size 'width': axis 1 of input 'x' says 9, which is outside its range 1..8" in reply.error
+    )
+    assert call(app, "GET", "/v2/models/net").json["inputs"][0]["shape"] == [-1, -1]
+
+
+def test_ranges_of_sizes_that_are_numbers_are_refused(host: HostManager, tmp_path: Path) -> None:
+    scaling(tmp_path / "net.onnx", 3.0, ("batch", "width"))
+    with pytest.raises(Refusal, match="size 'width' has to be a number.*give it by --shape"):
+        served_with(host, tmp_path, sizes={"width": (1, 8)})
 
 
 def test_other_open_sizes_are_given(host: HostManager, tmp_path: Path) -> None:
@@ -144,7 +173,7 @@ def test_pieces_are_taken_back_if_one_is_refused(tmp_path: Path) -> None:
     device = ScriptedDevice("one", memory_bytes=1 << 26)
     with HostManager([device], max_queued=3) as host:
         scaling(tmp_path / "net.onnx", 3.0, ("batch", 2))
-        models = served_with(host, tmp_path)
+        models = served_with(host, tmp_path, max_batch=4)
         app = application(models, Limits())
         device.may_run.clear()
         try:
