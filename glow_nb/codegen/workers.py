@@ -55,14 +55,15 @@ def compile_in_workers(
     try:
         for thread in threads:
             thread.start()
-        running = len(threads)
-        while running:
+        running, missing = len(threads), len(sources)
+        while running and missing:
             result = work.results.get()
             if isinstance(result, CompileError):
                 raise result
             if result is None:
                 running -= 1
             else:
+                missing -= 1
                 yield result
         is_done = True
     finally:
@@ -103,7 +104,7 @@ class _Work:
         with self._lock:
             self._at_work.add(worker)
         try:
-            while worker.is_ready() and (source := _take(self._waiting)):
+            while self._waiting and worker.is_ready() and (source := _take(self._waiting)):
                 self.results.put(worker.compile(source, self._target))
                 if CORE_SLOTS.is_waited_for():
                     break
@@ -114,12 +115,16 @@ class _Work:
             _IDLE.give(worker)
 
     def end(self, *, at_once: bool) -> None:
-        """Compile no more; if *at_once*, what the workers are at is of no use either."""
+        """Compile no more; if *at_once*, what the workers are at is of no use either.
+
+        Nobody waits for a worker that still starts: on a machine that is short of memory, that may
+        be for ever.
+        """
         self._waiting.clear()
         CORE_SLOTS.look_again()
-        if at_once:
-            with self._lock:  # those that went to other work meanwhile are not killed
-                for worker in self._at_work:
+        with self._lock:  # those that went to other work meanwhile are not killed
+            for worker in self._at_work:
+                if at_once or not worker.has_started:
                     worker.kill()
 
 
@@ -228,7 +233,7 @@ class _Worker:
     """One process and the pipes to it."""
 
     def __init__(self) -> None:
-        self._is_ready = False
+        self.has_started = False
         reading, writing = _pipe()
         self._answers: IO[bytes] = os.fdopen(reading, "rb")
         try:
@@ -245,8 +250,8 @@ class _Worker:
     def is_ready(self) -> bool:
         """Wait until the process can compile; return False if it dies before."""
         with contextlib.suppress(EOFError):
-            self._is_ready = self._is_ready or read_frame(self._answers) == READY
-        return self._is_ready
+            self.has_started = self.has_started or read_frame(self._answers) == READY
+        return self.has_started
 
     def compile(self, source: KernelSource, target: Target) -> _Result:
         """Return *source* with its object, or why there is none."""
@@ -264,7 +269,7 @@ class _Worker:
 
     def is_alive(self) -> bool:
         """Return whether the process can compile: it runs, and has said so."""
-        return self._is_ready and self._process.poll() is None
+        return self.has_started and self._process.poll() is None
 
     def kill(self) -> None:
         """End the process, whatever it is doing."""

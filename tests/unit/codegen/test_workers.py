@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -75,6 +76,21 @@ def test_a_worker_that_was_killed_while_it_waited_is_replaced(owner: Owner) -> N
     workers._IDLE._workers[0]._process.wait()
     assert compiled(2) == 1
     assert processes() != [process]
+
+
+def test_nobody_waits_for_a_worker_that_is_still_starting_when_all_is_compiled(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compiled(1)
+    first = processes()
+    (tmp_path / "never_ready.py").write_text("import sys; sys.stdin.read()")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(workers, "WORKER_MODULE", "never_ready")
+    done: list[int] = []
+    compiling = threading.Thread(target=lambda: done.append(compiled(2, 3, count=2)), daemon=True)
+    compiling.start()
+    compiling.join(60)
+    assert done == [2] and processes() == first
 
 
 def test_after_an_error_the_next_kernels_compile(owner: Owner) -> None:
