@@ -311,8 +311,8 @@ class DynamicNetwork(Network):
                 raise
             self._fixed |= new
             return self._network_for(inputs)
-        if general is not None:
-            general.served_otherwise()
+        if general is not None and is_whole:
+            general.served_otherwise(feeds, self._model.inputs)
         return network, {name: array for name, array in feeds.items() if name not in fixed}
 
     def _has(self, key: _Key) -> bool:

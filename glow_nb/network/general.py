@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from glow_nb.base.errors import FeedError, GlowError
+from glow_nb.base.errors import CompileError, FeedError, GlowError, MemoryLimitError
 from glow_nb.base.log import INFO, log
 from glow_nb.base.size import Guard
 from glow_nb.base.sizes_of_shapes import sizes_of_shapes
@@ -61,7 +61,7 @@ class GeneralPrograms:
         self._fixed: dict[Shapes, CompiledNetwork] = {}
         self._hot: tuple[int, Callable[[Shapes], None]] | None = None
         self._examples: list[Example | None] = []
-        self._failure: tuple[Specialized, ...] = ()
+        self._failure: GlowError | None = None
         self.networks: tuple[CompiledNetwork, ...] = ()
         self.specialized: tuple[Specialized, ...] = ()
         if kept is not None and not is_asked:
@@ -124,7 +124,8 @@ class GeneralPrograms:
         except GlowError as error:
             if self.is_asked:
                 raise
-            self._failure = _sizes_that_are_numbers(types, feeds, error)
+            if not (isinstance(error, MemoryLimitError) or self._cache.is_making()):
+                self._failure = error  # which is due to the model
             return None
 
     def _compiled(self, shapes: Example, feeds: Mapping[str, Array]) -> CompiledNetwork | None:
@@ -181,22 +182,25 @@ class GeneralPrograms:
         for shapes, fixed in list(self._fixed.items()):
             _hand_over(network, shapes, fixed, len(self._fixed))
         self._examples.append(example)
+        self.networks = (*self.networks, network)  # first: sizes without one are a refusal
         self.specialized = tuple(dict.fromkeys((*self.specialized, *specialized)))
-        self.networks = (*self.networks, network)
 
     @property
     def _is_refused(self) -> bool:
         """Return whether no program with open sizes can be compiled."""
         return not self.networks and bool(self.specialized)
 
-    def served_otherwise(self) -> None:
-        """Note that a program of fixed sizes runs what no program with open sizes could."""
-        if self._failure and not self.networks:
-            reason = self._failure[0].reason
-            log(INFO, "no program for all sizes, each set of them is compiled: %s", reason)
-            self.specialized, self._failure = self._failure, ()
-            if self._kept is not None:
-                self._kept.keep_refusal(self.specialized)
+    def served_otherwise(
+        self, feeds: Mapping[str, Array], types: Mapping[str, SymbolicType]
+    ) -> None:
+        """Note that a program of fixed sizes runs *feeds*, of *types*, which no other could."""
+        error, self._failure = self._failure, None
+        if error is None or self.networks:
+            return
+        log(INFO, "no program for all sizes, each set of them is compiled: %s", error)
+        self.specialized = _sizes_that_are_numbers(types, feeds, error)
+        if self._kept is not None and not isinstance(error, CompileError):  # a compiler was killed
+            self._kept.keep_refusal(self.specialized)
 
     def _known(self, feeds: Mapping[str, Array]) -> CompiledNetwork | None:
         return next((one for one in self.networks if _is_right(one, feeds)), None)

@@ -7,7 +7,7 @@ import pytest
 from onnx import numpy_helper
 
 import glow_nb
-from glow_nb.base.errors import FeedError, OptionError, UnsupportedError
+from glow_nb.base.errors import FeedError, MemoryLimitError, OptionError, UnsupportedError
 from glow_nb.base.passes import PassRun
 from glow_nb.hlir.graph import Function
 from tests.unit.formats.onnx.importer.models import one, value
@@ -130,3 +130,32 @@ func @main<n in 1..9 like 2>(%x : float32<n x 4>) -> (%y : float32<n x 4>) {
     assert [one.sizes for one in net.variants] == ["n in 1..9"]
     with pytest.raises(FeedError, match="10"):
         net.run(np.ones((10, 4), np.float32))
+
+
+def test_memory_that_was_short_is_no_reason_to_compile_each_set_of_sizes() -> None:
+    is_short = [True]
+
+    def short_once(function: Function) -> Function:
+        if is_short.pop() if is_short else False:
+            raise MemoryLimitError("compile: there is no memory")
+        return function
+
+    net = softmax(pipeline=(short_once,))
+    check(net, 2, 3)
+    assert net.specialized == ()
+    check(net, 2, 4)
+    assert [one.sizes for one in net.variants] == ["any batch, any length", "batch = 2, length = 3"]
+
+
+def test_an_observer_that_runs_the_network_meanwhile_is_no_reason_either() -> None:
+    begun: list[glow_nb.DynamicNetwork] = []
+
+    def run_it(_: PassRun) -> None:
+        if begun:
+            check(begun.pop(), 5, 3)
+
+    net = softmax(observer=run_it)
+    begun.append(net)
+    check(net, 2, 3)
+    assert net.specialized == ()
+    assert [one.sizes for one in net.variants] == ["any batch, any length", "batch = 5, length = 3"]

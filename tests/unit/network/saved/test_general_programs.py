@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import glow_nb
-from glow_nb.base.errors import FeedError, UnsupportedError
+from glow_nb.base.errors import CompileError, FeedError, UnsupportedError
 from glow_nb.base.types import Array
 from glow_nb.network.dynamic import DynamicNetwork
 from glow_nb.network.open_model import OpenModel
@@ -165,6 +165,20 @@ def test_that_no_program_is_for_all_sizes_is_tried_once(
         assert [(one.name, one.size) for one in net.specialized] == [("n", 3)]
         assert "no kernel for open sizes" in net.specialized[0].reason
     assert len(tried) == 1
+
+
+def test_a_compiler_that_was_killed_is_no_refusal_for_other_processes(
+    cache: NetworkCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def be_killed(model: OpenModel) -> None:
+        raise CompileError("the worker that compiled it ended with status -9")
+
+    path = saved_model(tmp_path / "a", rows="n")
+    with monkeypatch.context() as patched:
+        patched.setattr(OpenModel, "function", be_killed)
+        net = compiled(path)
+        assert fits(net, 3, 5) and fits(net, 3, 5) and len(net.specialized) == 1
+    assert compiled(path).specialized == ()
 
 
 def test_a_damaged_program_is_compiled_again(cache: NetworkCache, tmp_path: Path) -> None:
