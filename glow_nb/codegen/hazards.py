@@ -41,6 +41,12 @@ class Access:
     With a *pitch* they are only the *run* bytes from ``begin``, ``begin + pitch`` and so on.
 
     Attributes:
+        space: What the bytes belong to.
+        begin: The first of them.
+        end: The one behind the last.
+        mode: ``in``, ``out`` or ``inout``.
+        run: Bytes of each piece, 0 if there are no gaps.
+        pitch: From the beginning of one piece to that of the next.
         lives: Of a space that is placed when the program runs: its first step and the one in which
             it is freed. Two such spaces that live at one step lie apart, others may overlap.
     """

@@ -175,7 +175,8 @@ def _run_repeatedly(
 
 
 def _describe_outputs(network: CompiledNetwork, outputs: dict[str, Array]) -> Iterator[str]:
-    for name, type in network.outputs.items():
+    for name, declared in network.outputs.items():
+        type = TensorType(declared.kind, outputs[name].shape)  # whose sizes a run may decide
         yield f"output {format_name(name)}: {type}, {describe_array(outputs[name])}"
         yield from best_classes(type, outputs[name])
 

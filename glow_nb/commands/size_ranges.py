@@ -85,7 +85,7 @@ def size_options(command: Command) -> Command:
         *("--size", "ranges"),
         type=RangeType(),
         multiple=True,
-        metavar="NAME=RANGE",
+        metavar="NAME=LEAST..GREATEST",
         help="Range of a dimension whose size each run tells (length=1..512). Repeat it for each; "
         "a dimension without one is 1 or more.",
     )

@@ -142,7 +142,8 @@ def test_constants_of_another_program_go_along(tmp_path: Path) -> None:
         [onnx.numpy_helper.from_array(w, "w")],
     )
     opsets = [helper.make_opsetid("", 17)]
-    net: Any = glow_nb.compile(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    proto = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    net: Any = glow_nb.compile(proto, sizes="each")
     first, second = (np.full((rows, 32), 0.5, np.float32) for rows in (8, 9))
     net.run(first)
     expected = net.run(second)["y"]

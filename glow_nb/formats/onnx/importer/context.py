@@ -79,7 +79,7 @@ class Context(Constants):
         decided: The sizes that are so.
     """
 
-    decides = False
+    decides: bool = False
 
     def __init__(self, builder: Builder, producer: str = "", *, for_training: bool = False) -> None:
         """Build with *builder* what *producer* wrote."""

@@ -128,7 +128,7 @@ def own_bytes(network: CompiledNetwork) -> int:
 @pytest.mark.jit
 @pytest.mark.usefixtures("sharing_is_free")
 def test_sizes_of_a_network_share_their_weights_and_compute_the_same() -> None:
-    net = glow_nb.compile(products(), threads=2, max_variants=2)
+    net = glow_nb.compile(products(), threads=2, sizes="each", max_variants=2)
     assert isinstance(net, DynamicNetwork)
     rng = np.random.default_rng(1)
     for rows in (96, 108, 120, 108):  # the first goes, what the others read of it stays

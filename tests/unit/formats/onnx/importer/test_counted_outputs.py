@@ -10,7 +10,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 import glow_nb
-from glow_nb.base.errors import OptionError, UnsupportedError, VerifyError
+from glow_nb.base.errors import FeedError, UnsupportedError, VerifyError
 from glow_nb.base.types import Array
 from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.evaluate import evaluate
@@ -164,7 +164,7 @@ def test_what_only_fits_some_counts_is_right_for_these() -> None:
         weights=[weight("wide", np.ones((2, 6), np.int64))],
     )
     check(proto, {"x": np.ones((2, 3), np.float32)})
-    with pytest.raises(OptionError, match="places == 6, and not for places = 0"):
+    with pytest.raises(FeedError, match="sizes places = 0: .* only where places == 6"):
         evaluate(import_onnx(proto), {"x": np.zeros((2, 3), np.float32)})
 
 
