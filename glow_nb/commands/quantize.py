@@ -12,6 +12,7 @@ from glow_nb.base.errors import OptionError
 from glow_nb.base.table import Table
 from glow_nb.commands.arrays import read_npz
 from glow_nb.commands.bindings import Bindings, binding_options
+from glow_nb.commands.models import hints
 from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import (
     ExampleCommand,
@@ -178,7 +179,8 @@ def quantize(
     source = calibrated_model(model, bindings)
     arrays = None if samples is None else samples_for(source, read_npz(samples), samples)
     if weights_only is not None or ranges_file is None:
-        rounded = convert_weights(source, weights=str(weights_only), block=block, keep=keep)
+        with hints(model):
+            rounded = convert_weights(source, weights=str(weights_only), block=block, keep=keep)
         if report:
             click.echo(str(rounded))
         if arrays is not None:

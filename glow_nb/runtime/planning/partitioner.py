@@ -9,11 +9,12 @@ import numpy as np
 from glow_nb.backends import Backend
 from glow_nb.base.arguments import described, whole_number
 from glow_nb.base.errors import OptionError, PartitionError, UnsupportedError
-from glow_nb.base.schema import closest
+from glow_nb.base.schema import closest, listed
 from glow_nb.fuse.check_traits import check_traits
 from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import NODES, Function
 from glow_nb.hlir.ops import Transpose
+from glow_nb.hlir.with_sizes import with_sizes
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.stack import members_of
 from glow_nb.network.compilation import lower_for
@@ -61,7 +62,7 @@ def partition(
             all devices as they were there. By default they are as fast as the roofline.
 
     Raises:
-        OptionError: An argument has no meaning.
+        OptionError: An argument has no meaning, or sizes are open.
         PartitionError: The network does not fit, or an assignment cannot be kept; says what is
             missing where.
         PassError, UnsupportedError: As :func:`glow_nb.compile`.
@@ -71,6 +72,7 @@ def partition(
         raise OptionError(f"objective={described(objective)}: give one of {', '.join(VALUES)}")
     named = {device.name: device for device in devices}
     rooms = _checked_limits(limits or {}, named)
+    _require_numbers(given_function(function))
     backend = _lowering_backend(devices)
     lowered = lower_for(given_function(function), backend)
     known = UNMEASURED if profile is None else efficiencies(profile)
@@ -98,9 +100,21 @@ def runs_all_of(function: Function, device: DeviceDescription) -> bool:
     """Return whether *device* is kept from no operator of *function*, which is not lowered."""
     if not device.unsupported:
         return True
+    function = with_sizes(function, {symbol.name: symbol.hint for symbol in function.sizes})
     backend = backend_of(device)
     units = units_of(stacked_program(lower_for(function, backend), backend), backend.traits)
     return not any(_barred(units, function, [device], backend)[device.name])
+
+
+def _require_numbers(function: Function) -> None:
+    """Raise OptionError if sizes of *function* are open: a plan weighs bytes and seconds."""
+    if function.sizes:
+        raise OptionError(
+            f"function {function.name!r}: its sizes {listed(s.name for s in function.sizes)} are "
+            "open, and a plan is made for numbers; give them, glow_nb.load(function, "
+            f"shapes={{{function.sizes[0].name!r}: 1}}), or on the command line "
+            f"--shape {function.sizes[0].name}=1"
+        )
 
 
 def _checked_devices(devices: Sequence[DeviceDescription]) -> list[DeviceDescription]:

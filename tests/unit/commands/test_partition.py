@@ -111,3 +111,21 @@ def test_wrong_arguments_are_refused(
     assert result.exit_code in {1, 2}
     assert message in result.output
     assert "Traceback" not in result.output
+
+
+OPEN = """\
+func @twice<n in 1..64 like 4>(%x : float32<n x 3>) -> (%y : float32<n x 3>) {
+  %add = add(%x, %x) : float32<n x 3>
+  %y_save = save(%add, %y)
+}
+"""
+
+
+def test_open_sizes_are_asked_for_by_name(files: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "open.glow").write_text(OPEN, encoding="utf-8")
+    command = ["partition", str(tmp_path / "open.glow"), "--devices", files[1]]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 1
+    assert "its sizes ['n'] are open, and a plan is made for numbers" in result.output
+    assert "--shape n=1" in result.output
+    assert CliRunner().invoke(main, [*command, "--shape", "n=4"]).exit_code == 0

@@ -159,3 +159,12 @@ def test_options_that_contradict_are_refused(
 ) -> None:
     model, _ = write(tmp_path)
     assert problem in fails("quantize", model, "--output", tmp_path / "out.onnx", *options)
+
+
+def test_open_sizes_are_asked_for_by_the_option(tmp_path: Path) -> None:
+    from tests.unit.runtime.serve.onnx_models import scaling
+
+    scaling(tmp_path / "net.onnx", 2.0, ("batch", 2))
+    out = str(tmp_path / "out.glow")
+    command = ["quantize", str(tmp_path / "net.onnx"), "--weights-only", "int8", "--output", out]
+    assert "give sizes: --shape batch=1" in fails(*command)

@@ -135,3 +135,17 @@ def test_the_first_sizes_of_inputs_may_have_several_names() -> None:
         assert [array.shape for array in found.values()] == [(2, 4), (2, 2)]
         with pytest.raises(FeedError, match="'more': it has 1 rows, but input 'x' has 2"):
             host.run("net", {"x": np.ones((2, 4), np.float32), "more": np.ones((1, 2), "f")})
+
+
+def test_operators_that_a_device_is_kept_from_are_seen_in_open_graphs() -> None:
+    def described(operator: str) -> DeviceDescription:
+        return DeviceDescription(
+            "d", "interpreter", "interpreter", options={"unsupported": [operator]}
+        )
+
+    made = model(["batch", "length"]).SerializeToString()
+    with HostManager([described("mat_mul")]) as host:
+        host.add_network("net", made)
+    with HostManager([described("softmax")]) as host:
+        with pytest.raises(OptionError, match=r"no device runs all of its operators.*shapes="):
+            host.add_network("net", made)
