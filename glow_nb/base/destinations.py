@@ -22,7 +22,7 @@ def chosen(outputs: object, known: Collection[str], inputs: Collection[str] = ()
     """
     names = as_names("outputs", outputs, inputs)
     for name in names:
-        _require_known("outputs", name, known)
+        require_output("outputs", name, known)
     return names
 
 
@@ -55,7 +55,7 @@ def destinations(
         raise OptionError(f"into={described(into)}: give a dict of arrays by output name{fed}")
     found: dict[str, Array] = {}
     for name, value in into.items():
-        _require_known("into", name, wanted)
+        require_output("into", name, wanted)
         found[name] = _writable(f"output {name!r}", value, wanted[name])
     refuse_overlap(found, {})
     return found
@@ -117,7 +117,7 @@ def _writable(subject: str, value: object, wanted: TensorType) -> Array:
     return array
 
 
-def _require_known(argument: str, name: object, known: Iterable[str]) -> None:
+def require_output(argument: str, name: object, known: Iterable[str]) -> None:
     """Raise OptionError if there is no output called *name*."""
     known = list(known)
     if name not in known:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Never, NoReturn
 
 from glow_nb.base.arguments import Shapes, as_array, fits_as_it_is
-from glow_nb.base.destinations import chosen
+from glow_nb.base.destinations import chosen, require_output
 from glow_nb.base.errors import FeedError, UnsupportedError
 from glow_nb.base.feeds import Feeds, as_fitting, check_open_feeds, gathered, name_feeds
 from glow_nb.base.outputs import Outputs
@@ -144,13 +144,17 @@ class GrowingNetwork(Network):
         if inputs is None or more or by_name:
             inputs = gathered(self._fed, inputs, more, by_name)
         names = list(self._given) if outputs is None else chosen(outputs, self._given, self._fed)
+        for name in into if isinstance(into, Mapping) else ():  # the program has the caches as well
+            require_output("into", name, self._given)
         with self._memory.in_use():
             feeds, sizes = self._prepared(inputs)
             if into is None and watch is None:
                 found = self.general.run_over(feeds, sizes)
             else:
                 places = {cache.name: feeds[cache.name] for cache in self._memory.caches}
-                found = self.general.run(feeds, into={**(into or {}), **places}, watch=watch)
+                if into is None or isinstance(into, Mapping):
+                    into = {**(into or {}), **places}
+                found = self.general.run(feeds, into=into, watch=watch)
             self._memory.length = at(self._memory.caches[0].total, sizes)
         watched = [] if watch is None else [name for name in found if name not in self._outputs]
         return Outputs((name, found[name]) for name in (*names, *watched))

@@ -18,7 +18,7 @@ from glow_nb.kernels.selection.lane_insertion import LaneInsertion
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.lines import Lines
-from glow_nb.kernels.writing.source import KernelSource, SourceWriter
+from glow_nb.kernels.writing.source import INDENT, KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import computed_kind, native_lanes
 from glow_nb.llir.instructions.reduction import TopKInst
 from glow_nb.llir.traits import SCALAR
@@ -58,6 +58,8 @@ def top_k_source(instruction: TopKInst, target: Target) -> KernelSource:
         if surely(instruction.values.type.size, "==", 0):
             out.line("return")
         else:
+            if not surely(instruction.k, ">", 0):  # there is no last one to compare with
+                out.line(f"if {instruction.k} == 0:\n{INDENT}return")
             algorithm = plan_of(instruction, INSERTION, LANE_INSERTION, RADIX_SORT).algorithm
             if algorithm == LANE_INSERTION:
                 insertion = LaneInsertion.of(instruction, target)

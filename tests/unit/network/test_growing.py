@@ -150,6 +150,11 @@ def test_runs_choose_outputs_write_into_arrays_and_show_values() -> None:
     with pytest.raises(OptionError, match="past"):
         net.run({"new": rows(1)}, outputs=["past"])
     assert net.length == 3
+    for name in ("past", "present"):  # the program has the cache as an output
+        with pytest.raises(OptionError, match=rf"no output '{name}'.*the outputs are \['sum'\]"):
+            net.run({"new": rows(2)}, into={name: place})
+    with pytest.raises(OptionError, match=r"into=\[\]: give a dict"):
+        net.run({"new": rows(2)}, into=[])  # type: ignore[arg-type]
 
 
 def test_runs_in_the_background_come_one_after_the_other() -> None:
