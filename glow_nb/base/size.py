@@ -289,7 +289,18 @@ def _rounded_down(numerator: int, denominator: int) -> int:
         quotient, rest = 0, numerator
     elif not isinstance(rest, Size):
         return quotient + rest // denominator
+    else:
+        rest, denominator = _rounded_once(rest, denominator)
     return quotient + Size({(Quotient(rest, denominator),): 1})
+
+
+def _rounded_once(numerator: Size, denominator: int) -> tuple[int, int]:
+    """Return the quotient without one inside: ``(n/2 + 1)/2`` is ``(n + 2)/4``, rounded once."""
+    rounded = [factors for factors in numerator.terms if _is_rounded(factors)]
+    if len(rounded) != 1 or numerator.terms[rounded[0]] != 1:
+        return numerator, denominator
+    quotient, others = rounded[0][0], numerator - Size({rounded[0]: 1})
+    return others * quotient.denominator + quotient.numerator, denominator * quotient.denominator
 
 
 def whole_part(number: int, step: int) -> tuple[int, int]:
@@ -340,11 +351,24 @@ def _known(relation: str, difference: Size) -> bool | None:
     known = decided(relation, difference.bounds)
     symbols = difference.symbols
     if known is None:
-        said = (guard.decides(relation, difference) for guard in noted(symbols[0].guards))
+        guards = noted(symbols[0].guards)
+        said = (guard.decides(relation, difference) for guard in guards)
         known = next((answer for answer in said if answer is not None), None)
+        if known is None and not isinstance(number := _by_equations(difference, guards), Size):
+            known = RELATIONS[relation](number, 0)
     if known is None and len(symbols) == 1:
         known = decided_by_small(relation, difference, symbols[0])
     return known
+
+
+def _by_equations(size: int, guards: Sequence[Guard]) -> int:
+    """Return *size* with the right side of an equation in place of a left one that is a product."""
+    for guard in reversed(guards):  # the last ones are about what follows from the first
+        if guard.relation == "==" and isinstance(size, Size) and isinstance(guard.left, Size):
+            factors, *others = guard.left.terms
+            if not others and guard.left.terms[factors] == 1:
+                size -= (guard.left - guard.right) * size.terms.get(factors, 0)
+    return size
 
 
 def note_again(guard: Guard) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from glow_nb.base.errors import FeedError
+from glow_nb.base.fitting_sizes import nearest_fits
 from glow_nb.base.size import Guard, Size, Symbol, at
 from glow_nb.base.types import TensorType
 
@@ -55,14 +56,14 @@ def sizes_of_shapes(
     return sizes
 
 
-def require_guards(guards: Iterable[Guard], sizes: Mapping[str, int]) -> None:
+def require_guards(guards: Sequence[Guard], sizes: Mapping[str, int]) -> None:
     """Raise FeedError unless *guards* hold for *sizes*; those of sizes that are not known may."""
     for guard in guards:
         if all(one.name in sizes for one in guard.symbols) and not guard.holds(sizes):
             given = ", ".join(f"{one.name} = {sizes[one.name]}" for one in guard.symbols)
             raise FeedError(
-                f"sizes {given}: the graph holds only where {guard}; feed arrays of such sizes, or "
-                "make the graph for these"
+                f"sizes {given}: the graph holds only where {guard}; feed arrays of such sizes"
+                f"{nearest_fits(guards, sizes)}, or make the graph for these"
             )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from glow_nb.base.errors import GlowError
+from glow_nb.base.fitting_sizes import described_fits
 from glow_nb.base.quantities import byte_count, scaled
 from glow_nb.base.size_ranges import SizeRanges, described_ranges
 from glow_nb.base.summary import Summary
@@ -54,6 +55,7 @@ class OpenReport:
         program: For which sizes one program can be; empty if there is none.
         specialized: For each size that is a number in it, by name, the number and why.
         guards: The comparisons of sizes for which it is right.
+        fitting: The first sizes for which they hold, by name, where they are about one size alone.
         parameters: The number of weights.
         parameter_bytes: Their bytes.
         operators: The operators, the most frequent first.
@@ -68,6 +70,7 @@ class OpenReport:
     program: str
     specialized: dict[str, str]
     guards: list[str]
+    fitting: dict[str, str]
     parameters: int
     parameter_bytes: int
     operators: list[OpenOperatorRow]
@@ -91,10 +94,12 @@ def make_open_report(
     try:
         function, numbers = model.open_function(ranges)
     except GlowError as error:
-        program, guards = "", []
+        program, guards, fitting = "", [], {}
         specialized = dict.fromkeys(_sizes(model.inputs), f"each of its sizes: {error}")
     else:
         program, guards = described_ranges(function.sizes), list(map(str, function.guards))
+        found = {one.name: described_fits(one, function.guards) for one in function.sizes}
+        fitting = {name: text for name, text in found.items() if text}
         specialized = {one.name: f"{one.size}: {one.reason}" for one in numbers}
     return OpenReport(
         model=path,
@@ -106,6 +111,7 @@ def make_open_report(
         program=program,
         specialized=specialized,
         guards=guards,
+        fitting=fitting,
         parameters=summary.parameters,
         parameter_bytes=summary.parameter_bytes,
         operators=[OpenOperatorRow(*row) for row in sorted(summary.operators.items(), key=_rank)],
@@ -143,6 +149,7 @@ def print_open(console: Console, report: OpenReport, compiled: Facts) -> None:
         ("one program", f"for {report.program}" if report.program else "none for all sizes"),
         *((f"a number for {format_name(name)}", why) for name, why in report.specialized.items()),
         *(("only where", guard) for guard in report.guards),
+        *((f"so {name} is", fits) for name, fits in report.fitting.items()),
         ("parameters", f"{scaled(report.parameters)} ({byte_count(report.parameter_bytes)})"),
         *compiled,
     ]

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from glow_nb.base.errors import CompileError, FeedError, GlowError, MemoryLimitError
+from glow_nb.base.errors import CompileError, FeedError, GlowError, MemoryLimitError, ModelError
+from glow_nb.base.fitting_sizes import nearest_fits
 from glow_nb.base.log import INFO, log
 from glow_nb.base.size import Guard
 from glow_nb.base.sizes_of_shapes import sizes_of_shapes
@@ -123,10 +124,25 @@ class GeneralPrograms:
             return self._compiled({name: array.shape for name, array in feeds.items()}, feeds)
         except GlowError as error:
             if self.is_asked:
+                self._refuse_sizes(feeds, error)
                 raise
             if not (isinstance(error, MemoryLimitError) or self._cache.is_making()):
                 self._failure = error  # which is due to the model
             return None
+
+    def _refuse_sizes(self, feeds: Mapping[str, Array], error: GlowError) -> None:
+        """Raise FeedError if the *error* is that the model does not take the sizes of *feeds*."""
+        if self.first is None or not isinstance(error, ModelError):
+            return
+        sizes = self.first.sizes_of(feeds)
+        broken = broken_guards(self.first, sizes)
+        if broken:
+            given = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+            raise FeedError(
+                f"sizes {given}: the program holds only where {', '.join(map(str, broken))}; feed "
+                f"arrays of such sizes{nearest_fits(self.first.guards, sizes)}; no program can be "
+                f"made for these: {error.__cause__ or error}"
+            ) from error
 
     def _compiled(self, shapes: Example, feeds: Mapping[str, Array]) -> CompiledNetwork | None:
         """Return a new program for *feeds* of these *shapes*; None if there are too many."""

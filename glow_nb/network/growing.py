@@ -10,6 +10,7 @@ from glow_nb.base.arguments import Shapes, as_array, fits_as_it_is
 from glow_nb.base.destinations import chosen, require_output
 from glow_nb.base.errors import FeedError, UnsupportedError
 from glow_nb.base.feeds import Feeds, as_fitting, check_open_feeds, gathered, name_feeds
+from glow_nb.base.fitting_sizes import nearest_fits
 from glow_nb.base.outputs import Outputs
 from glow_nb.base.override import override
 from glow_nb.base.size import at, symbols_of
@@ -169,7 +170,8 @@ class GrowingNetwork(Network):
             known = ", ".join(f"{name} = {size}" for name, size in sizes.items())
             raise FeedError(
                 f"sizes {known}: the program is for sizes where {', '.join(map(str, broken))}; "
-                "feed others, or compile the model with hints= that are like these"
+                f"feed others{nearest_fits(broken, sizes)}, or compile the model with "
+                "hints= that are like these"
             )
         feeds |= memory.tellers() | memory.arrays_for(sizes)
         return {name: feeds[name] for name in self._inputs}, sizes

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import NoReturn
 
 from glow_nb.base.errors import FeedError, UnsupportedError
+from glow_nb.base.fitting_sizes import nearest_fits
 from glow_nb.base.override import override
 from glow_nb.base.sizes_of_shapes import sizes_of_shapes
 from glow_nb.base.types import Array
@@ -88,7 +89,9 @@ def _domain(program: CompiledNetwork, shapes: Example) -> str:
     except FeedError:
         return ", ".join(symbol.declaration for symbol in border.symbols)
     others = [f"{n} : {t}" for n, t in border.inputs.items() if t.at(sizes).shape != shapes[n]]
-    return ", ".join(others) or f"sizes where {', '.join(map(str, broken_guards(program, sizes)))}"
+    broken = broken_guards(program, sizes)
+    where = f"sizes where {', '.join(map(str, broken))}{nearest_fits(broken, sizes)}"
+    return ", ".join(others) or where
 
 
 def refuse_defaults() -> NoReturn:

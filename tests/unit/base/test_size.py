@@ -103,6 +103,21 @@ def test_what_divides_without_rest_is_no_quotient() -> None:
     assert (batch - 1) // (batch + 1) == 0
 
 
+def test_quotients_in_quotients_are_rounded_once() -> None:
+    n, m = Symbol("n", 64).size, Symbol("m", 7).size
+    assert str((((n + 1) // 2 + 1) // 2 + 1) // 2) == "(n + 7)/8"
+    assert str((n // 3 + m) // 5) == "(3*m + n)/15"
+    assert str((n // 2 + n // 3) // 5) == "(n/2 + n/3)/5"
+
+
+def test_what_follows_from_equations_is_not_noted() -> None:
+    symbol = Symbol("n", 64)
+    tiles = [(symbol.size + size - 1) // size for size in (8, 16, 32)]
+    assert same(tiles[1], 2 * tiles[2]) and same(tiles[0], 2 * tiles[1])
+    assert same(tiles[0], 4 * tiles[2]) and tiles[0] <= 4 * tiles[2]
+    assert len(symbol.guards) == 2
+
+
 def test_an_undecided_comparison_is_answered_by_the_hint_and_noted() -> None:
     symbol = Symbol("length", 128)
     assert symbol.size <= 512
