@@ -178,7 +178,7 @@ class _Grown:
                 raise OptionError(
                     f"{self.subject}: the output has {self.total!s} rows, and nothing says how "
                     f"large {symbol.name!r} may be; give its range, "
-                    f"sizes={{{symbol.name!r}: ({min(symbol.low, 1)}, 1024)}}"
+                    f"sizes={{{symbol.name!r}: (0, 1024)}}"
                 )
         return bounds(self.total)[1]
 
