@@ -45,3 +45,15 @@ def test_lines_that_are_sorted(shape: tuple[int, ...], axis: int, k: int, larges
         for n, m, length in ((1, 2, 1), (3, 1, 2), (2, 1, 2600), (1, 3, 1100), (1, 1, 1040))
     ]
     check_open(top, sets, Target.host(8), specials=True)
+
+
+Z = open_size("z", 9, low=0)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("shape", [(Z + 20, 3), (3, Z + 20)])
+def test_none_of_a_line(shape: tuple[int, ...]) -> None:
+    """Nothing is written for the last one of none, with which elements would be compared."""
+    types = [TensorType(ElementKind.FLOAT32, shape)]
+    top = instruction_of(TopKInst, types, k=Z, axis=shape.index(Z + 20), largest=True)
+    check_open(top, [{"z": 0}, {"z": 2}], Target.host(8))
