@@ -108,7 +108,8 @@ class SizeRanges:
         hint = self.example.get(name, self.hints.get(name))
         if hint is not None and not low <= hint <= high:
             raise OptionError(
-                f"hints={{{name!r}: {hint}}}: it is outside the range {low}..{high} of this size"
+                f"hints={{{name!r}: {hint}}}: it is outside the range {low}..{high} of this "
+                "size; give one inside of it"
             )
         return Symbol(word, fitted(example, low, high) if hint is None else hint, low, high)
 
@@ -176,13 +177,13 @@ class SizeRanges:
 
 def described_ranges(symbols: Sequence[Symbol]) -> str:
     """Return for which sizes a program with these *symbols* is: ``any batch, length in 1..512``."""
-    texts = (
-        f"any {symbol.name}"
-        if symbol.bounds == (1, MAX_SIZE)
-        else f"{symbol.name} in {symbol.low}..{symbol.high}"
-        for symbol in symbols
-    )
-    return ", ".join(texts) or "fixed sizes"
+    return ", ".join(map(_described, symbols)) or "fixed sizes"
+
+
+def _described(symbol: Symbol) -> str:
+    if symbol.high < MAX_SIZE:
+        return f"{symbol.name} in {symbol.low}..{symbol.high}"
+    return f"any {symbol.name}" if symbol.low == 1 else f"{symbol.name} >= {symbol.low}"
 
 
 def _check_dimension(name: str, given: Dimension, known: int | str, place: str) -> None:

@@ -128,14 +128,18 @@ def _rank(row: tuple[str, int]) -> tuple[int, str]:
 
 def _sizes(inputs: Mapping[str, SymbolicType]) -> dict[str, str]:
     """Return for each open size where it is; inputs of unknown rank leave all of theirs open."""
-    places: dict[str, list[str]] = {}
+    places: dict[str, dict[str, list[str]]] = {}
     for name, type in inputs.items():
         if type.shape is None:
-            places[name] = ["any number of dimensions"]
+            places[name] = {"any number of dimensions": []}
         for axis, size in enumerate(type.shape or ()):
             if isinstance(size, str):
-                places.setdefault(size, []).append(f"dimension {axis} of {format_name(name)}")
-    return {name: " and ".join(where) for name, where in places.items()}
+                where = places.setdefault(size, {}).setdefault(f"dimension {axis} of ", [])
+                where.append(format_name(name))
+    return {
+        size: " and ".join(axis + ", ".join(names) for axis, names in where.items())
+        for size, where in places.items()
+    }
 
 
 def print_open(console: Console, report: OpenReport, compiled: Facts) -> None:

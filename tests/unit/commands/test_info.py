@@ -169,6 +169,21 @@ def test_open_sizes_as_json(tmp_path: Path) -> None:
     ]
 
 
+def test_sizes_for_which_one_program_is_are_listed(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    inputs = [value("x", ("batch", 4)), value("z", ("batch", 4))]
+    nodes = [
+        helper.make_node("Add", ["x", "z"], ["a"]),
+        helper.make_node("Reshape", ["a", "shape"], ["y"]),
+    ]
+    onnx.save(model(nodes, inputs, weights=[weight("shape", np.array([-1, 8]))]), path)
+    report = json.loads(call("info", path, "--json").stdout)
+    assert report["sizes"] == {"batch": "dimension 0 of x, z"}
+    assert report["fitting"] == {"batch": "2, 4, 6, ..."}
+    shown = call("info", path, "--size", "batch=2..9").output
+    assert "for batch in 2..9" in shown and "so batch is" in shown and "2, 4, 6, ..." in shown
+
+
 def test_open_sizes_of_unknown_rank_and_without_names(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     inputs = [value("x", None), value("z", ("?", None, 3))]

@@ -20,6 +20,7 @@ from glow_nb.base.errors import (
     UnsupportedError,
 )
 from glow_nb.base.size import Symbol
+from glow_nb.base.size_ranges import described_ranges
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
@@ -277,6 +278,15 @@ def test_a_size_that_was_made_a_number_is_that_of_its_hint_in_all_programs() -> 
         assert (found * sign).min() == 0 < (found * sign).max()
     with pytest.raises(FeedError, match=r"'x' says 4, and the program has 6 .*MelWeight.*hints="):
         net.run({"x": np.ones(4, np.float32), "i": np.arange(3)})
+
+
+def test_a_range_without_an_end_is_described_by_its_begin() -> None:
+    assert described_ranges([Symbol("n", 64, 33), Symbol("m", 4)]) == "n >= 33, any m"
+
+
+def test_a_range_belongs_to_sizes() -> None:
+    with pytest.raises(OptionError, match=r"'batch' is a dimension and no input.* by sizes="):
+        glow_nb.compile(_model("batch", 8), shapes={"batch": (1, 8)})
 
 
 def test_errors_write_open_sizes_as_types_do() -> None:

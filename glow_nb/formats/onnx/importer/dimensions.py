@@ -115,6 +115,11 @@ def check_bindings(
                 f"{place}: dimension {name!r} is one of input {owners[0]!r} alone, which "
                 "constants= fixes; leave it out of shapes="
             )
+        if not isinstance(given, int) and name not in symbols and name in open_symbols:
+            raise OptionError(
+                f"{place}: {name!r} is a dimension and no input, and shapes= gives it "
+                f"{list(given)}; give one size, or a range of them by sizes="
+            )
         if not isinstance(given, int) and name not in symbols:
             raise OptionError(_no_input(place, name, symbols, names_of_weights(graph)))
 
