@@ -13,6 +13,7 @@ from glow_nb.base.destinations import destinations, refuse_overlap
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.feeds import Feeds, name_feeds
 from glow_nb.base.override import override
+from glow_nb.base.size import symbols_of
 from glow_nb.base.types import Array
 from glow_nb.compiler.pipelines import Pipeline
 from glow_nb.hlir.graph import Function
@@ -130,7 +131,10 @@ class StagedNetwork(CompiledNetwork):
         self.stages: tuple[Network, ...] = executable.networks
         fed = set(fed_sizes(function))
         self._guards = tuple(guard for guard in function.guards if fed.issuperset(guard.symbols))
-        self._decided = names_of(decided_sizes(function))
+        decided = decided_sizes(function)
+        self._decided = names_of(decided)
+        outputs = self._border.outputs.items()
+        self._decided_outputs = [n for n, t in outputs if set(symbols_of(*t.shape)) & {*decided}]
 
     @property
     @override
@@ -142,7 +146,8 @@ class StagedNetwork(CompiledNetwork):
     def run_into(self, inputs: Feeds, into: object) -> dict[str, Array]:
         if into is None:
             return self._runner.run(inputs)
-        given = destinations(into, self.outputs, self.inputs)
+        border = self._border.at(self.sizes_of(inputs))
+        given = destinations(into, border.outputs, self.inputs)
         refuse_overlap(given, name_feeds(self.inputs.keys(), inputs))
         results = self._runner.run(inputs)
         for name, array in given.items():
@@ -152,11 +157,10 @@ class StagedNetwork(CompiledNetwork):
 
     @override
     def bind(self, inputs: Feeds, outputs: Mapping[str, Array] | None = None) -> BoundRun:
-        opened = ", ".join(name for name, type in self.outputs.items() if type.is_open)
-        if opened:
+        if self._decided_outputs:
             raise UnsupportedError(
                 f"bind: the runs of network {self.name!r} decide sizes ({self._decided}), and with "
-                f"them how large {', '.join(opened)} is; call run"
+                f"them how large {', '.join(self._decided_outputs)} is; call run"
             )
         return super().bind(inputs, outputs)
 
@@ -175,9 +179,10 @@ class StagedNetwork(CompiledNetwork):
         self._refuse("profile")
 
     def _refuse(self, what: str) -> NoReturn:
+        place = "variants[0].stages" if self.sizes else "stages"  # of what a user has
         raise UnsupportedError(
             f"network {self.name!r}: its runs decide sizes ({self._decided}), and it has a program "
-            f"for each of {len(self.stages)} stages; see net.stages[0].{what}"
+            f"for each of {len(self.stages)} stages; see net.{place}[0].{what}"
         )
 
     @override

@@ -80,6 +80,46 @@ def test_arrays_are_given_for_outputs_of_a_known_size_alone() -> None:
         net.bind(feeds_of(2))
 
 
+FED = """
+func @rows<found in 0..6 like 4, n in 1..6 like 6>(%x : float32<n x 2>, %m : float32<n>)
+    -> (%same : float32<n x 2>, %largest : float32<1>) {
+  %places = non_zero(%m) : int64<1 x n>, int64<>
+  %d = decide_size(%places#1) {size = found} : bool<found x 0>
+  %first = slice(%places#0) {starts = [0, 0], stops = [1, found], steps = [1, 1]} : int64<1 x found>
+  %row = reshape(%first) {shape = [found]} : int64<found>
+  %taken = gather(%m, %row) {axis = 0} : float32<found>
+  %sum = reduce_sum(%taken) {axes = [0], keep_dims = true} : float32<1>
+  %relu = relu(%x) : float32<n x 2>
+  %same_save = save(%relu, %same)
+  %largest_save = save(%sum, %largest)
+}
+"""
+
+
+def test_arrays_are_given_for_outputs_of_sizes_that_are_fed() -> None:
+    net = glow_nb.compile(parse_function(FED), backend="interpreter")
+    for n in (6, 3):
+        feeds = {"x": np.ones((n, 2), np.float32), "m": np.ones(n, np.float32)}
+        same = np.zeros((n, 2), np.float32)
+        assert net.run(feeds, into={"same": same})["same"] is same and same.all()
+        bound = net.bind(feeds, {"same": same})
+        feeds["x"][:] = 2
+        assert bound()["same"] is same and (same == 2).all() and bound()["largest"] == n
+    with pytest.raises(UnsupportedError, match=r"net\.variants\[0\]\.stages\[0\]\.memory"):
+        _ = net.memory
+    feeds = {"x": np.ones((3, 2), np.float32), "m": np.ones(3, np.float32)}
+    with pytest.raises(FeedError, match="float32<3 x 2>"):
+        net.run(feeds, into={"same": np.zeros((6, 2), np.float32)})
+
+
+def test_the_error_of_a_bound_run_names_the_outputs_that_a_run_decides() -> None:
+    text = TEXT.replace("%y", "%rows").replace("-> (", "-> (%again : float32<found x 3>, ")
+    text = text.replace("  %total_save", "  %again_save = save(%product, %again)\n  %total_save")
+    net = glow_nb.compile(parse_function(text), backend="interpreter")
+    with pytest.raises(UnsupportedError, match="how large again, rows is"):
+        net.bind(feeds_of(2))
+
+
 def test_values_of_all_stages_are_watched() -> None:
     outputs = network(backend="interpreter").run(feeds_of(2), watch=["row", "places#1"])
     assert outputs["row"].tolist() == [4, 5]
