@@ -51,8 +51,8 @@ def load(
             ``onnx.ModelProto``, IR text itself, a Function, a Module with one function, or a
             Program.
         shapes: Sizes of symbolic dimensions by name, or whole shapes by input name. Without them a
-            graph whose sizes are open stays as it is. An initializer that an ONNX model lists as an
-            input, too, becomes an input by a whole shape.
+            graph or IR text whose sizes are open stays as it is. An initializer that an ONNX model
+            lists as an input, too, becomes an input by a whole shape.
         constants: Inputs of an ONNX model that are fixed to these arrays and no inputs any more;
             needed where a shape is computed from their numbers. Initializers that the model lists
             as inputs, too, get these numbers in place of their own.

@@ -44,7 +44,8 @@ def _checked(feeds: Iterable[Any], source: Source) -> Iterator[dict[str, Array]]
         if shapes is not None and found != shapes and source.open_graph is None:
             raise CalibrationError(
                 f"sample {count}: its shapes are {dict(found)}, those of the first {dict(shapes)}; "
-                "ranges are of one set of sizes: give samples of one"
+                "ranges are of one set of sizes: give samples of one, or a graph that leaves sizes "
+                "open, glow_nb.load(model, open_sizes=True)"
             )
         shapes = found
         _check_numbers(f"sample {count}", arrays)

@@ -233,9 +233,9 @@ def test_shapes_that_are_fed_in_place_of_a_default_serve_their_run_alone() -> No
         assert net.run({"x": x, "shape": np.array([-1, 8])})["y"].shape == (1, 8)
 
 
-def _mel_weights() -> onnx.ModelProto:
-    """Return a model that needs a number for N, and compares M with 5."""
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N"])
+def _mel_weights(size: str | None = "N") -> onnx.ModelProto:
+    """Return a model that needs a number for the *size* of x, and compares M with 5."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [size])
     i = helper.make_tensor_value_info("i", TensorProto.INT64, ["M"])
     one, other, y = (helper.make_tensor_value_info(v, TensorProto.FLOAT, None) for v in "abq")
     nodes = [
@@ -278,6 +278,13 @@ def test_a_size_that_was_made_a_number_is_that_of_its_hint_in_all_programs() -> 
         assert (found * sign).min() == 0 < (found * sign).max()
     with pytest.raises(FeedError, match=r"'x' says 4, and the program has 6 .*MelWeight.*hints="):
         net.run({"x": np.ones(4, np.float32), "i": np.arange(3)})
+
+
+def test_what_needs_a_number_is_told_by_the_name_that_users_give() -> None:
+    net = glow_nb.compile(_mel_weights(None), hints={"x[0]": 6}, backend="interpreter")
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    (only,) = net.specialized
+    assert only.name == "x[0]" and only.reason.endswith("it needs a number for x[0]")
 
 
 def test_a_range_without_an_end_is_described_by_its_begin() -> None:

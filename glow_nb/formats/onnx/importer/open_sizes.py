@@ -118,7 +118,9 @@ class _Search:
                 try:
                     function = importer.function()
                 except OpenSizeError as error:
-                    reason = f"{importer.place}: it needs a number for {error.size!s}"
+                    names = {symbol: name for name, symbol in importer.symbols.items()}
+                    needed = " and ".join(names.get(one, one.name) for one in error.size.symbols)
+                    reason = f"{importer.place}: it needs a number for {needed}"
                     self._specialize(importer, {s: s.hint for s in error.size.symbols}, reason)
                     continue
                 except UnsupportedError:
