@@ -82,7 +82,8 @@ class GeneralPrograms:
     @property
     def direct(self) -> DirectRun | None:
         """The fast path of a run, which knows the sizes that came before."""
-        return None if self.first is None else self.first.direct_run
+        found = [one.direct_run for one in self.networks if one.direct_run is not None]
+        return partial(_first_found, found) if len(found) > 1 else next(iter(found), None)
 
     def notify_hot(self, after: int, notice: Callable[[Shapes], None]) -> None:
         """Let *notice* be called with the shapes of inputs that so many runs had."""
@@ -220,6 +221,11 @@ class GeneralPrograms:
 
     def _known(self, feeds: Mapping[str, Array]) -> CompiledNetwork | None:
         return next((one for one in self.networks if _is_right(one, feeds)), None)
+
+
+def _first_found(direct: Iterable[DirectRun], feeds: object) -> dict[str, Array] | None:
+    """Return what the first of *direct* returns that knows the sizes of *feeds*."""
+    return next((found for run in direct if (found := run(feeds)) is not None), None)
 
 
 def _hand_over(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx.parser
 import pytest
 from onnx import numpy_helper
 
@@ -98,6 +99,26 @@ def test_a_number_in_the_place_of_a_size_gets_one_more_program() -> None:
     for n, m in ((3, 4), (2, 9), (6, 5), (3, 8)):
         x = np.arange(n * m, dtype=np.float32).reshape(n, m)
         np.testing.assert_array_equal(net.run(x)["y"], x.reshape(6, -1))
+
+
+@pytest.mark.jit
+def test_runs_of_each_program_take_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[n, 4] x) => (float[n, 4] y) {
+        s = Shape <start = 0, end = 1> (x)
+        three = Constant <value = int64[1] {3}> ()
+        is_three = Equal (s, three)
+        y = If (is_three) <then_branch = t () => (float[n, 4] a) { a = Relu (x) },
+                           else_branch = e () => (float[n, 4] b) { b = Neg (x) }>
+    }"""
+    net = glow_nb.compile(onnx.parser.parse_model(text), threads=1)
+    feeds = {n: {"x": np.ones((n, 4), np.float32)} for n in (3, 5)}
+    for feed in feeds.values():
+        net.run(feed)
+    assert isinstance(net, glow_nb.DynamicNetwork) and len(net.variants) == 2
+    monkeypatch.delattr(glow_nb.DynamicNetwork, "_network_for")
+    for n, sign in ((3, 1), (5, -1), (3, 1)):
+        np.testing.assert_array_equal(net.run(feeds[n])["y"], sign * feeds[n]["x"])
 
 
 def test_feeds_that_disagree_are_refused_before_anything_is_compiled() -> None:
