@@ -117,6 +117,11 @@ def example(place: int, low: int = 1, high: int = MAX_SIZE) -> int:
 
 
 def fitted(size: int, low: int, high: int) -> int:
-    """Return the least multiple of *size* in a range; without one, the number there next to it."""
-    multiple = max(1, -(-low // size)) * size
+    """Return a multiple of *size* in a range; without one, the number there next to it.
+
+    It is near the middle of a range that has an end, as kernels that are planned for the least size
+    are slow for large ones, but no more than 16 times *size* where that is in the range.
+    """
+    middle = size if high == MAX_SIZE else min((low + high) // 2, 16 * size)
+    multiple = max(middle // size, -(-low // size), 1) * size
     return multiple if multiple <= high else min(max(size, low), high)
