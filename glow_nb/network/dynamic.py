@@ -296,11 +296,12 @@ class DynamicNetwork(Network):
         if key not in self._variants and not (general is not None and general.is_asked):
             # prepared by hand, they may differ where names are equal
             check_open_feeds({**self._model.inputs, **defaults}, feeds)
+        failure: GlowError | None = None
         if general is not None and is_whole and not self._has(key):
-            network = general.network_for(feeds, self._model.inputs)
+            found, failure = general.network_for(feeds, self._model.inputs)
             self._direct = general.direct
-            if network is not None:
-                return network, feeds
+            if found is not None:
+                return found, feeds
         fixed = {name: array for name, array in feeds.items() if name in self._fixed}
         try:
             network = self._variant(shapes, fixed, is_waited_for=True)
@@ -311,8 +312,8 @@ class DynamicNetwork(Network):
                 raise
             self._fixed |= new
             return self._network_for(inputs)
-        if general is not None and is_whole:
-            general.served_otherwise(feeds, self._model.inputs)
+        if general is not None and failure is not None:
+            general.served_otherwise(failure, feeds, self._model.inputs)
         return network, {name: array for name, array in feeds.items() if name not in fixed}
 
     def _has(self, key: _Key) -> bool:

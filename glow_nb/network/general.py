@@ -62,7 +62,6 @@ class GeneralPrograms:
         self._fixed: dict[Shapes, CompiledNetwork] = {}
         self._hot: tuple[int, Callable[[Shapes], None]] | None = None
         self._examples: list[Example | None] = []
-        self._failure: GlowError | None = None
         self.networks: tuple[CompiledNetwork, ...] = ()
         self.specialized: tuple[Specialized, ...] = ()
         if kept is not None and not is_asked:
@@ -109,10 +108,11 @@ class GeneralPrograms:
 
     def network_for(
         self, feeds: Mapping[str, Array], types: Mapping[str, SymbolicType]
-    ) -> CompiledNetwork | None:
+    ) -> tuple[CompiledNetwork | None, GlowError | None]:
         """Return a network that is right for the sizes of *feeds*, inputs of these *types*.
 
-        None if none is, and there are too many, or one of the sizes is 0, or none can be compiled.
+        None if none is, and there are too many, or one of the sizes is 0, or none can be compiled;
+        then with the error, where that is due to the model.
         """
         if self.is_asked and self.first is not None:
             check_specialized(self.specialized, types, feeds)
@@ -120,16 +120,15 @@ class GeneralPrograms:
         found = self._known(feeds)
         is_empty = any(array.size == 0 for array in feeds.values())
         if found is not None or is_empty:  # no kernel is planned for an empty example
-            return found
+            return found, None
         try:
-            return self._compiled({name: array.shape for name, array in feeds.items()}, feeds)
+            return self._compiled({n: array.shape for n, array in feeds.items()}, feeds), None
         except GlowError as error:
             if self.is_asked:
                 self._refuse_sizes(feeds, error)
                 raise
-            if not (isinstance(error, MemoryLimitError) or self._cache.is_making()):
-                self._failure = error  # which is due to the model
-            return None
+            is_passing = isinstance(error, MemoryLimitError) or self._cache.is_making()
+            return None, None if is_passing else error
 
     def _refuse_sizes(self, feeds: Mapping[str, Array], error: GlowError) -> None:
         """Raise FeedError if the *error* is that the model does not take the sizes of *feeds*."""
@@ -208,11 +207,10 @@ class GeneralPrograms:
         return not self.networks and bool(self.specialized)
 
     def served_otherwise(
-        self, feeds: Mapping[str, Array], types: Mapping[str, SymbolicType]
+        self, error: GlowError, feeds: Mapping[str, Array], types: Mapping[str, SymbolicType]
     ) -> None:
-        """Note that a program of fixed sizes runs *feeds*, of *types*, which no other could."""
-        error, self._failure = self._failure, None
-        if error is None or self.networks:
+        """Note that a program of fixed sizes runs *feeds*, of *types*, for which *error* came."""
+        if self.networks:
             return
         log(INFO, "no program for all sizes, each set of them is compiled: %s", error)
         self.specialized = _sizes_that_are_numbers(types, feeds, error)

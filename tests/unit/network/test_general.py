@@ -10,6 +10,7 @@ from onnx import numpy_helper
 import glow_nb
 from glow_nb.base.errors import FeedError, MemoryLimitError, OptionError, UnsupportedError
 from glow_nb.base.passes import PassRun
+from glow_nb.base.size import hinted
 from glow_nb.hlir.graph import Function
 from tests.unit.formats.onnx.importer.models import one, value
 
@@ -78,6 +79,22 @@ def test_what_cannot_be_compiled_for_all_sizes_is_for_each_and_says_why() -> Non
     assert [one.sizes for one in net.variants] == ["batch = 3, length = 4", "batch = 2, length = 4"]
     assert {one.name for one in net.specialized} == {"batch", "length"}
     assert "this pass wants numbers" in net.specialized[0].reason
+
+
+def not_of_seven(function: Function) -> Function:
+    if any(hinted(n) == 7 for v in function.inputs for n in v.type.shape):
+        raise UnsupportedError("this pass does not want 7")
+    return function
+
+
+def test_sizes_that_nothing_takes_are_no_reason_for_other_runs() -> None:
+    net = softmax(pipeline=(not_of_seven,))
+    with pytest.raises(glow_nb.GlowError, match="does not want 7"):
+        check(net, 7, 5)
+    check(net, 0, 5)  # which has a program of its own
+    assert net.specialized == ()
+    check(net, 3, 5)
+    assert "any batch, any length" in [one.sizes for one in net.variants]
 
 
 def test_a_model_that_takes_one_size_says_so() -> None:
