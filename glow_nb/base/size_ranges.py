@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from glow_nb.base.arguments import as_integer, described
 from glow_nb.base.errors import OptionError
 from glow_nb.base.schema import closest, listed
 from glow_nb.base.size import MAX_SIZE, Symbol
-from glow_nb.base.symbol import fitted
 from glow_nb.base.types import Dimensions
 
 Range = tuple[int, int]
@@ -102,8 +101,11 @@ class SizeRanges:
         hint = min(max(symbol.hint, low), high) if given is None else given
         return Symbol(symbol.name, hint, low, high)
 
-    def symbol(self, name: str, word: str, example: int) -> Symbol:
-        """Return the symbol *word* of the size called *name*, by default like *example*."""
+    def symbol(self, name: str, word: str, example: Callable[[int, int], int]) -> Symbol:
+        """Return the symbol *word* of the size called *name*.
+
+        By default it is like *example* of its range.
+        """
         low, high = self.ranges.get(name, (1, MAX_SIZE))
         hint = self.example.get(name, self.hints.get(name))
         if hint is not None and not low <= hint <= high:
@@ -111,7 +113,7 @@ class SizeRanges:
                 f"hints={{{name!r}: {hint}}}: it is outside the range {low}..{high} of this "
                 "size; give one inside of it"
             )
-        return Symbol(word, fitted(example, low, high) if hint is None else hint, low, high)
+        return Symbol(word, example(low, high) if hint is None else hint, low, high)
 
     def declared(
         self, signature: Mapping[str, Dimensions | None]

@@ -112,16 +112,21 @@ def example(place: int, low: int = 1, high: int = MAX_SIZE) -> int:
 
     All are multiples of 32, which networks take that halve an image again and again, and no two
     are the same, so that no symbol is taken for another one.
+
+    In a range that has an end it is near the middle, or near 512 where the middle lies above, as
+    kernels that are planned for the least size are slow for large ones. Those of four places in
+    turn differ there if the ranges have room.
     """
-    return fitted(32 * (place + 1), low, high)
+    usual = 32 * (place + 1)
+    if high == MAX_SIZE:
+        return fitted(usual, low, high)
+    middle, first = min((low + high) // 2, max(low, 512)), 32 * (place % 4 + 1)
+    near = first + max(0, middle - first + 64) // 128 * 128
+    inside = (size for size in (near, near + 128, near - 128) if low <= size <= high and size)
+    return next(inside, fitted(usual, low, high))
 
 
 def fitted(size: int, low: int, high: int) -> int:
-    """Return a multiple of *size* in a range; without one, the number there next to it.
-
-    It is near the middle of a range that has an end, as kernels that are planned for the least size
-    are slow for large ones, but no more than 16 times *size* where that is in the range.
-    """
-    middle = size if high == MAX_SIZE else min((low + high) // 2, 16 * size)
-    multiple = max(middle // size, -(-low // size), 1) * size
+    """Return the least multiple of *size* in a range; without one, the number there next to it."""
+    multiple = max(1, -(-low // size)) * size
     return multiple if multiple <= high else min(max(size, low), high)

@@ -253,6 +253,18 @@ def test_examples_differ_and_stay_in_the_range() -> None:
     assert example(2, 1, 50) == 50
 
 
+@pytest.mark.parametrize("bounds", [(1, 512), (64, 640), (1, 1024), (1, 4096), (800, 2000)])
+def test_examples_of_like_ranges_differ_and_are_multiples_of_32(bounds: tuple[int, int]) -> None:
+    found = [example(place, *bounds) for place in range(4)]
+    assert len(set(found)) == 4
+    assert all(bounds[0] <= size <= bounds[1] and size % 32 == 0 for size in found)
+
+
+def test_examples_lie_near_the_middle_of_a_range_and_not_far_above_512() -> None:
+    assert all(192 <= example(place, 1, 512) <= 320 for place in range(6))
+    assert all(448 <= example(place, 1, 1 << 20) <= 576 for place in range(6))
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda item: pickle.loads(pickle.dumps(item))])
 @pytest.mark.parametrize("begin", ["size", "quotient", "guard", "symbol"])
 def test_sizes_in_guards_of_their_own_symbols_are_copied(

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from typing_extensions import override
 
@@ -33,14 +34,14 @@ class OpenImporter(Importer):
 
     Attributes:
         ranges: What is said of sizes.
-        examples: A size for the dimension at each place, where no hint is given.
+        examples: A size for the dimension at each place in its range, where no hint is given.
         equal: What dimensions are, by name, that are no symbols of their own.
         symbols: The symbols by the names of dimensions.
         read: The operands of the node that was imported last.
     """
 
     ranges: SizeRanges
-    examples: Callable[[int], int]
+    examples: Callable[[int, int, int], int]
     equal: Mapping[str, int]
     symbols: dict[str, Symbol]
     read: Sequence[Value | None] = ()
@@ -61,7 +62,7 @@ class OpenImporter(Importer):
         # A size that was made a number keeps its place: the examples of others stay the same.
         places = {name: place for place, name in enumerate(dict.fromkeys(every))}
         self.symbols = {
-            name: ranges.symbol(name, words[name], self.examples(places[name]))
+            name: ranges.symbol(name, words[name], partial(self.examples, places[name]))
             for name in dict.fromkeys(names)
         }
         self.decided.reserve(words.values())

@@ -10,6 +10,7 @@ from glow_nb.base.size import Guard, OpenSizeError, Size, Symbol, example, hinte
 from glow_nb.base.size_ranges import SizeRanges
 from glow_nb.base.solved_guards import range_where, solved
 from glow_nb.base.specialized import Specialized
+from glow_nb.base.symbol import fitted
 from glow_nb.base.types import Array
 from glow_nb.formats.onnx.importer.dimensions import Shapes
 from glow_nb.formats.onnx.importer.importer import Importer
@@ -18,15 +19,15 @@ from glow_nb.formats.onnx.importer.open_importer import OpenImporter
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.with_sizes import with_symbols
 
-EXAMPLES: tuple[Callable[[int], int], ...] = (
+EXAMPLES: tuple[Callable[[int, int, int], int], ...] = (
     example,
-    lambda place: 8 * example(place),
-    lambda _: 7 * example(0),
-    lambda place: place + 2,
+    lambda place, low, high: fitted(8 * example(place), low, high),
+    lambda _, low, high: fitted(7 * example(0), low, high),
+    lambda place, low, high: fitted(place + 2, low, high),
 )
-"""Sizes that are tried for examples, by the place of a dimension: usual ones that all differ, large
-ones that can be halved eight times, one size for all, which models take that end in a layer of
-fixed width, and small ones, for tables of few rows."""
+"""Sizes that are tried for examples, by the place of a dimension and its range: usual ones that all
+differ, large ones that can be halved eight times, one size for all, which models take that end in a
+layer of fixed width, and small ones, for tables of few rows."""
 
 
 def import_open(
@@ -93,7 +94,7 @@ class _Search:
         shapes: Shapes,
         constants: Mapping[str, Array],
         ranges: SizeRanges,
-        examples: Callable[[int], int],
+        examples: Callable[[int, int, int], int],
         watched: Sequence[str],
     ) -> None:
         """Look at *model*, whose open sizes have *ranges*, and *examples* by their place."""

@@ -450,3 +450,35 @@ def test_a_remainder_that_may_be_negative_needs_numbers(divisor: int, fmod: int)
     found = glow_nb.evaluate(function, {"x": np.zeros((32, 3), np.float32)})["y"]
     rest = np.fmod if fmod else np.mod
     assert found.shape == tuple(rest([27, -2], divisor) + 5)
+
+
+@pytest.mark.parametrize("sizes", [{}, {"length": (1, 512)}])
+def test_a_table_of_few_rows_narrows_a_range_that_is_given(sizes: dict[str, Any]) -> None:
+    """The examples of sizes that are tried last are small, however large the range is."""
+    nodes = [
+        _node("Shape", "x", "length", start=0, end=1),
+        _node("Slice", "table zero length zero", "rows"),
+        _node("Add", "x rows", "y"),
+    ]
+    model = _model(nodes, {"x": ("length", 3)}, {"zero": [0]})
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((20, 3), np.float32), "table"))
+    net = glow_nb.compile(model, sizes=sizes, backend="interpreter")
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    (symbol,) = net.variants[0].border.symbols
+    assert symbol.bounds == (1, 20)
+
+
+@pytest.mark.parametrize("sizes", [{}, {"h": (32, 1024), "w": (32, 1024)}])
+def test_a_layer_of_fixed_width_gets_one_size_for_all_in_ranges(sizes: dict[str, Any]) -> None:
+    nodes = [
+        _node("AveragePool", "x", "pooled", kernel_shape=[32, 32], strides=[32, 32]),
+        _node("Flatten", "pooled", "flat"),
+        _node("MatMul", "flat weights", "y"),
+    ]
+    model = _model(nodes, {"x": (1, 1, "h", "w")}, {})
+    weights = numpy_helper.from_array(np.ones((49, 2), np.float32), "weights")
+    model.graph.initializer.append(weights)
+    net = glow_nb.compile(model, sizes=sizes, backend="interpreter")
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    found = net.run(x=np.ones((1, 1, 224, 224), np.float32))["y"]
+    assert np.array_equal(found, np.full((1, 2), 49, np.float32))
