@@ -168,7 +168,7 @@ class NetworkCache:
 
     def origin_of(self, key: str) -> str:
         """Return the model that the network *key* was made from; empty if it does not tell."""
-        with suppress(OSError, UnicodeDecodeError, GlowError, AttributeError):
+        with suppress(OSError, UnicodeDecodeError, GlowError):
             text = read_text((self.folder or Path()) / key / MANIFEST)
             return str(Manifest.from_text(text).made_from.get("model", ""))
         return ""

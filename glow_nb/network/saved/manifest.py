@@ -102,7 +102,8 @@ class Manifest(NamedTuple):
                 )
             functions = tuple(_function(**one) for one in plain.pop("functions"))
             regions = tuple((str(f), int(at), int(size)) for f, at, size in plain.pop("regions"))
-            manifest = cls(functions=functions, regions=regions, **plain)
+            made_from, versions = dict(plain.pop("made_from")), dict(plain.pop("versions"))
+            manifest = cls(functions, regions, made_from=made_from, versions=versions, **plain)
             if not functions:
                 raise ValueError("it has no function")
         except (*_MALFORMED, AttributeError, RecursionError) as error:

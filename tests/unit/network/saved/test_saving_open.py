@@ -210,6 +210,7 @@ def test_a_made_up_border_is_refused(
         (("functions", 0, "layout", "open", "order"), [float("inf")]),
         (("functions", 0, "layout", "open", "windows"), [["binding", 70, 0]]),
         (("opened", "general"), float("inf")),
+        (("versions",), 3),
     ],
 )
 def test_a_made_up_manifest_is_refused(
