@@ -76,6 +76,26 @@ def test_large_constants_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         glow_nb.compile(b.function(), backend="interpreter")
 
 
+def test_open_sizes_are_compiled_where_their_example_has_no_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The example is a guess, and what is fed may be small."""
+    monkeypatch.setattr(limits, "memory_limit", lambda: MemoryLimit(1 << 20, "a test"))
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    opened = model(nodes, [value("x", ("n", "m"))])
+    net = glow_nb.compile(opened, sizes={"n": (1, 4096), "m": (1, 4096)}, backend="interpreter")
+    assert net.run(np.ones((2, 3), np.float32))["y"].shape == (2, 3)
+
+
+def test_large_constants_are_refused_with_open_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "memory_limit", lambda: MemoryLimit(1 << 16, "a test"))
+    nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
+    large = weight("w", np.ones(1 << 16, np.float32))
+    opened = model(nodes, [value("x", ("n", 1 << 16))], weights=[large])
+    with pytest.raises(MemoryLimitError, match="it needs .* constants 262144 bytes"):
+        glow_nb.compile(opened, sizes={}, backend="interpreter")
+
+
 def test_constants_made_at_import_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "memory_limit", lambda: MemoryLimit(64 << 20, "a test"))
     shape = weight("s", np.array([32 << 20]))
