@@ -42,10 +42,10 @@ class Decision:
         """Return the array whose shape tells the size; raise FeedError if it may not be so."""
         size, symbol = int(outputs[self.number]), self.symbol
         if not symbol.low <= size <= symbol.high:
-            raise FeedError(
-                f"size {symbol.name!r}: the run computes {size} for it, which is outside of its "
-                f"range {symbol.low}..{symbol.high}"
-            )
+            wanted = f"which is outside of its range {symbol.low}..{symbol.high}"
+            if symbol.low == symbol.high:
+                wanted = f"but it must be {symbol.low}"
+            raise FeedError(f"size {symbol.name!r}: the run computes {size} for it, {wanted}")
         return np.empty((size, 0), np.bool_)
 
 
@@ -122,11 +122,16 @@ def _deciding(function: Function) -> dict[Symbol, Node]:
     return {symbol: node for symbol, node in nodes if symbol is not None}
 
 
+def _is_check(node: Node) -> bool:
+    """Return whether *node* decides what can be one number alone: any other is an error."""
+    return node.decides is not None and node.decides.low == node.decides.high
+
+
 class _Cut:
     """Where the nodes of a function go."""
 
     def __init__(self, function: Function) -> None:
-        """Find the stage of each node of *function* that an output depends on.
+        """Find the stage of each node of *function* that an output or a check depends on.
 
         Raises:
             UnsupportedError: It has a state.
@@ -154,7 +159,7 @@ class _Cut:
         return [one for one in found if one is not None and one is not node]
 
     def _live(self) -> set[Node]:
-        pending: list[Node] = [node for node in self._function.nodes if isinstance(node, Save)]
+        pending = [n for n in self._function.nodes if isinstance(n, Save) or _is_check(n)]
         live = set(pending)
         while pending:
             new = [one for one in self._before(pending.pop()) if one not in live]

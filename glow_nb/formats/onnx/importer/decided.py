@@ -96,10 +96,18 @@ class DecidedSizes:
             most = min(bounds(high)[1], MAX_SIZE)
             chosen = self.example(len(self._known), hinted(high)) if hint is None else hint
             symbol = Symbol(self._name(ctx.stem), min(max(chosen, low), most), low, most)
-            scalar = ctx.reshape(ctx.convert(number, ElementKind.INT64), ())
-            ctx.emit(ops.DecideSize(scalar, symbol.size))
-            self._known[number] = symbol.size
+            self._known[number] = self._decide(ctx, number, symbol)
         return self._known[number]
+
+    def require(self, ctx: Constants, number: Value, wanted: int, what: str) -> None:
+        """Let a run end with an error if the *number*, which it computes, is not *wanted*."""
+        symbol = Symbol(self._name(f"{word_of(ctx.stem)}_{what}"), wanted, wanted, wanted)
+        self._decide(ctx, number, symbol)
+
+    def _decide(self, ctx: Constants, number: Value, symbol: Symbol) -> int:
+        size: int = symbol.size
+        ctx.emit(ops.DecideSize(ctx.reshape(ctx.convert(number, ElementKind.INT64), ()), size))
+        return size
 
     def _name(self, stem: str) -> str:
         word = word_of(stem)

@@ -73,6 +73,13 @@ def term_of(ctx: Context, element: Element) -> Term:
     return ctx.term(ctx.as_computed(ctx.sized([element], ONE)))
 
 
+def require_equal(ctx: Context, number: Term, size: int, what: str) -> None:
+    """Let a run end with an error unless the *number*, a vector of one, is *size*."""
+    if symbols_of(size) or size > MAX_SIZE:
+        number, size, what = number - term_of(ctx, size), 0, f"{what}_in_excess"
+    ctx.decided.require(ctx, number.value, size, what)
+
+
 def decided_shape(ctx: Context, x: Value, shape: Value, *, keeps: bool) -> list[int]:
     """Return the *shape* that *x* gets, some of whose numbers a run computes.
 
@@ -94,7 +101,7 @@ def decided_shape(ctx: Context, x: Value, shape: Value, *, keeps: bool) -> list[
         *unknown, last = unknown
         found[last] = -1
     known = prod(n for n in found if not isinstance(n, Value) and n != -1)
-    resolved = _resolved(ctx, x, shape, keeps=keeps) if unknown else shape
+    resolved = _resolved(ctx, x, shape, keeps=keeps)
     for axis in unknown:
         left = max(hinted(x.type.size) // max(hinted(known), 1), 1)
         hint = next((n for n in range(2, left + 1) if left % n == 0), 1)
@@ -105,17 +112,28 @@ def decided_shape(ctx: Context, x: Value, shape: Value, *, keeps: bool) -> list[
 
 
 def _resolved(ctx: Context, x: Value, shape: Value, *, keeps: bool) -> Value:
-    """Return what computes *shape* for *x* without a -1, or a 0 that keeps a size."""
+    """Return what computes *shape* for *x* without a -1, or a 0 that keeps a size.
+
+    A run ends with an error if it has several -1, or not as many elements as *x*.
+    """
     rank = shape.type.size
     given = ctx.term(ctx.convert(shape, INT64))
     if keeps:
         sizes = (*x.type.shape, *(0,) * rank)[:rank]
         own = ctx.as_computed(ctx.sized(sizes, TensorType(INT64, (rank,))))
         given = where(given.equals(0), ctx.term(own), given)
-    others = where(given < 0, 1, given).value
-    product = ctx.term(ctx.emit(ops.ReduceProd(others, axes=(0,), keep_dims=True)))
+    is_left = given.equals(-1)
+    product = _reduced(ctx, ops.ReduceProd, where(is_left, 1, given))
     left = term_of(ctx, x.type.size) / product.joined(ops.Maximum, 1)
-    return where(given < 0, left, given).value
+    resolved = where(is_left, left, given)
+    many = _reduced(ctx, ops.ReduceSum, where(is_left, given, 0)) < -1
+    elements = _reduced(ctx, ops.ReduceProd, resolved)
+    require_equal(ctx, where(many, -1, elements), x.type.size, "elements")
+    return resolved.value
+
+
+def _reduced(ctx: Context, reduction: type[ops.ReduceSum | ops.ReduceProd], vector: Term) -> Term:
+    return ctx.term(ctx.emit(reduction(vector.value, axes=(0,), keep_dims=True)))
 
 
 def rest_of(size: int, known: int) -> int | None:
@@ -161,15 +179,21 @@ def decided_expansion(ctx: Context, x: Value, shape: Value) -> tuple[int, ...]:
     Such a number is 1 or the size of *x* where *x* has a size other than 1.
     """
     elements = ctx.decided.elements_of(ctx, shape)
-    own = (*(1,) * (len(elements) - x.type.rank), *x.type.shape)[-len(elements) :]
+    rank = len(elements)
+    own = (*(1,) * (rank - x.type.rank), *x.type.shape[max(x.type.rank - rank, 0) :])
     return tuple(
-        element
-        if not isinstance(element, Value)
-        else size
-        if size != 1
-        else ctx.decided.size_of(ctx, element)
+        _expanded(ctx, element, size) if isinstance(element, Value) else element
         for element, size in zip(elements, own, strict=True)
     )
+
+
+def _expanded(ctx: Context, element: Value, size: int) -> int:
+    """Return what an axis of *size* is expanded to by an *element* that a run computes."""
+    if size == 1:
+        return ctx.decided.size_of(ctx, element)
+    number = term_of(ctx, element)
+    require_equal(ctx, where(number.equals(1), term_of(ctx, size), number), size, "expanded")
+    return size
 
 
 def decided_range(ctx: Context, operands: Sequence[Value]) -> Value:
@@ -198,4 +222,5 @@ def decided_split(ctx: Context, x: Value, axis: int, sizes: Value) -> tuple[Valu
         assert not isinstance(count, Value)
         parts.append(gathered(ctx, x, axis, begin, count))
         begin += term_of(ctx, element)
+    require_equal(ctx, begin, x.type.shape[axis], "sum")
     return tuple(parts)

@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 
 import glow_nb
-from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.errors import FeedError, UnsupportedError
 from glow_nb.base.types import Array
 from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.evaluate import evaluate
@@ -264,6 +264,74 @@ def test_one_program_serves_all_of_them(name: str, backend: str, threads: int) -
         general = getattr(stage, "general", None)
         assert general is None or len(general.networks) == 1
         assert general is None or len(stage.variants) == 1
+
+
+WRONG: dict[str, tuple[str, list[dict[str, Any]], str]] = {
+    "Reshape": (
+        "(float[6, 4] x, int64[3] s) => (float[a, b, c] y) { y = Reshape (x, s) }",
+        [
+            {"x": floats(6, 4), "s": whole(*s)}
+            for s in ((2, 3, 7), (2, 3, -3), (-2, 3, 4), (-1, 2, -1), (-1, -1, 24), (2, 2, 0))
+        ],
+        r"size 'y_elements': the run computes -?\d+ for it, but it must be 24",
+    ),
+    "Reshape of an open size": (
+        "(float[n, 4] x, int64[2] s) => (float[a, b] y) { y = Reshape (x, s) }",
+        [{"x": floats(5, 4), "s": whole(*s)} for s in ((4, 4), (4, 6), (-1, -1))],
+        "size 'y_elements_in_excess'",
+    ),
+    "Reshape to a vector": (
+        "(float[6, 4] x, int64[1] s) => (float[a] y) { y = Reshape (x, s) }",
+        [{"x": floats(6, 4), "s": whole(s)} for s in (23, 0, -2)],
+        "size 'y_elements'",
+    ),
+    "Split": (
+        """(float[9, 4] x, int64[3] p) => (float[a, 4] y, float[b, 4] z, float[c, 4] u) {
+        y, z, u = Split <axis = 0> (x, p) }""",
+        [{"x": floats(9, 4), "p": whole(*p)} for p in ((3, 3, 2), (9, 9, 9), (0, 0, 0))],
+        r"size 'y_sum': the run computes \d+ for it, but it must be 9",
+    ),
+    "Expand": (
+        "(float[1, 4] x, int64[2] s) => (float[a, b] y) { y = Expand (x, s) }",
+        [{"x": floats(1, 4), "s": whole(2, s)} for s in (3, 0, -1)],
+        r"size 'y_expanded': the run computes -?\d for it, but it must be 4",
+    ),
+    "Expand of an open size": (
+        "(float[n, 1] x, int64[2] s) => (float[a, b] y) { y = Expand (x, s) }",
+        [{"x": floats(2, 1), "s": whole(s, 3)} for s in (3, 0)],
+        "size 'y_expanded_in_excess'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_operands_that_fit_no_result_are_errors(name: str) -> None:
+    text, feeds, message = WRONG[name]
+    function = glow_nb.load(model(text), open_sizes=True)
+    assert isinstance(function, glow_nb.Function)
+    session = onnxruntime.InferenceSession(model(text).SerializeToString())
+    for each in feeds:
+        with pytest.raises(Exception, match="ONNXRuntimeError"):
+            session.run(None, each)
+        with pytest.raises(FeedError, match=message):
+            evaluate(function, each)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("backend", "threads"), [("interpreter", 1), ("cpu", 1), ("cpu", 2)])
+@pytest.mark.parametrize("name", WRONG)
+def test_they_are_errors_of_networks(name: str, backend: str, threads: int) -> None:
+    text, feeds, message = WRONG[name]
+    network: Any = glow_nb.compile(model(text), backend=backend, threads=threads)
+    for each in feeds:
+        with pytest.raises(FeedError, match=message):
+            network.run(each)
+
+
+def test_an_expansion_to_no_axes_changes_nothing() -> None:
+    text = "(float[2, 4] x, int64[0] s) => (float[a, b] y) { y = Expand (x, s) }"
+    x = floats(2, 4)
+    assert np.array_equal(evaluate(import_onnx(model(text)), {"x": x, "s": whole()})["y"], x)
 
 
 def test_what_needs_a_number_is_refused() -> None:
