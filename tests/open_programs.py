@@ -58,20 +58,20 @@ def check_sizes(
     Those of the interpreter are compared with ``evaluate``. No comparison may have been answered
     by the sizes of the example, and placements are proved.
     """
-    opened = compiled(function, threads=threads, target=target, options=options)
-    assert not guards_of(opened), "; ".join(map(str, guards_of(opened)))
     backend = CpuBackend(target, options, threads=threads)
-    program = compile_function(function, backend, threads=threads).program
+    opened = compile_function(function, backend, threads=threads)
+    assert isinstance(opened.executable, CpuExecutable)
+    assert not guards_of(opened.executable), "; ".join(map(str, guards_of(opened.executable)))
     interpreted = compile_function(function, Interpreter(), threads=1).executable
     rng = np.random.default_rng(seed)
     for sizes in sets:
-        check_placement(placed_for(program, sizes))
+        check_placement(placed_for(opened.program, sizes))
         static = with_sizes(function, sizes)
         inputs = [_array(rng, v.type.kind.dtype, v.type.shape) for v in static.inputs]
         check_close(interpreted.run(inputs), _evaluated(static, inputs), 1e-4, sizes)
         wanted = compiled(static, threads=threads, target=target, options=options).run(inputs)
-        check_close(opened.run(inputs), wanted, tolerance, sizes)
-    return opened
+        check_close(opened.executable.run(inputs), wanted, tolerance, sizes)
+    return opened.executable
 
 
 def _evaluated(function: Function, inputs: Sequence[Array]) -> list[Array]:
