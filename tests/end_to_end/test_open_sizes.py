@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -12,6 +14,12 @@ from experiments.networks import open_media
 from experiments.networks.open_sizes import VOCABULARY, decoder_step, encoder, grouped_decoder
 from glow_nb.base.types import Array
 from glow_nb.llir.instructions.shape import CopyInst
+
+ENGINES = [
+    ("interpreter", 1),
+    *(pytest.param("cpu", threads, marks=pytest.mark.slow) for threads in (1, 2)),
+]
+"""The encoder is compiled to machine code in the default run; the others are in the slow one."""
 
 
 def _reference(model: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
@@ -48,11 +56,12 @@ def test_an_encoder_runs_for_all_lengths_by_one_program(threads: int) -> None:
     assert len(net.variants) == 1
 
 
-@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_a_decoder_runs_for_all_caches_by_one_program(threads: int) -> None:
+@pytest.mark.parametrize(("backend", "threads"), ENGINES)
+def test_a_decoder_runs_for_all_caches_by_one_program(backend: str, threads: int) -> None:
     model = decoder_step("tiny", 1, 2, 8)
     sizes = {"batch": (1, 2), "past": (1, 100)}
-    net = glow_nb.compile(model, sizes=sizes, hints={"past": 20}, threads=threads)
+    options: dict[str, Any] = {"backend": backend, "threads": threads}
+    net = glow_nb.compile(model, sizes=sizes, hints={"past": 20}, **options)
     assert isinstance(net, glow_nb.DynamicNetwork)
     assert not net.specialized
     assert not net.variants[0].guards
@@ -106,14 +115,7 @@ def _feeds(model: onnx.ModelProto, sizes: dict[str, int]) -> dict[str, Array]:
     return feeds
 
 
-@pytest.mark.parametrize(
-    ("backend", "threads"),
-    [
-        ("interpreter", 1),
-        pytest.param("cpu", 1, marks=pytest.mark.slow),
-        pytest.param("cpu", 2, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("backend", "threads"), ENGINES)
 @pytest.mark.parametrize("name", MEDIA)
 def test_sounds_images_and_texts_of_all_sizes_run_by_one_program(
     name: str, backend: str, threads: int
@@ -133,14 +135,7 @@ def test_sounds_images_and_texts_of_all_sizes_run_by_one_program(
     assert len(net.variants) == 1
 
 
-@pytest.mark.parametrize(
-    ("backend", "threads"),
-    [
-        ("interpreter", 1),
-        pytest.param("cpu", 1, marks=pytest.mark.slow),
-        pytest.param("cpu", 2, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("backend", "threads"), ENGINES)
 @pytest.mark.parametrize("tokens_first", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_decoder_keeps_its_caches(backend: str, threads: int, *, tokens_first: bool) -> None:
     model = grouped_decoder("tiny", 2, 4, 2, 8, tokens_first=tokens_first)
