@@ -13,6 +13,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops.windows import Window
+from tests.in_turn import marked, marked_rows
 from tests.open_programs import check_sizes
 from tests.targets import SMALL_CORE
 
@@ -107,13 +108,14 @@ def test_one_program_runs_for_images_of_all_sizes() -> None:
 
 
 @pytest.mark.jit
+@pytest.mark.parametrize("sizes", marked(SETS, SETS[:1]), ids=str)
 @pytest.mark.parametrize(
-    ("taps", "pad", "more"),
-    [(4, 1, 0), pytest.param(2, 0, 0, marks=pytest.mark.slow),
-     pytest.param(3, 1, 1, marks=pytest.mark.slow)],
-)  # fmt: skip
-def test_one_program_enlarges_images_of_all_sizes(taps: int, pad: int, more: int) -> None:
-    check_sizes(_upsampling(taps, pad, more), SETS, target=SMALL_CORE)
+    ("taps", "pad", "more"), marked_rows([(4, 1, 0), (2, 0, 0), (3, 1, 1)], only=[(4, 1, 0)])
+)
+def test_one_program_enlarges_images_of_all_sizes(
+    taps: int, pad: int, more: int, sizes: dict[str, int]
+) -> None:
+    check_sizes(_upsampling(taps, pad, more), [sizes], target=SMALL_CORE)
 
 
 @pytest.mark.jit

@@ -82,8 +82,9 @@ def _with_hints(shape: ConvolutionShape, hints: tuple[int, ...]) -> ConvolutionS
 
 CHANNEL_WISE = ["3x3", "3x3 stride 2", "5x5 dilated", "one sided", "1x1 stride 4", "fourfold"]
 CHANNEL_WISE += ["rank 1", "beyond the input", "pairs", "fours", "fours stride 3", "eights"]
-QUICK = ["pointwise", "3 x 3", "padded behind", "long sums", "of long lines", "small groups"]
+QUICK = ["pointwise", "padded behind", "long sums", "of long lines", "small groups"]
 QUICK += ["3x3 stride 2", "fours"]
+"""Windows of 3 x 3 in steps of one are those of long sums and of small groups."""
 
 
 def _cases(names: Iterable[str]) -> list[object]:
