@@ -7,17 +7,17 @@ noted in ``%over``, and nothing is done with the number then.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from string import Template
 
 from glow_nb.base.alignment import ALIGNMENT
 from glow_nb.base.quotient import Quotient
 from glow_nb.base.size import Size, Symbol
+from glow_nb.bundle.filled import filled
 from glow_nb.codegen.run_layout import LARGEST_RUN_BYTES
 
-_ARITHMETIC = Template("""
-define internal i64 @${NAME}.plus(ptr %over, i64 %a, i64 %b) {
+_CHECKED = """
+define internal i64 @${NAME}.$FUNCTION(ptr %over, i64 %a, i64 %b) {
 start:
-  %both = call { i64, i1 } @llvm.sadd.with.overflow.i64(i64 %a, i64 %b)
+  %both = call { i64, i1 } @llvm.$OPERATION.with.overflow.i64(i64 %a, i64 %b)
   %found = extractvalue { i64, i1 } %both, 0
   %is_over = extractvalue { i64, i1 } %both, 1
   br i1 %is_over, label %note, label %done
@@ -27,20 +27,10 @@ note:
 done:
   ret i64 %found
 }
+declare { i64, i1 } @llvm.$OPERATION.with.overflow.i64(i64, i64)
+"""
 
-define internal i64 @${NAME}.times(ptr %over, i64 %a, i64 %b) {
-start:
-  %both = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %a, i64 %b)
-  %found = extractvalue { i64, i1 } %both, 0
-  %is_over = extractvalue { i64, i1 } %both, 1
-  br i1 %is_over, label %note, label %done
-note:
-  store i1 true, ptr %over
-  ret i64 0
-done:
-  ret i64 %found
-}
-
+_ROUNDED = """
 define internal i64 @${NAME}.quotient(ptr %over, i64 %a, i64 %b) {
 start:
   %is_good = icmp sgt i64 %b, 0
@@ -69,9 +59,7 @@ round:
   %found = and i64 %more, -$ALIGNMENT
   ret i64 %found
 }
-declare { i64, i1 } @llvm.sadd.with.overflow.i64(i64, i64)
-declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)
-""")
+"""
 
 
 def arithmetic_text(name: str) -> str:
@@ -80,9 +68,12 @@ def arithmetic_text(name: str) -> str:
     ``plus`` and ``times`` note what does not fit. ``quotient`` rounds down, and notes a divisor
     that is not positive. ``bytes`` rounds up to the alignment, and notes what is no size of memory.
     """
-    return _ARITHMETIC.substitute(
-        NAME=name, LARGEST=LARGEST_RUN_BYTES, ALIGNMENT=ALIGNMENT, REST=ALIGNMENT - 1
+    checked = (
+        filled(_CHECKED, NAME=name, FUNCTION=function, OPERATION=operation)
+        for function, operation in (("plus", "sadd"), ("times", "smul"))
     )
+    numbers = {"LARGEST": LARGEST_RUN_BYTES, "ALIGNMENT": ALIGNMENT, "REST": ALIGNMENT - 1}
+    return "".join(checked) + filled(_ROUNDED, numbers, NAME=name)
 
 
 class SizeValues:
