@@ -108,11 +108,8 @@ class SizeRanges:
         """
         low, high = self.ranges.get(name, (1, MAX_SIZE))
         hint = self.example.get(name, self.hints.get(name))
-        if hint is not None and not low <= hint <= high:
-            raise OptionError(
-                f"hints={{{name!r}: {hint}}}: it is outside the range {low}..{high} of this "
-                "size; give one inside of it"
-            )
+        if hint is not None:
+            _require_inside(name, hint, (low, high))
         return Symbol(word, example(low, high) if hint is None else hint, low, high)
 
     def declared(
@@ -125,12 +122,8 @@ class SizeRanges:
         """
         shapes: dict[str, Dimensions | None] = dict(signature)
         ranges = dict(self.ranges)
+        self._require_meant(signature)
         for name, given in self.shapes.items():
-            if name not in signature:
-                raise OptionError(
-                    f"sizes={{{name!r}: ...}}: the model has no input of this name"
-                    f"{closest(name, signature)}; it has {listed(signature)}"
-                )
             own = signature[name]
             if own is not None and len(own) != len(given):
                 raise OptionError(
@@ -141,14 +134,39 @@ class SizeRanges:
             made: list[int | str] = []
             for each, known, place in zip(given, own or places, places, strict=True):
                 _check_dimension(name, each, known, place)
-                if isinstance(each, tuple) and ranges.setdefault(str(known), each) != each:
+                found = _range_of(each) if isinstance(known, str) else None
+                if found is not None and ranges.setdefault(str(known), found) != found:
                     raise OptionError(
                         f"sizes=: the size {known!r} is in {ranges[str(known)]} and, by what "
-                        f"{name!r} is, in {each}; give one range"
+                        f"{name!r} is, in {found}; give one range"
                     )
-                made.append(known if each is None or isinstance(each, tuple) else each)
+                made.append(each if isinstance(each, str) else known)
             shapes[name] = tuple(made)
+        for name, hint in self.hints.items():
+            if name in ranges:
+                _require_inside(name, hint, ranges[name])
         return self._with_fixed(shapes, ranges)
+
+    def _require_meant(self, signature: Mapping[str, Dimensions | None]) -> None:
+        """Raise OptionError for a range of an input, or a shape of what is none."""
+        dimensions = {size for shape in signature.values() for size in shape or ()}
+        for name, ends in self.ranges.items():
+            if name in signature and name not in dimensions:
+                raise OptionError(
+                    f"sizes={{{name!r}: {ends}}}: it is an input and no dimension; give its shape "
+                    "as a list such as [4, None]"
+                )
+        for name, given in self.shapes.items():
+            if name not in signature and name in dimensions:
+                raise OptionError(
+                    f"sizes={{{name!r}: {list(given)}}}: it is a dimension; give its least and its "
+                    "greatest size as a tuple, (1, 8), or one number"
+                )
+            if name not in signature:
+                raise OptionError(
+                    f"sizes={{{name!r}: ...}}: the model has no input of this name"
+                    f"{closest(name, signature)}; it has {listed(signature)}"
+                )
 
     def require_fixed(self, signature: Mapping[str, Dimensions]) -> None:
         """Raise OptionError if something is said that a model of fixed sizes does not have."""
@@ -186,6 +204,16 @@ def _described(symbol: Symbol) -> str:
     if symbol.high < MAX_SIZE:
         return f"{symbol.name} in {symbol.low}..{symbol.high}"
     return f"any {symbol.name}" if symbol.low == 1 else f"{symbol.name} >= {symbol.low}"
+
+
+def _require_inside(name: str, hint: int, range: Range) -> None:
+    """Raise OptionError unless the *hint* for the size called *name* is in its *range*."""
+    low, high = range
+    if not low <= hint <= high:
+        raise OptionError(
+            f"hints={{{name!r}: {hint}}}: it is outside the range {low}..{high} of this "
+            "size; give one inside of it"
+        )
 
 
 def _check_dimension(name: str, given: Dimension, known: int | str, place: str) -> None:

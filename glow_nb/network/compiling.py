@@ -17,6 +17,7 @@ from glow_nb.base.arguments import (
     Shapes,
     as_constants,
     as_shapes,
+    described,
     truth,
     whole_number,
 )
@@ -199,7 +200,7 @@ def _as_ranges(
         if hints is None:
             return None
         raise OptionError(
-            f"sizes='each', hints={dict(hints)}: there is no program that is planned for an "
+            f"sizes='each', hints={described(hints)}: there is no program that is planned for an "
             "example; leave one out"
         )
     from glow_nb.base.size_ranges import SizeRanges  # which most calls do without

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx.parser
 import pytest
@@ -146,9 +148,13 @@ def test_feeds_that_disagree_are_refused_before_anything_is_compiled() -> None:
     assert isinstance(net, glow_nb.DynamicNetwork) and not net.variants
 
 
-def test_each_set_of_sizes_by_itself_has_no_example() -> None:
+@pytest.mark.parametrize("hints", [{"batch": 3}, 5, [1], {}])
+def test_each_set_of_sizes_by_itself_has_no_example(hints: Any) -> None:
     with pytest.raises(OptionError, match="sizes='each', hints="):
-        softmax(sizes="each", hints={"batch": 3})
+        softmax(sizes="each", hints=hints)
+
+
+def test_a_word_that_is_no_way_to_compile_sizes_is_refused() -> None:
     with pytest.raises(OptionError, match="give a dict such as"):
         softmax(sizes="all")
 
