@@ -108,7 +108,7 @@ def _write_insertion(out: SourceWriter, instruction: TopKInst, lanes: int) -> No
             _write_inserted(out, instruction, lines, start, to, f"range({count})")
             return
         begin = k + (count - k) % lanes
-        last = lines.element(to, str(k - 1))
+        last = lines.element(to, f"{k - 1}")
         _write_inserted(out, instruction, lines, start, to, f"range({begin})")
         _write_worst(out, instruction, "values", last, lanes)
         with out.block(f"for first in range({begin}, {count}, {lanes}):"):

@@ -57,3 +57,11 @@ def test_none_of_a_line(shape: tuple[int, ...]) -> None:
     types = [TensorType(ElementKind.FLOAT32, shape)]
     top = instruction_of(TopKInst, types, k=Z, axis=shape.index(Z + 20), largest=True)
     check_open(top, [{"z": 0}, {"z": 2}], Target.host(8))
+
+
+@pytest.mark.jit
+def test_a_number_that_is_a_quotient() -> None:
+    """The last one so far has a whole number, with which elements that enter are compared."""
+    types = [TensorType(ElementKind.FLOAT32, (3, M + 100))]
+    top = instruction_of(TopKInst, types, k=2 * ((M + 1) // 2), axis=1, largest=True)
+    check_open(top, [{"m": 8}, {"m": 7}], Target.host(8))
