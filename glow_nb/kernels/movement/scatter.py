@@ -202,7 +202,7 @@ def _write_rows(out: SourceWriter, instruction: ScatterNDInst, lanes: int, *, co
             _write_row(out, instruction.reduction, length, lanes, ("low", "high"))
         else:
             with out.block("if low <= row < high:"):
-                _write_row(out, instruction.reduction, length, lanes, ("0", str(length)))
+                _write_row(out, instruction.reduction, length, lanes, ("0", f"{length}"))
 
 
 def _write_row(
