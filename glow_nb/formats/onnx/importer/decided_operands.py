@@ -18,6 +18,8 @@ from glow_nb.hlir.ops.formulas.terms import Term, where
 
 INT64 = ElementKind.INT64
 ONE = TensorType(INT64, (1,))
+LONGEST_SPAN = 1 << 62
+"""A span below it and a step up to it add up to an int64."""
 
 Element = int | Value
 """A number that is known now, or a value of one element that a run computes."""
@@ -149,6 +151,7 @@ def decided_slice(
 ) -> Value:
     """Return ``x[start:end:step]`` along *axis*, which a run clamps as ONNX says."""
     size = x.type.shape[axis]
+    step = max(min(step, MAX_SIZE), -MAX_SIZE)  # a longer one takes one element, too
     most = term_of(ctx, size)
     lowest = 0 if step > 0 else -1
     first = _clamped(term_of(ctx, start), most, 0, lowest)
@@ -201,14 +204,33 @@ def decided_range(ctx: Context, operands: Sequence[Value]) -> Value:
     kind = operands[0].type.kind
     scalars = [ctx.reshape(ctx.as_computed(value), (1,)) for value in operands]
     start, limit, delta = (ctx.term(ctx.convert(value, ElementKind.FLOAT64)) for value in scalars)
-    steps = ((limit - start) / delta).joined(ops.Maximum, 0).apply(ops.Ceil)
-    count = ctx.decided.size_of(ctx, ctx.convert(steps.value, INT64))
+    steps = _steps(ctx, start, limit, delta)
+    if kind not in (ElementKind.FLOAT32, ElementKind.FLOAT64):
+        is_wide = (limit - start).apply(ops.Abs) >= LONGEST_SPAN
+        steps = where(is_wide, steps, _whole_steps(ctx, scalars))
+    # Without a step there is no length, which is no size.
+    count = ctx.decided.size_of(ctx, where(delta.equals(0), -1, steps).value)
     places = counted_up(ctx, count)
     if kind in (ElementKind.FLOAT32, ElementKind.FLOAT64):
         exact = start + ctx.term(ctx.convert(places, ElementKind.FLOAT64)) * delta
         return ctx.convert(exact.value, kind)
     first, step = ctx.term(scalars[0]), ctx.term(scalars[2])
     return (first + ctx.term(ctx.convert(places, kind)) * step).value
+
+
+def _steps(ctx: Context, start: Term, limit: Term, delta: Term) -> Term:
+    """Return how many steps of *delta* there are before *limit*, as int64."""
+    steps = ((limit - start) / where(delta.equals(0), 1, delta)).joined(ops.Maximum, 0)
+    return ctx.term(ctx.convert(steps.apply(ops.Ceil).value, INT64))
+
+
+def _whole_steps(ctx: Context, scalars: Sequence[Value]) -> Term:
+    """Return the same for integers, exactly, where the span is below the longest one."""
+    start, limit, delta = (ctx.term(ctx.convert(value, INT64)) for value in scalars)
+    bounded = delta.joined(ops.Minimum, LONGEST_SPAN).joined(ops.Maximum, -LONGEST_SPAN)
+    divisor = where(delta.equals(0), 1, bounded)
+    rounding = where(delta > 0, divisor - 1, divisor + 1)
+    return ((limit - start + rounding) / divisor).joined(ops.Maximum, 0)
 
 
 def decided_split(ctx: Context, x: Value, axis: int, sizes: Value) -> tuple[Value, ...]:

@@ -49,7 +49,10 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
         y = Mul (column, w) }""",
         [
             {"a": np.int64(a), "l": np.int64(b), "d": np.int64(c), "w": floats(4)}
-            for a, b, c in ((0, 5, 1), (3, 20, 4), (10, -3, -2), (5, 5, 1), (5, 2, 1))
+            for a, b, c in (
+                *((0, 5, 1), (3, 20, 4), (10, -3, -2), (5, 5, 1), (5, 2, 1), (0, 9, 2**62)),
+                *((2**60, 2**60 + 3, 1), (-(2**60), -(2**60) - 3, -2), (2**62, 2**62 + 5, 2**62)),
+            )
         ],
     ),
     "Range of floats": (
@@ -96,6 +99,14 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
             {"x": floats(9, 4), "s": whole(s), "e": whole(e), "w": floats(4, 3)}
             for s, e in ((2, 4), (0, 9), (-3, 100), (5, 2), (-100, -2), (8, 9))
         ],
+    ),
+    "Slice of long steps": (
+        """(float[9, 4] x, int64[1] s, int64[1] e) => (float[a, 4] y, float[b, 4] z) {
+        on = Constant <value = int64[1] {9223372036854775807}> ()
+        back = Constant <value = int64[1] {-9223372036854775807}> ()
+        y = Slice (x, s, e, axis, on)
+        z = Slice (x, e, s, axis, back) }""",
+        [{"x": floats(9, 4), "s": whole(s), "e": whole(e)} for s, e in ((1, 8), (5, 5))],
     ),
     "Split": (
         """(float[9, 4] x, int64[3] p, float[4, 2] w)
@@ -291,6 +302,16 @@ WRONG: dict[str, tuple[str, list[dict[str, Any]], str]] = {
         [{"x": floats(9, 4), "p": whole(*p)} for p in ((3, 3, 2), (9, 9, 9), (0, 0, 0))],
         r"size 'y_sum': the run computes \d+ for it, but it must be 9",
     ),
+    "Range": (
+        "(int64 a, int64 l, int64 d) => (int64[k] y) { y = Range (a, l, d) }",
+        [{"a": np.int64(a), "l": np.int64(5), "d": np.int64(0)} for a in (0, 9)],
+        "size 'y': the run computes -1 for it",
+    ),
+    "Range of floats": (
+        "(float a, float l, float d) => (float[k] y) { y = Range (a, l, d) }",
+        [{"a": np.float32(a), "l": np.float32(5), "d": np.float32(0)} for a in (0, 9)],
+        "size 'y': the run computes -1 for it",
+    ),
     "Expand": (
         "(float[1, 4] x, int64[2] s) => (float[a, b] y) { y = Expand (x, s) }",
         [{"x": floats(1, 4), "s": whole(2, s)} for s in (3, 0, -1)],
@@ -312,7 +333,7 @@ def test_operands_that_fit_no_result_are_errors(name: str) -> None:
     session = onnxruntime.InferenceSession(model(text).SerializeToString())
     for each in feeds:
         with pytest.raises(Exception, match="ONNXRuntimeError"):
-            session.run(None, each)
+            session.run(None, {key: np.asarray(array) for key, array in each.items()})
         with pytest.raises(FeedError, match=message):
             evaluate(function, each)
 
