@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import glow_nb
+from glow_nb.backends.cpu import tune
 from glow_nb.base.errors import (
     FeedError,
     OptionError,
+    PassError,
     UnboundDimension,
     UnsupportedError,
 )
@@ -25,6 +28,7 @@ from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function
+from glow_nb.hlir.with_sizes import with_sizes
 
 BACKENDS = ["cpu", "interpreter"]
 
@@ -175,14 +179,24 @@ def test_a_size_is_open_or_fixed() -> None:
         glow_nb.compile(_model("batch", 8), sizes={"batch": (1, 4)}, shapes={"batch": 2})
 
 
-def test_products_of_open_sizes_are_not_measured() -> None:
+def test_products_of_open_sizes_are_not_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tune, "default_folder", lambda: tmp_path)  # which has no measurements
+    monkeypatch.setattr(tune, "_measured", {})
+    monkeypatch.setattr(tune.MeasuringTuner, "_compile", lambda *requests: None)
+    monkeypatch.delattr(tune.MeasuringTuner, "measure_anew")
     builder = Builder("product")
     batch = Symbol("batch", 4, 1, 8).size
-    x = builder.input("x", TensorType(ElementKind.FLOAT32, (batch, 3)))
-    w = builder.constant("w", np.arange(12, dtype=np.float32).reshape(3, 4))
-    builder.save(builder.emit(ops.MatMul(x, w)), "y")
-    net = glow_nb.compile(builder.function(), sizes={}, threads=1, tune=True)
-    np.testing.assert_array_equal(net.run(np.ones((2, 3), np.float32))["y"], [[12, 15, 18, 21]] * 2)
+    x = builder.input("x", TensorType(ElementKind.FLOAT32, (batch, 24)))
+    weights = np.arange(576, dtype=np.float32).reshape(24, 24)
+    builder.save(builder.emit(ops.MatMul(x, builder.constant("w", weights))), "y")
+    function = builder.function()
+    with pytest.raises(PassError, match="measure_anew"):  # of a fixed size, it is measured
+        glow_nb.compile(with_sizes(function, {"batch": 4}), threads=1, tune=True)
+    net = glow_nb.compile(function, sizes={}, threads=1, tune=True)
+    y = net.run(np.ones((2, 24), np.float32))["y"]
+    np.testing.assert_array_equal(y, [weights.sum(0)] * 2)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
