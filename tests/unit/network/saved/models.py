@@ -81,9 +81,8 @@ def expected(seed: int = 0, x: Array = X) -> Array:
 
 def in_a_new_process(script: str, cache: Path) -> str:
     """Return what *script* prints in a process that keeps networks in *cache*."""
-    kernels = os.environ["GLOW_NB_CACHE_DIR"]
-    environment = {**os.environ, "GLOW_NB_CACHE_DIR": str(cache), "KERNELS": kernels}
-    del environment["GLOW_NB_CACHE_NETWORKS"]
+    environment = {**os.environ, "GLOW_NB_CACHE_DIR": str(cache)}
+    environment.pop("GLOW_NB_CACHE_NETWORKS", None)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
         env=environment,
