@@ -16,10 +16,14 @@ from glow_nb.base.errors import OptionError
 Named = tuple[str, Any]
 
 
-class RangeType(click.ParamType[Named]):
-    """``NAME=LEAST..GREATEST`` of a dimension that stays open."""
+class NamedSizes(click.ParamType[Named]):
+    """A dimension that stays open, and what is said of it: ``NAME=LEAST..GREATEST``."""
 
-    name = "name=range"
+    name = "name=sizes"
+
+    def __init__(self, pattern: str, form: str) -> None:
+        """Take what fits *pattern*, whose groups are sizes, and looks like the *form* to users."""
+        self._pattern, self._form = re.compile(pattern, re.ASCII), form
 
     @override
     def convert(
@@ -27,28 +31,16 @@ class RangeType(click.ParamType[Named]):
     ) -> Named:
         if isinstance(value, tuple):
             return value
-        name, _, ends = value.rpartition("=")
-        found = re.fullmatch(r"(\d{1,15})\.\.(\d{1,15})", ends, re.ASCII)
+        name, _, said = value.rpartition("=")
+        found = self._pattern.fullmatch(said)
         if not found or not name:
-            self.fail(f"{value!r} is not NAME=LEAST..GREATEST, as length=1..512", param, ctx)
-        return name, (int(found[1]), int(found[2]))
+            self.fail(f"{value!r} is not {self._form}", param, ctx)
+        sizes = tuple(map(int, found.groups()))
+        return name, sizes if len(sizes) > 1 else sizes[0]
 
 
-class HintType(click.ParamType[Named]):
-    """``NAME=SIZE`` of an example."""
-
-    name = "name=size"
-
-    @override
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Named:
-        if isinstance(value, tuple):
-            return value
-        name, _, size = value.rpartition("=")
-        if not re.fullmatch(r"\d{1,15}", size, re.ASCII) or not name:
-            self.fail(f"{value!r} is not NAME=SIZE, as length=128", param, ctx)
-        return name, int(size)
+RANGE = NamedSizes(r"(\d{1,15})\.\.(\d{1,15})", "NAME=LEAST..GREATEST, as length=1..512")
+HINT = NamedSizes(r"(\d{1,15})", "NAME=SIZE, as length=128")
 
 
 def _as_dict(option: str, given: tuple[Named, ...]) -> dict[str, Any] | None:
@@ -83,7 +75,7 @@ def size_options(command: Command) -> Command:
 
     size = click.option(
         *("--size", "ranges"),
-        type=RangeType(),
+        type=RANGE,
         multiple=True,
         metavar="NAME=LEAST..GREATEST",
         help="Range of a dimension whose size each run tells (length=1..512). Repeat it for each; "
@@ -91,7 +83,7 @@ def size_options(command: Command) -> Command:
     )
     hint = click.option(
         *("--hint", "examples"),
-        type=HintType(),
+        type=HINT,
         multiple=True,
         metavar="NAME=SIZE",
         help="Size of such a dimension that the code is planned for (length=128); it is right for "

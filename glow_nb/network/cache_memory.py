@@ -12,7 +12,7 @@ import numpy as np
 from glow_nb.base.alignment import ALIGNMENT
 from glow_nb.base.arguments import as_array, whole_number
 from glow_nb.base.errors import FeedError, StateError
-from glow_nb.base.feeds import as_fitting, name_feeds
+from glow_nb.base.feeds import Feeds, as_fitting, name_feeds
 from glow_nb.base.memory_limit import require_run_memory, within_memory
 from glow_nb.base.size import at, symbols_of
 from glow_nb.base.sizes_of_shapes import sizes_of_shapes
@@ -122,7 +122,7 @@ class CacheMemory:
         with self.in_use():
             self.length = number
 
-    def fill(self, arrays: object) -> None:
+    def fill(self, arrays: Feeds) -> None:
         """Let the rows be those of *arrays*, one for each cache.
 
         Raises:
@@ -130,7 +130,7 @@ class CacheMemory:
                 the others.
         """
         types = {cache.name: _of_rows(cache) for cache in self.caches}
-        named = name_feeds(types.keys(), arrays)  # type: ignore[arg-type]
+        named = name_feeds(types.keys(), arrays)
         given = {name: as_array(name, named[name]) for name in types}
         shapes = {name: array.shape for name, array in given.items()}
         symbols = symbols_of(*(size for type in types.values() for size in type.shape))
