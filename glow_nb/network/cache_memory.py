@@ -12,11 +12,11 @@ import numpy as np
 from glow_nb.base.alignment import ALIGNMENT
 from glow_nb.base.arguments import as_array, whole_number
 from glow_nb.base.errors import FeedError, StateError
-from glow_nb.base.feeds import Feeds, as_fitting, name_feeds
+from glow_nb.base.feeds import Feeds, as_fitting, check_open_feeds, name_feeds
 from glow_nb.base.memory_limit import require_run_memory, within_memory
 from glow_nb.base.size import at, symbols_of
 from glow_nb.base.sizes_of_shapes import sizes_of_shapes
-from glow_nb.base.types import Array, TensorType
+from glow_nb.base.types import Array, TensorType, symbolic
 
 if TYPE_CHECKING:
     from glow_nb.hlir.grow_caches import Cache
@@ -106,32 +106,28 @@ class CacheMemory:
                     "before, or begin anew, net.reset()"
                 )
         if not self.length:
-            self._make(wanted)
-            self._made_for = key
+            self._arrays = {}  # gone before others are made
+            self._arrays = _memory_for(wanted)
+        self._made_for = key
         return self._arrays
-
-    def _make(self, wanted: Mapping[str, TensorType]) -> None:
-        self._arrays, self._made_for = {}, []
-        require_run_memory("caches", {name: type.size_bytes for name, type in wanted.items()})
-        with within_memory("caches"):
-            self._arrays = {name: _zeros(type) for name, type in wanted.items()}
 
     def truncate(self, length: object) -> None:
         """Keep the first *length* rows; raise OptionError if there are fewer."""
-        number = whole_number("length", length, 0, self.length)
         with self.in_use():
-            self.length = number
+            self.length = whole_number("length", length, 0, self.length)
 
     def fill(self, arrays: Feeds) -> None:
-        """Let the rows be those of *arrays*, one for each cache.
+        """Let the rows be those of *arrays*, one for each cache; if that fails, they stay.
 
         Raises:
             FeedError: One is missing or unknown, or has another kind or shape, or other rows than
                 the others.
+            MemoryLimitError: There is no memory.
         """
         types = {cache.name: _of_rows(cache) for cache in self.caches}
         named = name_feeds(types.keys(), arrays)
         given = {name: as_array(name, named[name]) for name in types}
+        check_open_feeds({name: symbolic(type) for name, type in types.items()}, given)
         shapes = {name: array.shape for name, array in given.items()}
         symbols = symbols_of(*(size for type in types.values() for size in type.shape))
         sizes = sizes_of_shapes(types, symbols, shapes)
@@ -144,23 +140,31 @@ class CacheMemory:
             raise FeedError(
                 f"caches: arrays of {sorted(lengths)} rows are given; give as many of each"
             )
+        (length,) = lengths
         with self.in_use():
-            fitting = {name: array.copy() for name, array in fitting.items()}  # maybe our own rows
-            self._make({cache.name: cache.type.at(sizes) for cache in self.caches})
-            (self.length,) = lengths
-            for name, rows in self.rows.items():
-                rows[...] = fitting[name]
+            made = _memory_for({cache.name: cache.type.at(sizes) for cache in self.caches})
+            for cache in self.caches:
+                made[cache.name][_rows(cache, length)] = fitting[cache.name]  # maybe our own rows
+            self._arrays, self._made_for, self.length = made, [], length
 
     def copy(self) -> CacheMemory:
         """Return other memory with the same rows."""
         made = CacheMemory(self.caches)
         with self.in_use():
             if self._arrays:
-                made._make({name: TensorType.of(array) for name, array in self._arrays.items()})
+                types = {name: TensorType.of(array) for name, array in self._arrays.items()}
+                made._arrays = _memory_for(types)
             made.length = self.length
             for name, rows in made.rows.items():
                 rows[...] = self.rows[name]
         return made
+
+
+def _memory_for(types: Mapping[str, TensorType]) -> dict[str, Array]:
+    """Return zeros of these *types*; raise MemoryLimitError if there is no memory."""
+    require_run_memory("caches", {name: type.size_bytes for name, type in types.items()})
+    with within_memory("caches"):
+        return {name: _zeros(type) for name, type in types.items()}
 
 
 def _rows(cache: Cache, length: int) -> tuple[slice, ...]:

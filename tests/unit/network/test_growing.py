@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.base.errors import FeedError, OptionError, StateError, UnsupportedError
+from glow_nb.base.errors import (
+    FeedError,
+    MemoryLimitError,
+    OptionError,
+    StateError,
+    UnsupportedError,
+)
 from tests.caches import ALL, SIZES, STEPS, check_steps, plain_step
 
 OPTIONS: dict[str, Any] = {"backend": "interpreter", "threads": 1}
@@ -130,6 +136,26 @@ def test_what_is_filled_in_must_fit() -> None:
     with pytest.raises(FeedError, match="float32"):
         net.fill({"past": rows(2).astype(np.int32)})
     assert net.length == 0
+
+
+@pytest.mark.parametrize("given", [5, "text", np.ones((2, 4), np.float32)])
+def test_what_is_filled_in_and_has_other_dimensions_is_said_to(given: Any) -> None:
+    with pytest.raises(FeedError, match="input 'past': (shape|dtype|it is text)"):
+        network().fill(given)
+
+
+def test_a_fill_without_memory_leaves_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = network()
+    net.run(new=rows(3))
+
+    def no_memory(_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("glow_nb.network.cache_memory._zeros", no_memory)
+        with pytest.raises(MemoryLimitError, match="caches: the system gave no more memory"):
+            net.fill({"past": rows(2, batch=2)})
+    assert net.run(new=rows(1, start=3))["sum"][0, 0] == 6
 
 
 def test_a_cache_whose_range_begins_later_is_filled_first() -> None:
