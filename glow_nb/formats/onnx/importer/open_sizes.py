@@ -70,6 +70,8 @@ def import_open(
 
 def _with_advice(search: _Search, error: ModelError) -> ModelError:
     """Return the *error* with the sizes that it is about, which may fit no example of ours."""
+    if not search.hints:  # only sizes that runs decide, for which nobody gives hints
+        return error
     tried = ", ".join(f"{name} = {hint}" for name, hint in search.hints.items())
     advised = ModelError(
         f"{error} (with {tried}, as examples of sizes; if the model takes others, give them by "

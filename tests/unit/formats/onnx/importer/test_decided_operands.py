@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 
 import glow_nb
-from glow_nb.base.errors import FeedError, UnsupportedError
+from glow_nb.base.errors import FeedError, ModelError, UnsupportedError
 from glow_nb.base.types import Array
 from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.evaluate import evaluate
@@ -353,6 +353,14 @@ def test_an_expansion_to_no_axes_changes_nothing() -> None:
     text = "(float[2, 4] x, int64[0] s) => (float[a, b] y) { y = Expand (x, s) }"
     x = floats(2, 4)
     assert np.array_equal(evaluate(import_onnx(model(text)), {"x": x, "s": whole()})["y"], x)
+
+
+def test_examples_of_sizes_that_runs_decide_are_no_advice() -> None:
+    text = """(float[3, 9] x, float[3, 5] z, int64[1] k) => (float[3, a] y, float[3, b] v) {
+        y, i = TopK (x, k)
+        v, j = TopK (z, k) }"""
+    with pytest.raises(ModelError, match=r"leaves axis 1 of float32<3 x 5>$"):
+        glow_nb.load(model(text), open_sizes=True)
 
 
 def test_what_needs_a_number_is_refused() -> None:
