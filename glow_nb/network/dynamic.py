@@ -146,7 +146,7 @@ class DynamicNetwork(Network):
     @override
     def functions(self) -> dict[str, Network]:
         """The one function, under the name of the sizes that were used last."""
-        return {self.program.name: self}
+        return {self._last("functions").name: self}
 
     @override
     def save(self, folder: str | os.PathLike[str]) -> None:

@@ -163,6 +163,14 @@ def test_sizes_may_be_open_as_well() -> None:
     assert len(net.general.networks) == 1
 
 
+def test_a_network_of_stages_with_open_sizes_has_its_function_by_name() -> None:
+    text = TEXT.replace("found in", "n in 1..8 like 6, found in").replace("6 x 2", "n x 2")
+    text = text.replace("float32<6>", "float32<n>").replace("1 x 6", "1 x n")
+    net = glow_nb.compile(parse_function(text), sizes={}, backend="interpreter")
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    assert net.functions == {"rows": net}
+
+
 def test_wrong_numbers_end_the_run() -> None:
     text = """<ir_version: 9, opset_import: ["" : 18]>
     g (float[2, 3] x, int64[2] shape) => (float[a, b] y) { y = Expand (x, shape) }"""
