@@ -13,7 +13,13 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from glow_nb.base.errors import DeviceError, MemoryLimitError, OptionError, reason_of
+from glow_nb.base.errors import (
+    DeviceError,
+    GlowError,
+    MemoryLimitError,
+    OptionError,
+    reason_of,
+)
 from glow_nb.base.memory_limit import within_memory
 from glow_nb.runtime.devices.channel import Channel, Frame, Verb, error_of
 from glow_nb.runtime.devices.device_description import DeviceDescription
@@ -245,6 +251,9 @@ class _ProcessEngine:
             return
         try:
             sizes = slots.put(slot, run.inputs)
+        except GlowError as error:  # its sizes need too much
+            self._ended(run, error)
+            return
         except OSError as error:
             problem = f"the system gave no memory to share ({reason_of(error)})"
             self._ended(run, MemoryLimitError(f"{self._name}: {problem}"))

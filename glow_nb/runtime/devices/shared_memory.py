@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from glow_nb.base.alignment import aligned_bytes
+from glow_nb.base.memory_limit import require_run_memory
 from glow_nb.base.size import Symbol
 from glow_nb.base.types import Array, TensorType
 
@@ -45,8 +46,15 @@ class AnonymousFile:
         self.size_bytes = size_bytes
 
     def grow(self, size_bytes: int) -> None:
-        """Have at least so many bytes; raise OSError if the system has not so much memory."""
-        if size_bytes > self.size_bytes:
+        """Have at least so many bytes.
+
+        Raises:
+            MemoryLimitError: It is more than the process may have.
+            OSError: The system has not so much memory.
+        """
+        more = size_bytes - self.size_bytes
+        if more > 0:
+            require_run_memory("run", {"inputs and outputs": more})
             self._take(size_bytes)
 
     @classmethod

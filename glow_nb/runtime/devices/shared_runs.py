@@ -60,6 +60,7 @@ class OpenRuns:
         """Copy the inputs of a run to its *slot*; return what the process is told of sizes.
 
         Raises:
+            GlowError: The run needs more memory than any tensor, or this process, may have.
             OSError: The system has no memory for a larger run.
         """
         shapes = {name: array.shape for name, array in zip(self._types, arrays, strict=True)}

@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from glow_nb.base.errors import FeedError
+from glow_nb.base.errors import FeedError, GlowError, MemoryLimitError
+from glow_nb.base.memory_limit import MemoryLimit
+from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.parse import parse_module
 from glow_nb.runtime import DeviceDescription
@@ -73,5 +75,33 @@ def test_zeros_of_a_simulated_device_have_the_sizes_of_the_run() -> None:
         device.add("net", compile_part(network(), description))
         y, z = device.run("net", [np.ones((2, 3), np.float32), np.ones(4, np.float32)])
         assert (y.shape, z.shape) == ((2, 3), (4,))
+    finally:
+        device.close()
+
+
+def test_a_process_outlives_sizes_that_need_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """\
+func @outer<n like 8>(%x : float32<n x 1>, %z : float32<1 x n>) -> (%y : float32<n x n>) {
+  %product = mat_mul(%x, %z) : float32<n x n>
+  %y_save = save(%product, %y)
+}
+"""
+    description = DeviceDescription("d", "process")
+    device = open_device(description)
+
+    def run(n: int) -> Array:
+        return device.run("net", [np.ones((n, 1), np.float32), np.ones((1, n), np.float32)])[0]
+
+    try:
+        device.add("net", compile_part(parse_module(text).functions[0], description))
+        with pytest.raises(GlowError, match="4000000000000 bytes are more than"):
+            run(1_000_000)
+        limit = MemoryLimit(1 << 20, "a test")
+        with monkeypatch.context() as patch:
+            patch.setattr("glow_nb.base.memory_limit.memory_limit", lambda: limit)
+            with pytest.raises(MemoryLimitError, match="inputs and outputs.*a test"):
+                run(1000)
+        np.testing.assert_array_equal(run(3), np.ones((3, 3), np.float32))
+        assert device.health().alive
     finally:
         device.close()
