@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -179,7 +178,8 @@ def info(
     network: Network | None = None
     if must_compile:
         network = glow_nb.compile(graph, backend=backend, threads=threads, without=without, **given)
-    report = _report_of(str(model), imported, network, sizes)
+    ranges = SizeRanges.of(sizes["sizes"], sizes["hints"], fixed=bindings.shapes)
+    report = _report_of(str(model), imported, network, ranges)
     if picture is not None and network is not None:
         network.memory.plot(picture)
         click.echo(f"wrote {picture}", err=True)
@@ -195,16 +195,19 @@ def _report_of(
     model: str,
     imported: Function | Program | SymbolicModel,
     network: Network | None,
-    sizes: Mapping[str, Any],
+    ranges: SizeRanges,
 ) -> ModelReport | OpenReport:
-    """Return the report on the file *model*, and on the *network* that was made of it."""
+    """Return the report on the file *model*, and on the *network* that was made of it.
+
+    Sizes that are open are in *ranges*.
+    """
     opened = sized_model(imported)
     if opened is None:
         assert isinstance(imported, Function | Program)
         return make_report(model, imported, network.function if network else None)
     assert not isinstance(imported, Program)
     summary = summary_of(imported) if isinstance(imported, Function) else imported.summary()
-    return make_open_report(model, opened, summary, SizeRanges.of(sizes["sizes"], sizes["hints"]))
+    return make_open_report(model, opened, summary, ranges)
 
 
 def _asks(context: click.Context) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from glow_nb.base.errors import GlowError
+from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.base.fitting_sizes import described_fits
 from glow_nb.base.quantities import byte_count, scaled
 from glow_nb.base.size_ranges import SizeRanges, described_ranges
@@ -90,9 +90,15 @@ def summary_of(function: Function) -> Summary:
 def make_open_report(
     path: str, model: SizedModel, summary: Summary, ranges: SizeRanges
 ) -> OpenReport:
-    """Return the report on *model*, which is in the file *path*, with open sizes in *ranges*."""
+    """Return the report on *model*, which is in the file *path*, with open sizes in *ranges*.
+
+    Raises:
+        OptionError: *ranges* say something that has no meaning for the model.
+    """
     try:
         function, numbers = model.open_function(ranges)
+    except OptionError:
+        raise
     except GlowError as error:
         program, guards, fitting = "", [], {}
         specialized = dict.fromkeys(_sizes(model.inputs), f"each of its sizes: {error}")

@@ -208,6 +208,25 @@ def test_open_sizes_of_unknown_rank_and_without_names(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--size", "rows=1..2"), "no open size of this name"),
+        (("--hint", "batch=0"), "outside the range 1.."),
+        (("--size", "batch=1..2", "--hint", "batch=3"), "outside the range 1..2"),
+        (("--shape", "other=2", "--size", "other=1..9"), "both speak of 'other'"),
+    ],
+)
+def test_wrong_ranges_are_errors_and_no_facts_about_the_model(
+    tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    """Two sizes are open, so that one is left beside one that is given."""
+    path = tmp_path / "relu.onnx"
+    relu = helper.make_node("Relu", ["x"], ["y"])
+    onnx.save(model([relu], [value("x", ("batch", "other"))]), path)
+    assert message in fails("info", path, *options)
+
+
 def test_a_program_for_all_sizes_is_compiled(tmp_path: Path) -> None:
     path = write_dense(tmp_path, "batch")
     output = call(
