@@ -139,13 +139,17 @@ class Context(Constants):
             return
         count = count_after(node, self.counts)
         if count is None:
-            self.decided.are_wanted = True
-            raise self.unsupported(
-                f"it reads {counted[0]}, of which only a run shows how much counts, and would mix "
-                "that with padding; only functions of single elements, moves of whole slices and "
-                "gathers may read it"
-            )
+            raise self.mixes(counted[0])
         self.counts.update(dict.fromkeys(node.results, count))
+
+    def mixes(self, counted: Value) -> UnsupportedError:
+        """Return the error of a node that would compute with what does not count of a value."""
+        self.decided.are_wanted = True
+        return self.unsupported(
+            f"it reads {counted}, of which only a run shows how much counts, and would mix "
+            "that with padding; only functions of single elements, moves of whole slices and "
+            "gathers may read it"
+        )
 
     def emit_counted(self, node: Node, axes: Sequence[int | None]) -> tuple[Value, ...]:
         """Append a node whose last result says how many slices of the others count.

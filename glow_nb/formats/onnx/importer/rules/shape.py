@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from math import prod
 
@@ -19,6 +20,7 @@ from glow_nb.formats.onnx.importer.decided_operands import (
 )
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
+from glow_nb.formats.onnx.schema.counting import same_dimension
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 
@@ -34,6 +36,7 @@ def reshape(ctx: Context, node: OnnxNode) -> Value:
         shape = decided_shape(ctx, x, given, keeps=keeps)
     else:
         shape = list(ctx.known_integers(given, "'shape'"))
+    asked = tuple(shape)
     if keeps:
         if 0 in shape[x.type.rank :]:
             raise ctx.wrong(f"shape {shape} keeps a dimension that {x} does not have")
@@ -48,7 +51,19 @@ def reshape(ctx: Context, node: OnnxNode) -> Value:
         raise ctx.wrong(
             f"the {x.type.size!s} elements of {x} do not fill shape {[str(n) for n in shape]}"
         )
+    if x in ctx.counts and not _follows_count(ctx, x, asked, shape):
+        raise ctx.mixes(x)
     return ctx.reshape(x, shape)
+
+
+def _follows_count(ctx: Context, x: Value, asked: Sequence[int], shape: Sequence[int]) -> bool:
+    """Return whether the size that is *asked* for what counts of *x* is as many as count.
+
+    A number would be the most that may count, whatever a run finds.
+    """
+    counted = ctx.counts[x].axis
+    axis = same_dimension(x.type.shape, counted, tuple(shape))
+    return axis is not None and (asked[axis] == -1 or (asked[axis] == 0 and axis == counted))
 
 
 def _quotient(size: int, rest: int) -> int:
@@ -315,6 +330,10 @@ def expand(ctx: Context, node: OnnxNode) -> Value:
     )
     if any(size < 0 for size in wanted):
         raise ctx.wrong(f"shape {list(wanted)} has a negative size")
+    if x in ctx.counts:
+        behind = x.type.rank - ctx.counts[x].axis
+        if behind <= len(wanted) and wanted[-behind] != 1:
+            raise ctx.mixes(x)
     return ctx.broadcast(x, broadcast_shape(ctx, x.type.shape, wanted))
 
 

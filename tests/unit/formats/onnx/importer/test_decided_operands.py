@@ -222,6 +222,18 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
             for most in (1, 0.4, 0.6)
         ],
     ),
+    "numbers that are the most that is found": (
+        """(float[2] m, float[3] n) => (int64[2, a] y, int64[3, 2] z) {
+        pair = Constant <value = int64[2] {2, -1}> ()
+        table = Constant <value = int64[2] {3, 2}> ()
+        found = NonZero (m)
+        y = Reshape (found, pair)
+        all = NonZero (n)
+        two = Constant <value = int64[1] {2}> ()
+        some = Slice (all, axis, two, last)
+        z = Expand (some, table) }""",
+        [{"m": np.full(2, k, np.float32), "n": np.ones(3, np.float32)} for k in (0, 1)],
+    ),
     "a limit of what was found": (
         """(float[9, 4] x, float[9] m) => (float[a, 4] y, float[1, 4] z) {
         places = NonZero (m)
@@ -316,6 +328,22 @@ WRONG: dict[str, tuple[str, list[dict[str, Any]], str]] = {
         "(float[1, 4] x, int64[2] s) => (float[a, b] y) { y = Expand (x, s) }",
         [{"x": floats(1, 4), "s": whole(2, s)} for s in (3, 0, -1)],
         r"size 'y_expanded': the run computes -?\d for it, but it must be 4",
+    ),
+    "Reshape of what was found": (
+        """(float[2] m) => (int64[2, a] y) {
+        pair = Constant <value = int64[2] {2, -1}> ()
+        found = NonZero (m)
+        y = Reshape (found, pair) }""",
+        [{"m": np.array([0, 1], np.float32)}],
+        "the graph holds only where",
+    ),
+    "Expand of what was found": (
+        """(float[2] m) => (int64[3, 2] y) {
+        table = Constant <value = int64[2] {3, 2}> ()
+        found = NonZero (m)
+        y = Expand (found, table) }""",
+        [{"m": np.zeros(2, np.float32)}],
+        "the graph holds only where",
     ),
     "Expand of an open size": (
         "(float[n, 1] x, int64[2] s) => (float[a, b] y) { y = Expand (x, s) }",
