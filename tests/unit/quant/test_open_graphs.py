@@ -20,14 +20,14 @@ from glow_nb.hlir.with_sizes import with_sizes
 from glow_nb.quant.calibration import with_profiles
 
 TEXT = """\
-constant %w : float32<8 x 4> = external
-constant %b : float32<4> = splat 0.25
-constant %v : float32<4 x 3> = external
-constant %c : float32<3> = splat -0.5
-func @main<n in 1..64 like 8>(%x : float32<n x 8>) -> (%y : float32<n x 3>) {
-  %first = fully_connected(%x, %w, %b) : float32<n x 4>
-  %relu = relu(%first) : float32<n x 4>
-  %second = fully_connected(%relu, %v, %c) : float32<n x 3>
+constant %w : float32<8 x 8> = external
+constant %b : float32<8> = splat 0.25
+constant %v : float32<8 x 8> = external
+constant %c : float32<8> = splat -0.5
+func @main<n in 1..64 like 8>(%x : float32<n x 8>) -> (%y : float32<n x 8>) {
+  %first = fully_connected(%x, %w, %b) : float32<n x 8>
+  %relu = relu(%first) : float32<n x 8>
+  %second = fully_connected(%relu, %v, %c) : float32<n x 8>
   %y_save = save(%second, %y)
 }
 """
@@ -38,7 +38,7 @@ def _random(*shape: int) -> Array:
 
 
 def _graph() -> glow_nb.Function:
-    return parse_function(TEXT, constants={"w": _random(8, 4), "v": _random(4, 3)})
+    return parse_function(TEXT, constants={"w": _random(8, 8) / 2, "v": _random(8, 8) / 2})
 
 
 def test_a_graph_stays_open_when_it_is_quantized() -> None:
