@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from glow_nb.kernels.winograd.nest import WinogradNest
+from tests.in_turn import in_turn
 from tests.targets import SMALL_CORE
 from tests.unit.kernels.open_cases import Sizes, check_open, open_size
 from tests.unit.kernels.winograd.nests import NESTS
@@ -20,6 +21,7 @@ SETS: list[Sizes] = [
 ]
 NAMES = ("4x4", "mixed", "4x6", "groups", "5x5", "row", "column", "stride", "dilated")
 QUICK = ("4x6", "dilated")
+HINTS = ((1, 7, 9), (4, 56, 60))
 
 
 def _open(name: str, hints: tuple[int, int, int]) -> WinogradNest:
@@ -32,13 +34,9 @@ def _open(name: str, hints: tuple[int, int, int]) -> WinogradNest:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in NAMES]
-)
-def test_one_kernel_convolves_images_of_all_sizes(name: str) -> None:
-    for hints in ((1, 7, 9), (4, 56, 60)):
-        nest = _open(name, hints)
-        instruction = convolution_of(nest)
-        reach = max(nest.shape.reach)
-        sets = SETS if nest.shape.is_padded else [s for s in SETS if min(s["h"], s["w"]) >= reach]
-        check_open(instruction, sets, SMALL_CORE, threads=(1, 3), absolute=0.05)
+@pytest.mark.parametrize(("name", "hints"), in_turn(NAMES, HINTS, only=QUICK))
+def test_one_kernel_convolves_images_of_all_sizes(name: str, hints: tuple[int, int, int]) -> None:
+    nest = _open(name, hints)
+    reach = max(nest.shape.reach)
+    sets = SETS if nest.shape.is_padded else [s for s in SETS if min(s["h"], s["w"]) >= reach]
+    check_open(convolution_of(nest), sets, SMALL_CORE, threads=(1, 3), absolute=0.05)
