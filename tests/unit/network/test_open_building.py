@@ -16,6 +16,7 @@ import glow_nb
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.types import Array
 from glow_nb.codegen.linked_code import IS_SUPPORTED
+from tests.in_turn import marked_rows
 from tests.unit.bundle.bundles import (
     build_example,
     emulator,
@@ -31,13 +32,16 @@ pytestmark = [needs_elf, pytest.mark.jit]
 HOSTILE = '"; rm -rf */ \\\n#error'
 
 
-def model(batch: str = "batch", length: str = "length") -> onnx.ModelProto:
+def model(
+    batch: str = "batch", length: str = "length", operator: str = "MatMul"
+) -> onnx.ModelProto:
     """Return a product with weights, a softmax, and a concat along an open size."""
-    weight = np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32)
+    shape = (6, 5) if operator == "MatMul" else (6,)
+    weight = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, length, 6])
     outputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in ("y", "twice")]
     nodes = [
-        helper.make_node("MatMul", ["x", "weight"], ["product"]),
+        helper.make_node(operator, ["x", "weight"], ["product"]),
         helper.make_node("Softmax", ["product"], ["y"], axis=1),
         helper.make_node("Concat", ["y", "product"], ["twice"], axis=1),
     ]
@@ -86,7 +90,7 @@ def test_one_program_in_c_runs_for_all_sizes(tmp_path: Path) -> None:
 @needs_c
 @pytest.mark.usefixtures("sharing_is_free")
 def test_a_pool_of_threads_takes_sizes_of_any_name(tmp_path: Path) -> None:
-    onnx.save(model(HOSTILE, "*/"), tmp_path / "model.onnx")
+    onnx.save(model(HOSTILE, "*/", "Mul"), tmp_path / "model.onnx")
     folder = tmp_path / "out"
     glow_nb.build(tmp_path / "model.onnx", folder, name="net", threads=3)
     assert "rm -rf" not in (folder / "net.h").read_text()
@@ -128,11 +132,15 @@ def test_sizes_that_are_given_are_fixed_and_others_stay_open(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "architecture", ["aarch64", pytest.param("riscv64", marks=pytest.mark.slow)]
+    ("architecture", "operator"),
+    marked_rows(
+        [("aarch64", "Mul"), ("aarch64", "MatMul"), ("riscv64", "MatMul")],
+        only=[("aarch64", "Mul")],
+    ),
 )
-def test_other_machines_run_for_all_sizes(architecture: str, tmp_path: Path) -> None:
+def test_other_machines_run_for_all_sizes(architecture: str, operator: str, tmp_path: Path) -> None:
     run = emulator(architecture)
-    onnx.save(model(), tmp_path / "model.onnx")
+    onnx.save(model(operator=operator), tmp_path / "model.onnx")
     net = glow_nb.compile(tmp_path / "model.onnx", sizes={}, threads=1, specialize_after=None)
     folder = tmp_path / "out"
     net.build(folder, name="net", target=f"{architecture}-unknown-linux-gnu")
