@@ -95,11 +95,13 @@ def decided_shape(ctx: Context, x: Value, shape: Value, *, keeps: bool) -> list[
     """
     sizes = x.type.shape
     found = list(ctx.decided.elements_of(ctx, shape))
+    if not found:
+        return []
     for axis, element in enumerate(found):
         if keeps and not isinstance(element, Value) and element == 0 and axis < len(sizes):
             found[axis] = sizes[axis]
     unknown = [axis for axis, element in enumerate(found) if isinstance(element, Value)]
-    if -1 not in [element for element in found if not isinstance(element, Value)]:
+    if unknown and -1 not in [element for element in found if not isinstance(element, Value)]:
         *unknown, last = unknown
         found[last] = -1
     known = prod(n for n in found if not isinstance(n, Value) and n != -1)
@@ -119,7 +121,7 @@ def _resolved(ctx: Context, x: Value, shape: Value, *, keeps: bool) -> Value:
     A run ends with an error if it has several -1, or not as many elements as *x*.
     """
     rank = shape.type.size
-    given = ctx.term(ctx.convert(shape, INT64))
+    given = ctx.term(ctx.reshape(ctx.convert(shape, INT64), (rank,)))
     if keeps:
         sizes = (*x.type.shape, *(0,) * rank)[:rank]
         own = ctx.as_computed(ctx.sized(sizes, TensorType(INT64, (rank,))))

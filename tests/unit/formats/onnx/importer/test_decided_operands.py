@@ -6,27 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import onnx.parser
+import onnx
 import onnxruntime
 import pytest
 
 import glow_nb
-from glow_nb.base.errors import FeedError, ModelError, UnsupportedError
+from glow_nb.base.errors import ModelError, UnsupportedError
 from glow_nb.base.types import Array
 from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.parse import parse_function
 from glow_nb.hlir.print import print_function
-
-RNG = np.random.default_rng(0)
-
-
-def floats(*shape: int) -> Array:
-    return RNG.standard_normal(shape, dtype=np.float32)
-
-
-def whole(*numbers: int) -> Array:
-    return np.array(numbers, np.int64)
+from tests.unit.formats.onnx.importer.decided_models import RNG, floats, model, whole
 
 
 def some(*shape: int, share: float) -> Array:
@@ -37,8 +28,6 @@ def boxes(count: int) -> Array:
     corners = np.sort(RNG.random((1, count, 2, 2), np.float32), axis=2)
     return corners.reshape(1, count, 4)
 
-
-AXIS = "axis = Constant <value = int64[1] {0}> ()\n last = Constant <value = int64[1] {1}> ()\n"
 
 CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "Range": (
@@ -247,13 +236,6 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
 }
 
 
-def model(text: str) -> onnx.ModelProto:
-    head, _, nodes = text.partition("{")
-    return onnx.parser.parse_model(
-        f'<ir_version: 9, opset_import: ["" : 18]> main {head} {{ {AXIS} {nodes}'
-    )
-
-
 def expected(proto: onnx.ModelProto, feeds: list[dict[str, Any]]) -> Iterator[list[Array]]:
     session = onnxruntime.InferenceSession(proto.SerializeToString())
     for each in feeds:
@@ -289,92 +271,12 @@ def test_one_program_serves_all_of_them(name: str, backend: str, threads: int) -
         assert general is None or len(stage.variants) == 1
 
 
-WRONG: dict[str, tuple[str, list[dict[str, Any]], str]] = {
-    "Reshape": (
-        "(float[6, 4] x, int64[3] s) => (float[a, b, c] y) { y = Reshape (x, s) }",
-        [
-            {"x": floats(6, 4), "s": whole(*s)}
-            for s in ((2, 3, 7), (2, 3, -3), (-2, 3, 4), (-1, 2, -1), (-1, -1, 24), (2, 2, 0))
-        ],
-        r"size 'y_elements': the run computes -?\d+ for it, but it must be 24",
-    ),
-    "Reshape of an open size": (
-        "(float[n, 4] x, int64[2] s) => (float[a, b] y) { y = Reshape (x, s) }",
-        [{"x": floats(5, 4), "s": whole(*s)} for s in ((4, 4), (4, 6), (-1, -1))],
-        "size 'y_elements_in_excess'",
-    ),
-    "Reshape to a vector": (
-        "(float[6, 4] x, int64[1] s) => (float[a] y) { y = Reshape (x, s) }",
-        [{"x": floats(6, 4), "s": whole(s)} for s in (23, 0, -2)],
-        "size 'y_elements'",
-    ),
-    "Split": (
-        """(float[9, 4] x, int64[3] p) => (float[a, 4] y, float[b, 4] z, float[c, 4] u) {
-        y, z, u = Split <axis = 0> (x, p) }""",
-        [{"x": floats(9, 4), "p": whole(*p)} for p in ((3, 3, 2), (9, 9, 9), (0, 0, 0))],
-        r"size 'y_sum': the run computes \d+ for it, but it must be 9",
-    ),
-    "Range": (
-        "(int64 a, int64 l, int64 d) => (int64[k] y) { y = Range (a, l, d) }",
-        [{"a": np.int64(a), "l": np.int64(5), "d": np.int64(0)} for a in (0, 9)],
-        "size 'y': the run computes -1 for it",
-    ),
-    "Range of floats": (
-        "(float a, float l, float d) => (float[k] y) { y = Range (a, l, d) }",
-        [{"a": np.float32(a), "l": np.float32(5), "d": np.float32(0)} for a in (0, 9)],
-        "size 'y': the run computes -1 for it",
-    ),
-    "Expand": (
-        "(float[1, 4] x, int64[2] s) => (float[a, b] y) { y = Expand (x, s) }",
-        [{"x": floats(1, 4), "s": whole(2, s)} for s in (3, 0, -1)],
-        r"size 'y_expanded': the run computes -?\d for it, but it must be 4",
-    ),
-    "Reshape of what was found": (
-        """(float[2] m) => (int64[2, a] y) {
-        pair = Constant <value = int64[2] {2, -1}> ()
-        found = NonZero (m)
-        y = Reshape (found, pair) }""",
-        [{"m": np.array([0, 1], np.float32)}],
-        "the graph holds only where",
-    ),
-    "Expand of what was found": (
-        """(float[2] m) => (int64[3, 2] y) {
-        table = Constant <value = int64[2] {3, 2}> ()
-        found = NonZero (m)
-        y = Expand (found, table) }""",
-        [{"m": np.zeros(2, np.float32)}],
-        "the graph holds only where",
-    ),
-    "Expand of an open size": (
-        "(float[n, 1] x, int64[2] s) => (float[a, b] y) { y = Expand (x, s) }",
-        [{"x": floats(2, 1), "s": whole(s, 3)} for s in (3, 0)],
-        "size 'y_expanded_in_excess'",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_operands_that_fit_no_result_are_errors(name: str) -> None:
-    text, feeds, message = WRONG[name]
-    function = glow_nb.load(model(text), open_sizes=True)
-    assert isinstance(function, glow_nb.Function)
-    session = onnxruntime.InferenceSession(model(text).SerializeToString())
-    for each in feeds:
-        with pytest.raises(Exception, match="ONNXRuntimeError"):
-            session.run(None, {key: np.asarray(array) for key, array in each.items()})
-        with pytest.raises(FeedError, match=message):
-            evaluate(function, each)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("backend", "threads"), [("interpreter", 1), ("cpu", 1), ("cpu", 2)])
-@pytest.mark.parametrize("name", WRONG)
-def test_they_are_errors_of_networks(name: str, backend: str, threads: int) -> None:
-    text, feeds, message = WRONG[name]
-    network: Any = glow_nb.compile(model(text), backend=backend, threads=threads)
-    for each in feeds:
-        with pytest.raises(FeedError, match=message):
-            network.run(each)
+def test_a_shape_without_numbers_is_that_of_one_element() -> None:
+    text = "(float[{}] x, int64[0] s) => (float y) {{ y = Reshape (x, s) }}"
+    feeds = {"x": floats(1), "s": whole()}
+    assert evaluate(import_onnx(model(text.format(1))), feeds)["y"] == feeds["x"][0]
+    with pytest.raises(ModelError, match=r"the 2 elements of .* do not fill shape \[\]"):
+        glow_nb.load(model(text.format(2)), open_sizes=True)
 
 
 def test_an_expansion_to_no_axes_changes_nothing() -> None:
