@@ -149,12 +149,13 @@ class SizeRanges:
 
     def _require_meant(self, signature: Mapping[str, Dimensions | None]) -> None:
         """Raise OptionError for a range of an input, or a shape of what is none."""
-        dimensions = {size for shape in signature.values() for size in shape or ()}
+        sizes = (size for shape in signature.values() for size in shape or ())
+        dimensions = list(dict.fromkeys(size for size in sizes if isinstance(size, str)))
         for name, ends in self.ranges.items():
             if name in signature and name not in dimensions:
                 raise OptionError(
                     f"sizes={{{name!r}: {ends}}}: it is an input and no dimension; give its shape "
-                    "as a list such as [4, None]"
+                    f"as a list such as [4, None], or ranges of {listed(dimensions) or 'none'}"
                 )
         for name, given in self.shapes.items():
             if name not in signature and name in dimensions:
