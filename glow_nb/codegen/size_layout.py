@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from glow_nb.base.alignment import aligned_bytes
+from glow_nb.base.memory_limit import require_run_memory
 from glow_nb.base.size import at
 from glow_nb.base.types import Array, TensorType
 from glow_nb.codegen.loaded_program import DirectRun
@@ -40,7 +41,8 @@ class SizeLayout:
 
     @cached_property
     def makers(self) -> list[Callable[[], Array]]:
-        """What makes an array for each output."""
+        """What makes an array for each output; MemoryLimitError if there is no room for them."""
+        require_run_memory("run", {"outputs": sum(type.size_bytes for type in self.types)})
         return [array_maker(type.kind.dtype, type.shape) for type in self.types]
 
     def __init__(

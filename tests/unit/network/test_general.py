@@ -11,6 +11,7 @@ from onnx import numpy_helper
 
 import glow_nb
 from glow_nb.base.errors import FeedError, MemoryLimitError, OptionError, UnsupportedError
+from glow_nb.base.memory_limit import MemoryLimit
 from glow_nb.base.passes import PassRun
 from glow_nb.base.size import hinted
 from glow_nb.hlir.graph import Function
@@ -56,6 +57,20 @@ def test_sizes_of_zero_get_a_program_of_their_own() -> None:
         "any batch, any length",
         "batch = 0, length = 5",
     ]
+
+
+def test_results_for_which_there_is_no_memory_end_their_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    net = softmax(backend="cpu", threads=1)
+    check(net, 3, 5)
+    limit = MemoryLimit(8 << 20, "its control group")
+    monkeypatch.setattr("glow_nb.base.memory_limit.memory_limit", lambda: limit)
+    x = np.zeros((1000, 3000), np.float32)
+    with pytest.raises(MemoryLimitError, match=r"outputs 12000000 bytes.* may have 8388608"):
+        net.run(x)
+    np.testing.assert_allclose(net.run(x, into={"y": np.empty_like(x)})["y"], 1 / 3000, rtol=1e-5)
+    check(net, 4, 7)
 
 
 def test_prepared_sizes_need_no_other_program() -> None:
