@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 
@@ -46,8 +47,12 @@ def variables_of(function: FunctionType) -> dict[str, object]:
     return found
 
 
+@cache
 def is_callers(place: str) -> bool:
-    """Return whether the file *place* is none of Python, of a package, or of this one."""
+    """Return whether the file *place* is none of Python, of a package, or of this one.
+
+    A key asks for hundreds of modules, and modules stay where they are: each is looked for once.
+    """
     path = Path(place).resolve()
     installed = {"site-packages", "dist-packages"} & set(path.parts)
     return not (

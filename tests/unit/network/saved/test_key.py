@@ -13,6 +13,7 @@ import pytest
 
 from glow_nb.compiler.driver import run_to
 from glow_nb.network.saved.key import NoKey, network_key, spelled
+from glow_nb.network.saved.variables import is_callers
 
 SOURCE = """
 def make(number, other=3):
@@ -151,3 +152,12 @@ def test_the_variables_that_a_pass_reads_are_part_of_the_key(
 def test_a_pass_that_reads_an_object_has_no_key(own: ModuleType) -> None:
     with pytest.raises(NoKey, match="object is no value that could be compared"):
         spelled(own.by_thing)
+
+
+def test_the_place_of_a_module_is_looked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {str(tmp_path / "own.py"): True, np.__file__: False}
+    for _ in range(2):
+        assert {place: is_callers(place) for place in places} == places
+        monkeypatch.delattr(Path, "resolve", raising=False)
