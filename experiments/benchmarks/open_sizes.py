@@ -10,6 +10,9 @@ makes no code in any of them, and the least of some further runs; results are co
 
 With ``--static N``, N of these sizes are compiled for themselves as well, and run in turn with the
 one program: the ratio is what it costs that sizes are not in the code.
+
+All engines are in this process. So ONNX Runtime's threads do not wait in a loop between runs, and
+with several threads there is a pause before each turn, after which no thread takes a core.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ import onnx
 
 import glow_nb
 from experiments.benchmarks.printing import TITLES, peers, processor
-from experiments.benchmarks.timing import Run, times_in_turn
+from experiments.benchmarks.timing import SETTLING_SECONDS, Run, settle, times_in_turn
 from glow_nb.base.distance import distance
 from glow_nb.base.size_ranges import Range
 from glow_nb.base.types import Array
@@ -67,7 +70,11 @@ def feeds_for(model: onnx.ModelProto, sizes: Draw) -> dict[str, Array]:
 
 
 def run_all(
-    model: onnx.ModelProto, engines: Mapping[str, Runner], sets: list[Draw], rounds: int
+    model: onnx.ModelProto,
+    engines: Mapping[str, Runner],
+    sets: list[Draw],
+    threads: int,
+    rounds: int,
 ) -> tuple[dict[str, Times], float]:
     """Run all *engines* for all *sets*; return their times, and how far results are apart."""
     times = {name: Times() for name in engines}
@@ -76,6 +83,7 @@ def run_all(
         feeds = feeds_for(model, sizes)
         results = []
         for name, run in engines.items():
+            settle(threads)
             began = time.perf_counter()
             results.append(run(feeds))
             times[name].first.append(time.perf_counter() - began)
@@ -83,7 +91,7 @@ def run_all(
         for other in others:
             apart = max(apart, *(distance(a, b) for a, b in zip(own, other, strict=True)))
         runs: list[Run] = [partial(run, feeds) for run in engines.values()]
-        for name, found in zip(engines, times_in_turn(runs, rounds), strict=True):
+        for name, found in zip(engines, times_in_turn(runs, rounds, threads=threads), strict=True):
             times[name].best.append(min(found))
     return times, apart
 
@@ -116,7 +124,7 @@ def against_static(
         own = glow_nb.compile(path, shapes=sizes, threads=threads, cache=False)
         feeds = feeds_for(model, sizes)
         runs: list[Run] = [partial(net, feeds), partial(own.run, feeds)]
-        opened, fixed = map(min, times_in_turn(runs, rounds, unmeasured=1))
+        opened, fixed = map(min, times_in_turn(runs, rounds, unmeasured=1, threads=threads))
         ratios.append(opened / fixed)
         print(f"{sizes}: {opened * 1e3:.2f} ms, compiled for it {fixed * 1e3:.2f} ms")
     print(f"time over that of a program for each size: {geometric_mean(ratios):.3f}")
@@ -149,12 +157,14 @@ def main() -> None:
     )
     took = time.perf_counter() - began
     print(f"{processor()}, {options.threads} threads, {peers()}")
+    if options.threads > 1:
+        print(f"turns begin {SETTLING_SECONDS * 1e3:.0f} ms after the last run, without spinning")
     print(f"compiled in {took:.1f} s: {net!r}")
     engines: dict[str, Runner] = {"glow_nb": lambda feeds: list(net.run(feeds).values())}
     for peer in filter(is_installed, PEERS):
         engines[peer] = open_engine(peer, str(options.model), options.threads)
     sets = draws(ranges, options.draws, options.most, options.seed)
-    tell(*run_all(model, engines, sets, options.rounds))
+    tell(*run_all(model, engines, sets, options.threads, options.rounds))
     if isinstance(net, glow_nb.DynamicNetwork):
         print(f"programs: {len(net.variants)}")
     if options.static:

@@ -32,11 +32,14 @@ def require_installed(engines: Sequence[str]) -> None:
         )
 
 
-def open_engine(engine: str, path: str, threads: int, without: Sequence[str] = ()) -> Runner:
+def open_engine(
+    engine: str, path: str, threads: int, without: Sequence[str] = (), *, alone: bool = False
+) -> Runner:
     """Return a function that runs the ONNX model at *path* in *engine* on *threads* cores.
 
     It returns the outputs in the order of the model. All compute in float32. Passes called
-    *without* are left out of glow_nb.
+    *without* are left out of glow_nb. An engine that is *alone* in its process is as it is by
+    itself; others have no thread that takes a core for long when a run has ended.
 
     Raises:
         OptionError: There is no such engine.
@@ -46,7 +49,7 @@ def open_engine(engine: str, path: str, threads: int, without: Sequence[str] = (
         case "glow_nb":
             return _open_glow_nb(path, threads, without)
         case "onnxruntime":
-            return open_onnxruntime(path, threads)
+            return open_onnxruntime(path, threads, alone=alone)
         case "openvino":
             return _open_openvino(path, threads)
         case _:
@@ -60,13 +63,19 @@ def _open_glow_nb(path: str, threads: int, without: Sequence[str]) -> Runner:
     return lambda feeds: list(net.run(feeds).values())
 
 
-def open_onnxruntime(model: str | bytes, threads: int) -> Runner:
-    """Return a function that runs *model*, a path or the bytes of one, in ONNX Runtime."""
+def open_onnxruntime(model: str | bytes, threads: int, *, alone: bool = False) -> Runner:
+    """Return a function that runs *model*, a path or the bytes of one, in ONNX Runtime.
+
+    Its threads wait for the next run in a loop that takes their cores for some 40 ms. If the
+    session is not *alone* in its process, this ends with the run; in a run they wait as ever.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
+    if not alone:
+        options.add_session_config_entry("session.force_spinning_stop", "1")
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     return lambda feeds: list(session.run(None, feeds))
 

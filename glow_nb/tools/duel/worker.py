@@ -53,7 +53,7 @@ def serve(engine: str, path: str, threads: int, folder: Path, without: Sequence[
     os.dup2(2, 1)  # whatever an engine prints must not mix with the answers
     feeds = load_inputs(folder)
     started = time.perf_counter()
-    run = open_engine(engine, path, threads, without)
+    run = open_engine(engine, path, threads, without, alone=True)
     outputs = run(feeds)
     first_seconds = time.perf_counter() - started
     save_outputs(folder, engine, outputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,14 @@ def test_one_that_is_missing_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_pa
         "model.onnx", {}, threads=1, engines=["openvino"], rounds=1, seconds=0.0
     )  # fmt: skip
     assert results["openvino"].missing == "it is not installed"
+
+
+def test_threads_of_a_peer_rest_between_runs_if_others_are_in_the_process(tmp_path: Path) -> None:
+    run = open_engine("onnxruntime", str(write_dense(tmp_path)), 2)
+    run({"x": np.ones((2, 3), np.float32)})
+    began = time.process_time()
+    time.sleep(0.03)
+    assert time.process_time() - began < 0.015  # a thread that waits in a loop takes all of it
 
 
 @pytest.mark.jit
