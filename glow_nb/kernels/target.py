@@ -15,6 +15,7 @@ from glow_nb.kernels.machine.choose import ChosenRow, choose_row
 from glow_nb.kernels.machine.machine import Machine
 from glow_nb.kernels.machine.rows import ROWS
 from glow_nb.system.host_caches import available_processors, caches_of
+from glow_nb.system.tile_registers import tile_registers
 
 LANE_COUNTS = (4, 8, 16)
 FLOAT_BYTES = 4
@@ -23,6 +24,9 @@ CACHES_VARIABLE = "GLOW_NB_CACHES_OF"
 
 CACHES = ("l1_bytes", "l2_bytes", "l3_bytes")
 """Sizes of a target that stand in place of those of its row."""
+
+TILE_FEATURES = "amx-"
+"""How LLVM's names of the tile registers and of what is done with them begin."""
 
 OWN_SIZE = "Said for this target, in place of its row's; for a host, by its system."
 """The provenance of such a size."""
@@ -60,7 +64,8 @@ class Target:
     def host(cls, lanes: int | None = None) -> Target:
         """Return this machine; *lanes* forces a vector width, which LLVM makes legal.
 
-        Its caches are those that the system tells, where it does.
+        Its caches are those that the system tells, where it does. The right to use tile registers
+        is asked for; a process that is refused has a processor without them.
         """
         triple, cpu, features, native_lanes = _host_processor()
         return cls(triple, cpu, features, lanes or native_lanes, *_host_caches())
@@ -170,6 +175,8 @@ def _architecture(triple: str) -> str:
 @cache
 def _host_processor() -> tuple[str, str, str, int]:
     features = llvm.get_host_cpu_features()
+    if not tile_registers().are_usable:
+        features.update({name: False for name in features if name.startswith(TILE_FEATURES)})
     lanes = 16 if features.get("avx512f") else 8 if features.get("avx2") else 4
     return llvm.get_process_triple(), llvm.get_host_cpu_name(), features.flatten(), lanes
 
