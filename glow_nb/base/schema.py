@@ -76,6 +76,14 @@ class OneOf:
 
 
 @dataclasses.dataclass(frozen=True)
+class Unsaid:
+    """Marks an attribute that text leaves out where it is as by default: few ever have another.
+
+    ``wide: Annotated[bool, Unsaid()] = False``
+    """
+
+
+@dataclasses.dataclass(frozen=True)
 class FieldSpec:
     """One field of an IR class, as declared by its annotation.
 
@@ -88,6 +96,7 @@ class FieldSpec:
         is_variadic: A tuple of operands.
         has_default: The constructor does not need it.
         words: What an attribute of type ``str`` may be; empty if it may be anything.
+        is_unsaid: Text leaves it out where it is as by default.
     """
 
     name: str
@@ -98,6 +107,7 @@ class FieldSpec:
     is_variadic: bool
     has_default: bool
     words: tuple[str, ...]
+    is_unsaid: bool = False
 
 
 C = TypeVar("C")
@@ -167,6 +177,7 @@ def _field_spec(cls: type, f: dataclasses.Field[Any], annotation: Any) -> FieldS
         is_variadic=is_operand and variadic,
         has_default=has_default,
         words=next((e.words for e in extras if isinstance(e, OneOf)), ()),
+        is_unsaid=any(isinstance(e, Unsaid) for e in extras),
     )
 
 
@@ -218,6 +229,18 @@ def qualified_operands_of(item: Any) -> Iterator[tuple[str, Any]]:
 def attributes_of(item: Any) -> dict[str, Any]:
     """Return attribute names and values in declaration order."""
     return {spec.name: getattr(item, spec.name) for spec in attribute_specs(type(item))}
+
+
+def said_attributes_of(item: Any) -> dict[str, Any]:
+    """Return the attributes that text says: without those left out where they are as by default."""
+    specs = attribute_specs(type(item))
+    unsaid = {spec.name for spec in specs if spec.is_unsaid}
+    defaults = {f.name: f.default for f in dataclasses.fields(item) if f.name in unsaid}
+    return {
+        name: value
+        for name, value in attributes_of(item).items()
+        if name not in unsaid or value != defaults[name]
+    }
 
 
 T = TypeVar("T")

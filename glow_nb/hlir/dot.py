@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 
 from glow_nb.base.literals import format_literal
-from glow_nb.base.schema import attributes_of, operands_of
+from glow_nb.base.schema import operands_of, said_attributes_of
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Result, Value
 from glow_nb.hlir.save import Save
 
@@ -38,7 +38,7 @@ def print_dot(
 
 
 def _label(node: Node) -> str:
-    attributes = (f"{key} = {format_literal(v)}" for key, v in attributes_of(node).items())
+    attributes = (f"{key} = {format_literal(v)}" for key, v in said_attributes_of(node).items())
     return "\n".join([f"{node.opcode}", node.name, *attributes])
 
 

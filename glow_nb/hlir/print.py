@@ -29,7 +29,7 @@ import numpy as np
 
 from glow_nb.base.literals import format_attributes, format_literal
 from glow_nb.base.payload import HasPayload, Payload, array_or_none
-from glow_nb.base.schema import attributes_of, operand_specs
+from glow_nb.base.schema import operand_specs, said_attributes_of
 from glow_nb.base.size_text import format_symbols
 from glow_nb.base.text import format_name, format_plan, text_of
 from glow_nb.base.types import Array
@@ -130,7 +130,7 @@ def print_node(node: Node) -> str:
     operands = ", ".join(_print_operand(getattr(node, s.name)) for s in operand_specs(type(node)))
     predicate = f" if {_print_operand(node.predicate)}" if node.predicate is not None else ""
     types = f" : {', '.join(map(str, node.result_types))}" if node.result_types else ""
-    attributes = format_attributes(attributes_of(node))
+    attributes = format_attributes(said_attributes_of(node))
     return (
         f"%{format_name(node.shown_name)} = {node.opcode}({operands})"
         f"{attributes}{predicate}{format_plan(node.plan)}{types}"

@@ -48,8 +48,13 @@ def commutes_with_rounding(node: Node) -> bool:
 
 
 def computes_wide(node: Node) -> bool:
-    """Return whether *node* does no arithmetic on 16-bit floats; it may convert to them."""
+    """Return whether *node* does no arithmetic on 16-bit floats; it may convert to them.
+
+    A wide product multiplies them exactly, and adds up in float32.
+    """
     if isinstance(node, ConvertTo) or commutes_with_rounding(node):
+        return True
+    if getattr(node, "wide", False):
         return True
     return not reads_or_makes_narrow(node)
 

@@ -28,7 +28,7 @@ stands for, where it is not the node itself.
 from __future__ import annotations
 
 from glow_nb.base.literals import format_attributes
-from glow_nb.base.schema import FieldSpec, attributes_of, operand_specs
+from glow_nb.base.schema import FieldSpec, operand_specs, said_attributes_of
 from glow_nb.base.size_text import format_symbols
 from glow_nb.base.text import format_name, format_plan, text_of
 from glow_nb.base.types import Array
@@ -122,7 +122,7 @@ def print_instruction(instruction: Instruction, arena: Arena | None = None) -> s
     origin = f" from %{format_name(instruction.name)}" if instruction.name else ""
     if instruction.name and instruction.imported_names != (instruction.name,):
         origin += f" of {format_names(instruction.imported_names)}"
-    attributes = format_attributes(attributes_of(instruction))
+    attributes = format_attributes(said_attributes_of(instruction))
     plan = format_plan(instruction.plan)
     return f"{instruction.opcode} {operands}{attributes}{predicate}{plan}{origin}"
 

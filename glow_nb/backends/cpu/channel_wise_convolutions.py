@@ -34,6 +34,7 @@ def emit_lanes(node: Convolution, rewriter: Rewriter) -> Value:
             pack(rewriter, node.filter),
             node.bias,
             **node.window.attributes,
+            wide=node.wide,
             predicate=node.predicate,
         )
     )

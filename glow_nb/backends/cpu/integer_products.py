@@ -37,8 +37,9 @@ from glow_nb.kernels.target import Target
 def factor_kinds(node: Product, target: Target) -> tuple[ElementKind, DotInstruction]:
     """Return the kind that the left elements of *node* are multiplied as, and in which form."""
     left, right = (factor.type.kind for factor in node.factors)
+    single = left if node.wide else node.type.kind
     if not _pays_to_group(node, target):
-        return node.type.kind, SINGLE
+        return single, SINGLE
 
     def best(kind: ElementKind) -> DotInstruction:
         found = dots_for(kind, right, target)
@@ -48,7 +49,7 @@ def factor_kinds(node: Product, target: Target) -> tuple[ElementKind, DotInstruc
     if left is INT8 and dot.group > 1 and has_known_sums(node):
         unsigned = best(UINT8)
         left, dot = (UINT8, unsigned) if unsigned.group > dot.group else (left, dot)
-    return (node.type.kind if dot.group == 1 else left), dot
+    return (single if dot.group == 1 else left), dot
 
 
 def _run_of(node: Product, dot: DotInstruction) -> int:

@@ -110,7 +110,8 @@ def _kinds_of(
 ) -> ProductKinds:
     """Return the kinds that the elements of *node* are multiplied as, and by what."""
     dot = dot_named_by(node.plan)
-    return ProductKinds.of(left, right, dot) if dot.group > 1 else ProductKinds.of(node.type.kind)
+    is_as_stored = dot.group > 1 or node.wide
+    return ProductKinds.of(left, right, dot) if is_as_stored else ProductKinds.of(node.type.kind)
 
 
 def _shape_of(node: Convolving) -> ConvolutionShape:

@@ -93,6 +93,7 @@ def as_columns(node: TransposedConvolution, rewriter: Rewriter) -> Value:
         MatMul(
             _rows_of_taps(node, outer, rewriter),
             _columns_of_pixels(node, (*outer, inner, prod(places)), rewriter),
+            wide=node.wide,
         )
     )
     shape = (batch, channels, *node.kernel, *places)

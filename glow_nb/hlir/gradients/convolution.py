@@ -12,6 +12,7 @@ from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.convolution import Convolution
 from glow_nb.hlir.ops.convolution_filter_gradient import ConvolutionFilterGradient
+from glow_nb.hlir.ops.elementwise import as_kind
 from glow_nb.hlir.ops.reduction import ReduceSum
 from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution
 from glow_nb.hlir.rules import OperandGradients, gradient
@@ -19,12 +20,16 @@ from glow_nb.hlir.rules import OperandGradients, gradient
 
 @gradient(Convolution)
 def convolution_gradient(node: Convolution, upstream: Value, builder: Backward) -> OperandGradients:
-    """The bias gets the sum over batch and places."""
+    """The bias gets the sum over batch and places.
+
+    Of a wide one, the other gradients are of the kind of the operands, as is what they multiply.
+    """
     found: dict[str, Value] = {}
+    factor = as_kind(builder, upstream, node.input.type.kind)
     if builder.wants(node.input):
-        found["input"] = _transposed(node, upstream, node.filter, node.input, builder)
+        found["input"] = _transposed(node, factor, node.filter, node.input, builder)
     if builder.wants(node.filter):
-        found["filter"] = _filter_gradient(node, node.input, upstream, builder)
+        found["filter"] = _filter_gradient(node, node.input, factor, builder)
     if builder.wants(node.bias):
         axes = tuple(range(upstream.type.rank - 1))
         found["bias"] = builder.emit(ReduceSum(upstream, axes, keep_dims=False))
@@ -37,6 +42,7 @@ def transposed_convolution_gradient(
 ) -> OperandGradients:
     """The input gets a convolution of the gradient, the filter what that convolution's would."""
     found: dict[str, Value] = {}
+    upstream = as_kind(builder, upstream, node.input.type.kind)
     if builder.wants(node.input):
         found["input"] = _convolved(node, upstream, node.filter, builder)
     if builder.wants(node.filter):

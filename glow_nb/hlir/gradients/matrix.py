@@ -8,6 +8,7 @@ import numpy as np
 
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.elementwise import as_kind
 from glow_nb.hlir.ops.gather import Gather
 from glow_nb.hlir.ops.matrix import Determinant, FullyConnected, MatMul
 from glow_nb.hlir.ops.reduction import ReduceSum
@@ -17,8 +18,12 @@ from glow_nb.hlir.rules import OperandGradients, gradient
 
 @gradient(MatMul)
 def mat_mul_gradient(node: MatMul, upstream: Value, builder: Backward) -> OperandGradients:
-    """``d(A B) = dA B + A dB``; a matrix that the batch shares gets the sum over the batch."""
+    """``d(A B) = dA B + A dB``; a matrix that the batch shares gets the sum over the batch.
+
+    Those of a wide product are of the kind of its operands, as is what they multiply.
+    """
     found: dict[str, Value] = {}
+    upstream = as_kind(builder, upstream, node.lhs.type.kind)
     if builder.wants(node.lhs):
         found["lhs"] = builder.emit(MatMul(upstream, _transposed(node.rhs, builder)))
     if builder.wants(node.rhs):
@@ -35,10 +40,11 @@ def fully_connected_gradient(
 ) -> OperandGradients:
     """As of a matrix product; the bias gets the sum over the rows."""
     found: dict[str, Value] = {}
+    factor = as_kind(builder, upstream, node.input.type.kind)
     if builder.wants(node.input):
-        found["input"] = builder.emit(MatMul(upstream, _transposed(node.weights, builder)))
+        found["input"] = builder.emit(MatMul(factor, _transposed(node.weights, builder)))
     if builder.wants(node.weights):
-        found["weights"] = builder.emit(MatMul(_transposed(node.input, builder), upstream))
+        found["weights"] = builder.emit(MatMul(_transposed(node.input, builder), factor))
     if builder.wants(node.bias):
         found["bias"] = builder.emit(ReduceSum(upstream, axes=(0,), keep_dims=False))
     return found

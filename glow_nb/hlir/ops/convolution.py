@@ -15,6 +15,7 @@ from glow_nb.hlir.ops.families import (
     NUMBERS,
     SHORT_INTEGERS,
     Kinds,
+    Wide,
     fitted,
     product_kind,
     require_kind,
@@ -44,6 +45,8 @@ class Convolution(Windowed):
         group: Channels are cut into so many groups that are convolved apart.
         pad_value: What cells of padding count as; 0 unless the input is of integers that are summed
             up in int32, such as quantized ones whose 0 another number stands for.
+        wide: The result and the bias are float32, and sums of products of 16-bit floats are not
+            rounded to these.
     """
 
     input: Value
@@ -51,6 +54,7 @@ class Convolution(Windowed):
     bias: Value
     group: int = 1
     pad_value: int = 0
+    wide: Wide = False
 
     @property
     def factors(self) -> tuple[Value, Value]:
@@ -62,7 +66,7 @@ class Convolution(Windowed):
         input, filter = self.input.type, self.filter.type
         require_kind(self, "input", input, NUMBERS)
         out = self.window.checked(self, input)
-        kind, channels = product_kind(self, input, filter), input.shape[-1]
+        kind, channels = product_kind(self, input, filter, wide=self.wide), input.shape[-1]
         self.require(
             self.group > 0 and channels % self.group == 0,
             f"{channels} channels of input {input} do not divide into group = {self.group}",

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from typing_extensions import override
 
 from glow_nb.base.errors import KindError, VerifyError
+from glow_nb.base.schema import Unsaid
 from glow_nb.base.size import same, same_shape
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
@@ -103,8 +104,22 @@ def sum_kind(lhs: ElementKind, rhs: ElementKind) -> ElementKind | None:
     return lhs if lhs is rhs else None
 
 
-def product_kind(node: Node, lhs: TensorType, rhs: TensorType) -> ElementKind:
-    """Return the kind of sums of products of two operands; raise VerifyError if there is none."""
+Wide = Annotated[bool, Unsaid()]
+"""The attribute of a product whose result, and bias, are of the kind in which sums are computed:
+float32 for operands of bfloat16 and float16, which are multiplied exactly."""
+
+
+def product_kind(
+    node: Node, lhs: TensorType, rhs: TensorType, *, wide: bool = False
+) -> ElementKind:
+    """Return the kind of the result of products of two operands; raise VerifyError without one.
+
+    Args:
+        node: The product.
+        lhs: The left operand.
+        rhs: The right one.
+        wide: Whether the sums of 16-bit floats are not rounded to these.
+    """
     kind = sum_kind(lhs.kind, rhs.kind)
     node.require(
         not (lhs.is_quantized or rhs.is_quantized),
@@ -112,7 +127,14 @@ def product_kind(node: Node, lhs: TensorType, rhs: TensorType) -> ElementKind:
     )
     if kind is None:
         raise VerifyError(node, f"element kinds differ: {lhs} and {rhs}; convert one")
-    return kind
+    if not wide:
+        return kind
+    node.require(
+        kind in NARROW_FLOATS,
+        f"operands are {lhs} and {rhs}, but wide products are of bfloat16 or float16; leave wide "
+        "out",
+    )
+    return ElementKind.FLOAT32
 
 
 def fits(type: TensorType, wanted: TensorType) -> bool:

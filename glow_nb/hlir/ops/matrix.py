@@ -13,6 +13,7 @@ from glow_nb.hlir.ops.arithmetic import Add
 from glow_nb.hlir.ops.families import (
     FLOATS,
     NUMBERS,
+    Wide,
     fitted,
     product_kind,
     require_kind,
@@ -31,10 +32,14 @@ class MatMul(Node):
     ``lhs`` is ``[batch..., M, K]``; ``rhs`` is ``[batch..., K, N]`` with the same batch, or
     ``[K, N]``, shared by the whole batch. The result is ``[batch..., M, N]``. Integers of 8 and 16
     bits and int32, which may be unlike, are multiplied and summed up in int32, the result's kind.
+
+    Attributes:
+        wide: The result is float32, and sums of products of 16-bit floats are not rounded to these.
     """
 
     lhs: Value
     rhs: Value
+    wide: Wide = False
 
     @property
     def factors(self) -> tuple[Value, Value]:
@@ -45,7 +50,7 @@ class MatMul(Node):
     def infer_type(self) -> TensorType:
         lhs, rhs = self.lhs.type, self.rhs.type
         require_kind(self, "lhs", lhs, NUMBERS)
-        kind = product_kind(self, lhs, rhs)
+        kind = product_kind(self, lhs, rhs, wide=self.wide)
         self.require(
             lhs.rank >= 2 and rhs.rank >= 2, f"operands must be matrices, got {lhs} and {rhs}"
         )
@@ -77,11 +82,16 @@ class FullyConnected(Node):
 
     ``input`` is ``[M, K]``, ``weights`` ``[K, N]``, ``bias`` ``[N]``; the result is ``[M, N]``, of
     the kind of :class:`MatMul`, as is the bias.
+
+    Attributes:
+        wide: The result and the bias are float32, and sums of products of 16-bit floats are not
+            rounded to these.
     """
 
     input: Value
     weights: Value
     bias: Value
+    wide: Wide = False
 
     @property
     def factors(self) -> tuple[Value, Value]:
@@ -92,7 +102,7 @@ class FullyConnected(Node):
     def infer_type(self) -> TensorType:
         input, bias = self.input.type, self.bias.type
         self.require(input.rank == 2, f"'input' must be a matrix, got {input}")
-        result = MatMul(self.input, self.weights, name=self.name).type
+        result = MatMul(self.input, self.weights, wide=self.wide, name=self.name).type
         wanted = TensorType(result.kind, result.shape[1:])
         self.require(bias == wanted, f"'bias' is {bias}, but the weights need {wanted}")
         return result
@@ -143,6 +153,6 @@ class Determinant(Node):
 @lowers(FullyConnected)
 def lower_fully_connected(node: FullyConnected, rewriter: Rewriter) -> Value:
     """Express the dense layer as a matrix product and an addition of the bias to each row."""
-    product = rewriter.emit(MatMul(node.input, node.weights))
+    product = rewriter.emit(MatMul(node.input, node.weights, wide=node.wide))
     row = rewriter.emit(Reshape(node.bias, (1, *node.bias.type.shape)))
     return rewriter.emit(Add(product, row))

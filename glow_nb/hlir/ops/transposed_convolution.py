@@ -18,6 +18,7 @@ from glow_nb.hlir.ops.broadcast import Broadcast
 from glow_nb.hlir.ops.convolution import Convolution
 from glow_nb.hlir.ops.families import (
     NUMBERS,
+    Wide,
     fitted,
     product_kind,
     require_kind,
@@ -49,12 +50,14 @@ class TransposedConvolution(Windowed):
         size: The spatial sizes of the result; a window that slides over it as the other attributes
             say has one place for each element of the input.
         group: Channels are cut into so many groups that are convolved apart.
+        wide: The result is float32, and sums of products of 16-bit floats are not rounded to these.
     """
 
     input: Value
     filter: Value
     size: tuple[int, ...]
     group: int = 1
+    wide: Wide = False
 
     @property
     def factors(self) -> tuple[Value, Value]:
@@ -65,7 +68,7 @@ class TransposedConvolution(Windowed):
     def infer_type(self) -> TensorType:
         input, filter = self.input.type, self.filter.type
         require_kind(self, "input", input, NUMBERS)
-        kind = product_kind(self, input, filter)
+        kind = product_kind(self, input, filter, wide=self.wide)
         self.require(
             input.rank == len(self.size) + 2 and all(n >= 0 for n in self.size),
             f"size {self.size} must be the spatial sizes of a result like input {input}",
@@ -225,6 +228,7 @@ def _convolved(
             pads=tuple(max(pad, 0) for pad in pads),
             dilation=tuple(line.apart for line in lines),
             group=node.group,
+            wide=node.wide,
         )
     )
 

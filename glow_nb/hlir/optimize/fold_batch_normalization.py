@@ -90,7 +90,7 @@ def _per_channel(constant: Constant) -> list[Array]:
 
 def _is_foldable(value: Value, node: Node, rewriter: Rewriter) -> bool:
     match value:
-        case Convolution(filter=first, bias=bias):
+        case Convolution(filter=first, bias=bias, wide=False):
             pass
         case BatchNormalization(scale=first, bias=bias) if not isinstance(node, BatchNormalization):
             if value.channel_axis != value.type.rank - 1:

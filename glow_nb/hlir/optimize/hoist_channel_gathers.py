@@ -147,7 +147,7 @@ def _hoist_above_product(
     if not _has_constants(node.weights, node.bias):
         return None
     weights, bias = (_take(value, places, -1, rewriter) for value in (node.weights, node.bias))
-    return rewriter.emit(FullyConnected(node.input, weights, bias))
+    return rewriter.emit(dataclasses.replace(node, weights=weights, bias=bias))
 
 
 def _has_constants(*values: Value) -> bool:

@@ -37,4 +37,4 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     if not is_layer or product.type != node.type or rewriter.use_count(product) != 1:
         return None
     bias = rewriter.emit(Reshape(row, (depth,)))
-    return rewriter.emit(FullyConnected(product.lhs, product.rhs, bias))
+    return rewriter.emit(FullyConnected(product.lhs, product.rhs, bias, wide=product.wide))

@@ -18,6 +18,7 @@ from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.convolution import convolution_cost, convolve, require_pad_value
 from glow_nb.hlir.ops.families import (
     NUMBERS,
+    Wide,
     fitted,
     product_kind,
     require_kind,
@@ -52,6 +53,7 @@ class PackedConvolution(Windowed):
         group: Channels are cut into so many groups that are convolved apart.
         block: Output channels in a panel.
         pad_value: The number that cells outside the input count as.
+        wide: As of the convolution.
     """
 
     input: Value
@@ -61,6 +63,7 @@ class PackedConvolution(Windowed):
     group: int
     block: int
     pad_value: int = 0
+    wide: Wide = False
 
     @override
     def infer_type(self) -> TensorType:
@@ -75,6 +78,7 @@ class PackedConvolution(Windowed):
             block=self.block,
             dot=dot_named_by(self.plan),
             joined=self._joins_taps,
+            wide=self.wide,
         )
         require_pad_value(self, input, self.pad_value)
         return TensorType(kind, (input.shape[0], *out, self.depth))
@@ -111,11 +115,15 @@ class DepthwiseConvolution(Windowed):
 
     ``filter`` is ``[*kernel, C * m]`` and ``bias`` ``[C * m]``; output channel ``k`` reads input
     channel ``k // m``. The result is ``[N, *out, C * m]``.
+
+    Attributes:
+        wide: As of the convolution.
     """
 
     input: Value
     filter: Value
     bias: Value
+    wide: Wide = False
 
     @property
     def multiplier(self) -> int:
@@ -127,7 +135,7 @@ class DepthwiseConvolution(Windowed):
         input, filter, bias = self.input.type, self.filter.type, self.bias.type
         require_kind(self, "input", input, NUMBERS)
         out = self.window.checked(self, input)
-        kind = product_kind(self, input, filter)
+        kind = product_kind(self, input, filter, wide=self.wide)
         depth, channels = filter.shape[-1] if filter.rank else 0, input.shape[-1]
         wanted = TensorType(filter.kind, (*self.kernel, depth))
         self.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
@@ -158,11 +166,15 @@ class GroupedConvolution(Windowed):
     ``filter`` is ``[*kernel, m, C]`` and ``bias`` ``[C]``, with ``m`` a divisor of ``C``; output
     channel ``k`` reads the input channels from ``k - k % m`` on, number ``j`` of them with the
     weights ``filter[..., j, k]``. The result is ``[N, *out, C]``.
+
+    Attributes:
+        wide: As of the convolution.
     """
 
     input: Value
     filter: Value
     bias: Value
+    wide: Wide = False
 
     @property
     def size(self) -> int:
@@ -174,7 +186,7 @@ class GroupedConvolution(Windowed):
         input, filter, bias = self.input.type, self.filter.type, self.bias.type
         require_kind(self, "input", input, NUMBERS)
         out = self.window.checked(self, input)
-        kind, channels = product_kind(self, input, filter), input.shape[-1]
+        kind, channels = product_kind(self, input, filter, wide=self.wide), input.shape[-1]
         size = filter.shape[-2] if filter.rank > 1 else 0
         wanted = TensorType(filter.kind, (*self.kernel, size, channels))
         self.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
@@ -211,6 +223,7 @@ class PackedMatMul(Node):
     Attributes:
         depth: Columns of the result.
         block: Columns in a panel.
+        wide: As of the product.
     """
 
     lhs: Value
@@ -218,6 +231,7 @@ class PackedMatMul(Node):
     bias: Value | None
     depth: int
     block: int
+    wide: Wide = False
 
     @property
     def factors(self) -> int:
@@ -233,7 +247,7 @@ class PackedMatMul(Node):
         check_block(self, self.block)
         check_dot(self, dot_named_by(self.plan), lhs, rhs, lhs.shape[-1])
         panels = panels_of(self.depth, self.block)
-        kind = product_kind(self, lhs, rhs)
+        kind = product_kind(self, lhs, rhs, wide=self.wide)
         batch = rhs.shape[:-3] and lhs.shape[:-2]
         groups = panels_of(lhs.shape[-1], self.factors)
         wanted = TensorType(rhs.kind, (*batch, panels, groups, self.block * self.factors))

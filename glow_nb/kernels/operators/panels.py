@@ -55,16 +55,17 @@ def check_panels(
     dot: DotInstruction = SINGLE,
     joined: bool = False,
     taps_inside: bool = False,
+    wide: bool = False,
 ) -> ElementKind:
     """Check that filter and bias of *node* are panels, of *sizes* in each dimension.
 
     Return the kind of the sums, or raise VerifyError. The operands are the input ``[N, ..., C]``,
     the filter ``[group, panels, *sizes, C / group, block]``, or the same in groups that *dot*
     multiplies, and the bias ``[group * panels * block]``. If *taps_inside*, the channels lie before
-    the sizes.
+    the sizes. If *wide*, sums of 16-bit floats are float32.
     """
     input, filter, bias, *_ = (operand.type for operand in operands_of(node))
-    kind, channels = product_kind(node, input, filter), input.shape[-1]
+    kind, channels = product_kind(node, input, filter, wide=wide), input.shape[-1]
     node.require(
         group > 0 and channels % group == 0 and depth % group == 0,
         f"{channels} channels of input {input} and depth {depth} do not divide into "

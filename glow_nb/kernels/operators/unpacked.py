@@ -10,7 +10,7 @@ from typing_extensions import override
 from glow_nb.base.costs import Cost
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.families import NUMBERS, fitted, product_kind, require_kind, widest
+from glow_nb.hlir.ops.families import NUMBERS, Wide, fitted, product_kind, require_kind, widest
 from glow_nb.hlir.ops.matrix import matrix_product_cost
 from glow_nb.llir.instructions.derived import derive_instruction
 
@@ -26,6 +26,7 @@ class UnpackedMatMul(Node):
     Attributes:
         lhs_order: Order of the axes of the left operand.
         rhs_order: Order of the axes of the right operand.
+        wide: As of the product.
     """
 
     lhs: Value
@@ -33,12 +34,13 @@ class UnpackedMatMul(Node):
     bias: Value | None
     lhs_order: tuple[int, ...]
     rhs_order: tuple[int, ...]
+    wide: Wide = False
 
     @override
     def infer_type(self) -> TensorType:
         require_kind(self, "lhs", self.lhs.type, NUMBERS)
         lhs, rhs = self._transposed("lhs"), self._transposed("rhs")
-        kind = product_kind(self, lhs, rhs)
+        kind = product_kind(self, lhs, rhs, wide=self.wide)
         self.require(
             lhs.shape[-1] == rhs.shape[-2] and rhs.shape[:-2] in ((), lhs.shape[:-2]),
             f"operands do not fit: transposed, 'lhs' is {lhs} and 'rhs' {rhs}",

@@ -9,10 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 from glow_nb.base.errors import DefinitionError, UnsupportedError
-from glow_nb.base.schema import FieldSpec, as_dataclass, fields_of, operand_specs, per_class
+from glow_nb.base.schema import (
+    FieldSpec,
+    Unsaid,
+    as_dataclass,
+    fields_of,
+    operand_specs,
+    per_class,
+)
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import NODES, Node
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
@@ -160,7 +167,7 @@ def _made_again(node_class: type[Node], values: dict[str, Any]) -> Any:
 
 def _annotation(spec: FieldSpec) -> Any:
     if not spec.is_operand:
-        return spec.annotation
+        return Annotated[spec.annotation, Unsaid()] if spec.is_unsaid else spec.annotation
     if spec.is_variadic:
         return ManyIn
     return OptionalIn if spec.is_optional else In

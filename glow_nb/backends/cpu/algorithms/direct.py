@@ -134,6 +134,7 @@ def _emit_convolution(plan: Plan, node: Convolution, rewriter: Rewriter) -> Valu
             group=node.group,
             block=block,
             pad_value=node.pad_value + raised,
+            wide=node.wide,
             predicate=node.predicate,
             plan=plan,
         )
@@ -150,6 +151,7 @@ def _emit_product(plan: Plan, node: MatMul | FullyConnected, rewriter: Rewriter)
             None if bias is None else pack_bias(rewriter, bias, 1, block),
             depth=rhs.type.shape[-1],
             block=block,
+            wide=node.wide,
             predicate=node.predicate,
             plan=plan,
         )

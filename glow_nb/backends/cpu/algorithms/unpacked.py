@@ -58,6 +58,12 @@ class Unpacked(Algorithm):
         (lhs, lhs_order), (rhs, rhs_order) = operands_as_they_lie(wide)
         return rewriter.emit(
             UnpackedMatMul(
-                lhs, rhs, bias, lhs_order=lhs_order, rhs_order=rhs_order, predicate=wide.predicate
+                lhs,
+                rhs,
+                bias,
+                lhs_order=lhs_order,
+                rhs_order=rhs_order,
+                wide=node.wide,
+                predicate=wide.predicate,
             )
         )

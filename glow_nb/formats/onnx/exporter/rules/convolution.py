@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -36,7 +37,15 @@ def convolution(ctx: Writer, node: Any) -> Value:
 
 
 @composes(ops.Convolution)
-def convolution_of_integers(node: ops.Convolution, rewriter: Rewriter) -> Replacement:
+def other_convolution(node: ops.Convolution, rewriter: Rewriter) -> Replacement:
+    """A wide one has its operands as float32; one of integers becomes a product of matrices."""
+    if not node.wide:
+        return _convolution_of_integers(node, rewriter)
+    input, filter = (rewriter.emit(ops.ConvertTo(v, node.type.kind)) for v in node.factors)
+    return rewriter.emit(replace(node, input=input, filter=filter, wide=False, name=""))
+
+
+def _convolution_of_integers(node: ops.Convolution, rewriter: Rewriter) -> Replacement:
     """The cells under each window become the rows of a matrix that the filter is multiplied by."""
     emit, kind = rewriter.emit, node.type.kind
     batch, *out, depth = node.type.shape
@@ -61,7 +70,7 @@ def _has_transposed(node: ops.TransposedConvolution) -> bool:
     """Return whether there is something to spread, and a float holds every number of its kind."""
     kind = node.type.kind
     is_held = kind.is_float or kind.bits <= 32
-    return is_held and node.input.type.size > 0 and node.type.size > 0
+    return is_held and not node.wide and node.input.type.size > 0 and node.type.size > 0
 
 
 @exports_channels_first(ops.TransposedConvolution, "input", "filter", says=_has_transposed)

@@ -34,14 +34,14 @@ def mat_mul(ctx: Writer, node: ops.MatMul) -> Value:
 
 
 @composes(ops.MatMul)
-def mat_mul_of_short_integers(node: ops.MatMul, rewriter: Rewriter) -> Replacement:
-    """Factors of unlike kinds, or of 16 bits, as int32, in which they are multiplied anyway."""
-    factors = (rewriter.emit(ops.ConvertTo(factor, node.type.kind)) for factor in node.factors)
-    return rewriter.emit(ops.MatMul(*factors))
+def other_mat_mul(node: ops.MatMul, rewriter: Rewriter) -> Replacement:
+    """Factors in the kind of the result: integers of unlike kinds, or of 16 bits, and wide ones."""
+    lhs, rhs = (rewriter.emit(ops.ConvertTo(each, node.type.kind)) for each in node.factors)
+    return rewriter.emit(ops.MatMul(lhs, rhs))
 
 
 def _has_dense_layer(node: ops.FullyConnected) -> bool:
-    return node.type.kind.is_float and node.input.type.shape[1] > 0
+    return node.type.kind.is_float and not node.wide and node.input.type.shape[1] > 0
 
 
 @exports(ops.FullyConnected, says=_has_dense_layer)
