@@ -16,6 +16,7 @@ from glow_nb.bundle.codes import (
     MISALIGNED,
     NO_SUCH_SHARE,
     NOT_INITIALIZED,
+    TILES_REFUSED,
     WRONG_CONSTANTS,
     WRONG_PROCESSOR,
 )
@@ -23,7 +24,7 @@ from glow_nb.bundle.filled import filled
 from glow_nb.bundle.open_functions import open_functions_text, open_variant_text
 from glow_nb.bundle.places import Place, Places, load_word
 from glow_nb.bundle.plan import IDENTITY_OFFSET, VARIANT_BITS, Bundle, BundledFunction
-from glow_nb.bundle.processor_check import chooser
+from glow_nb.bundle.processor_check import TILES_NOT_GIVEN, chooser
 from glow_nb.bundle.processors import platform_like
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.codegen.target_machine import target_machine
@@ -56,6 +57,12 @@ define internal i64 @${NAME}.variant_in(ptr %tensors) {
   %found = select i1 %good, i64 %number, i64 -1
   ret i64 %found
 }
+
+define internal i32 @${NAME}.unable(i64 %number) { ; why no variant was chosen
+  %refused = icmp eq i64 %number, $TILES_NOT_GIVEN
+  %code = select i1 %refused, i32 $TILES_REFUSED, i32 $WRONG_PROCESSOR
+  ret i32 %code
+}
 """
 
 _INITIALIZE = """
@@ -77,7 +84,8 @@ choose:
   %none = icmp slt i64 %number, 0
   br i1 %none, label %unable, label %fill
 unable:
-  ret i32 $WRONG_PROCESSOR
+  %why = call i32 @${NAME}.unable(i64 %number)
+  ret i32 %why
 fill:
 $COPIES
   %word = or i64 %number, $IDENTITY
@@ -251,11 +259,17 @@ def entries_text(bundle: Bundle) -> str:
         "MISALIGNED": MISALIGNED,
         "WRONG_CONSTANTS": WRONG_CONSTANTS,
         "WRONG_PROCESSOR": WRONG_PROCESSOR,
+        "TILES_REFUSED": TILES_REFUSED,
+        "TILES_NOT_GIVEN": TILES_NOT_GIVEN,
         "NOT_INITIALIZED": NOT_INITIALIZED,
         "NO_SUCH_SHARE": NO_SUCH_SHARE,
     }
     pieces = [
-        chooser(f"{bundle.name}.choose", [variant.target for variant in bundle.variants]),
+        chooser(
+            f"{bundle.name}.choose",
+            [variant.target for variant in bundle.variants],
+            [variant.uses_tiles for variant in bundle.variants],
+        ),
         *_names(bundle),
         filled(_CHECKS, common),
         filled(_INITIALIZE, common, COPIES=_first_values(bundle), **_name_cases(bundle)),

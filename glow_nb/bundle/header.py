@@ -10,7 +10,7 @@ from glow_nb.base.alignment import ALIGNMENT
 from glow_nb.base.size import symbols_of
 from glow_nb.base.types import ElementKind
 from glow_nb.base.version import __version__
-from glow_nb.bundle.codes import MEANINGS, MEANINGS_OF_SIZES
+from glow_nb.bundle.codes import MEANINGS, MEANINGS_OF_SIZES, MEANINGS_OF_TILES
 from glow_nb.bundle.identifiers import c_string
 from glow_nb.bundle.open_header import range_table, sizes_type
 from glow_nb.bundle.plan import Bundle, BundledFunction, PlacedTensor
@@ -63,6 +63,7 @@ def _body(bundle: Bundle, *, embedded: bool) -> Iterator[str]:
     yield ""
     yield "/* What functions return; 0 is success. */"
     meanings = {**MEANINGS, **(MEANINGS_OF_SIZES if bundle.sizes else {})}
+    meanings |= MEANINGS_OF_TILES if bundle.uses_tiles else {}
     for item, (code, meaning) in meanings.items():
         yield f"#define {macro}_{item} {code} /* {meaning} */"
     yield ""
@@ -72,6 +73,10 @@ def _body(bundle: Bundle, *, embedded: bool) -> Iterator[str]:
         yield ""
     yield "/* Prepare tensors, once before their first run: states get their first values. A copy"
     yield "   of the block is good on this processor alone; of states, keep the bytes. */"
+    if bundle.uses_tiles:
+        yield "/* It asks the system for the right to use tile registers, which then all threads of"
+        yield f"   the process have; so does {name}_variant, in a process that runs with tensors"
+        yield "   which another one has initialized. */"
     yield f"int {name}_initialize(const void *constants, void *tensors);"
     yield ""
     yield "/* The processor whose code this one runs; null if there is no code that it can run. */"

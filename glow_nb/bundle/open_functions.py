@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from glow_nb.base.placement_order import PlacementOrder
 from glow_nb.bundle.area import Area
-from glow_nb.bundle.codes import MISALIGNED, NOT_INITIALIZED, TOO_SMALL, WRONG_PROCESSOR
+from glow_nb.bundle.codes import MISALIGNED, NOT_INITIALIZED, TOO_SMALL
 from glow_nb.bundle.filled import filled
 from glow_nb.bundle.open_layout import layout_lines, range_lines, same_lines, tensor_lines
 from glow_nb.bundle.plan import Bundle, BundledFunction
@@ -126,7 +126,8 @@ choose:
   %number = call i64 @${NAME}.choose()
   switch i64 %number, label %none [ $CASES ]
 none:
-  ret i32 $WRONG_PROCESSOR
+  %why = call i32 @${NAME}.unable(i64 %number)
+  ret i32 %why
 $MEASURES
 }
 
@@ -231,7 +232,6 @@ def open_functions_text(bundle: Bundle) -> str:
         HAS_OUTPUTS="true" if function.outputs else "false",
         LARGEST=LARGEST_RUN_BYTES,
         MISALIGNED=MISALIGNED,
-        WRONG_PROCESSOR=WRONG_PROCESSOR,
         TOO_SMALL=TOO_SMALL,
     )
 

@@ -85,6 +85,11 @@ class Variant:
         """The processor."""
         return self.natives[0].target
 
+    @property
+    def uses_tiles(self) -> bool:
+        """Return whether the right to use tile registers is asked for before it runs."""
+        return any(native.uses_tiles for native in self.natives)
+
 
 @dataclass(frozen=True, eq=False)
 class BundledFunction:
@@ -191,6 +196,11 @@ class Bundle:
     def threads(self) -> int:
         """Threads that can share a run of that function which has the most."""
         return max(native.threads for native in self.natives)
+
+    @property
+    def uses_tiles(self) -> bool:
+        """Return whether a variant needs the right to use tile registers."""
+        return any(variant.uses_tiles for variant in self.variants)
 
     @property
     def guards(self) -> tuple[str, ...]:

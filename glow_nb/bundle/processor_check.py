@@ -1,13 +1,19 @@
 """Which variant of a bundle this processor can run, as LLVM text: asked of ``cpuid``.
 
-What the system must save of registers at a change of threads is asked of ``xgetbv``.
+What the system must save of registers at a change of threads is asked of ``xgetbv``. If a variant
+has kernels on tile registers, and the processor has these, Linux is asked for the right to use
+them, as :mod:`glow_nb.system.tile_registers` does; other variants never ask, and run on processors
+without tiles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from glow_nb.kernels.target import Target
+from glow_nb.kernels.target import TILE_FEATURES, Target
+
+TILES_NOT_GIVEN = -2
+"""What is chosen where the system refuses tiles, and all variants that could run use them."""
 
 _WORDS = ("leaf1_cx", "leaf1_dx", "leaf7_bx", "leaf7_cx", "leaf7_dx", "leaf71_ax", "ext_cx", "xcr0")
 
@@ -80,37 +86,79 @@ compare:
 """.replace("u0x80000001", str(0x80000001 - (1 << 32)))
 
 
-def chooser(symbol: str, targets: Sequence[Target]) -> str:
+_REQUEST = """
+  br i1 {wants}, label %request, label %decide
+request:
+  %answer = call i64 asm sideeffect "syscall",
+    "={{ax}},{{ax}},{{di}},{{si}},~{{rcx}},~{{r11}},~{{memory}},~{{dirflag}},~{{fpsr}},~{{flags}}"(
+    i64 158, i64 4131, i64 18)
+  %is_given = icmp eq i64 %answer, 0
+  br label %decide
+decide:
+  %tiles = phi i1 [ false, %compare ], [ %is_given, %request ]
+"""
+"""Ask Linux for tile registers: ``arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)``."""
+
+
+def chooser(symbol: str, targets: Sequence[Target], use_tiles: Sequence[bool] = ()) -> str:
     """Return the text of ``i64 symbol()``: the number of the target to take, or -1 for none.
 
     Of those that the processor can run it is the one that asks for the most features, and the first
     one among equals. On other architectures than x86-64 it is the first, unseen.
+
+    Args:
+        symbol: What the function is called.
+        targets: The processors that there is code for.
+        use_tiles: For each whether its code uses tile registers; by default none. If the system
+            refuses them to the process, the best of the others is taken; without any it is
+            :data:`TILES_NOT_GIVEN`.
     """
     if not targets[0].triple.startswith("x86_64"):
         return f"define internal i64 @{symbol}() {{\n  ret i64 0\n}}\n"
-    masks = [_masks(target) for target in targets]
-    lines, chosen = [], "-1"
-    worst_first = sorted(range(len(targets)), key=lambda n: (_count(masks[n]), -n))
-    for number in worst_first:
-        fits = "true"
+    use_tiles = use_tiles or [False] * len(targets)
+    masks = [_masks(*each) for each in zip(targets, use_tiles, strict=True)]
+    lines, fits = [], {}
+    for number in sorted(range(len(targets)), key=lambda n: (_count(masks[n]), -n)):
+        fits[number] = "true"
         for word, mask in masks[number].items():
             here = f"%v{number}_{word}"
             lines += [
                 f"{here}_found = and i32 %{word}, {mask}",
                 f"{here}_has = icmp eq i32 {here}_found, {mask}",
-                f"{here} = and i1 {fits}, {here}_has",
+                f"{here} = and i1 {fits[number]}, {here}_has",
             ]
-            fits = here
-        lines.append(f"%v{number} = select i1 {fits}, i64 {number}, i64 {chosen}")
-        chosen = f"%v{number}"
+            fits[number] = here
+    lines += _choice(fits, [number for number in fits if use_tiles[number]])
     body = "\n".join(f"  {line}" for line in lines)
-    return f"define internal i64 @{symbol}() {{\nstart:{_ASK}{body}\n  ret i64 {chosen}\n}}\n"
+    return f"define internal i64 @{symbol}() {{\nstart:{_ASK}{body}\n}}\n"
 
 
-def _masks(target: Target) -> dict[str, int]:
+def _choice(fits: Mapping[int, str], with_tiles: Sequence[int]) -> Iterator[str]:
+    """Yield the lines that return the last number that fits, and ask for tiles if one has them."""
+    wants, may, chosen = "false", dict(fits), "-1"
+    for number in with_tiles:
+        yield f"%wants{number} = or i1 {wants}, {fits[number]}"
+        wants = f"%wants{number}"
+    if with_tiles:
+        yield _REQUEST.format(wants=wants).strip()
+        yield f"%is_refused = xor i1 %tiles, {wants}"
+        yield f"%nobody = select i1 %is_refused, i64 {TILES_NOT_GIVEN}, i64 -1"
+        chosen = "%nobody"
+    for number in with_tiles:
+        yield f"%may{number} = and i1 {fits[number]}, %tiles"
+        may[number] = f"%may{number}"
+    for number, can in may.items():
+        yield f"%v{number} = select i1 {can}, i64 {number}, i64 {chosen}"
+        chosen = f"%v{number}"
+    yield f"ret i64 {chosen}"
+
+
+def _masks(target: Target, uses_tiles: bool) -> dict[str, int]:
     """Return the bits of each word that code for *target* needs, of those words that have any."""
     masks = dict.fromkeys(_WORDS, 0)
     for feature in target.enabled_features:
+        if feature.startswith(TILE_FEATURES) and not uses_tiles:
+            continue
         for word, bits in _BITS.items():
             if feature in bits:
                 masks[word] |= 1 << bits[feature]

@@ -28,7 +28,7 @@ _ICE = (
     f"{_V4},{_CRYPTOGRAPHY},adx,sha,gfni,vaes,vpclmulqdq,avx512ifma,avx512vbmi,avx512vbmi2,"
     "avx512vnni,avx512bitalg,avx512vpopcntdq"
 )
-_SAPPHIRE = f"{_ICE},avxvnni,avx512bf16,avx512fp16"
+_SAPPHIRE = f"{_ICE},avxvnni,avx512bf16,avx512fp16,amx-tile,amx-bf16,amx-int8"
 
 _X86: Mapping[str, str] = {
     "x86-64": _V1,

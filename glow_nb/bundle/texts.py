@@ -47,6 +47,10 @@ atomics and POSIX threads, as some C libraries lack `threads.h`); without it, th
 does all shares, with the same results.
 """
 
+_MEANINGS_OF_TILES = """\
+    case ${NAME}_TILES_REFUSED: return "the system refuses the tile registers of the processor";
+"""
+
 _FEED = "memcpy((char *)tensors + ${offset}, input, ${bytes});\n"
 _FETCH = "memcpy(output, (char *)tensors + ${offset}, ${bytes});\n"
 
@@ -117,6 +121,7 @@ def _main(bundle: Bundle, form: Form, values: Mapping[str, str]) -> str:
         if has_pool
         else f"function->run({arguments})",
         start=start if has_pool else "",
+        meanings_of_tiles=filled(_MEANINGS_OF_TILES, values) if bundle.uses_tiles else "",
         stop=f"    {name}_pool_stop(pool);\n" if has_pool else "",
     )
 

@@ -7,6 +7,7 @@ from functools import partial
 
 from glow_nb.base.errors import CompileError, OptionError
 from glow_nb.base.kernel_report import KernelReport
+from glow_nb.base.matrix_registers import uses_matrix_registers
 from glow_nb.base.size import symbols_of
 from glow_nb.base.stopwatch import Stopwatch
 from glow_nb.base.types import ElementKind, TensorType
@@ -111,6 +112,7 @@ def make_native_program(
         kernels=tuple(kernels),
         state=tuple(state),
         open=open,
+        uses_tiles=target.has_tiles and any(uses_matrix_registers(s.text) for s in sources),
         debug=debug,
     )
 

@@ -30,7 +30,7 @@ from glow_nb.codegen.runtime import RUNTIME, RUNTIME_DIGEST
 from glow_nb.codegen.written_sizes import open_from_plain, open_to_plain
 from glow_nb.kernels.target import Target
 
-FORMAT = "glow_nb native program 3"
+FORMAT = "glow_nb native program 4"
 """What is written of a program says this; another layout of it says another number."""
 
 _BLOCK, _STATE, _OBJECT = "constants.", "state.", "object."
@@ -52,6 +52,8 @@ class NativeProgram:
         kernels: What each call of the entry computes, in order; without the source of the kernel.
         state: What a run reads as the last one has left it.
         open: The sizes that inputs tell, if some are open.
+        uses_tiles: Whether its code has instructions on tile registers, for which the process needs
+            a right.
         debug: What a debugger is told, if the objects have debug information; it is not written
             with the program.
     """
@@ -65,6 +67,7 @@ class NativeProgram:
     kernels: tuple[KernelReport, ...] = ()
     state: tuple[InitialState, ...] = ()
     open: OpenSizes | None = None
+    uses_tiles: bool = False
     debug: DebugFiles | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -120,6 +123,7 @@ class NativeProgram:
             target=self.target,
             kernels=self.kernels,
             state=tuple(Binding(s.type, s.name) for s in self.state),
+            uses_tiles=self.uses_tiles,
         )
         texts = {
             "format": FORMAT,
@@ -171,6 +175,7 @@ class _Manifest:
     target: Target
     kernels: tuple[KernelReport, ...]
     state: tuple[Binding, ...]
+    uses_tiles: bool
 
 
 def _read(content: bytes | bytearray | memoryview) -> NativeProgram:
@@ -218,6 +223,7 @@ def _read(content: bytes | bytearray | memoryview) -> NativeProgram:
             for index, b in enumerate(manifest.state)
         ),
         open=opened,
+        uses_tiles=manifest.uses_tiles,
     )
 
 

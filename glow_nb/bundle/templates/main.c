@@ -28,7 +28,7 @@ static const char *meaning(int code)
     case ${NAME}_WRONG_CONSTANTS: return "the constants are those of another bundle";
     case ${NAME}_WRONG_PROCESSOR: return "there is no code that this processor can run";
     case ${NAME}_NOT_INITIALIZED: return "the tensors are not initialized";
-${meanings}    default: return "the run failed";
+${meanings}${meanings_of_tiles}    default: return "the run failed";
     }
 }
 

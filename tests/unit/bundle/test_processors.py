@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+import re
+from dataclasses import replace
+
+import llvmlite.binding as llvm
 import pytest
 
 from glow_nb.base.errors import OptionError, UnsupportedError
-from glow_nb.bundle.processor_check import chooser
+from glow_nb.bundle.processor_check import TILES_NOT_GIVEN, chooser
 from glow_nb.bundle.processors import PLATFORMS, platform_like, targets_of
+from glow_nb.codegen.loaded_code import LoadedCode
+from glow_nb.codegen.target_machine import target_machine
 from glow_nb.kernels.machine.rows import MEASURED
 from glow_nb.kernels.target import Target
 
@@ -75,3 +82,32 @@ def test_vectors_that_the_system_must_save_are_asked_of_the_system() -> None:
     assert "and i32 %xcr0, 230" in wide  # all of the registers of AVX-512
     assert "and i32 %xcr0" not in narrow
     assert "cpuid" not in chooser("choose", targets_of(ARM, []))
+
+
+def test_tiles_are_asked_for_by_code_that_uses_them_alone() -> None:
+    (target,) = targets_of(X86, ["sapphirerapids"])
+    plain, tiled = (chooser("choose", [target], [uses]) for uses in (False, True))
+    assert "syscall" in tiled
+    assert "syscall" not in plain
+    saved = [int(mask) for mask in re.findall(r"and i32 %xcr0, (\d+)", plain + tiled)]
+    assert [mask & 0x60000 for mask in saved] == [0, 0x60000]  # the registers of AMX
+
+
+@pytest.mark.skipif(not Target.host().triple.startswith("x86_64"), reason="cpuid is of x86-64")
+@pytest.mark.parametrize("has_tiles", [False, True])
+@pytest.mark.parametrize("more", [[], ["x86-64"]])
+def test_without_the_right_to_tiles_the_best_of_the_others_is_chosen(
+    has_tiles: bool, more: list[str]
+) -> None:
+    """The system is played by a number in place of the call, and the processor by this one."""
+    host = replace(Target.host(), features="+sse2,+ssse3")
+    targets = [host, *targets_of(X86, more)][: 1 + len(more)]
+    text = chooser("choose", targets, [True, *[False] * len(more)])
+    answer = f"%answer = add i64 0, {0 if has_tiles else -28}\n  %is_given"
+    text, count = re.subn(r"%answer = call.*?%is_given", answer, text, flags=re.DOTALL)
+    assert count == 1
+    module = llvm.parse_assembly(text.replace("define internal", "define"))
+    payload = target_machine(Target.host()).emit_object(module)
+    code = LoadedCode([payload], Target.host())
+    choose = ctypes.CFUNCTYPE(ctypes.c_int64)(code.address("choose"))
+    assert choose() == (0 if has_tiles else 1 if more else TILES_NOT_GIVEN)
