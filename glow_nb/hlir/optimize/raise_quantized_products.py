@@ -72,7 +72,7 @@ def raise_quantized_products(function: Function) -> Function:
 
 
 def _rule(node: Node, rewriter: Rewriter, readers: Readers) -> Replacement:
-    if node.predicate is not None:
+    if node.predicate is not None or getattr(node, "wide", False):
         return None
     rank = node.type.rank
     match node:
@@ -97,6 +97,7 @@ def _rule(node: Node, rewriter: Rewriter, readers: Readers) -> Replacement:
         return None
     attributes = attributes_of(node)
     attributes.pop("pad_value", None)  # 0, as that of real numbers
+    attributes.pop("wide")
     raised: Node = product(*operands, **attributes, kind=FLOAT32)
     return rewriter.emit(raised)
 
