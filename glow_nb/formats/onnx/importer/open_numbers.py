@@ -77,9 +77,8 @@ def _converted(number: Number, kind: ElementKind) -> Number | None:
         number = truncated
     if not isinstance(number, Size):
         return int(np.array(number).astype(kind.dtype))
-    least, greatest = bounds(number)
     numbers = np.iinfo(kind.dtype)
-    if least < numbers.min or greatest > numbers.max:
+    if number < numbers.min or number > numbers.max:  # products of sizes may, in an int32
         raise_open(number)
     return number
 

@@ -149,6 +149,25 @@ def test_sizes_beside_numbers_are_computed_with() -> None:
         assert found.shape == (1 + -size % 8, 6)
 
 
+def test_a_product_of_sizes_is_an_int32_where_it_is_not_too_large() -> None:
+    """As PaddlePaddle's exporter writes it: the tokens of an image, height times width."""
+    nodes = [
+        node_of("Reshape", "x joined", "tokens"),
+        node_of("Shape", "tokens", "shape"),
+        node_of("Cast", "shape", "small", to=TensorProto.INT32),
+        node_of("Slice", "small first end", "count"),
+        node_of("Cast", "count", "large", to=TensorProto.INT64),
+        node_of("Concat", "keeps large two two", "wanted", axis=0),
+        node_of("Reshape", "tokens wanted", "y"),
+    ]
+    weights = {"joined": [0, -1, 4], "first": [1], "end": [2], "keeps": [0], "two": [2]}
+    function = loaded(model_of(nodes, {"x": ("batch", "h", "w", 4)}, weights))
+    assert [str(guard) for guard in function.guards] == [f"h*w <= {2**31 - 1}"]
+    x = np.arange(120, dtype=np.float32).reshape(2, 3, 5, 4)
+    found = glow_nb.evaluate(function, {"x": x})["y"]
+    assert np.array_equal(found, x.reshape(2, 15, 2, 2))
+
+
 def test_an_image_is_padded_to_a_multiple() -> None:
     nodes = [
         node_of("Shape", "x", "shape"),
