@@ -10,11 +10,12 @@ from glow_nb.kernels.machine.bilinear import Bilinear
 from glow_nb.kernels.machine.caches import Caches
 from glow_nb.kernels.machine.choices import Choices
 from glow_nb.kernels.machine.fact import Fact
+from glow_nb.kernels.machine.matrix import Matrix
 from glow_nb.kernels.machine.memory import Memory
 from glow_nb.kernels.machine.streams import Streams
 from glow_nb.kernels.machine.threads import Threads
 
-GROUPS: tuple[type, ...] = (Arithmetic, Caches, Memory, Streams, Bilinear, Choices, Threads)
+GROUPS: tuple[type, ...] = (Arithmetic, Matrix, Caches, Memory, Streams, Bilinear, Choices, Threads)
 """Where the numbers are declared, in the order of printing."""
 
 
@@ -36,7 +37,7 @@ class Number:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine(Threads, Choices, Bilinear, Streams, Memory, Caches, Arithmetic):
+class Machine(Threads, Choices, Bilinear, Streams, Memory, Caches, Matrix, Arithmetic):
     """A processor: what plans, estimates and thresholds know of it.
 
     Attributes:
