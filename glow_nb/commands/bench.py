@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from typing_extensions import override
@@ -16,6 +17,7 @@ from glow_nb.base.distance import largest_distance
 from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.base.progress import report, shown
 from glow_nb.base.quantities import count_of, duration
+from glow_nb.base.schema import closest, listed
 from glow_nb.base.text import format_name
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.json_text import json_text
@@ -27,12 +29,16 @@ from glow_nb.commands.options import (
     threads_option,
     without_option,
 )
+from glow_nb.commands.size_ranges import are_given, size_options
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.network.compilation import order_for
 from glow_nb.network.text_files import SUFFIX
 from glow_nb.system.cores import available_cores
 from glow_nb.tools.duel.contest import Measurement, duel, ratios_of
 from glow_nb.tools.duel.engines import ENGINES, OURS, PEERS, Arrays, is_installed, require_installed
+
+if TYPE_CHECKING:
+    import onnx
 
 LARGEST_FILE_BYTES = 1 << 30
 """A larger model is written with its weights beside it: an ONNX file has at most 2 GiB."""
@@ -87,7 +93,8 @@ def _spread(args: Sequence[str]) -> Iterator[str]:
 EXAMPLES = """\
 glow-nb bench model.onnx --against onnxruntime openvino
 glow-nb bench model.onnx --threads 1 --batch 8 --json
-glow-nb bench model.onnx --shape batch=1 --shape sequence=128"""
+glow-nb bench model.onnx --shape batch=1 --shape sequence=128
+glow-nb bench model.onnx --shape batch=1 --size sequence=1..512 --hint sequence=128"""
 
 
 @click.command(cls=ManyEngines, epilog=EXAMPLES)
@@ -108,6 +115,7 @@ glow-nb bench model.onnx --shape batch=1 --shape sequence=128"""
     help="First dimension of every input.  [default: that of the model]",
 )
 @binding_options
+@size_options
 @seed_option
 @click.option(
     "--rounds",
@@ -139,6 +147,7 @@ def bench(
     without: tuple[str, ...],
     batch: int | None,
     bindings: Bindings,
+    sizes: dict[str, Any],
     seed: int,
     rounds: int,
     seconds: float,
@@ -150,6 +159,7 @@ def bench(
     speed drifts slows all of them alike. All compute in float32 on the same random inputs; outputs
     are compared. The ratio is the best other engine's shortest time over that of glow_nb: above 1
     glow_nb is faster. The ratio of the median times shows what other work on the machine does.
+    With --size or --hint, sizes stay open in all engines, and the inputs are of those of --hint.
     """
     require_installed(against)
     order_for(backend_named("cpu"), without=without)  # which checks them
@@ -158,7 +168,7 @@ def bench(
         click.echo(f"{absent} is left out: not installed; pip install {absent}", err=True)
     used = threads or available_cores()
     with tempfile.TemporaryDirectory() as name:
-        path, feeds = _prepare(model, bindings, batch, seed, Path(name))
+        path, feeds = _prepare(model, bindings, batch, sizes, seed, Path(name))
         with shown(f"measuring {format_name(model.name)}", False if as_json else None):
             results = duel(
                 str(path),
@@ -168,7 +178,7 @@ def bench(
                 rounds=rounds,
                 seconds=seconds,
                 progress=partial(report, "turn"),
-                without=without,
+                options={"without": without, **sizes},
             )
     if results[OURS].missing:
         raise GlowError(f"{model}: glow_nb stopped: {results[OURS].missing}")
@@ -176,9 +186,14 @@ def bench(
 
 
 def _prepare(
-    model: Path, bindings: Bindings, batch: int | None, seed: int, folder: Path
+    model: Path,
+    bindings: Bindings,
+    batch: int | None,
+    sizes: dict[str, Any],
+    seed: int,
+    folder: Path,
 ) -> tuple[Path, Arrays]:
-    """Return the path of *model* with all sizes bound, and random inputs for it.
+    """Return the path of *model* with sizes bound that *sizes* do not keep open, and random inputs.
 
     The path is that of a copy in *folder* if something had to be bound, or if numbers lie in other
     files: these may be links, which other engines do not follow.
@@ -195,16 +210,40 @@ def _prepare(
     constants = bindings.constants(model)
     light = load_model(model).proto  # without large weights
     before = light.SerializeToString(deterministic=True)
-    bind(light, bindings.shapes, constants, batch)
+    leaves_open = are_given(sizes)
+    bind(light, bindings.shapes, constants, batch, leaves_open=leaves_open)
+    is_changed = light.SerializeToString(deterministic=True) != before
+    if leaves_open:
+        _bind_hints(light, sizes)
     feeds = random_feeds(light, seed)
-    is_one_file = not external_locations(light)
-    if is_one_file and light.SerializeToString(deterministic=True) == before:
+    if not external_locations(light) and not is_changed:
         return model.absolute(), feeds
     path = folder / "model.onnx"
     whole = whole_model(str(model))
-    bind(whole, bindings.shapes, constants, batch)
+    bind(whole, bindings.shapes, constants, batch, leaves_open=leaves_open)
     onnx.save(whole, path, save_as_external_data=whole.ByteSize() > LARGEST_FILE_BYTES)
     return path, feeds
+
+
+def _bind_hints(model: onnx.ModelProto, sizes: Mapping[str, Any]) -> None:
+    """Give open dimensions of *model* the sizes of the inputs that it is timed with."""
+    from glow_nb.tools.duel.feeds import bind_shapes, open_names
+
+    hints, names = sizes["hints"] or {}, open_names(model)
+    for option, given in (("--size", sizes["sizes"] or {}), ("--hint", hints)):
+        for name in given.keys() - names:
+            raise OptionError(
+                f"{option} {name}=...: the model has no open size of this name"
+                f"{closest(name, names)}; it has {listed(names) or 'none'}"
+            )
+    missing = [name for name in names if name not in hints]
+    if missing:
+        example = " ".join(f"--hint {name}=1" for name in missing)
+        raise OptionError(
+            f"the sizes {listed(missing)} stay open, and the inputs need some: {example}; or fix "
+            "them by --shape"
+        )
+    bind_shapes(model, hints)
 
 
 def _report(model: Path, threads: int, results: dict[str, Measurement], as_json: bool) -> None:

@@ -18,7 +18,7 @@ from glow_nb.base.types import Array
 from glow_nb.commands.arrays import assign_inputs, random_array
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.errors import FOUND
-from glow_nb.commands.models import load_model
+from glow_nb.commands.models import load_model, load_one_program
 from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import (
     ExampleCommand,
@@ -124,7 +124,7 @@ def bisect(
     if reference is not None:
         _bisect_noise(context, model, reference, inputs, seed, least_decibels, bindings)
         return
-    ir = load_model(model, bindings)
+    ir = load_one_program(model, bindings)
     feeds = _feeds(ir, inputs, seed)
     if finite:
         _bisect_finite(context, ir, feeds, exclude, backend, threads, without)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -13,13 +14,14 @@ from glow_nb.base.passes import PassRun
 from glow_nb.base.quantities import count_of
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.errors import FOUND
-from glow_nb.commands.models import load_model
+from glow_nb.commands.models import load_one_program
 from glow_nb.commands.options import (
     ExampleCommand,
     backend_options,
     model_argument,
     without_option,
 )
+from glow_nb.commands.size_ranges import size_options
 from glow_nb.commands.stages import Stages
 from glow_nb.commands.wording import make_console
 from glow_nb.llir.program import Program
@@ -62,6 +64,7 @@ glow-nb diff model.onnx --pass sink_transposes --run 1"""
 @backend_options
 @without_option
 @binding_options
+@size_options
 @click.pass_context
 def diff(
     context_of_click: click.Context,
@@ -75,14 +78,15 @@ def diff(
     threads: int | None,
     without: tuple[str, ...],
     bindings: Bindings,
+    sizes: dict[str, Any],
 ) -> None:
     """Show what a pass did to MODEL, each time it ran.
 
     MODEL is an ONNX file or the text of a graph. Lines that begin with a minus are gone, those with
     a plus are new. Constants are counted, and shown where their numbers changed under their name:
-    the numbers of large ones as a checksum.
+    the numbers of large ones as a checksum. With --size or --hint, sizes stay open.
     """
-    ir = load_model(model, bindings)
+    ir = load_one_program(model, bindings, sizes)
     if isinstance(ir, Program):
         raise OptionError(f"{model}: the file holds a program, on which no pass is run")
     stages = Stages(ir, backend_named(backend, threads=as_threads(threads)), without)

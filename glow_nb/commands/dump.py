@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,7 +12,12 @@ from glow_nb.base.errors import OptionError
 from glow_nb.base.quantities import count_of
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.ir_files import write_ir, write_text
-from glow_nb.commands.models import compile_fixed_model, load_model
+from glow_nb.commands.models import (
+    compile_fixed_model,
+    load_model,
+    load_one_program,
+    require_one_program,
+)
 from glow_nb.commands.options import (
     ExampleCommand,
     backend_options,
@@ -19,6 +25,7 @@ from glow_nb.commands.options import (
     without_option,
 )
 from glow_nb.commands.outputs import OutputPath
+from glow_nb.commands.size_ranges import size_options
 from glow_nb.commands.stages import Stages
 from glow_nb.compiler.driver import IR, run
 from glow_nb.hlir.dot import print_dot
@@ -35,6 +42,7 @@ EXAMPLES = """\
 glow-nb dump model.onnx --after import
 glow-nb dump model.onnx --level llir --output program.glow
 glow-nb dump model.onnx --after-each-pass steps
+glow-nb dump encoder.onnx --level llir --size length=1..512 --hint length=128
 glow-nb dump model.onnx --dot | dot -Tsvg -o model.svg"""
 
 
@@ -71,6 +79,7 @@ glow-nb dump model.onnx --dot | dot -Tsvg -o model.svg"""
 @backend_options
 @without_option
 @binding_options
+@size_options
 def dump(
     model: Path,
     level: str | None,
@@ -82,12 +91,13 @@ def dump(
     threads: int | None,
     without: tuple[str, ...],
     bindings: Bindings,
+    sizes: dict[str, Any],
 ) -> None:
     """Print MODEL as the compiler sees it.
 
     MODEL is an ONNX file or IR text. Without --after it is the last state of the level: the graph
     that instructions are generated from, the allocated program, the source of all kernels. With the
-    same options it is what 'glow-nb run' runs.
+    same options it is what 'glow-nb run' runs. With --size or --hint, sizes stay open.
     """
     if folder is not None:
         if level or after or dot or output:
@@ -97,19 +107,23 @@ def dump(
             )
         chosen = backend_named(backend, threads=as_threads(threads))
         order = order_for(chosen, without=without)
-        _write_each(load_model(model, bindings), order, folder)
+        _write_each(load_one_program(model, bindings, sizes), order, folder)
         return
     if level == "source":
         if after or dot:
             raise click.UsageError("--after and --dot show IR; they do not go with --level source")
-        network = compile_fixed_model(model, bindings, backend, threads, without=without)
+        network = compile_fixed_model(
+            model, bindings, backend, threads, without=without, sizes=sizes
+        )
         if not network.source:
             raise OptionError(
                 f"backend {backend.name!r} generates no source; use another --backend"
             )
         write_text(network.source, output)
         return
-    ir = load_model(model, bindings)
+    ir = load_model(model, bindings, sizes)
+    if after != "import":
+        require_one_program(model, ir)
     chosen = backend_named(backend, threads=as_threads(threads))
     state = _state(ir, level, after, chosen, without)
     if dot:

@@ -14,12 +14,13 @@ from rich.console import Console
 import glow_nb
 from glow_nb.backends import Backend, BackendOptions
 from glow_nb.base.costs import Cost
+from glow_nb.base.errors import OptionError
 from glow_nb.base.quantities import byte_count, scaled
 from glow_nb.base.size_ranges import SizeRanges
 from glow_nb.base.text import format_name
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.json_text import json_text
-from glow_nb.commands.models import load_with_open_sizes
+from glow_nb.commands.models import load_with_open_sizes, stages_of
 from glow_nb.commands.open_info import (
     HOW_TO_CLOSE,
     OpenReport,
@@ -40,6 +41,7 @@ from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network.network import Network
+from glow_nb.network.open_function import OpenFunction
 from glow_nb.network.open_model import sized_model
 
 if TYPE_CHECKING:
@@ -181,6 +183,11 @@ def info(
     ranges = SizeRanges.of(sizes["sizes"], sizes["hints"], fixed=bindings.shapes)
     report = _report_of(str(model), imported, network, ranges)
     if picture is not None and network is not None:
+        if len(stages_of(network)) > 1:
+            raise OptionError(
+                f"--memory-map: the runs of {model} decide sizes, and each of its "
+                f"{len(stages_of(network))} stages has an arena of its own; leave it out"
+            )
         network.memory.plot(picture)
         click.echo(f"wrote {picture}", err=True)
     compiled = make_compiled_report(backend.name, network) if network else None
@@ -202,6 +209,8 @@ def _report_of(
     Sizes that are open are in *ranges*.
     """
     opened = sized_model(imported)
+    if opened is None and isinstance(imported, Function) and imported.sizes:
+        opened = OpenFunction(imported)  # whose sizes runs decide
     if opened is None:
         assert isinstance(imported, Function | Program)
         return make_report(model, imported, network.function if network else None)
@@ -239,15 +248,15 @@ def make_report(
 
 def make_compiled_report(backend: str, network: Network) -> CompiledReport:
     """Return the report on *network*, which was compiled for *backend*."""
-    memory = network.memory
+    memories = [stage.memory for stage in stages_of(network)]  # which run one after the other
     return CompiledReport(
         backend=backend,
         threads=network.threads,
-        arena_bytes=memory.arena_bytes,
-        arena_lower_bound_bytes=memory.lower_bound_bytes,
-        unshared_bytes=memory.unshared_bytes,
-        constant_bytes=memory.constant_bytes,
-        scratch_bytes=memory.scratch_bytes,
+        arena_bytes=max(memory.arena_bytes for memory in memories),
+        arena_lower_bound_bytes=max(memory.lower_bound_bytes for memory in memories),
+        unshared_bytes=sum(memory.unshared_bytes for memory in memories),
+        constant_bytes=sum(memory.constant_bytes for memory in memories),
+        scratch_bytes=max(memory.scratch_bytes for memory in memories),
         kernels=_kernel_rows(network),
         instructions=[InstructionRow(k.family, k.symbol, k.origins) for k in network.kernels],
     )

@@ -17,7 +17,7 @@ from glow_nb.base.text import format_name
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.device_example import DEVICE_EXAMPLE
 from glow_nb.commands.json_text import json_text
-from glow_nb.commands.models import load_model
+from glow_nb.commands.models import load_one_program
 from glow_nb.commands.options import (
     ExampleCommand,
     model_argument,
@@ -106,7 +106,7 @@ def partition(
     from glow_nb.runtime.planning.costs import measured
 
     devices = read_devices(device_file)
-    function = load_model(model, bindings)
+    function = load_one_program(model, bindings)
     if not isinstance(function, Function):
         raise OptionError(f"{model}: it is a program; give the graph that it was made of")
     assignment, profile = _assignments(assigned), None

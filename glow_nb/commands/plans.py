@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,7 +11,9 @@ import glow_nb
 from glow_nb.backends import Backend, BackendOptions
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.json_text import json_text
+from glow_nb.commands.models import load_one_program
 from glow_nb.commands.options import ExampleCommand, backend_options, model_argument
+from glow_nb.commands.size_ranges import size_options
 
 EXAMPLES = """\
 glow-nb plans model.onnx --shape batch=1
@@ -22,6 +25,7 @@ glow-nb plans model.onnx --json | jq .conv1"""
 @model_argument
 @backend_options
 @binding_options
+@size_options
 @click.option("--layer", metavar="NAME", help="The name of one layer in the model.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def plans(
@@ -29,6 +33,7 @@ def plans(
     backend: Backend | BackendOptions,
     threads: int | None,
     bindings: Bindings,
+    sizes: dict[str, Any],
     layer: str | None,
     as_json: bool,
 ) -> None:
@@ -40,14 +45,10 @@ def plans(
     With --tune compiling measures some layers instead; nothing is measured here, and their notes
     say so.
     compile(plan={"conv1": "direct"}) forces an algorithm for a layer, and "not winograd" forbids
-    one.
+    one. With --size or --hint, sizes stay open, and products are planned for an example.
     """
     found = glow_nb.plans(
-        model,
-        backend=backend,
-        threads=threads,
-        shapes=bindings.shapes,
-        constants=bindings.constants(model),
+        load_one_program(model, bindings, sizes), backend=backend, threads=threads
     )
     if as_json:
         names = list(found) if layer is None else [layer]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -17,7 +18,7 @@ from glow_nb.commands.arrays import assign_inputs, random_array
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.json_text import json_text
 from glow_nb.commands.machine import describe_limits
-from glow_nb.commands.models import compile_fixed_model, network_for
+from glow_nb.commands.models import compile_fixed_model, example_types, network_for
 from glow_nb.commands.options import (
     ExampleCommand,
     backend_options,
@@ -27,8 +28,9 @@ from glow_nb.commands.options import (
     without_option,
 )
 from glow_nb.commands.outputs import OutputPath
+from glow_nb.commands.size_ranges import NO_SIZES, size_options
 from glow_nb.commands.wording import make_console, make_table, print_table
-from glow_nb.network.network import CompiledNetwork
+from glow_nb.network.network import Network
 from glow_nb.network.profile import KernelTime, Profile, kernel_table
 from glow_nb.system.replaced_files import replace_file
 
@@ -44,6 +46,7 @@ ORDERS: dict[str, Callable[[KernelTime], float]] = {
 EXAMPLES = """\
 glow-nb profile model.onnx --threads 1
 glow-nb profile model.onnx --sort loss --top 10
+glow-nb profile encoder.onnx --size length=1..512 --hint length=128
 glow-nb profile model.onnx --trace trace.json --roofline roofline.png"""
 
 
@@ -93,6 +96,7 @@ glow-nb profile model.onnx --trace trace.json --roofline roofline.png"""
 @backend_options
 @without_option
 @binding_options
+@size_options
 def profile(
     model: Path,
     inputs: tuple[str, ...],
@@ -107,6 +111,7 @@ def profile(
     threads: int | None,
     without: tuple[str, ...],
     bindings: Bindings,
+    sizes: dict[str, Any],
 ) -> None:
     """Show where the time of a run of MODEL goes.
 
@@ -118,9 +123,13 @@ def profile(
     so those of the algorithms of Winograd and Strassen, which do with less, may be above the peak.
     Limits that a kernel beats are measured again, once; one that it still beats is raised to what
     was seen.
+
+    With --size or --hint it is the program for all sizes, and random inputs are of those that it
+    is planned for.
     """
-    network = compile_fixed_model(model, bindings, backend, threads, without=without)
-    measured = measure(network, inputs, seed, runs, limits=backend.name == Cpu.name)
+    network = compile_fixed_model(model, bindings, backend, threads, without=without, sizes=sizes)
+    limits = backend.name == Cpu.name
+    measured = measure(network, inputs, seed, runs, limits=limits, sizes=sizes)
     if trace is not None:
         measured.save_trace(trace)
         click.echo(f"wrote {trace}", err=True)
@@ -137,14 +146,24 @@ def profile(
 
 
 def measure(
-    network: CompiledNetwork, inputs: Sequence[str], seed: int, runs: int, *, limits: bool
+    network: Network,
+    inputs: Sequence[str],
+    seed: int,
+    runs: int,
+    *,
+    limits: bool,
+    sizes: Mapping[str, Any] = NO_SIZES,
 ) -> Profile:
-    """Profile *network* on the given inputs, or on random ones."""
+    """Profile *network* on the given inputs, or on random ones.
+
+    If something is said of *sizes* that stay open, it is for all of them.
+    """
     rng = np.random.default_rng(seed)
     feeds = assign_inputs(inputs, [*network.inputs, *network.defaults])
     if feeds:
-        network = network_for(network, feeds)
-    feeds = feeds or {name: random_array(type, rng) for name, type in network.inputs.items()}
+        network = network_for(network, feeds, sizes)
+    else:
+        feeds = {name: random_array(type, rng) for name, type in example_types(network).items()}
     return network.profile(feeds, runs=runs, limits=limits)
 
 

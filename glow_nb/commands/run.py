@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import click
 import numpy as np
@@ -21,8 +22,10 @@ from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.models import (
     compile_model,
     declared_shapes,
+    example_types,
     fixed_by_options,
     network_for,
+    program_of,
     unbound_error,
 )
 from glow_nb.commands.options import (
@@ -33,7 +36,8 @@ from glow_nb.commands.options import (
     without_option,
 )
 from glow_nb.commands.outputs import OutputPath
-from glow_nb.network.network import CompiledNetwork
+from glow_nb.commands.size_ranges import are_given, size_options
+from glow_nb.network.network import CompiledNetwork, Network
 
 FEWEST_CLASSES = 10
 """A row of at least so many floats is taken for the scores of classes."""
@@ -45,7 +49,8 @@ MOST_ROWS = 4
 EXAMPLES = """\
 glow-nb run model.onnx
 glow-nb run model.onnx --input data=images.npy --save out.npz
-glow-nb run model.onnx --shape batch=8 --threads 1 --repeat 20"""
+glow-nb run model.onnx --shape batch=8 --threads 1 --repeat 20
+glow-nb run encoder.onnx --size length=1..512 --input tokens=tokens.npy"""
 
 
 @click.command(cls=ExampleCommand, epilog=EXAMPLES)
@@ -81,6 +86,7 @@ glow-nb run model.onnx --shape batch=8 --threads 1 --repeat 20"""
 @backend_options
 @without_option
 @binding_options
+@size_options
 def run(
     model: Path,
     inputs: tuple[str, ...],
@@ -92,26 +98,31 @@ def run(
     threads: int | None,
     without: tuple[str, ...],
     bindings: Bindings,
+    sizes: dict[str, Any],
 ) -> None:
     """Run MODEL and describe its outputs.
 
     MODEL is an ONNX file or IR text. Without --input, the inputs are seeded random numbers: normal
-    floats, bytes of their full range, other integers and booleans 0 or 1.
+    floats, bytes of their full range, other integers and booleans 0 or 1. With --size or --hint,
+    one program is compiled for all sizes, and random inputs are of those that it is planned for.
     """
     _check_save_path("--save", save)
     _check_save_path("--save-all", save_all)
     started = time.perf_counter()
-    network, feeds = _prepare(model, inputs, bindings, backend, threads, without)
+    network, feeds = _prepare(model, inputs, bindings, backend, threads, without, sizes)
     compiled_seconds = time.perf_counter() - started
     origin = "from file" if feeds else f"random with seed {seed}"
     rng = np.random.default_rng(seed)
-    feeds = feeds or {name: random_array(type, rng) for name, type in network.inputs.items()}
+    types = example_types(network)
+    feeds = feeds or {name: random_array(type, rng) for name, type in types.items()}
     used = count_of(network.threads, "thread")
     click.echo(f"model {model}: {backend.name}, {used}, ready in {compiled_seconds:.2f} s")
-    if network.debug_folder is not None:
-        click.echo(f"debug folder {network.debug_folder}")
-    for name, type in network.inputs.items():
-        click.echo(f"input {format_name(name)}: {type}, {origin}")
+    debug_folder = program_of(network).debug_folder
+    if debug_folder is not None:
+        click.echo(f"debug folder {debug_folder}")
+    for name, type in types.items():
+        shown = type.with_shape(feeds[name].shape) if are_given(sizes) else type
+        click.echo(f"input {format_name(name)}: {shown}, {origin}")
     outputs, seconds = _run_repeatedly(network, feeds, repeat)
     for line in _describe_outputs(network, outputs):
         click.echo(line)
@@ -137,31 +148,34 @@ def _prepare(
     backend: Backend | BackendOptions,
     threads: int | None,
     without: tuple[str, ...],
+    sizes: Mapping[str, Any],
     fixed: Mapping[str, Array] = MappingProxyType({}),
-) -> tuple[CompiledNetwork, dict[str, Array]]:
+) -> tuple[Network, dict[str, Array]]:
     """Return the network, and the arrays of *inputs*, whose shapes bind symbolic dimensions.
 
     Inputs whose numbers decide shapes are *fixed*: they are no inputs of the network any more.
     """
     try:
-        network = compile_model(model, bindings, backend, threads, without=without, constants=fixed)
+        network = compile_model(
+            model, bindings, backend, threads, without=without, constants=fixed, sizes=sizes
+        )
     except UnboundInput as error:
         texts = [text for text in inputs if text.startswith(tuple(f"{n}=" for n in error.names))]
         if not texts:
             raise fixed_by_options(error) from error
         rest = tuple(text for text in inputs if text not in texts)
         more = {**fixed, **assign_inputs(texts, list(error.names))}
-        return _prepare(model, rest, bindings, backend, threads, without, more)
+        return _prepare(model, rest, bindings, backend, threads, without, sizes, more)
     feeds = assign_inputs(inputs, [*network.inputs, *network.defaults])
     if feeds:
-        return network_for(network, feeds), feeds
-    if isinstance(network, CompiledNetwork):
+        return network_for(network, feeds, sizes), feeds
+    if isinstance(network, CompiledNetwork) or are_given(sizes):
         return network, feeds
-    raise unbound_error(model, declared_shapes(network))
+    raise unbound_error(model, declared_shapes(network), may_stay_open=True)
 
 
 def _run_repeatedly(
-    network: CompiledNetwork, feeds: dict[str, Array], repeat: int
+    network: Network, feeds: dict[str, Array], repeat: int
 ) -> tuple[dict[str, Array], list[float]]:
     """Return the outputs of the first run, and the seconds of each."""
     outputs: dict[str, Array] = {}
@@ -174,9 +188,9 @@ def _run_repeatedly(
     return outputs, seconds
 
 
-def _describe_outputs(network: CompiledNetwork, outputs: dict[str, Array]) -> Iterator[str]:
-    for name, declared in network.outputs.items():
-        type = TensorType(declared.kind, outputs[name].shape)  # whose sizes a run may decide
+def _describe_outputs(network: Network, outputs: dict[str, Array]) -> Iterator[str]:
+    for name in network.outputs:
+        type = TensorType.of(outputs[name])  # whose sizes a run may decide
         yield f"output {format_name(name)}: {type}, {describe_array(outputs[name])}"
         yield from best_classes(type, outputs[name])
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import click
@@ -43,6 +44,15 @@ RANGE = NamedSizes(r"(\d{1,15})\.\.(\d{1,15})", "NAME=LEAST..GREATEST, as length
 HINT = NamedSizes(r"(\d{1,15})", "NAME=SIZE, as length=128")
 
 
+NO_SIZES: Mapping[str, Any] = MappingProxyType({"sizes": None, "hints": None})
+"""What a command is told of sizes that stay open where it is told nothing."""
+
+
+def are_given(sizes: Mapping[str, Any]) -> bool:
+    """Return whether something is said of *sizes* that stay open."""
+    return any(said is not None for said in sizes.values())
+
+
 def _as_dict(option: str, given: tuple[Named, ...]) -> dict[str, Any] | None:
     """Return what an *option* says by name, None if it is not used."""
     found: dict[str, Any] = {}
@@ -60,6 +70,23 @@ def require_no_sizes(model: Path, sizes: Mapping[str, Any]) -> None:
             raise OptionError(f"{model}: its sizes are fixed; leave {option} {list(given)} out")
 
 
+_ARGUMENT = re.compile(
+    r"(?P<argument>sizes|hints)=\{(?P<quote>['\"])(?P<name>.*?)(?P=quote): "
+    r"(?:\((?P<low>\d+), (?P<high>\d+)\)|(?P<size>\d+|\.\.\.))\}"
+)
+_OPTIONS = {"sizes": "--size", "hints": "--hint"}
+
+
+def in_words_of_options(text: str) -> str:
+    """Return the *text* of an error about arguments of ``compile`` with the options in place."""
+
+    def option(found: re.Match[str]) -> str:
+        said = found["size"] or f"{found['low']}..{found['high']}"
+        return f"{_OPTIONS[found['argument']]} {found['name']}={said}"
+
+    return _ARGUMENT.sub(option, text).replace("sizes= and shapes=", "--size and --shape")
+
+
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
@@ -71,7 +98,10 @@ def size_options(command: Command) -> Command:
         *arguments: Any, ranges: tuple[Named, ...], examples: tuple[Named, ...], **more: Any
     ) -> object:
         sizes = {"sizes": _as_dict("--size", ranges), "hints": _as_dict("--hint", examples)}
-        return command(*arguments, sizes=sizes, **more)
+        try:
+            return command(*arguments, sizes=sizes, **more)
+        except OptionError as error:
+            raise OptionError(in_words_of_options(str(error))) from error
 
     size = click.option(
         *("--size", "ranges"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from typing import Any
 
-from glow_nb.backends.backend import LimitedExecutable, TimedExecutable
+import numpy as np
+
+from glow_nb.backends.backend import LimitedExecutable, TimedExecutable, Timings
 from glow_nb.base.arguments import whole_number
 from glow_nb.base.errors import OptionError, UnsupportedError
 from glow_nb.base.kernel_report import KernelReport
@@ -13,6 +15,9 @@ from glow_nb.base.machine_limits import MachineLimits
 from glow_nb.base.memory_limit import within_memory
 from glow_nb.base.types import Array
 from glow_nb.network.profile import Profile, kernel_times
+
+Profiled = tuple[Any, dict[str, Array]]
+"""A network, and what it is fed."""
 
 
 def profile_network(
@@ -28,16 +33,56 @@ def profile_network(
         UnsupportedError: The backend does not take the time of its kernels.
         MemoryLimitError: The system gives no memory for the runs.
     """
+    _require_truth(limits)
+    with within_memory(f"network {name!r}"):
+        profile = profile_executable(name, executable, inputs, runs=runs, limits=None)
+        return beside_limits(profile, executable) if limits else profile
+
+
+def profile_in_turn(name: str, networks: Sequence[Profiled], *, runs: int, limits: bool) -> Profile:
+    """Return the times of the kernels of *networks*, those of one behind those of another.
+
+    Of each, there is what it is fed. Errors are those of :func:`profile_network`.
+    """
+    _require_truth(limits)
+    profiles = [one.profile(fed, runs=runs, limits=False) for one, fed in networks]
+    reports = [kernel.report for profile in profiles for kernel in profile.kernels]
+    timings = _in_turn([profile.timings for profile in profiles])
+    profile = Profile(name, profiles[0].threads, kernel_times(reports, timings), timings)
+    programs = [getattr(one, "variants", (one,))[0] for one, _ in networks]
+    executables = [getattr(one, "executable", None) for one in programs]
+    limited = next((one for one in executables if isinstance(one, LimitedExecutable)), None)
+    return beside_limits(profile, limited) if limits else profile
+
+
+def beside_limits(profile: Profile, executable: object) -> Profile:
+    """Return *profile* with the limits of the machine, if *executable* knows them."""
+    if not isinstance(executable, LimitedExecutable):
+        return profile
+    limited = profile.with_limits(executable.limits())
+    if not limited.beats_limits:
+        return limited
+    return profile.with_limits(executable.limits(were_beaten=True))
+
+
+def _in_turn(timings: Sequence[Timings]) -> Timings:
+    """Return the *timings* of programs as if in each run one began when the one before ends."""
+    joined, ends = [], np.zeros(len(timings[0].stamps), np.int64)
+    for each in timings:
+        stamps = each.stamps.copy()
+        for run, (marks, end) in enumerate(zip(stamps, ends, strict=True)):
+            has_part = marks[..., 1] > 0  # other shares have zeros
+            if has_part.any():
+                marks[has_part] += end - marks[has_part][:, 0].min()
+                ends[run] = marks[..., 1].max()
+        joined.append(stamps)
+    seconds = zip(*(each.plain_seconds for each in timings), strict=True)
+    return Timings(np.concatenate(joined, axis=2), tuple(map(sum, seconds)))
+
+
+def _require_truth(limits: object) -> None:
     if not isinstance(limits, bool):
         raise OptionError(f"limits={limits!r:.80}: give True or False")
-    profiled = partial(profile_executable, name, executable, inputs, runs=runs)
-    with within_memory(f"network {name!r}"):
-        if not limits or not isinstance(executable, LimitedExecutable):
-            return profiled(limits=None)
-        profile = profiled(limits=executable.limits())
-        if not profile.beats_limits:
-            return profile
-        return profile.with_limits(executable.limits(were_beaten=True))
 
 
 def profile_executable(

@@ -57,7 +57,7 @@ class StagedExecutable:
         """Run the *networks* of the *stages* of *function*."""
         self._function = function
         self._names = [value.name for value in function.inputs]
-        self.networks = tuple(networks)
+        self._stages, self.networks = stages, tuple(networks)
         self._staged = StagedRun(
             function, stages, lambda number, feeds: self.networks[number].run(feeds)
         )
@@ -95,6 +95,17 @@ class StagedExecutable:
         """Run on *inputs* in the function's order; return its outputs in order."""
         return list(self._staged(dict(zip(self._names, inputs, strict=True))).values())
 
+    def fed(self, inputs: Sequence[Array]) -> list[tuple[Network, dict[str, Array]]]:
+        """Return each network with what it is fed in a run on *inputs*."""
+        found: list[tuple[Network, dict[str, Array]]] = []
+
+        def run(number: int, feeds: dict[str, Array]) -> Mapping[str, Array]:
+            found.append((self.networks[number], feeds))
+            return self.networks[number].run(feeds)
+
+        StagedRun(self._function, self._stages, run)(dict(zip(self._names, inputs, strict=True)))
+        return found
+
 
 class StagedNetwork(CompiledNetwork):
     """A network whose runs decide sizes.
@@ -129,6 +140,7 @@ class StagedNetwork(CompiledNetwork):
             defaults=defaults,
         )
         self.stages: tuple[Network, ...] = executable.networks
+        self._stages = executable
         fed = set(fed_sizes(function))
         self._guards = tuple(guard for guard in function.guards if fed.issuperset(guard.symbols))
         decided = decided_sizes(function)
@@ -176,7 +188,12 @@ class StagedNetwork(CompiledNetwork):
 
     @override
     def profile(self, inputs: Feeds, *, runs: int = 20, limits: bool = True) -> Profile:
-        self._refuse("profile")
+        from glow_nb.network.profiling import profile_in_turn
+
+        if self._defaults.are_in(inputs):
+            return self._defaults.network().profile(inputs, runs=runs, limits=limits)
+        fed = self._stages.fed(self._runner.arrays(inputs))
+        return profile_in_turn(self.name, fed, runs=runs, limits=limits)
 
     def _refuse(self, what: str) -> NoReturn:
         place = "variants[0].stages" if self.sizes else "stages"  # of what a user has

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from glow_nb.base.types import Array
-from glow_nb.tools.duel.engines import OURS, Arrays, is_installed
+from glow_nb.tools.duel.engines import NO_OPTIONS, OURS, Arrays, is_installed
 from glow_nb.tools.duel.worker import load_outputs, save_inputs
 
 Progress = Callable[[int, int], None]
@@ -85,14 +85,14 @@ def duel(
     rounds: int,
     seconds: float,
     progress: Progress | None = None,
-    without: Sequence[str] = (),
+    options: Mapping[str, Any] = NO_OPTIONS,
 ) -> dict[str, Measurement]:
     """Run the ONNX model at *path* on *feeds* in each engine, for *rounds* turns of *seconds*.
 
-    Passes called *without* are left out of glow_nb. An engine that is not installed, refuses the
-    model or stops has a result that says so.
+    glow_nb compiles it with these *options*, plain data. An engine that is not installed, refuses
+    the model or stops has a result that says so.
     """
-    with open_contest(path, feeds, threads=threads, engines=engines, without=without) as contest:
+    with open_contest(path, feeds, threads=threads, engines=engines, options=options) as contest:
         results = contest.new_results()
         contest.take_turns(results, rounds, seconds, progress)
     return results
@@ -105,7 +105,7 @@ def open_contest(
     *,
     threads: int,
     engines: Sequence[str],
-    without: Sequence[str] = (),
+    options: Mapping[str, Any] = NO_OPTIONS,
 ) -> Iterator[Contest]:
     """Yield *engines* that have loaded the ONNX model at *path* and run it once on *feeds*."""
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
@@ -117,7 +117,7 @@ def open_contest(
             if not is_installed(engine):
                 result.missing = "it is not installed"
                 continue
-            worker = _Worker(engine, path, threads, folder, without)
+            worker = _Worker(engine, path, threads, folder, options)
             stack.callback(worker.close)
             if worker.start(result):
                 workers[engine] = worker
@@ -153,12 +153,12 @@ class _Worker:
     """One engine in a process of its own."""
 
     def __init__(
-        self, engine: str, path: str, threads: int, folder: Path, without: Sequence[str]
+        self, engine: str, path: str, threads: int, folder: Path, options: Mapping[str, Any]
     ) -> None:
         self._engine, self._folder = engine, folder
         self._errors = folder / f"{engine}.txt"
         with self._errors.open("wb") as errors:
-            arguments = [engine, path, str(threads), str(folder), *without]
+            arguments = [engine, path, str(threads), str(folder), json.dumps(dict(options))]
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "glow_nb.tools.duel.worker", *arguments],
                 stdin=subprocess.PIPE,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from glow_nb.base.errors import OptionError
 from glow_nb.base.extras import EXTRAS
@@ -11,6 +13,8 @@ from glow_nb.base.types import Array
 
 Arrays = Mapping[str, Array]
 Runner = Callable[[Arrays], Sequence[Array]]
+
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 OURS = "glow_nb"
 PEERS = EXTRAS["bench"]
@@ -33,13 +37,18 @@ def require_installed(engines: Sequence[str]) -> None:
 
 
 def open_engine(
-    engine: str, path: str, threads: int, without: Sequence[str] = (), *, alone: bool = False
+    engine: str,
+    path: str,
+    threads: int,
+    options: Mapping[str, Any] = NO_OPTIONS,
+    *,
+    alone: bool = False,
 ) -> Runner:
     """Return a function that runs the ONNX model at *path* in *engine* on *threads* cores.
 
-    It returns the outputs in the order of the model. All compute in float32. Passes called
-    *without* are left out of glow_nb. An engine that is *alone* in its process is as it is by
-    itself; others have no thread that takes a core for long when a run has ended.
+    It returns the outputs in the order of the model. All compute in float32. glow_nb compiles the
+    model with these *options*. An engine that is *alone* in its process is as it is by itself;
+    others have no thread that takes a core for long when a run has ended.
 
     Raises:
         OptionError: There is no such engine.
@@ -47,7 +56,7 @@ def open_engine(
     """
     match engine:
         case "glow_nb":
-            return _open_glow_nb(path, threads, without)
+            return _open_glow_nb(path, threads, options)
         case "onnxruntime":
             return open_onnxruntime(path, threads, alone=alone)
         case "openvino":
@@ -56,10 +65,10 @@ def open_engine(
             raise OptionError(f"unknown engine {engine!r}; use one of {', '.join(ENGINES)}")
 
 
-def _open_glow_nb(path: str, threads: int, without: Sequence[str]) -> Runner:
+def _open_glow_nb(path: str, threads: int, options: Mapping[str, Any]) -> Runner:
     import glow_nb
 
-    net = glow_nb.compile(path, threads=threads, without=without)
+    net = glow_nb.compile(path, threads=threads, **options)
     return lambda feeds: list(net.run(feeds).values())
 
 

@@ -49,6 +49,8 @@ def bind(
     shapes: Mapping[str, int | Sequence[int]],
     constants: Mapping[str, Array],
     batch: int | None = None,
+    *,
+    leaves_open: bool = False,
 ) -> None:
     """Give the open dimensions of *model* their sizes, and make *constants* of inputs.
 
@@ -57,6 +59,7 @@ def bind(
         shapes: Sizes of symbolic dimensions by name, or whole shapes by input name.
         constants: Numbers of inputs, of the kinds that these have.
         batch: Size of the first dimension of every input that is left.
+        leaves_open: Dimensions may be left without a size.
 
     Raises:
         OptionError: As :func:`bind_shapes`.
@@ -68,11 +71,15 @@ def bind(
                 if field[index].name == name:
                     del field[index]
         graph.initializer.append(numpy_helper.from_array(array, name))
-    bind_shapes(model, shapes, batch)
+    bind_shapes(model, shapes, batch, leaves_open=leaves_open)
 
 
 def bind_shapes(
-    model: onnx.ModelProto, shapes: Mapping[str, int | Sequence[int]], batch: int | None = None
+    model: onnx.ModelProto,
+    shapes: Mapping[str, int | Sequence[int]],
+    batch: int | None = None,
+    *,
+    leaves_open: bool = False,
 ) -> None:
     """Give the open dimensions of *model* their sizes.
 
@@ -80,9 +87,11 @@ def bind_shapes(
         model: Changed in place.
         shapes: Sizes of symbolic dimensions by name, or whole shapes by input name.
         batch: Size of the first dimension of every input.
+        leaves_open: Dimensions may be left without a size.
 
     Raises:
-        OptionError: A name is unknown, a fixed dimension has another size, or one is left open.
+        OptionError: A name is unknown, a fixed dimension has another size, or one is left that may
+            not be.
     """
     sizes = {name: size for name, size in shapes.items() if isinstance(size, int)}
     known = {value.name for value in graph_inputs(model)}
@@ -104,6 +113,12 @@ def bind_shapes(
             size = sizes.get(symbol_of(value, axis))
             if size is not None and not dimension.HasField("dim_value"):
                 dimension.dim_value = size
+    if not leaves_open:
+        _require_sizes(model)
+
+
+def _require_sizes(model: onnx.ModelProto) -> None:
+    """Raise OptionError if an input of *model* has a dimension without a size."""
     unranked = [v for v in graph_inputs(model) if not v.type.tensor_type.HasField("shape")]
     left = [f"{v.name!r}" for v in (*unranked, *(v for v, _ in _open_dimensions(model)))]
     if left:
@@ -144,6 +159,11 @@ def _bind(value: onnx.ValueInfoProto, index: int, size: int) -> dict[str, int]:
     name = symbol_of(value, index)
     dimension.dim_value = size
     return {name: size}
+
+
+def open_names(model: onnx.ModelProto) -> list[str]:
+    """Return the names of the dimensions of inputs of *model* without a size, each once."""
+    return list(dict.fromkeys(symbol_of(value, axis) for value, axis in _open_dimensions(model)))
 
 
 def _open_dimensions(model: onnx.ModelProto) -> Iterator[tuple[onnx.ValueInfoProto, int]]:

@@ -1,9 +1,9 @@
 """One engine in a process of its own: answers lines of seconds with lists of times.
 
 Started by :mod:`glow_nb.tools.duel.contest` as ``python -m glow_nb.tools.duel.worker ENGINE MODEL
-THREADS FOLDER [PASS ...]``, with the passes that are left out of glow_nb. The folder holds the
-inputs, and takes the outputs of the first run. The first answer says how long loading and the first
-run took.
+THREADS FOLDER OPTIONS``, with the options in JSON by which glow_nb compiles the model. The folder
+holds the inputs, and takes the outputs of the first run. The first answer says how long loading and
+the first run took.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -47,13 +48,20 @@ def load_outputs(folder: Path, engine: str) -> list[Array]:
         return [archive[f"arr_{index}"] for index in range(len(archive.files))]
 
 
-def serve(engine: str, path: str, threads: int, folder: Path, without: Sequence[str]) -> None:
+def read_options(text: str) -> dict[str, Any]:
+    """Return the options that are written in *text*, ranges of sizes as tuples."""
+    options: dict[str, Any] = json.loads(text)
+    ranges = options.get("sizes") or {}
+    return options | {"sizes": {name: tuple(ends) for name, ends in ranges.items()} or None}
+
+
+def serve(engine: str, path: str, threads: int, folder: Path, options: str) -> None:
     """Answer the parent: one line when ready, then one list of times for each line of seconds."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever an engine prints must not mix with the answers
     feeds = load_inputs(folder)
     started = time.perf_counter()
-    run = open_engine(engine, path, threads, without, alone=True)
+    run = open_engine(engine, path, threads, read_options(options), alone=True)
     outputs = run(feeds)
     first_seconds = time.perf_counter() - started
     save_outputs(folder, engine, outputs)
@@ -74,4 +82,4 @@ def measure(run: Runner, feeds: Arrays, seconds: float) -> list[float]:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]), sys.argv[5:])
+    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]), sys.argv[5])

@@ -8,7 +8,7 @@ import onnx.parser
 import pytest
 
 import glow_nb
-from glow_nb.base.errors import FeedError, UnsupportedError
+from glow_nb.base.errors import FeedError, OptionError, UnsupportedError
 from glow_nb.hlir.parse import parse_function
 from glow_nb.network.staged import StagedNetwork
 
@@ -225,3 +225,16 @@ def test_caches_in_place_are_refused() -> None:
     model, caches = onnx.parser.parse_model(text), {"past": "now"}
     with pytest.raises(UnsupportedError, match="caches=.*runs decide sizes"):
         glow_nb.compile(model, caches=caches, sizes={"P": (1, 9)}, backend="interpreter")
+
+
+@pytest.mark.jit
+def test_the_profile_has_the_kernels_of_all_stages() -> None:
+    net = network()
+    profile = net.profile(feeds_of(3), runs=2, limits=False)
+    assert [kernel.report.family for kernel in profile.kernels] == [k.family for k in net.kernels]
+    assert profile.runs == 2 and len(profile.timings.plain_seconds) == 2
+    assert min(profile.run_seconds) >= sum(kernel.min_seconds for kernel in profile.kernels)
+    events = profile.chrome_trace()["traceEvents"]
+    assert all(event["ts"] >= 0 for event in events if event["ph"] == "X")
+    with pytest.raises(OptionError, match="runs"):
+        net.profile(feeds_of(3), runs=0)
