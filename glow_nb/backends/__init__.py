@@ -5,10 +5,11 @@ It imports `codegen` and what stands below that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from typing_extensions import get_protocol_members
 
@@ -17,6 +18,7 @@ from glow_nb.backends.cpu import Cpu
 from glow_nb.backends.options import BackendOptions
 from glow_nb.base.arguments import described
 from glow_nb.base.errors import OptionError
+from glow_nb.base.precision import Precision
 from glow_nb.base.schema import Registry
 
 BackendLike = Literal["cpu", "interpreter"] | str | Backend | BackendOptions
@@ -45,13 +47,15 @@ def register_operators() -> None:
 
 def option_names() -> tuple[str, ...]:
     """Return the names of the options of all backends that come with glow_nb."""
-    return tuple(field.name for kind in _OPTIONS for field in fields(kind))
+    return tuple(dict.fromkeys(field.name for kind in _OPTIONS for field in fields(kind)))
 
 
 def backend_named(
     backend: BackendLike, *, threads: int = 1, options: Mapping[str, object] = MappingProxyType({})
 ) -> Backend:
     """Return the backend that *backend* names, for networks that *threads* cores run.
+
+    Every backend has the options of :class:`BackendOptions`, in which precision it computes.
 
     Args:
         backend: A name in :data:`BACKENDS`, an options object, or a backend, taken as it is.
@@ -72,7 +76,10 @@ def backend_named(
         raise OptionError(
             f"{name}={value!r}: backend={backend!r} has options of its own; give {name} there alone"
         )
-    chosen = backend.make(threads=threads) if isinstance(backend, BackendOptions) else backend
+    asked: BackendOptions | None = made[0] if given.keys() & _OF_ALL else None
+    if isinstance(backend, BackendOptions):
+        asked, backend = backend, backend.make(threads=threads)
+    chosen = backend
     missing = sorted(get_protocol_members(Backend) - set(dir(chosen)))
     if isinstance(chosen, type) or "compile" in missing:
         raise OptionError(
@@ -84,13 +91,27 @@ def backend_named(
             f"backend={described(backend)}: it has no {', '.join(missing)}; "
             "let its class inherit from glow_nb.Backend, which has what most backends need"
         )
-    return chosen
+    return chosen if asked is None else with_precision(chosen, asked.precision, asked.keep)
+
+
+_OF_ALL = frozenset({"precision", "keep"})
+"""Options that each backend has."""
+
+
+def with_precision(backend: Backend, precision: Precision, keep: Sequence[str] = ()) -> Backend:
+    """Return *backend*, which computes in *precision* but for the layers that *keep* names."""
+    if (backend.precision, tuple(backend.keep)) == (precision, tuple(keep)):
+        return backend
+    changed = copy.copy(backend)  # of its own class
+    changed.precision, changed.keep = precision, tuple(keep)
+    return changed
 
 
 def _with_options(kind: type[BackendOptions], given: Mapping[str, object]) -> BackendOptions:
     """Return the options of *kind*, with those of the *given* ones that it has."""
     own = {field.name for field in fields(kind)}
-    return kind(**{name: value for name, value in given.items() if name in own})
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if name in own}
+    return kind(**chosen)
 
 
 def _named(name: str) -> Backend | BackendOptions:
@@ -112,4 +133,5 @@ __all__ = [
     "backend_named",
     "option_names",
     "register_operators",
+    "with_precision",
 ]

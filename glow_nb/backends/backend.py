@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from glow_nb.base.kernel_report import KernelReport
 from glow_nb.base.machine_limits import MachineLimits
+from glow_nb.base.precision import FULL, Precision
 from glow_nb.base.steps import Entries, Step
 from glow_nb.base.types import Array
 from glow_nb.compiler.pipelines import INSTRUCTIONS
@@ -198,6 +199,15 @@ class Backend(Protocol):
 
     left_out: Collection[str] = ()
     """Passes that are left out of all that is compiled for it (:func:`compiler.leaving_out`)."""
+
+    precision: Precision = FULL
+    """What factors of products of float32 are rounded to (``compile(precision=...)``)."""
+
+    keep: Collection[str] = ()
+    """Names and globs of layers that stay float32."""
+
+    keep_must_fit: bool = True
+    """Whether each of these must fit a layer of each function that is compiled."""
 
     @property
     def name(self) -> str:

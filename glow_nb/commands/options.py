@@ -11,7 +11,7 @@ from typing import Any, TypeGuard, TypeVar
 import click
 from typing_extensions import override
 
-from glow_nb.backends import BACKENDS, BackendOptions
+from glow_nb.backends import BACKENDS, BackendOptions, backend_named
 from glow_nb.base.arguments import MOST_THREADS
 from glow_nb.commands.arrays import METAVARS
 from glow_nb.commands.numbers import FiniteRange
@@ -131,7 +131,7 @@ def backend_options(command: Command) -> Command:
             own = {f.name for f in fields(chosen)}
             chosen = chosen(**{name: values[name] for name in values if name in own})
         else:
-            chosen = chosen()
+            chosen = backend_named(backend, options=values)
         return command(*arguments, backend=chosen, **given)
 
     decorated: Any = with_backend
@@ -153,6 +153,8 @@ def _flag(field: Field[Any]) -> Callable[[Any], Any]:
             show_default=True,
             help=field.metadata["help"],
         )
+    if isinstance(field.default, tuple):
+        return click.option(name, multiple=True, metavar="NAME", help=field.metadata["help"])
     if not choices:
         return click.option(name, is_flag=True, help=field.metadata["help"])
     return click.option(

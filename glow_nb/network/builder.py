@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -11,21 +12,24 @@ from typing import TYPE_CHECKING
 
 from glow_nb.backends import Backend, ModuleBackend, VariantBackend, backend_named
 from glow_nb.base.arguments import Constants, Shapes
-from glow_nb.base.errors import GlowError
+from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.base.finite import FiniteCheck
 from glow_nb.base.log import INFO, log
 from glow_nb.base.memory_limit import within_memory
 from glow_nb.base.passes import Observer, PassRun, finish, observed, tell
+from glow_nb.base.precision import FULL, PrecisionReport
 from glow_nb.base.progress import shown
 from glow_nb.base.size_ranges import SizeRanges, described_ranges
 from glow_nb.compiler import pipelines
 from glow_nb.hlir.graph import Function
+from glow_nb.hlir.kept_names import require_kept
 from glow_nb.hlir.stages import decided_sizes
 from glow_nb.llir.program import Program
 from glow_nb.network import compilation as compiler
 from glow_nb.network.defaults import Defaults
 from glow_nb.network.dynamic import DynamicNetwork
 from glow_nb.network.excluded import KnownCheck
+from glow_nb.network.heard_precision import heard
 from glow_nb.network.levels import Border, Levels
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.open_function import OpenFunction
@@ -86,10 +90,22 @@ class Build:
     def for_functions(self, functions: Sequence[Function]) -> Build:
         """Return what makes the networks of all *functions* of a module, which share weights."""
         if not isinstance(self.backend, ModuleBackend):
-            return self.for_variants()
-        passes = self.order(self.backend).graph
+            return self.for_variants()._of_several(functions)
+        of_several = self._of_several(functions)
+        passes = of_several.order(of_several.backend).graph
         with compiler.code_of(self.backend, "for_functions"):
-            return replace(self, backend=self.backend.for_functions(functions, passes))
+            backend = of_several.backend
+            assert isinstance(backend, ModuleBackend)
+            return replace(self, backend=backend.for_functions(functions, passes))
+
+    def _of_several(self, functions: Sequence[Function]) -> Build:
+        """Return what makes networks of parts of a model, of which each may lack layers to keep."""
+        if not self.backend.keep:
+            return self
+        require_kept(functions, self.backend.keep)
+        backend = copy.copy(self.backend)  # of its own class
+        backend.keep_must_fit = False
+        return replace(self, backend=backend)
 
     @within_memory("compile")
     def __call__(
@@ -107,14 +123,16 @@ class Build:
             self.state.add(known.state)
         state = StateStore(known.state) if self.state is None else self.state
         order = self.order(self.backend)
+        told, hearing = self.observer, heard(self.backend, self.observer)
         if isinstance(known, Program):
+            _require_full_precision(self.backend)
             order = order.of(known)
             made = compiler.compile_program(
                 known, self.backend, threads=self.threads, order=order, observer=self.observer
             )
         else:
             made = compiler.compile_function(
-                known, self.backend, threads=self.threads, order=order, observer=self.observer
+                known, self.backend, threads=self.threads, order=order, observer=hearing or told
             )
         state.add(made.program.state)  # a pass may have brought some
         observed("free_memory", _return_freed_memory, made.program, self.observer)
@@ -122,7 +140,8 @@ class Build:
         seconds, kernels, name = time.perf_counter() - began, len(made.program.work), known.name
         where = f" for {sizes}" if sizes else ""
         log(INFO, "network %r%s: compiled %d kernels in %.2f s", name, where, kernels, seconds)
-        levels = Levels(made.function, made.program, order.whole)
+        precision = PrecisionReport() if hearing is None else hearing.report
+        levels = Levels(made.function, made.program, order.whole, precision)
         return CompiledNetwork(
             Border.of(made.program),
             made.executable,
@@ -148,7 +167,7 @@ class Build:
         defaults: Defaults[Network] | None,
     ) -> CompiledNetwork:
         """Compile *function*, whose runs decide sizes: each stage as a network of its own."""
-        build = replace(self.for_variants(), state=None)
+        build = replace(self.for_variants()._of_several([function]), state=None)
 
         def compile_stage(stage: Function) -> Network:
             return _open_stage(stage, build) if stage.sizes else build(stage, Gone())
@@ -185,6 +204,14 @@ class Build:
         order = self.order(self.backend)
         lowered = replace(self, order=lambda _: replace(order, graph=pipelines.Pipeline()))
         return WatchedNetwork(lowered(ir, Gone()), outputs)
+
+
+def _require_full_precision(backend: Backend) -> None:
+    if backend.precision != FULL:
+        raise OptionError(
+            f"precision={backend.precision!r}: the graph is a program, whose text says what it "
+            "computes; give the model that it was made of"
+        )
 
 
 def _value_names(model: WatchedModel, levels: Levels) -> list[str]:

@@ -14,7 +14,9 @@ from glow_nb.base.errors import CompileError
 from glow_nb.base.foreign import foreign
 from glow_nb.base.memory_limit import require_memory, within_memory
 from glow_nb.base.passes import Observer, PassRun, tell
-from glow_nb.base.steps import COMPILER, Entries, Step, owned
+from glow_nb.base.precision import FULL
+from glow_nb.base.steps import COMPILER, Entries, Repeat, Step, owned
+from glow_nb.base.types import ElementKind
 from glow_nb.compiler import pipelines
 from glow_nb.compiler.driver import run_to
 from glow_nb.compiler.pipelines import Pipeline, left_out
@@ -22,6 +24,8 @@ from glow_nb.compiler.program_passes import PROGRAM_PASSES
 from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.optimize import GRAPH_PASSES
+from glow_nb.hlir.optimize.hoist_roundings import hoist_roundings
+from glow_nb.hlir.optimize.lower_precision import lower_precision
 from glow_nb.llir.allocate import Allocator
 from glow_nb.llir.program import Buffer, Program
 from glow_nb.llir.with_sizes import symbols_of_program
@@ -120,7 +124,8 @@ def graph_order(
 ) -> Pipeline:
     """Return what is done to a graph: *pipeline* before and after lowering, then the backend's.
 
-    The backend may have passes right before lowering, too. Entries of *pipeline* that are to be the
+    The backend may have passes right before lowering, too, behind those that lower the precision if
+    it is to compute in less than float32. Entries of *pipeline* that are to be the
     last come behind all of these. Passes called *without* are left
     out everywhere.
     """
@@ -132,8 +137,29 @@ def graph_order(
         early = owned(backend.early_pipeline, backend.name)
         own = owned(backend.graph_pipeline, backend.name)
     verification = Step("verify", owner=COMPILER)
+    early = (*precision_steps(backend), *early)
     whole = (verification, *pipeline, *early, lowering, *pipeline, *own, *last)
     return Pipeline(left_out(whole, {*without, *backend.left_out}))
+
+
+def precision_steps(backend: Backend) -> Entries:
+    """Return the passes by which products of float32 multiply less, if *backend* is to do that."""
+    if backend.precision == FULL:
+        return ()
+    options = {
+        "kind": ElementKind(backend.precision),
+        "keep": tuple(backend.keep),
+        "must_fit": backend.keep_must_fit,
+    }
+    lowering = Step(
+        lower_precision.__name__,
+        options,
+        owner=COMPILER,
+        needed=f"precision={backend.precision!r} asks for it",
+    )
+    moving: Entries = (hoist_roundings.__name__, "sink_transposes", "sink_reshapes")
+    cleaning: Entries = ("fold_constants", "eliminate_common_nodes", "eliminate_dead_nodes")
+    return (lowering, *owned((*cleaning, Repeat((*moving, *cleaning))), COMPILER))
 
 
 def _should_lower(backend: Backend, node: Node) -> bool:

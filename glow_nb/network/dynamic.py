@@ -33,6 +33,7 @@ from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from glow_nb.base.kernel_report import KernelList
+    from glow_nb.base.precision import PrecisionReport
     from glow_nb.base.specialized import Specialized
     from glow_nb.codegen.loaded_program import DirectRun
     from glow_nb.compiler.pipelines import Pipeline
@@ -419,6 +420,11 @@ class DynamicNetwork(Network):
     @override
     def pipeline(self) -> Pipeline:
         return self._pipeline()
+
+    @property
+    @override
+    def precision(self) -> PrecisionReport:
+        return self._last("precision").precision
 
     @property
     @override

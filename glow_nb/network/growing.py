@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from glow_nb.base.kernel_report import KernelList
+    from glow_nb.base.precision import PrecisionReport
     from glow_nb.base.specialized import Specialized
     from glow_nb.compiler.pipelines import Pipeline
     from glow_nb.hlir.graph import Function
@@ -297,6 +298,11 @@ class GrowingNetwork(Network):
     @override
     def pipeline(self) -> Pipeline:
         return self.general.pipeline
+
+    @property
+    @override
+    def precision(self) -> PrecisionReport:
+        return self.general.precision
 
     @property
     @override

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from glow_nb.base.counted import Counted
+from glow_nb.base.precision import PrecisionReport
 from glow_nb.base.size import Symbol, hinted, symbols_of
 from glow_nb.base.types import TensorType
 
@@ -84,11 +85,13 @@ class Levels(NamedTuple):
         function: The graph after lowering and optimization; None if a program was given.
         program: The instructions, allocated.
         pipeline: What it was compiled by.
+        precision: In which kind of floats its layers compute.
     """
 
     function: Function | None
     program: Program
     pipeline: Pipeline
+    precision: PrecisionReport = PrecisionReport()
 
 
 MakeLevels = Callable[[], Levels]

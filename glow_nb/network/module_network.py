@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from glow_nb.base.kernel_report import KernelList
+    from glow_nb.base.precision import PrecisionReport
     from glow_nb.compiler.pipelines import Pipeline
     from glow_nb.hlir.graph import Function
     from glow_nb.llir.program import Program
@@ -124,6 +125,11 @@ class ModuleNetwork(Network):
     @override
     def pipeline(self) -> Pipeline:
         return next(iter(self._functions.values())).pipeline
+
+    @property
+    @override
+    def precision(self) -> PrecisionReport:
+        self._choose("precision")
 
     @property
     @override

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from glow_nb.backends.backend import Executable
     from glow_nb.base.kernel_report import KernelList
+    from glow_nb.base.precision import PrecisionReport
     from glow_nb.compiler.pipelines import Pipeline
     from glow_nb.hlir.graph import Function
     from glow_nb.llir.program import Program
@@ -112,6 +113,14 @@ class NetworkViews(ABC):
         """Each step and pass that the network was compiled by, in order, those of the backend, too.
 
         Printed as a table of their names and of what they do.
+        """
+
+    @property
+    @abstractmethod
+    def precision(self) -> PrecisionReport:
+        """In which kind of floats its layers compute, and why: what became of ``precision=``.
+
+        Printed as a table. Of a network that computes in the kinds of its model, it has no layers.
         """
 
     @property
@@ -226,6 +235,11 @@ class CompiledViews(NetworkViews):
     @override
     def pipeline(self) -> Pipeline:
         return self._levels.pipeline
+
+    @property
+    @override
+    def precision(self) -> PrecisionReport:
+        return self._levels.precision
 
     @property
     @override

@@ -18,12 +18,13 @@ from glow_nb.base.errors import CalibrationError, OptionError
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.histogram import Histogram
+from glow_nb.hlir.kept_names import kept_by_name
 from glow_nb.network.compilation import optimize
 from glow_nb.network.source import Trained, as_source
 from glow_nb.quant.emission import Emission
 from glow_nb.quant.gain import Gains, Predictor
 from glow_nb.quant.methods import Method, MethodName, chosen, method_named
-from glow_nb.quant.placement import Kept, Placement, kept_by_name, place
+from glow_nb.quant.placement import Kept, Placement, place
 from glow_nb.quant.ranges import Ranges
 from glow_nb.quant.schemas import (
     WEIGHT_KINDS,

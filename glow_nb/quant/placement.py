@@ -8,13 +8,9 @@ stays float: each change costs a rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 
-from glow_nb.base.arguments import described
-from glow_nb.base.errors import OptionError
-from glow_nb.base.schema import closest
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function, Node, Value, producer_of
 from glow_nb.hlir.save import Save
@@ -87,33 +83,6 @@ def place(
         is_known: Whether a value has a range.
     """
     return _Placer(function, kept, is_known).placement()
-
-
-def kept_by_name(function: Function, keep: Iterable[str]) -> dict[str, str]:
-    """Return the names of the nodes that *keep* asks to stay float, and which pattern does.
-
-    Args:
-        function: The graph.
-        keep: Names, or globs, of nodes; names of imported nodes count, too.
-
-    Raises:
-        OptionError: A pattern fits no node.
-    """
-    if isinstance(keep, str) or not isinstance(keep, Iterable):
-        raise OptionError(f"keep={described(keep)}: give a list of names or globs of nodes")
-    found: dict[str, str] = {}
-    names = {node.name: (node.name, *function.origins_of(node)) for node in function.nodes}
-    for pattern in keep:
-        fitting = [
-            name
-            for name, known in names.items()
-            if any(pattern == each or fnmatchcase(each, str(pattern)) for each in known)
-        ]
-        if not fitting:
-            hint = closest(str(pattern), {each for known in names.values() for each in known})
-            raise OptionError(f"keep: {described(pattern)} fits no node of {function.name!r}{hint}")
-        found |= dict.fromkeys(fitting, f"keep={pattern!r}")
-    return found
 
 
 class _Placer:

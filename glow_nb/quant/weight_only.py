@@ -17,11 +17,12 @@ from glow_nb.base.conversion import converted
 from glow_nb.base.errors import OptionError
 from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.kept_names import kept_by_name
 from glow_nb.hlir.ops import Add, DequantizingMatMul, FullyConnected, MatMul, Reshape
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.network.compilation import optimize
 from glow_nb.network.source import Trained, as_source
-from glow_nb.quant.placement import Kept, kept_by_name
+from glow_nb.quant.placement import Kept
 from glow_nb.quant.schemas import FEW_BITS, kind_named
 
 DEFAULT_BLOCK = 32

@@ -257,7 +257,7 @@ def _reopen(origin: _Origin, loaded: LoadedProgram) -> Reopened:
                 f"on; compile the model again to look at what it is made of ({error})"
             ) from error
     network = origin.again()[origin.number]
-    levels = Levels(network.function, network.program, network.pipeline)
+    levels = Levels(network.function, network.program, network.pipeline, network.precision)
     return Reopened(levels, cast(Any, network.executable))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from glow_nb.backends import register_operators
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.base.alignment import Bytes
+from glow_nb.base.precision import PrecisionReport
 from glow_nb.base.steps import Entry, Repeat, Step
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.codegen.loaded_program import LoadedProgram
@@ -60,7 +61,8 @@ def reopen(folder: Path, number: int, loaded: LoadedProgram) -> Reopened:
         placed=memory,
     )
     pipeline = Pipeline(_entries(levels["pipeline"]))
-    return Reopened(Levels(function, program, pipeline), executable)
+    precision = PrecisionReport.from_plain(levels["precision"])
+    return Reopened(Levels(function, program, pipeline, precision), executable)
 
 
 def _arrays(places: Iterable[Sequence[Any]], regions: Sequence[Bytes]) -> dict[str, Array]:

@@ -13,6 +13,7 @@ import numpy as np
 from glow_nb.backends.backend import Executable
 from glow_nb.base.alignment import Bytes
 from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.precision import PrecisionReport
 from glow_nb.base.text import format_name
 from glow_nb.base.types import Array, SymbolicType, TensorType
 from glow_nb.codegen.native_program import NativeProgram
@@ -67,6 +68,10 @@ class SavableNetwork(Protocol):
     @property
     def pipeline(self) -> Pipeline:
         """What it was compiled by."""
+
+    @property
+    def precision(self) -> PrecisionReport:
+        """In which kind of floats its layers compute."""
 
     @property
     def defaults(self) -> Mapping[str, SymbolicType]:
@@ -238,6 +243,7 @@ def _write_levels(
         ],
         "program": _places(others, regions),
         "pipeline": [list(row) for row in network.pipeline.table.rows],
+        "precision": network.precision.to_plain(),
     }
     files.write(program_file(number), print_program(program).encode())
     if function is not None:

@@ -1,0 +1,141 @@
+"""Which layers of a graph of float32 multiply numbers of 16 bits, and why others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from math import prod
+
+from glow_nb.base.precision import LayerPrecision
+from glow_nb.base.size import hinted
+from glow_nb.base.types import ElementKind
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.kept_names import kept_by_name
+from glow_nb.hlir.ops.families import NARROW_FLOATS
+from glow_nb.hlir.ops.reduction import CumSum, Reduction
+
+FACTORS: dict[type[Node], tuple[str, str]] = {
+    ops.Convolution: ("input", "filter"),
+    ops.FullyConnected: ("input", "weights"),
+    ops.MatMul: ("lhs", "rhs"),
+    ops.TransposedConvolution: ("input", "filter"),
+}
+"""The operands of products that are multiplied."""
+
+FEWEST_PRODUCTS = 8
+"""Products of a sum that are worth rounding their factors. Sums of fewer, such as positions times
+frequencies, cost no more than that, and may need all digits."""
+
+FEWEST_CHANNELS = 8
+"""Channels of a group that are multiplied by a dot instruction. Convolutions of smaller groups, as
+depthwise ones, take the lanes of vectors for channels: there is no faster instruction for these
+with 16 bits, and rounding their few products is what costs most accuracy."""
+
+_OF_INTEGERS: tuple[type[Node], ...] = (
+    *(ops.QuantizedConvolution, ops.QuantizedTransposedConvolution),
+    *(ops.QuantizedFullyConnected, ops.QuantizedMatMul, ops.DequantizingMatMul),
+)
+
+REASONS: tuple[tuple[tuple[type[Node], ...], str], ...] = (
+    ((ops.Softmax, ops.LogSoftmax), "a softmax adds up exponentials"),
+    ((ops.BatchNormalization, ops.BatchNormTraining), "a normalization subtracts like numbers"),
+    ((ops.LayerNormalization, ops.GroupNormalization), "a normalization subtracts like numbers"),
+    ((ops.LocalResponseNormalization, ops.Moments), "a normalization adds up squares"),
+    ((Reduction, CumSum, ops.AvgPool), "sums of terms without products gain nothing"),
+    ((ops.Attention,), "scores, softmax and sums are one kernel, which computes in float32"),
+    ((ops.RecurrentLayer, ops.Recurrence), "errors of a step go into all steps behind it"),
+    ((ops.FourierTransform, ops.Determinant), "its products are of numbers of very unlike size"),
+    ((ops.ConvolutionFilterGradient,), "gradients of weights are added up in float32"),
+)
+"""Why operators that are no products, but add up, compute in float32."""
+
+
+def precisions_of(
+    function: Function,
+    keep: Collection[str] = (),
+    *,
+    kind: ElementKind = ElementKind.BFLOAT16,
+    must_fit: bool = True,
+) -> tuple[LayerPrecision, ...]:
+    """Return what ``lower_precision`` makes of each layer of *function* that adds up numbers.
+
+    Args:
+        function: The graph that the pass gets.
+        keep: Names, or globs, of layers that stay float32.
+        kind: What operands are rounded to.
+        must_fit: Whether a pattern that fits no layer is an error.
+
+    Raises:
+        OptionError: A pattern of *keep* fits no layer.
+    """
+    kept = kept_by_name(function, keep, must_fit=must_fit)
+    found = []
+    for node in function.nodes:
+        reason = _reason(node, kept)
+        if reason is not None:
+            computed = kind if not reason else _kind_of(node)
+            name = function.origins_of(node)[-1]
+            found.append(LayerPrecision(name, node.opcode, computed.value, reason))
+    return tuple(found)
+
+
+def lowered_products(
+    function: Function, keep: Collection[str], *, must_fit: bool = True
+) -> frozenset[str]:
+    """Return the names of the products of *function* whose operands are rounded."""
+    kept = kept_by_name(function, keep, must_fit=must_fit)
+    return frozenset(node.name for node in function.nodes if _reason(node, kept) == "")
+
+
+def _kind_of(node: Node) -> ElementKind:
+    """Return the kind of what *node* multiplies, or adds up."""
+    if type(node) in FACTORS:
+        kind: ElementKind = getattr(node, FACTORS[type(node)][1]).type.kind
+        return kind
+    if isinstance(node, _OF_INTEGERS):
+        weights: Value = getattr(node, "rhs", None) or getattr(node, "weights", None) or node.filter  # type: ignore[attr-defined]
+        return weights.type.kind
+    return node.type.kind
+
+
+def _reason(node: Node, kept: dict[str, str]) -> str | None:
+    """Return why *node* is not lowered: "" if it is, None if it has nothing to add up."""
+    if type(node) in FACTORS:
+        return _reason_of_product(node, kept)
+    if isinstance(node, _OF_INTEGERS):
+        return "its operands are integers"
+    if not node.type.kind.is_float:
+        return None
+    return next((reason for classes, reason in REASONS if isinstance(node, classes)), None)
+
+
+def _reason_of_product(node: Node, kept: dict[str, str]) -> str | None:
+    left, right = (getattr(node, name) for name in FACTORS[type(node)])
+    if isinstance(left, Constant) and isinstance(right, Constant):
+        return None  # computed when the network is compiled
+    kind = right.type.kind
+    if not kind.is_float:
+        return "its operands are integers"
+    if kind in NARROW_FLOATS:
+        return f"it is of {kind.value} in the model"
+    if kind is not ElementKind.FLOAT32:
+        return f"it is of {kind.value} in the model, and rounds no more than that"
+    if node.name in kept:
+        return kept[node.name]
+    return _reason_of_sums(node)
+
+
+def _reason_of_sums(node: Node) -> str:
+    """Return why the sums of a product *node* are not worth fewer bits, "" if they are."""
+    match node:
+        case ops.Convolution() | ops.TransposedConvolution():
+            channels, depth = node.input.type.shape[-1], node.type.shape[-1]
+            inside, outside = hinted(channels) // node.group, hinted(depth) // node.group
+            if node.group > 1 and min(inside, outside) < FEWEST_CHANNELS:
+                return f"its groups have {inside} channels: kernels take lanes for channels"
+            terms = inside * prod(node.kernel)
+        case ops.FullyConnected() | ops.MatMul():
+            terms = hinted(node.factors[0].type.shape[-1])
+        case _:
+            return ""
+    return f"its sums have {terms} products" if terms < FEWEST_PRODUCTS else ""
