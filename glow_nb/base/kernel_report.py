@@ -31,6 +31,7 @@ class KernelReport:
         opcode: The name of the instruction, ``stack`` for several.
         threads: Threads that share it; one where sharing would cost more than it saves.
         estimated_ns: About how long one thread takes, in nanoseconds; 0 if nobody has estimated it.
+        dot: The instruction of its products, as its plan names it; empty if it has none.
     """
 
     instruction: str
@@ -44,6 +45,7 @@ class KernelReport:
     opcode: str = ""
     threads: int = 1
     estimated_ns: float = 0.0
+    dot: str = ""
 
     @override
     def __str__(self) -> str:

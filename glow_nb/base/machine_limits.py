@@ -53,6 +53,44 @@ class MemoryLevel:
 
 
 @dataclass(frozen=True)
+class DotRate:
+    """The rate of one dot instruction, with all threads together.
+
+    Attributes:
+        dot: Its name in plans, as ``tile_dot_vpdpbusd``.
+        operation_rate: Operations a second; a multiplication and an addition are two.
+    """
+
+    dot: str
+    operation_rate: float
+
+    @property
+    def instruction(self) -> str:
+        """What the assembler calls it."""
+        return self.dot.removeprefix("tile_dot_")
+
+    @property
+    def meaning(self) -> str:
+        """What it multiplies, for people."""
+        return DOT_MEANINGS.get(self.dot, self.instruction)
+
+
+DOT_MEANINGS = {
+    "tile_dot_vpdpwssd": "pairs of 16-bit integers, in vectors",
+    "tile_dot_vpdpbusd": "bytes, in vectors",
+    "tile_dot_vdpbf16ps": "bfloat16, in vectors",
+    "tile_dot_tdpbf16ps": "bfloat16, in tiles",
+    "tile_dot_tdpbusd": "bytes, in tiles",
+}
+"""What the dot instructions that are measured multiply."""
+
+_AS_FAST = dict.fromkeys(
+    ("tile_dot_tdpbssd", "tile_dot_tdpbsud", "tile_dot_tdpbuud"), "tile_dot_tdpbusd"
+)
+"""Dot instructions that are not measured, as another one is as fast."""
+
+
+@dataclass(frozen=True)
 class MachineLimits:
     """Measured limits of a machine for a number of threads.
 
@@ -60,20 +98,28 @@ class MachineLimits:
         threads: Threads that worked together.
         flop_rate: float32 operations a second; a fused multiply-add is two.
         levels: The memory, nearest level first.
+        dots: Rates of the other dot instructions that the processor has.
     """
 
     threads: int
     flop_rate: float
     levels: tuple[MemoryLevel, ...]
+    dots: tuple[DotRate, ...] = ()
 
     def level_for(self, size_bytes: float) -> MemoryLevel:
         """Return the nearest level that holds *size_bytes*."""
         fitting = (level for level in self.levels[:-1] if size_bytes <= level.all_bytes)
         return next(fitting, self.levels[-1])
 
-    def arithmetic_seconds(self, flops: float) -> float:
-        """Return the least time for *flops* operations."""
-        return flops / self.flop_rate
+    def dot_rate(self, dot: str) -> DotRate | None:
+        """Return the rate of a kernel's dot instruction; None if multiply-adds are its peak."""
+        name = _AS_FAST.get(dot, dot)
+        return next((rate for rate in self.dots if rate.dot == name), None)
+
+    def arithmetic_seconds(self, flops: float, dot: str = "") -> float:
+        """Return the least time for *flops* operations, of a kernel with the instruction *dot*."""
+        rate = self.dot_rate(dot)
+        return flops / (rate.operation_rate if rate else self.flop_rate)
 
     def memory_seconds(
         self, read_bytes: float, written_bytes: float, constant_bytes: float, resident_bytes: float

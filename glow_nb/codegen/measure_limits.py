@@ -1,6 +1,7 @@
 """Measure what this machine can do at best, with small generated kernels.
 
-``arithmetic`` keeps enough independent fused multiply-adds in registers to fill the pipelines.
+``arithmetic`` keeps enough independent fused multiply-adds in registers to fill the pipelines. So
+do the loops of :mod:`glow_nb.codegen.dot_loops` with the other dot instructions that there are.
 ``read`` sums a block of memory again and again, ``copy`` moves one half of it to the other; blocks
 of half a cache give the rate of that cache, a block far larger than all caches that of the DRAM.
 There, a copy that writes past the caches is measured, too: it is spared reading what it writes.
@@ -23,8 +24,10 @@ from pathlib import Path
 import numpy as np
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES, aligned_bytes, aligned_empty
-from glow_nb.base.machine_limits import MachineLimits, MemoryLevel
+from glow_nb.base.machine_limits import DotRate, MachineLimits, MemoryLevel
 from glow_nb.base.types import Array, ElementKind, TensorType
+from glow_nb.codegen import dot_loops
+from glow_nb.codegen.dot_loops import DOT_LOOPS, DotLoop
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.load_native import load
 from glow_nb.codegen.make_native_program import make_native_program
@@ -113,6 +116,7 @@ def _is_plausible(limits: MachineLimits) -> bool:
 def larger_rates(limits: MachineLimits, others: MachineLimits) -> MachineLimits:
     """Return *limits* with the larger of each rate; both have the same levels."""
     levels = zip(limits.levels, others.levels, strict=True)
+    dots = zip(limits.dots, others.dots, strict=True)
     return MachineLimits(
         limits.threads,
         max(limits.flop_rate, others.flop_rate),
@@ -125,6 +129,7 @@ def larger_rates(limits: MachineLimits, others: MachineLimits) -> MachineLimits:
             )
             for one, other in levels
         ),
+        tuple(max(pair, key=lambda rate: rate.operation_rate) for pair in dots),
     )
 
 
@@ -143,6 +148,11 @@ def measure_limits(threads: int, target: Target) -> MachineLimits:
             dataclasses.replace(
                 probes.measured(*far), streamed_rate=probes.streamed_copy.byte_rate(far[1])
             ),
+        ),
+        tuple(
+            DotRate(loop.dot, _dot_rate(loop, target, threads))
+            for loop in DOT_LOOPS
+            if loop.is_there(target)
         ),
     )
 
@@ -202,7 +212,10 @@ def _memory(threads: int, block_bytes: int) -> Array:
 class _Probe:
     """A kernel over one block of memory for each thread, told by two numbers what to do."""
 
-    def __init__(self, source: KernelSource, target: Target, memory: Array) -> None:
+    def __init__(
+        self, source: KernelSource, target: Target, memory: Array, code: bytes | None = None
+    ) -> None:
+        """Load the kernel of *source*, or *code* that defines its symbol, over *memory*."""
         numbers = TensorType(ElementKind.INT64, (2,))
         operands = (
             Region("binding", ElementKind.FLOAT32, memory.nbytes, "inout", binding=1),
@@ -218,6 +231,8 @@ class _Probe:
             threads=self._threads,
             target=target,
         )
+        if code is not None:
+            native = dataclasses.replace(native, objects={**native.objects, source.symbol: code})
         self._loaded = load(native)
 
     def byte_rate(self, block_bytes: int) -> float:
@@ -245,6 +260,14 @@ def _arithmetic_rate(target: Target, threads: int) -> float:
     probe = _Probe(arithmetic_source(target), target, memory)
     steps = 4096
     return 2 * CHAINS * target.lanes * steps * threads / probe.seconds(steps)
+
+
+def _dot_rate(loop: DotLoop, target: Target, threads: int) -> float:
+    """Return the operations of *loop* of all threads a second."""
+    source, steps = arithmetic_source(target), 512
+    memory = _memory(threads, CHAINS * target.lanes * FLOAT_BYTES)
+    probe = _Probe(source, target, memory, loop.object_code(source.symbol, target))
+    return loop.operations(target) * steps * threads / probe.seconds(steps)
 
 
 def arithmetic_source(target: Target) -> KernelSource:
@@ -316,7 +339,7 @@ def _path(threads: int, target: Target) -> Path | None:
     parts = (
         target,
         _levels(threads, target),
-        Path(__file__).read_text(encoding="utf-8"),
+        *(Path(file).read_text(encoding="utf-8") for file in (__file__, dot_loops.__file__)),
         _processor(),
     )
     digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:20]
@@ -357,8 +380,12 @@ def _load(path: Path, threads: int) -> MachineLimits | None:
             )
             for level in stored["levels"]
         )
-        limits = MachineLimits(int(stored["threads"]), float(stored["flop_rate"]), levels)
+        dots = tuple(
+            DotRate(str(rate["dot"]), float(rate["operation_rate"])) for rate in stored["dots"]
+        )
+        limits = MachineLimits(int(stored["threads"]), float(stored["flop_rate"]), levels, dots)
     except (OSError, ValueError, KeyError, TypeError):
         return None
     rates = [limits.flop_rate, *(r for level in levels for r in (level.read_rate, level.copy_rate))]
+    rates += [rate.operation_rate for rate in dots]
     return limits if levels and limits.threads == threads and min(rates) > 0 else None

@@ -12,6 +12,7 @@ from glow_nb.commands.json_text import json_text
 from glow_nb.commands.options import ExampleCommand, threads_option
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.system.cores import available_cores
+from glow_nb.system.tile_registers import tile_registers
 
 EXAMPLES = """\
 glow-nb machine
@@ -37,7 +38,8 @@ def machine(
     Kernels are planned with the numbers of a row, each of which says what it was measured on. Which
     row this machine has is told by its processor. The rest is measured.
 
-    Measured with generated kernels in under a second: fused multiply-adds in registers, and reading
+    Measured with generated kernels in a second or so: fused multiply-adds in registers, other
+    products that the processor has instructions for (VNNI, bfloat16, tiles of AMX), and reading
     and copying memory in each cache and in the DRAM, by all threads together. Kept in the cache
     folder, for the roofline of glow-nb profile. Measure while nothing else runs.
 
@@ -63,7 +65,8 @@ def _show_limits(threads: int, *, measure_again: bool, as_json: bool) -> None:
     limits = machine_limits(threads, measure_again=measure_again)
     if as_json:
         chosen = Target.host().chosen_row
-        named = {"row": chosen.machine.name, "reason": chosen.reason}
+        tiles = {"exist": tile_registers().exist, "refusal": tile_registers().refusal}
+        named = {"row": chosen.machine.name, "reason": chosen.reason, "tiles": tiles}
         click.echo(json_text({**named, **dataclasses.asdict(limits)}))
         return
     for line in describe_limits(limits):
@@ -96,7 +99,20 @@ def describe_limits(limits: MachineLimits) -> list[str]:
     lines = [
         f"processor {target.cpu}, {target.lanes} lanes of float32, threads {limits.threads}",
         f"peak {scaled(limits.flop_rate, 'FLOP/s')} float32, a fused multiply-add being two",
+        *(
+            f"peak {scaled(rate.operation_rate, 'op/s')} {rate.meaning} ({rate.instruction})"
+            for rate in limits.dots
+        ),
+        f"tiles {_tiles()}",
     ]
     if not any(level.cores for level in limits.levels):
         lines.append("sizes of caches are assumed: this system does not tell them")
     return lines + describe_row(target)
+
+
+def _tiles() -> str:
+    """Return whether tile registers may be used, and why not."""
+    found = tile_registers()
+    if found.are_refused:
+        return f"refused: {found.refusal}"
+    return "yes" if found.are_usable else "none"

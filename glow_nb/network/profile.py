@@ -56,6 +56,8 @@ class KernelTime:
         share: Its part of the shortest times of all kernels.
         bound: Whether arithmetic or memory limits it; empty if no limits are known.
         limit_seconds: The least time that the machine's measured limits allow; 0 if not known.
+        peak: What the peak of its arithmetic is the peak of, as the assembler calls it; empty for
+            multiply-adds of ``float32``, and if no limits are known.
     """
 
     report: KernelReport
@@ -64,6 +66,7 @@ class KernelTime:
     share: float
     bound: Bound = ""
     limit_seconds: float = 0.0
+    peak: str = ""
 
     @property
     def cost(self) -> InstructionCost:
@@ -97,6 +100,12 @@ class KernelTime:
     def bound_seconds(self) -> float:
         """The least possible time: that of the limits, or the shortest time if that is less."""
         return min(self.limit_seconds, self.min_seconds)
+
+    @property
+    def limit(self) -> str:
+        """What limits the kernel, in words: the bound, and the instruction that sets its peak."""
+        peak = f" of {self.peak}" if self.peak and self.bound == "arithmetic" else ""
+        return f"{self.bound}{peak}"
 
     @property
     def fraction(self) -> float:
@@ -254,7 +263,7 @@ def _cells(kernel: KernelTime) -> tuple[str, ...]:
         f"{kernel.flop_rate / 1e9:.1f}",
         f"{kernel.byte_rate / 1e9:.1f}",
         f"{100 * kernel.fraction:.0f} %" if kernel.bound else "",
-        f"{kernel.bound}, raised" if kernel.is_raised else kernel.bound,
+        f"{kernel.limit}, raised" if kernel.is_raised else kernel.limit,
     )
 
 
@@ -281,23 +290,26 @@ def kernel_times(
             float(least),
             float(median),
             float(least) / total,
-            *_bound(report.cost, resident, limits),
+            *_bound(report, resident, limits),
         )
         for report, least, median in zip(reports, minima, medians, strict=True)
     )
 
 
 def _bound(
-    cost: InstructionCost, resident_bytes: int, limits: MachineLimits | None
-) -> tuple[Bound, float]:
-    """Return what limits a kernel of *cost*, and its least time."""
+    report: KernelReport, resident_bytes: int, limits: MachineLimits | None
+) -> tuple[Bound, float, str]:
+    """Return what limits a kernel, its least time, and the instruction that sets its peak."""
     if limits is None:
-        return "", 0.0
-    computing = limits.arithmetic_seconds(cost.executed.flops)
+        return "", 0.0, ""
+    cost, rate = report.cost, limits.dot_rate(report.dot)
+    peak = rate.instruction if rate else ""
+    computing = limits.arithmetic_seconds(cost.executed.flops, report.dot)
     moving = limits.memory_seconds(
         cost.read_bytes, cost.written_bytes, cost.constant_bytes, resident_bytes
     )
-    return ("arithmetic", computing) if computing >= moving else ("memory", moving)
+    is_computing = computing >= moving
+    return ("arithmetic", computing, peak) if is_computing else ("memory", moving, peak)
 
 
 def _spans(timings: Timings) -> Array:
@@ -326,6 +338,7 @@ def _kernel_json(kernel: KernelTime) -> dict[str, Any]:
         "family": report.family,
         "symbol": report.symbol,
         "threads": report.threads,
+        "dot": report.dot,
         "instruction": report.instruction,
         "min_seconds": kernel.min_seconds,
         "median_seconds": kernel.median_seconds,

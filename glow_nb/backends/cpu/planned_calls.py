@@ -23,6 +23,7 @@ from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.form import Form, form_of
 from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import Buffer, Instruction, Program, Weight, mutated, read
+from glow_nb.llir.stack import StackInst
 from glow_nb.llir.substitute import substitute
 from glow_nb.llir.traits import traits_of
 from glow_nb.llir.with_sizes import instruction_at_hints, is_open
@@ -155,4 +156,13 @@ def _report(use: Use, call: Call, threads: int) -> KernelReport:
         origins=instruction.imported_names,
         opcode=instruction.opcode,
         threads=threads,
+        dot=_dot_of(instruction),
     )
+
+
+def _dot_of(instruction: Instruction) -> str:
+    """Return what the plan of *instruction*, or of the head of a stack, multiplies with."""
+    head = instruction.head if isinstance(instruction, StackInst) else instruction
+    settings = dict(head.plan.settings) if head is not None and head.plan is not None else {}
+    found = settings.get("dot")
+    return found if isinstance(found, str) else ""

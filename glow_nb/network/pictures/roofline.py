@@ -2,14 +2,15 @@
 
 To the right goes the intensity, executed operations for each byte that must move; upwards the rate
 of executed operations; both logarithmic. The slanted roofs are what each memory level delivers, the
-flat one is the peak of arithmetic. Each dot is a kernel: its colour says of which family, its area
+flat ones are the peaks of arithmetic: of multiply-adds, and of the other instructions that kernels
+in the picture multiply with. Each dot is a kernel: its colour says of which family, its area
 the share of the time. A dot on the roof cannot be faster. A label is the name of the layer: the
 first of the model's nodes that the kernel computes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ HALO = [withStroke(linewidth=2.5, foreground=BACKGROUND)]
 MOST_LABELS = 20
 """Dots that have a label: those that take most of the time."""
 
+MULTIPLY_ADDS = "fused multiply-adds"
 SMALLEST_SHARE = 0.001
 """A kernel that takes less of the time is not drawn."""
 
@@ -81,7 +83,7 @@ def _make_figure(
         figure.subplots_adjust(left=0.075, right=0.975, top=0.875, bottom=0.085)
         colours = _colours(kernels)
         _set_scales(axes, limits, kernels)
-        roofs = _draw_roofs(axes, limits)
+        roofs = _draw_roofs(axes, limits, peaks_of(limits, kernels))
         for kernel in kernels:
             axes.scatter(
                 kernel.cost.intensity,
@@ -99,6 +101,13 @@ def _make_figure(
     return figure
 
 
+def peaks_of(limits: MachineLimits, kernels: Sequence[KernelTime]) -> dict[str, float]:
+    """Return the peaks that *kernels* are compared with, in operations a second, by their names."""
+    used = {kernel.peak for kernel in kernels}
+    others = {r.instruction: r.operation_rate for r in limits.dots if r.instruction in used}
+    return {MULTIPLY_ADDS: limits.flop_rate, **others}
+
+
 def _colours(kernels: Sequence[KernelTime]) -> dict[str, str]:
     """Return the colour of each family, the palette going to those that take most time."""
     shares: dict[str, float] = {}
@@ -111,11 +120,12 @@ def _colours(kernels: Sequence[KernelTime]) -> dict[str, str]:
 def _set_scales(axes: Axes, limits: MachineLimits, kernels: Sequence[KernelTime]) -> None:
     intensities = [kernel.cost.intensity for kernel in kernels]
     rates = [kernel.executed_flop_rate for kernel in kernels]
-    ridge = limits.flop_rate / limits.levels[-1].read_rate
+    peak = max(peaks_of(limits, kernels).values())
+    ridge = peak / limits.levels[-1].read_rate
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(min(0.5, min(intensities) / 2), max(4 * ridge, max(intensities) * 2))
-    axes.set_ylim(min(rates) / GIGA / 2.5, max(limits.flop_rate, max(rates)) / GIGA * 1.6)
+    axes.set_ylim(min(rates) / GIGA / 2.5, max(peak, *rates) / GIGA * 1.6)
     axes.set_facecolor(BACKGROUND)
     axes.set_xlabel("intensity: executed operations for each byte that must move, FLOP/B")
     axes.set_ylabel("executed operations, GFLOP/s")
@@ -130,9 +140,9 @@ def _set_scales(axes: Axes, limits: MachineLimits, kernels: Sequence[KernelTime]
     axes.tick_params(which="both", color=FAINT, labelsize=9)
 
 
-def _draw_roofs(axes: Axes, limits: MachineLimits) -> list[Any]:
+def _draw_roofs(axes: Axes, limits: MachineLimits, peaks: Mapping[str, float]) -> list[Any]:
     """Draw the limits; return their texts, which labels of dots must not cover."""
-    peak = limits.flop_rate / GIGA
+    peak = max(peaks.values()) / GIGA
     left, right = axes.get_xlim()
     bottom = axes.get_ylim()[0]
     texts: list[Any] = []
@@ -150,21 +160,25 @@ def _draw_roofs(axes: Axes, limits: MachineLimits) -> list[Any]:
         )
         start = max(left, bottom / rate)
         texts.append(_roof_text(axes, f"{level.name}: reads {rate:.0f} GB/s", start, rate, index))
-    nearest = peak / (limits.levels[0].read_rate / GIGA)
-    axes.plot([nearest, right], [peak, peak], color=INK, linewidth=1.6, zorder=2)
-    texts.append(
-        axes.annotate(
-            f"peak of fused multiply-adds: {peak:.1f} GFLOP/s",
-            (right, peak),
-            xytext=(-4, 5),
-            textcoords="offset points",
-            ha="right",
-            va="bottom",
-            fontsize=9,
-            fontweight="bold",
-        )
-    )
+    for name, rate in peaks.items():
+        texts.append(_draw_peak(axes, name, rate / GIGA, limits.levels[0].read_rate / GIGA))
     return texts
+
+
+def _draw_peak(axes: Axes, name: str, peak: float, read_rate: float) -> Any:
+    """Draw the flat roof of one *peak*, which begins at that of the nearest memory."""
+    right, unit = axes.get_xlim()[1], "GFLOP/s" if name == MULTIPLY_ADDS else "Gop/s"
+    axes.plot([peak / read_rate, right], [peak, peak], color=INK, linewidth=1.6, zorder=2)
+    return axes.annotate(
+        f"peak of {name}: {peak:.1f} {unit}",
+        (right, peak),
+        xytext=(-4, 5),
+        textcoords="offset points",
+        ha="right",
+        va="bottom",
+        fontsize=9,
+        fontweight="bold",
+    )
 
 
 def _roof_text(axes: Axes, text: str, start: float, rate: float, index: int) -> Any:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from glow_nb.base.errors import GlowWarning
-from glow_nb.base.machine_limits import MachineLimits, MemoryLevel
+from glow_nb.base.machine_limits import DotRate, MachineLimits, MemoryLevel
 from glow_nb.codegen import measure_limits
 from glow_nb.codegen.compile import compile_assembly
+from glow_nb.codegen.dot_loops import DOT_LOOPS
 from glow_nb.codegen.measure_limits import (
     CHAINS,
     arithmetic_source,
@@ -83,6 +85,22 @@ def test_larger_rates_are_chosen_one_by_one() -> None:
     )
 
 
+def test_larger_rates_of_dots_are_kept_and_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    rates = [(5.0, 7.0), (6.0, 4.0)]
+
+    def measured(threads: int, target: Target) -> MachineLimits:
+        found = zip(("tile_dot_vpdpbusd", "tile_dot_tdpbusd"), rates.pop(0), strict=True)
+        return replace(limits(5.0, threads), dots=tuple(DotRate(*one) for one in found))
+
+    monkeypatch.setattr(measure_limits, "measure_limits", measured)
+    machine_limits(1)
+    machine_limits(1, measure_again=True)
+    assert [rate.operation_rate for rate in machine_limits(1).dots] == [6.0, 7.0]
+
+
 @pytest.mark.parametrize(
     "content", ["", "{}", "[1]", '{"threads": 1, "flop_rate": -1, "levels": []}']
 )
@@ -117,6 +135,9 @@ def test_this_machine_has_limits() -> None:
     assert names in (["L1", "L2", "L3", "DRAM"], ["L1", "L2", "DRAM"])
     assert all(level.read_rate > 0 and level.copy_rate > 0 for level in found.levels)
     assert [level.streamed_rate > 0 for level in found.levels] == [n == "DRAM" for n in names]
+    dots = [loop.dot for loop in DOT_LOOPS if loop.is_there(target)]
+    assert [rate.dot for rate in found.dots] == dots
+    assert all(rate.operation_rate > 0 for rate in found.dots)
 
 
 def test_every_chain_of_the_peak_is_computed() -> None:

@@ -11,10 +11,11 @@ import onnxruntime
 import pytest
 
 from glow_nb.base.errors import OptionError
-from glow_nb.base.machine_limits import MachineLimits, MemoryLevel
-from glow_nb.commands import bench
+from glow_nb.base.machine_limits import DotRate, MachineLimits, MemoryLevel
+from glow_nb.commands import bench, machine
 from glow_nb.kernels.machine.rows import ROWS
 from glow_nb.kernels.target import Target
+from glow_nb.system.tile_registers import TileRegisters
 from glow_nb.tools.duel.contest import Measurement
 from glow_nb.tools.duel.engines import is_installed, require_installed
 from tests.unit.commands.samples import call, fails, write_dense, write_graph
@@ -176,12 +177,33 @@ def test_machine(monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
     assert table[0] == ["memory", "size", "cores", "caches", "read", "copy", "streamed"]
     assert table[1][:5] == (["L1", "32.00", "KiB"] + ["1"] * cores + ["2", "200.00"])[:5]
     assert table[2] == ["DRAM", "30.00", "GB/s", "20.00", "GB/s", "40.00", "GB/s"]
-    assert ("assumed" in lines[2]) == (cores == 0)
+    assert any("assumed" in line for line in lines) == (cores == 0)
     row = Target.host().chosen_row
     assert any(line.startswith(f"row {row.machine.name}, ") for line in lines)
     document = json.loads(call("machine", "--json").stdout)
     assert document["levels"][0]["caches"] == 2
     assert document["row"] == row.machine.name
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (TileRegisters(exist=True, refusal=""), "yes"),
+        (TileRegisters(exist=True, refusal="a sandbox"), "refused: a sandbox"),
+        (TileRegisters(exist=False, refusal="the processor has none"), "none"),
+    ],
+)
+def test_peaks_of_dots_and_the_right_to_tiles_are_shown(
+    monkeypatch: pytest.MonkeyPatch, found: TileRegisters, said: str
+) -> None:
+    monkeypatch.setattr(machine, "tile_registers", lambda: found)
+    dots = (DotRate("tile_dot_tdpbusd", 5e12), DotRate("tile_dot_own", 2e9))
+    limits = MachineLimits(1, 1.5e11, (MemoryLevel("DRAM", 0, 3e10, 2e10),), dots)
+    assert machine.describe_limits(limits)[2:5] == [
+        "peak 5.00 Top/s bytes, in tiles (tdpbusd)",
+        "peak 2.00 Gop/s own (own)",
+        f"tiles {said}",
+    ]
 
 
 def test_numbers_of_a_row_are_printed_with_their_provenance() -> None:

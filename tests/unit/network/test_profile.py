@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from glow_nb.backends.backend import Timings, kernel_ns
 from glow_nb.base.costs import Cost, InstructionCost
 from glow_nb.base.errors import FeedError, OptionError, UnsupportedError
 from glow_nb.base.kernel_report import KernelReport
-from glow_nb.base.machine_limits import MachineLimits, MemoryLevel
+from glow_nb.base.machine_limits import DotRate, MachineLimits, MemoryLevel
 from glow_nb.commands.profile import totals
 from glow_nb.network.profile import Profile, kernel_times
 from glow_nb.network.profiling import profile_executable
@@ -78,6 +79,21 @@ def test_rates_and_bounds(profile: Profile) -> None:
     assert product.bound_seconds == pytest.approx(15e-9)
     assert copy.bound_seconds == pytest.approx(100e-9)
     assert copy.fraction == pytest.approx(1.0)
+
+
+def test_the_peak_is_that_of_the_dot_instruction(profile: Profile) -> None:
+    """One operation a nanosecond by multiply-adds; a tile does ten."""
+    dots = (DotRate("tile_dot_tdpbusd", 10e9),)
+    limits = MachineLimits(2, 1e9, (MemoryLevel("DRAM", 0, 1e12, 1e12),), dots)
+    for dot, seconds, limit in (
+        ("tile_dot", 1000e-9, "arithmetic"),
+        ("tile_dot_tdpbusd", 100e-9, "arithmetic of tdpbusd"),
+        ("tile_dot_tdpbuud", 100e-9, "arithmetic of tdpbusd"),  # which is as fast
+    ):
+        reports = (replace(REPORTS[0], dot=dot), REPORTS[1])
+        product, copy = kernel_times(reports, profile.timings, limits)
+        assert product.limit_seconds == pytest.approx(seconds)
+        assert (product.limit, copy.limit) == (limit, "memory")
 
 
 def test_runs_last_from_the_first_begin_to_the_last_end(profile: Profile) -> None:

@@ -11,7 +11,7 @@ from glow_nb.backends.backend import Timings
 from glow_nb.base.costs import Cost, InstructionCost
 from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.base.kernel_report import KernelReport
-from glow_nb.base.machine_limits import MachineLimits, MemoryLevel
+from glow_nb.base.machine_limits import DotRate, MachineLimits, MemoryLevel
 from glow_nb.network.profile import Profile, kernel_times
 
 roofline = pytest.importorskip("glow_nb.network.pictures.roofline", exc_type=ImportError)
@@ -19,8 +19,10 @@ roofline = pytest.importorskip("glow_nb.network.pictures.roofline", exc_type=Imp
 LEVELS = (MemoryLevel("L2", 1 << 20, 80e9, 80e9), MemoryLevel("DRAM", 0, 30e9, 30e9))
 
 
-def profile(limits: MachineLimits | None, *costs: InstructionCost) -> Profile:
-    reports = [KernelReport("", f"$n_{i}$", f"family{i % 9}", cost=c) for i, c in enumerate(costs)]
+def profile(limits: MachineLimits | None, *costs: InstructionCost, dot: str = "") -> Profile:
+    reports = [
+        KernelReport("", f"$n_{i}$", f"family{i % 9}", cost=c, dot=dot) for i, c in enumerate(costs)
+    ]
     ends = np.arange(1, len(costs) + 1) * 1000
     stamps = np.stack([ends - 1000, ends], axis=-1)[None, None].astype(np.int64)
     timings = Timings(stamps, (1.0,))
@@ -48,3 +50,14 @@ def test_refuses_what_cannot_be_drawn(tmp_path: Path) -> None:
         roofline.draw_roofline(profile(limits), tmp_path / "a.png")
     with pytest.raises(GlowError, match="written"):
         roofline.draw_roofline(profile(limits, product(1)), tmp_path / "no" / "a.png")
+
+
+def test_only_peaks_that_kernels_are_compared_with_are_drawn(tmp_path: Path) -> None:
+    dots = (DotRate("tile_dot_vpdpbusd", 4e11), DotRate("tile_dot_tdpbusd", 4e12))
+    limits = MachineLimits(1, 1e11, LEVELS, dots)
+    measured = profile(limits, product(9), dot="tile_dot_tdpbssd")
+    peaks = roofline.peaks_of(limits, measured.kernels)
+    assert peaks == {"fused multiply-adds": 1e11, "tdpbusd": 4e12}
+    path = tmp_path / "roofline.png"
+    roofline.draw_roofline(measured, path)
+    assert path.read_bytes().startswith(b"\x89PNG")
