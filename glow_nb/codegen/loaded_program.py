@@ -18,6 +18,7 @@ from glow_nb.base.errors import FeedError
 from glow_nb.base.memory_limit import require_run_memory
 from glow_nb.base.outputs import Outputs
 from glow_nb.base.types import Array, ElementKind, TensorType
+from glow_nb.codegen.aligned_feeds import Address, AlignedFeeds, aligned_inputs, begin_on_lines
 from glow_nb.codegen.array_address import address_of
 from glow_nb.codegen.result_memory import array_maker
 from glow_nb.codegen.run_layout import RunLayout
@@ -46,7 +47,11 @@ class LoadedProgram:
         self.layout, self.code = layout, code
         self._inputs = [(b.type.kind.dtype, b.type.shape) for b in layout.inputs]
         self._outputs = [(b.type.kind.dtype, b.type.shape) for b in layout.outputs]
-        self._makers = [array_maker(dtype, shape) for dtype, shape in self._outputs]
+        self._makers = [
+            array_maker(b.type.kind.dtype, b.type.shape, is_aligned=b.is_aligned)
+            for b in layout.outputs
+        ]
+        self._aligned = aligned_inputs(layout)
         fed = enumerate(output.fed_by for output in layout.outputs)
         self._fed = [(output, source) for output, source in fed if source is not None]
         self._first_bound = len(layout.memory.borrowed) + len(layout.state)
@@ -87,12 +92,12 @@ class LoadedProgram:
             return None
         wanted = [(name, *bound) for name, bound in zip(inputs, self._inputs, strict=True)]
         makers = list(zip(outputs, self._makers, strict=True))
-        idle, first_bound = self._idle, self._first_bound
+        idle, first_bound, aligned = self._idle, self._first_bound, self._aligned
 
         def run(feeds: object) -> dict[str, Array] | None:
             if type(feeds) is not dict or len(feeds) != len(wanted):
                 return None
-            addresses: list[ctypes.c_void_p | int | None] = []
+            addresses: list[Address] = []
             for name, dtype, shape in wanted:
                 array = feeds.get(name)
                 if not fits_as_it_is(array, dtype, shape):
@@ -104,6 +109,8 @@ class LoadedProgram:
                     results[name] = array = new_array()
                     addresses.append(address_of(array))
                 context = idle.pop()
+                if aligned:
+                    context.feeds.place([feeds[name] for name, *_ in wanted], addresses)
             except (IndexError, MemoryError):
                 return None
             context.pointers[first_bound:] = addresses
@@ -154,9 +161,10 @@ class LoadedProgram:
         """
         self._check_bound(inputs, outputs)
         arrays = [*inputs, *outputs]
-        if self.layout.state or self._fed:
+        is_copied = not begin_on_lines(inputs, self._aligned)
+        if self.layout.state or self._fed or is_copied:
             return partial(self._run_bound, arrays, inputs, outputs, state)
-        addresses: list[ctypes.c_void_p | int | None] = [address_of(array) for array in arrays]
+        addresses: list[Address] = [address_of(array) for array in arrays]
         idle, first_bound, take = self._idle, self._first_bound, self._take_context
 
         def run(_: object = arrays) -> None:
@@ -200,7 +208,9 @@ class LoadedProgram:
 
     def _run_in_context(self, arrays: Sequence[Array], lent: LentState | None = None) -> None:
         context = self._take_context()
-        context.pointers[self._first_bound :] = [address_of(array) for array in arrays]
+        addresses: list[Address] = [address_of(array) for array in arrays]
+        context.feeds.place(arrays, addresses)
+        context.pointers[self._first_bound :] = addresses
         if lent is not None:
             context.point_at(lent)
         context.team.run()
@@ -253,6 +263,7 @@ class _Context:
         self._lent: LentState | None = None
         # ctypes has no arrays of length zero that it can take the address of on every version.
         self.pointers = (ctypes.c_void_p * (len(memory.borrowed) + bound))()
+        self.feeds = AlignedFeeds(layout)
         for index, block in enumerate(memory.borrowed):
             self.pointers[index] = block.ctypes.data
         self.team = Team(

@@ -18,6 +18,7 @@ from glow_nb.base.override import override
 from glow_nb.base.size import at
 from glow_nb.base.sizes_of_shapes import sizes_of_shapes
 from glow_nb.base.types import Array
+from glow_nb.codegen.aligned_feeds import Address, AlignedFeeds, aligned_inputs, begin_on_lines
 from glow_nb.codegen.array_address import address_of
 from glow_nb.codegen.loaded_program import DirectRun, LoadedProgram, programs_of_this_process
 from glow_nb.codegen.run_layout import RunLayout
@@ -33,7 +34,6 @@ ROOM = 5 / 4
 """How much of what a run needs is taken when there was too little: sizes often grow."""
 
 Shapes = tuple[tuple[int, ...], ...]
-Address = ctypes.c_void_p | int | None
 
 
 class OpenProgram(LoadedProgram):
@@ -47,7 +47,7 @@ class OpenProgram(LoadedProgram):
         """Run the entry of *layout* in *code*, which must fit each other."""
         assert layout.open is not None
         self.layout, self.code = layout, code
-        self._symbols = layout.open.symbols
+        self._symbols, self._aligned = layout.open.symbols, aligned_inputs(layout)
         feeds_outputs = any(binding.fed_by is not None for binding in layout.outputs)
         self._is_plain = not (layout.state or feeds_outputs)  # an array is read or written, no more
         self._types = {b.name or str(n): b.type for n, b in enumerate(layout.inputs)}
@@ -152,7 +152,7 @@ class OpenProgram(LoadedProgram):
     ) -> Callable[[], None]:
         """Return what runs on these very arrays each time that it is called, and checks nothing."""
         placed = self.layout_for(inputs)
-        if not self._is_plain:
+        if not (self._is_plain and begin_on_lines(inputs, self._aligned)):
             return lambda: self._run(placed, inputs, outputs, state)
         arrays = [*inputs, *outputs]
         addresses: list[Address] = [address_of(array) for array in arrays]
@@ -172,6 +172,7 @@ class OpenProgram(LoadedProgram):
             return None
         kinds = [binding.type.kind.dtype for binding in self.layout.inputs]
         wanted, contexts = list(zip(inputs, kinds, strict=True)), self._contexts
+        aligned = self._aligned
 
         def run(feeds: object) -> dict[str, Array] | None:
             if type(feeds) is not dict or len(feeds) != len(wanted):
@@ -192,6 +193,8 @@ class OpenProgram(LoadedProgram):
                 return None
             if context.placed is not placed and not context.has_room(placed):
                 return None
+            if aligned:
+                context.feeds.place([feeds[name] for name, _ in wanted], addresses)
             self._run_in(context, placed, addresses)
             return results
 
@@ -225,12 +228,15 @@ class OpenProgram(LoadedProgram):
                 output[...] = inputs[binding.fed_by]
         addresses: list[Address] = [address_of(array) for array in (*inputs, *outputs)]
         if not self.layout.state:
-            self._run_in(self._context_for(placed), placed, addresses)
+            context = self._context_for(placed)
+            context.feeds.place(inputs, addresses)
+            self._run_in(context, placed, addresses)
             return
         store = StateStore(self.layout.state) if state is None else state
         with store.for_a_run() as lent:
             context = self._context_for(placed)
             context.point_at(lent)
+            context.feeds.place(inputs, addresses)
             self._run_in(context, placed, addresses)
 
     def _run_in(self, context: _Context, placed: SizeLayout, addresses: list[Address]) -> None:
@@ -274,6 +280,7 @@ class _Context:
         self._sizes_at = self._state_at + len(layout.state)
         count = len(memory.borrowed) + bound + 1 + len(opened.windows)
         self.pointers = (ctypes.c_void_p * count)()
+        self.feeds = AlignedFeeds(layout)
         for index, block in enumerate(memory.borrowed):
             self.pointers[index] = block.ctypes.data
         arena = aligned_empty(self._arena_bytes)

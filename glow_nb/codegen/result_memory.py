@@ -20,10 +20,17 @@ from glow_nb.base.types import Array
 from glow_nb.system.freed_memory import MAPPED_BYTES
 
 
-def array_maker(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Callable[[], Array]:
-    """Return a function that returns a new, uninitialised array of this type in each call."""
+def array_maker(
+    dtype: np.dtype[Any], shape: tuple[int, ...], *, is_aligned: bool = False
+) -> Callable[[], Array]:
+    """Return a function that returns a new, uninitialised array of this type in each call.
+
+    It begins on a cache line if that is asked for, or if it is large.
+    """
     size = np.prod(shape, dtype=np.int64).item() * dtype.itemsize
     if size < MAPPED_BYTES:
+        if is_aligned:
+            return lambda: aligned_empty(size).view(dtype).reshape(shape)
         return partial(np.empty, shape, dtype)
     return partial(_lent_array, dtype, shape, size, deque(maxlen=1))
 

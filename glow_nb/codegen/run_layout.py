@@ -28,10 +28,13 @@ class Binding:
     Attributes:
         type: Its type.
         name: Its name in the model.
+        is_aligned: Whether kernels read it much faster where it begins on a cache line. What is fed
+            and begins elsewhere is copied to memory that does; new outputs are made there.
     """
 
     type: TensorType
     name: str = ""
+    is_aligned: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)

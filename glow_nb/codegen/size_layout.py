@@ -43,7 +43,10 @@ class SizeLayout:
     def makers(self) -> list[Callable[[], Array]]:
         """What makes an array for each output; MemoryLimitError if there is no room for them."""
         require_run_memory("run", {"outputs": sum(type.size_bytes for type in self.types)})
-        return [array_maker(type.kind.dtype, type.shape) for type in self.types]
+        return [
+            array_maker(type.kind.dtype, type.shape, is_aligned=binding.is_aligned)
+            for type, binding in zip(self.types, self._outputs, strict=True)
+        ]
 
     def __init__(
         self, layout: RunLayout, sizes: Mapping[str, int], shapes: tuple[tuple[int, ...], ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -38,7 +38,7 @@ from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
-from glow_nb.llir.program import Bound, Program
+from glow_nb.llir.program import Bound, Buffer, Program
 from glow_nb.llir.with_sizes import instruction_at_hints, is_open
 from glow_nb.system.state_store import StateStore
 
@@ -87,6 +87,7 @@ class CpuExecutable(LoadedRuns):
             report("writing the kernels")
             planned = plan_calls(program, places, Kernels(target), threads)
             self._uses, self._calls = planned.uses(), planned.calls
+            aligned = planned.aligned()
             files = None
             if debug:
                 self._calls = with_debug_info(planned.calls)
@@ -98,8 +99,8 @@ class CpuExecutable(LoadedRuns):
         self.native = make_native_program(
             self._calls,
             memory,
-            [Binding(buffer.type, buffer.name) for buffer in program.inputs],
-            _outputs(program),
+            [Binding(b.type, b.name, is_aligned=b in aligned) for b in program.inputs],
+            _outputs(program, aligned),
             threads=planned.threads,
             target=target,
             kernels=reports,
@@ -237,7 +238,13 @@ class CpuExecutable(LoadedRuns):
         return run
 
 
-def _outputs(program: Program) -> list[OutputBinding]:
-    """Return what a run writes; an output may be an input as well."""
+def _outputs(program: Program, aligned: Collection[Buffer]) -> list[OutputBinding]:
+    """Return what a run writes; an output may be an input as well.
+
+    Those that are *aligned* begin on cache lines if a run makes them.
+    """
     fed: dict[Bound, int] = {buffer: place for place, buffer in enumerate(program.inputs)}
-    return [OutputBinding(b.type, b.name, fed.get(b), b.counted) for b in program.outputs]
+    return [
+        OutputBinding(b.type, b.name, fed.get(b), b.counted, is_aligned=b in aligned)
+        for b in program.outputs
+    ]

@@ -22,7 +22,15 @@ from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.form import Form, form_of
 from glow_nb.llir.print import print_instruction
-from glow_nb.llir.program import Buffer, Instruction, Program, Weight, mutated, read
+from glow_nb.llir.program import (
+    Buffer,
+    Instruction,
+    Program,
+    Weight,
+    kernel_operands,
+    mutated,
+    read,
+)
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.substitute import substitute
 from glow_nb.llir.traits import traits_of
@@ -50,6 +58,15 @@ class PlannedCalls:
         """Working memory of one run, for all threads."""
         size, threads = scratch_for(self.calls, self.threads)
         return size * threads
+
+    def aligned(self) -> set[Buffer]:
+        """Return the buffers that kernels read much faster where they begin on cache lines."""
+        return {
+            operands[number].root
+            for instruction, call in zip(self.work, self.calls, strict=True)
+            for operands in (kernel_operands(instruction),)
+            for number in call.source.aligned
+        }
 
     def uses(self) -> list[Use]:
         """Return the instructions without the numbers of the weights: those are to be freed."""

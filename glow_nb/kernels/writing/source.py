@@ -33,6 +33,8 @@ class KernelSource:
         symbols: The sizes that are known only when it runs, in the order in which the argument
             ``sizes``, an ``int64`` pointer behind all others, has them.
         guards: Comparisons of these that hold whenever it runs.
+        aligned: The pointer arguments, by their numbers, that it reads much faster where they begin
+            on a cache line: what tiles are loaded from.
     """
 
     family: str
@@ -42,6 +44,7 @@ class KernelSource:
     has_lines: bool = False
     symbols: tuple[Symbol, ...] = ()
     guards: tuple[Guard, ...] = ()
+    aligned: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         if not (self.family.isascii() and self.family[:1].isalpha() and self.family.isidentifier()):

@@ -24,7 +24,7 @@ from glow_nb.network.saved.files import Region
 from glow_nb.network.saved.signature import PlainType, types_from_plain
 from glow_nb.system.processor import processor
 
-FORMAT = "glow_nb network 2"
+FORMAT = "glow_nb network 3"
 """What a manifest begins with; another layout says another number."""
 
 Plain = Mapping[str, Any]
@@ -149,9 +149,12 @@ def layout_to_plain(layout: RunLayout, numbers: Sequence[int], states: Mapping[s
         "arena": layout.memory.arena_bytes,
         "open": None if layout.open is None else open_to_plain(layout.open),
         "blocks": list(numbers),
-        "inputs": [_type(b) for b in layout.inputs],
+        "inputs": [[*_type(b), b.is_aligned] for b in layout.inputs],
         "outputs": [
-            [*_type(b), b.fed_by, [b.counted.count, b.counted.axis] if b.counted else None]
+            [
+                *(*_type(b), b.is_aligned, b.fed_by),
+                [b.counted.count, b.counted.axis] if b.counted else None,
+            ]
             for b in layout.outputs
         ],
         "state": [[*_type(b), states[b.name]] for b in layout.state],
@@ -176,13 +179,16 @@ def layout_from_plain(plain: Plain, regions: Sequence[Bytes]) -> RunLayout:
             thread_scratch_bytes=plain["scratch"],
             memory=ProgramMemory(plain["arena"], own, tuple(borrowed)),
             inputs=tuple(
-                Binding(_typed(sizes, *typed), str(name)) for name, *typed in plain["inputs"]
+                Binding(_typed(sizes, kind, shape), str(name), is_aligned=bool(is_aligned))
+                for name, kind, shape, is_aligned in plain["inputs"]
             ),
             outputs=tuple(
                 OutputBinding(
-                    _typed(sizes, kind, shape), name, fed, Counted(*counted) if counted else None
+                    *(_typed(sizes, kind, shape), name, fed),
+                    Counted(*counted) if counted else None,
+                    is_aligned=bool(is_aligned),
                 )
-                for name, kind, shape, fed, counted in plain["outputs"]
+                for name, kind, shape, is_aligned, fed, counted in plain["outputs"]
             ),
             state=tuple(
                 InitialState(type, name, array=_array(type, regions[number]))
