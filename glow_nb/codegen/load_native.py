@@ -14,7 +14,7 @@ from glow_nb.codegen.loaded_program import LoadedProgram
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.codegen.open_program import OpenProgram
 from glow_nb.codegen.threads import Code
-from glow_nb.kernels.target import Target
+from glow_nb.kernels.target import TILE_FEATURES, Target
 
 
 def load(native: NativeProgram, linked: Path | None = None) -> LoadedProgram:
@@ -27,7 +27,7 @@ def load(native: NativeProgram, linked: Path | None = None) -> LoadedProgram:
             together.
         MemoryLimitError: A run needs more memory than the process may have.
     """
-    _require_this_processor(native.target)
+    _require_this_processor(native.target, uses_tiles=native.uses_tiles)
     native.layout.require_memory()
     code: Code
     if linked is None:
@@ -39,15 +39,19 @@ def load(native: NativeProgram, linked: Path | None = None) -> LoadedProgram:
     return made(native.layout, code)
 
 
-def _require_this_processor(target: Target) -> None:
-    """Raise CompileError unless code for *target* runs here."""
+def _require_this_processor(target: Target, *, uses_tiles: bool) -> None:
+    """Raise CompileError unless code for *target* runs here.
+
+    Code that does not use tiles runs where a processor, or its system, gives none.
+    """
     host = Target.host()
     if target.triple != host.triple:
         raise CompileError(
             f"native program: it is for {target.triple}, this machine is {host.triple}; compile "
             "the model again on this machine"
         )
-    absent = sorted(target.enabled_features - host.enabled_features)
+    features = target.enabled_features - host.enabled_features
+    absent = sorted(f for f in features if uses_tiles or not f.startswith(TILE_FEATURES))
     if absent:
         raise CompileError(
             f"native program: it is for the processor {target.cpu}, this one, {host.cpu}, is "

@@ -114,8 +114,8 @@ def _is_wanted() -> bool:
 
 def _request() -> int:
     """Ask Linux for the registers; return 0, or the number of its error."""
-    is_known = sys.platform == "linux" and sys.maxsize > 2**32 and os.uname().machine == "x86_64"
-    if not is_known:
+    system = os.uname()
+    if (system.sysname, system.machine) != ("Linux", "x86_64") or sys.maxsize < 2**32:
         return errno.ENOSYS
     library = ctypes.CDLL(None, use_errno=True)
     if library.syscall(_ARCH_PRCTL, _REQUEST_REGISTERS, _TILE_DATA) == 0:

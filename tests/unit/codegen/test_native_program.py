@@ -326,6 +326,16 @@ def test_code_for_another_processor_is_not_loaded() -> None:
     load(dataclasses.replace(native, target=dataclasses.replace(target, features=fewer)))
 
 
+def test_code_for_a_processor_with_tiles_runs_without_them_unless_it_uses_them() -> None:
+    native = Chain(1).make()
+    target = dataclasses.replace(
+        native.target, cpu="tiled", features=f"{native.target.features},+amx-more"
+    )
+    load(dataclasses.replace(native, target=target))
+    with pytest.raises(CompileError, match="the processor tiled, this one, .*without amx-more"):
+        load(dataclasses.replace(native, target=target, uses_tiles=True))
+
+
 def test_programs_that_cannot_be() -> None:
     native = Chain(1).make()
     vector, matrix = native.inputs[0].type, TensorType(FLOAT32, (2, 3))
