@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from typing_extensions import override
 
+from glow_nb.base.override import override
 from glow_nb.base.quantities import count_of
 from glow_nb.base.table import Table
 
