@@ -206,9 +206,6 @@ class Backend(Protocol):
     keep: Collection[str] = ()
     """Names and globs of layers that stay float32."""
 
-    keep_must_fit: bool = True
-    """Whether each of these must fit a layer of each function that is compiled."""
-
     @property
     def name(self) -> str:
         """What ``compile(backend=...)`` calls it."""

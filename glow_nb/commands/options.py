@@ -141,6 +141,15 @@ def backend_options(command: Command) -> Command:
     return made
 
 
+def precision_options(command: Command) -> Command:
+    """Add ``--precision`` and ``--keep`` alone, for what is compiled elsewhere."""
+    decorated: Any = command
+    for name in ("keep", "precision"):
+        decorated = _flag(_FIELDS[name])(decorated)
+    made: Command = decorated
+    return made
+
+
 def _flag(field: Field[Any]) -> Callable[[Any], Any]:
     name, choices = f"--{field.name.replace('_', '-')}", field.metadata["choices"]
     least = field.metadata["least"]

@@ -11,12 +11,13 @@ import click
 
 from glow_nb.base.errors import OptionError, bounded
 from glow_nb.base.extras import needing
+from glow_nb.base.precision import FULL
 from glow_nb.base.schema import closest, listed
 from glow_nb.base.text import format_name
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.device_example import DEVICE_EXAMPLE
 from glow_nb.commands.numbers import FiniteRange
-from glow_nb.commands.options import ExampleCommand, without_option
+from glow_nb.commands.options import ExampleCommand, precision_options, without_option
 from glow_nb.commands.size_ranges import size_options
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     help="File with the token that clients must send (Authorization: Bearer TOKEN).",
 )
 @without_option
+@precision_options
 def serve(
     models: tuple[Path, ...],
     bindings: Bindings,
@@ -152,6 +154,8 @@ def serve(
     stop_timeout: float,
     token_file: Path | None,
     without: tuple[str, ...],
+    precision: str,
+    keep: tuple[str, ...],
 ) -> None:
     """Serve MODELS over HTTP by the Open Inference Protocol v2.
 
@@ -181,7 +185,7 @@ def serve(
         stop_seconds=stop_timeout,
     )
     devices = [_this_process()] if device_file is None else read_devices(device_file)
-    devices = [_without(device, without) for device in devices]
+    devices = [_compiled_so(device, without, precision, keep) for device in devices]
     listening = listen(address, port)
     options = LoadOptions(
         duplicates,
@@ -233,12 +237,23 @@ def _max_bodies(max_body: int, max_bodies: int | None) -> int:
     return max_bodies
 
 
-def _without(device: DeviceDescription, passes: tuple[str, ...]) -> DeviceDescription:
-    """Return *device* with *passes* left out of what is compiled for it, which are checked."""
+def _compiled_so(
+    device: DeviceDescription, passes: tuple[str, ...], precision: str, keep: tuple[str, ...]
+) -> DeviceDescription:
+    """Return *device* with *passes* left out of what is compiled for it, in *precision*.
+
+    What the device's own options say of the precision counts unless another one is asked for.
+    """
     from glow_nb.runtime.deploy import backend_of
 
-    options = {**device.options, "without": [*device.without, *passes]}
-    changed = dataclasses.replace(device, options=options) if passes else device
+    options = dict(device.options)
+    if passes:
+        options["without"] = [*device.without, *passes]
+    if precision != FULL:
+        options["precision"] = precision
+    if keep:
+        options["keep"] = [*device.keep, *keep]
+    changed = dataclasses.replace(device, options=options)
     backend_of(changed)
     return changed
 

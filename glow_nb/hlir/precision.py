@@ -6,13 +6,14 @@ from collections.abc import Collection
 from math import prod
 
 from glow_nb.base.precision import LayerPrecision
+from glow_nb.base.quantities import count_of
 from glow_nb.base.size import hinted
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.kept_names import kept_by_name
 from glow_nb.hlir.ops.families import NARROW_FLOATS
-from glow_nb.hlir.ops.reduction import CumSum, Reduction
+from glow_nb.hlir.ops.reduction import CumSum
 
 FACTORS: dict[type[Node], tuple[str, str]] = {
     ops.Convolution: ("input", "filter"),
@@ -41,7 +42,8 @@ REASONS: tuple[tuple[tuple[type[Node], ...], str], ...] = (
     ((ops.BatchNormalization, ops.BatchNormTraining), "a normalization subtracts like numbers"),
     ((ops.LayerNormalization, ops.GroupNormalization), "a normalization subtracts like numbers"),
     ((ops.LocalResponseNormalization, ops.Moments), "a normalization adds up squares"),
-    ((Reduction, CumSum, ops.AvgPool), "sums of terms without products gain nothing"),
+    ((ops.ReduceSum, ops.ReduceMean, ops.AvgPool), "sums of terms gain nothing"),
+    ((ops.ReduceProd, CumSum), "it has no sums of products"),
     ((ops.Attention,), "scores, softmax and sums are one kernel, which computes in float32"),
     ((ops.RecurrentLayer, ops.Recurrence), "errors of a step go into all steps behind it"),
     ((ops.FourierTransform, ops.Determinant), "its products are of numbers of very unlike size"),
@@ -132,10 +134,12 @@ def _reason_of_sums(node: Node) -> str:
             channels, depth = node.input.type.shape[-1], node.type.shape[-1]
             inside, outside = hinted(channels) // node.group, hinted(depth) // node.group
             if node.group > 1 and min(inside, outside) < FEWEST_CHANNELS:
-                return f"its groups have {inside} channels: kernels take lanes for channels"
+                return f"groups of {count_of(min(inside, outside), 'channel')} fill no dot product"
             terms = inside * prod(node.kernel)
         case ops.FullyConnected() | ops.MatMul():
             terms = hinted(node.factors[0].type.shape[-1])
         case _:
             return ""
-    return f"its sums have {terms} products" if terms < FEWEST_PRODUCTS else ""
+    return (
+        f"sums of {count_of(terms, 'product')} are not worth it" if terms < FEWEST_PRODUCTS else ""
+    )

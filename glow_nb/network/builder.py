@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -69,6 +68,7 @@ class Build:
     state: StateStore | None
     check: KnownCheck | None = None
     seconds: float = 0.0
+    has_layers_to_keep: bool = True
 
     def checking(self, check: FiniteCheck | None, source: Source) -> Build:
         """Return what makes networks of *source* that *check* their runs."""
@@ -91,21 +91,15 @@ class Build:
         """Return what makes the networks of all *functions* of a module, which share weights."""
         if not isinstance(self.backend, ModuleBackend):
             return self.for_variants()._of_several(functions)
-        of_several = self._of_several(functions)
-        passes = of_several.order(of_several.backend).graph
+        passes = self.order(self.backend).graph
         with compiler.code_of(self.backend, "for_functions"):
-            backend = of_several.backend
-            assert isinstance(backend, ModuleBackend)
-            return replace(self, backend=backend.for_functions(functions, passes))
+            backend = self.backend.for_functions(functions, passes)
+        return replace(self, backend=backend)._of_several(functions)
 
     def _of_several(self, functions: Sequence[Function]) -> Build:
         """Return what makes networks of parts of a model, of which each may lack layers to keep."""
-        if not self.backend.keep:
-            return self
         require_kept(functions, self.backend.keep)
-        backend = copy.copy(self.backend)  # of its own class
-        backend.keep_must_fit = False
-        return replace(self, backend=backend)
+        return replace(self, has_layers_to_keep=False)
 
     @within_memory("compile")
     def __call__(
@@ -116,6 +110,8 @@ class Build:
         defaults: Defaults[Network] | None = None,
     ) -> CompiledNetwork:
         """Compile *known*, to run on the state if there is one; *model* is where it is from."""
+        if isinstance(known, Function) and self.has_layers_to_keep:
+            require_kept([known], self.backend.keep)
         if isinstance(known, Function) and decided_sizes(known):
             return self._in_stages(known, model, sizes, defaults)
         began = time.perf_counter()

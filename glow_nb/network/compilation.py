@@ -149,7 +149,7 @@ def precision_steps(backend: Backend) -> Entries:
     options = {
         "kind": ElementKind(backend.precision),
         "keep": tuple(backend.keep),
-        "must_fit": backend.keep_must_fit,
+        "must_fit": False,  # of several functions of a model, one has the layer
     }
     lowering = Step(
         lower_precision.__name__,

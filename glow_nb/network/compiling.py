@@ -130,7 +130,10 @@ def compile(
             compiled from the same content with the same arguments, passes and versions for this
             processor. ``glow-nb cache`` shows what is kept. With an *observer*, and for graphs in
             memory, the network is compiled each time.
-        options: Options of the backend, short for an object of them: ``tune=True`` for
+        options: What every backend takes: ``precision="bfloat16"`` rounds the factors of products
+            to 16 bits, and ``keep=("*head*",)`` leaves layers as they are (see
+            :class:`glow_nb.backends.options.BackendOptions`); ``net.precision`` shows what became
+            of it. And options of the one backend, short for an object of them: ``tune=True`` for
             ``backend=glow_nb.Cpu(tune=True)``. Backends that do not have an option ignore it. The
             error about an argument of another runtime says what is meant here.
 

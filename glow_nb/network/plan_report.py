@@ -13,6 +13,7 @@ from glow_nb.base.habits import refuse_arguments
 from glow_nb.base.steps import Entries
 from glow_nb.compiler import pipelines
 from glow_nb.hlir.graph import Function
+from glow_nb.hlir.kept_names import require_kept
 from glow_nb.network import compilation as compiler
 from glow_nb.network.compiling import as_threads
 from glow_nb.network.loading import Graph, load
@@ -60,6 +61,7 @@ def plans(
     function = load(graph, shapes=shapes, constants=constants)
     if not isinstance(function, Function):
         raise OptionError("the graph is a program, whose plans stand in its text; give a function")
+    require_kept([function], chosen.keep)
     order = compiler.graph_order(chosen, pipeline, without)
     ready = before_selection(function, order)
     return explain(ready, chosen.target, chosen.options, threads=cores)

@@ -12,6 +12,7 @@ from glow_nb.base.progress import shown
 from glow_nb.base.text import format_name
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.hlir.graph import Function
+from glow_nb.hlir.kept_names import require_kept
 from glow_nb.llir.order_placement import program_at_hints
 from glow_nb.llir.program import Program
 from glow_nb.llir.with_sizes import guards_of
@@ -39,7 +40,12 @@ class NativeExecutable(Protocol):
 
 def backend_of(device: DeviceDescription) -> Backend:
     """Return the backend that compiles for *device*; raise OptionError if there is none."""
-    return leaving_out(backend_named(device.backend, threads=device.cores), device.without)
+    named = backend_named(
+        device.backend,
+        threads=device.cores,
+        options={"precision": device.precision, "keep": sorted(device.keep)},
+    )
+    return leaving_out(named, device.without)
 
 
 def compile_part(part: Part | Function, device: DeviceDescription) -> Deployable:
@@ -58,6 +64,7 @@ def compile_part(part: Part | Function, device: DeviceDescription) -> Deployable
         if isinstance(part, Part):
             program = part.program
         else:
+            require_kept([part], backend.keep)
             program = build_program(lower_for(part, backend), backend)
         made = make_executable(program, backend, threads=device.cores)
     memory = PlannedMemory(made.constant_bytes, made.scratch_bytes)

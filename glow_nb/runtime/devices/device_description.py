@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import cast, get_args
 
 from glow_nb.base.arguments import described
 from glow_nb.base.errors import OptionError
+from glow_nb.base.precision import FULL, Precision
 
 KINDS = ("local", "process", "ray", "interpreter", "simulated")
 """The kinds of devices."""
@@ -15,6 +17,9 @@ UNSUPPORTED = "unsupported"
 
 WITHOUT = "without"
 """The option of any kind of device that lists passes which are left out for it."""
+
+PRECISION, KEEP = "precision", "keep"
+"""Those that say what factors of products are rounded to, and which layers stay float32."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,8 @@ class DeviceDescription:
         link: The link to the host, and to each device that *links* does not name.
         links: The links to other devices by their names.
         options: What only its kind knows, such as Ray's resources; and ``unsupported``, and
-            ``without``, passes that are left out of what is compiled for it, which each kind knows.
+            ``without``, passes that are left out of what is compiled for it, and ``precision`` and
+            ``keep`` as ``compile`` takes them, which each kind knows.
     """
 
     name: str
@@ -83,6 +89,23 @@ class DeviceDescription:
     def without(self) -> frozenset[str]:
         """The passes that are left out for it; raise OptionError unless the option is a list."""
         return self._listed(WITHOUT, "passes")
+
+    @property
+    def precision(self) -> Precision:
+        """What factors of products are rounded to; raise OptionError for another word."""
+        found = self.options.get(PRECISION, FULL)
+        for known in get_args(Precision):
+            if found == known:
+                return cast(Precision, known)
+        raise OptionError(
+            f"device {self.name!r}: {PRECISION}={described(found)}: give one of "
+            f"{get_args(Precision)}"
+        )
+
+    @property
+    def keep(self) -> frozenset[str]:
+        """The layers that stay float32; raise OptionError unless the option is a list."""
+        return self._listed(KEEP, "layers")
 
     def _listed(self, option: str, things: str) -> frozenset[str]:
         listed = self.options.get(option, ())

@@ -8,7 +8,13 @@ from typing import Any, TypeVar, cast
 from glow_nb.base.attributes import check_attributes
 from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.base.schema import closest
-from glow_nb.runtime.devices.device_description import UNSUPPORTED, WITHOUT, DeviceDescription
+from glow_nb.runtime.devices.device_description import (
+    KEEP,
+    PRECISION,
+    UNSUPPORTED,
+    WITHOUT,
+    DeviceDescription,
+)
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,7 @@ def read_options(description: DeviceDescription, kind: type[T]) -> T:
         OptionError: There is no such option, or it has no such value.
     """
     known = [field.name for field in fields(kind)]
-    known_to_all = (UNSUPPORTED, WITHOUT)
+    known_to_all = (UNSUPPORTED, WITHOUT, PRECISION, KEEP)
     options = {n: value for n, value in description.options.items() if n not in known_to_all}
     for name in options:
         if name not in known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -68,13 +68,13 @@ class Fleet:
 
     def backend_for(self, device: DeviceDescription) -> Backend:
         """Return the backend of *device*, the same one for devices that are alike to it."""
-        key = device.backend, device.cores, device.without
+        key = device.backend, device.cores, device.without, device.precision, device.keep
         if key not in self._backends:
             self._backends[key] = backend_of(device)
         return self._backends[key]
 
     @cached_property
-    def _backends(self) -> dict[tuple[str, int, frozenset[str]], Backend]:
+    def _backends(self) -> dict[Hashable, Backend]:
         return {}
 
     @cached_property
