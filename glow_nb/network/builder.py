@@ -16,7 +16,7 @@ from glow_nb.base.finite import FiniteCheck
 from glow_nb.base.log import INFO, log
 from glow_nb.base.memory_limit import within_memory
 from glow_nb.base.passes import Observer, PassRun, finish, observed, tell
-from glow_nb.base.precision import FULL, PrecisionReport
+from glow_nb.base.precision import FULL
 from glow_nb.base.progress import shown
 from glow_nb.base.size_ranges import SizeRanges, described_ranges
 from glow_nb.compiler import pipelines
@@ -136,7 +136,7 @@ class Build:
         seconds, kernels, name = time.perf_counter() - began, len(made.program.work), known.name
         where = f" for {sizes}" if sizes else ""
         log(INFO, "network %r%s: compiled %d kernels in %.2f s", name, where, kernels, seconds)
-        precision = PrecisionReport() if hearing is None else hearing.report
+        precision = None if hearing is None else hearing.report
         levels = Levels(made.function, made.program, order.whole, precision)
         return CompiledNetwork(
             Border.of(made.program),

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from glow_nb.base.counted import Counted
-from glow_nb.base.precision import PrecisionReport
 from glow_nb.base.size import Symbol, hinted, symbols_of
 from glow_nb.base.types import TensorType
 
 if TYPE_CHECKING:
+    from glow_nb.base.precision import PrecisionReport
     from glow_nb.compiler.pipelines import Pipeline
     from glow_nb.hlir.graph import Function
     from glow_nb.llir.program import Program
@@ -85,13 +85,13 @@ class Levels(NamedTuple):
         function: The graph after lowering and optimization; None if a program was given.
         program: The instructions, allocated.
         pipeline: What it was compiled by.
-        precision: In which kind of floats its layers compute.
+        precision: In which kind of floats its layers compute; None for that of the model.
     """
 
     function: Function | None
     program: Program
     pipeline: Pipeline
-    precision: PrecisionReport = PrecisionReport()
+    precision: PrecisionReport | None = None
 
 
 MakeLevels = Callable[[], Levels]

@@ -239,7 +239,10 @@ class CompiledViews(NetworkViews):
     @property
     @override
     def precision(self) -> PrecisionReport:
-        return self._levels.precision
+        from glow_nb.base.precision import PrecisionReport
+
+        found = self._levels.precision
+        return PrecisionReport() if found is None else found
 
     @property
     @override
