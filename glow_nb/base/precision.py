@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-
 from glow_nb.base.override import override
 from glow_nb.base.quantities import count_of
 from glow_nb.base.table import Table

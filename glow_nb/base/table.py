@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
-from typing_extensions import override
+from glow_nb.base.override import override
 
 
 @dataclass(frozen=True)

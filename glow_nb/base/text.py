@@ -18,8 +18,7 @@ import re
 from functools import singledispatch
 from typing import Any
 
-from typing_extensions import override
-
+from glow_nb.base.override import override
 from glow_nb.base.plan import Plan
 from glow_nb.base.size_text import begins_size, read_size
 from glow_nb.base.table import html_text
