@@ -15,11 +15,12 @@ from glow_nb.base.feeds import Feeds, as_fitting, name_feeds
 from glow_nb.base.foreign import foreign
 from glow_nb.base.memory_limit import out_of_memory
 from glow_nb.base.schema import operand_specs
+from glow_nb.base.staged_run import StagedRun
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value
 from glow_nb.hlir.save import Save
-from glow_nb.hlir.stages import StagedRun, decided_sizes, stages_of
+from glow_nb.hlir.stages import decided_sizes, stages_of
 from glow_nb.hlir.verify import verify
 from glow_nb.hlir.with_sizes import sizes_of_inputs, with_sizes
 
@@ -86,7 +87,10 @@ def _evaluate_stages(
     stages = stages_of(function)
     named = name_feeds({value.name: value for value in function.inputs}.keys(), feeds)
     run = StagedRun(
-        function, stages, lambda number, inputs: evaluate(stages[number].function, inputs, state)
+        [value.name for value in function.inputs],
+        [value.name for value in function.outputs],
+        [stage.passage for stage in stages],
+        lambda number, inputs: evaluate(stages[number].function, inputs, state),
     )
     return run({name: np.asarray(array) for name, array in named.items()})
 

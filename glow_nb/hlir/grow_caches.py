@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from graphlib import CycleError
 
 from glow_nb.base.errors import OptionError, UnsupportedError
+from glow_nb.base.grown_cache import Cache
 from glow_nb.base.schema import closest, listed, operands_of
 from glow_nb.base.size import MAX_SIZE, Symbol, bounds, symbols_of
 from glow_nb.base.types import ElementKind, TensorType
@@ -18,27 +18,6 @@ from glow_nb.hlir.ops.insertion import InsertSlice
 from glow_nb.hlir.ops.shape import slice_axis
 from glow_nb.hlir.save import Save
 from glow_nb.hlir.stages import decided_sizes, names_of
-
-
-@dataclass(frozen=True)
-class Cache:
-    """A cache of a function, with room.
-
-    Attributes:
-        name: The input, which is an output as well.
-        type: The cache with its room.
-        axis: The axis of its rows.
-        past: How many rows a run finds in it.
-        total: How many it leaves there.
-        teller: The input without elements whose first size is *past*.
-    """
-
-    name: str
-    type: TensorType
-    axis: int
-    past: Symbol
-    total: int
-    teller: str
 
 
 def grow_caches(

@@ -7,46 +7,16 @@ elements, so that a stage is a function with open sizes as any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from glow_nb.base.errors import FeedError, UnsupportedError
+from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.schema import changed_operands, operands_of
 from glow_nb.base.size import Symbol, symbols_in
-from glow_nb.base.types import Array
+from glow_nb.base.staged_run import Decision, Passage
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Placeholder, Value, producer_of
 from glow_nb.hlir.save import Save
-
-RunStage = Callable[[int, dict[str, Array]], Mapping[str, Array]]
-"""Runs the stage of a number on arrays by the names of its inputs; returns those of its outputs."""
-
-
-@dataclass(frozen=True)
-class Decision:
-    """A size that is known when a stage has run.
-
-    Attributes:
-        number: The output that has the number.
-        symbol: The size.
-        teller: The input of later stages whose shape tells it.
-    """
-
-    number: str
-    symbol: Symbol
-    teller: str
-
-    def told_by(self, outputs: Mapping[str, Array]) -> Array:
-        """Return the array whose shape tells the size; raise FeedError if it may not be so."""
-        size, symbol = int(outputs[self.number]), self.symbol
-        if not symbol.low <= size <= symbol.high:
-            wanted = f"which is outside of its range {symbol.low}..{symbol.high}"
-            if symbol.low == symbol.high:
-                wanted = f"but it must be {symbol.low}"
-            raise FeedError(f"size {symbol.name!r}: the run computes {size} for it, {wanted}")
-        return np.empty((size, 0), np.bool_)
 
 
 @dataclass(frozen=True)
@@ -61,6 +31,11 @@ class Stage:
 
     function: Function
     decisions: tuple[Decision, ...]
+
+    @property
+    def passage(self) -> Passage:
+        """What passes between it and the others."""
+        return Passage(tuple(value.name for value in self.function.inputs), self.decisions)
 
 
 def decided_sizes(function: Function) -> tuple[Symbol, ...]:
@@ -82,37 +57,6 @@ def names_of(symbols: Iterable[Symbol]) -> str:
 def stages_of(function: Function) -> tuple[Stage, ...]:
     """Return *function* in stages, one if none of its sizes is decided by its values."""
     return _Cut(function).stages()
-
-
-class StagedRun:
-    """Runs of the stages of a function, one after the other."""
-
-    def __init__(self, function: Function, stages: Sequence[Stage], run: RunStage) -> None:
-        """Let *run* run each of *stages*, which are those of *function*."""
-        self._run = run
-        self._outputs = [value.name for value in function.outputs]
-        self._inputs = [[value.name for value in stage.function.inputs] for stage in stages]
-        self._decisions = [stage.decisions for stage in stages]
-        last = {name: number for number, names in enumerate(self._inputs) for name in names}
-        kept = {*self._outputs, *(value.name for value in function.inputs)}
-        self._freed: list[list[str]] = [[] for _ in stages]
-        for name in last.keys() - kept:
-            self._freed[last[name]].append(name)
-
-    def __call__(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs of the function by name.
-
-        Raises:
-            FeedError: A size is outside of its range.
-        """
-        values = dict(feeds)
-        for number, names in enumerate(self._inputs):
-            values.update(self._run(number, {name: values[name] for name in names}))
-            for decision in self._decisions[number]:
-                values[decision.teller] = decision.told_by(values)
-            for name in self._freed[number]:
-                del values[name]
-        return {name: values[name] for name in self._outputs}
 
 
 def _deciding(function: Function) -> dict[Symbol, Node]:

@@ -41,7 +41,7 @@ from glow_nb.network.sized_model import (
     SizedModel,
     describe_sizes,
 )
-from glow_nb.network.staged import StagedNetwork, rebuilding_of
+from glow_nb.network.staging import compile_stages, rebuilding_of
 from glow_nb.network.watched_model import (
     Gone,
     SizedModelFor,
@@ -168,7 +168,7 @@ class Build:
         def compile_stage(stage: Function) -> Network:
             return _open_stage(stage, build) if stage.sizes else build(stage, Gone())
 
-        return StagedNetwork(
+        return compile_stages(
             function,
             compile_stage,
             self.order(self.backend).whole,

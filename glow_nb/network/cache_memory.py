@@ -19,7 +19,7 @@ from glow_nb.base.sizes_of_shapes import sizes_of_shapes
 from glow_nb.base.types import Array, TensorType, symbolic
 
 if TYPE_CHECKING:
-    from glow_nb.hlir.grow_caches import Cache
+    from glow_nb.base.grown_cache import Cache
 
 
 class CacheMemory:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from glow_nb.llir.program import Program
     from glow_nb.network.memory_report import MemoryReport
     from glow_nb.network.profile import Profile
+    from glow_nb.network.saved.signature import Signature
 
 InputShapes = tuple[tuple[str, tuple[int, ...]], ...]
 _Key = tuple[InputShapes, tuple[tuple[str, bytes], ...]]
@@ -163,6 +164,34 @@ class DynamicNetwork(Network):
             StateError: A run is in progress.
         """
         from glow_nb.network.saved.saving import save_networks
+
+        signature, programs = self.programs()
+        save_networks(folder, programs, self.state, signature)
+
+    @property
+    def opened(self) -> tuple[SizedModel, CompileFor, CompileOpen]:
+        """The model, and what compiles it for some sizes, and for all."""
+        assert self.general is not None
+        return self._model, self._compile_for, self.general.compile_open
+
+    def take_programs(self, signature: Signature, programs: Sequence[CompiledNetwork]) -> None:
+        """Run by *programs* as :meth:`programs` returned them, with their *signature*."""
+        for one in programs[: signature.general]:
+            assert self.general is not None
+            self.general.take(one, signature.specialized)
+            self._direct = self.general.direct
+        for one in programs[signature.general :]:
+            self.take(one)
+
+    @override
+    def programs(self) -> tuple[Signature, list[CompiledNetwork]]:
+        """Return the programs that are compiled now, those for all sizes first, and their border.
+
+        Those for feeds in place of defaults are left out.
+
+        Raises:
+            GlowError: Nothing is compiled yet.
+        """
         from glow_nb.network.saved.signature import Signature
 
         general = self.general.networks if self.general else ()
@@ -176,7 +205,7 @@ class DynamicNetwork(Network):
             raise self._not_compiled("programs")
         is_asked = self.general is not None and self.general.is_asked
         signature = Signature.of(self._model, self.specialized, len(general), is_asked=is_asked)
-        save_networks(folder, [*general, *own], self.state, signature)
+        return signature, [*general, *own]
 
     @property
     @override

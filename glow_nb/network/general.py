@@ -38,6 +38,7 @@ class GeneralPrograms:
         is_asked: Whether one program is asked for.
         networks: The programs, the first one first.
         specialized: The sizes of the model that had to be made numbers, and why.
+        compile_open: Compiles one more.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class GeneralPrograms:
         Unless one program *is asked* for, whatever it cannot run is left to programs of fixed
         sizes: all sizes, if it cannot be compiled at all.
         """
-        self._model, self._compile_open, self._kept = model, compile_open, kept
+        self._model, self.compile_open, self._kept = model, compile_open, kept
         self._cache, self._state, self.is_asked = cache, state, is_asked
         self._fixed: dict[Shapes, CompiledNetwork] = {}
         self._hot: tuple[int, Callable[[Shapes], None]] | None = None
@@ -171,14 +172,14 @@ class GeneralPrograms:
 
     def _made(self, number: int, example: Example) -> CompiledNetwork:
         kept = self._kept
-        found = kept.find_general(number, self._state, self._compile_open) if kept else None
+        found = kept.find_general(number, self._state, self.compile_open) if kept else None
         if found is not None:
             self.take(*found)
             return found[0]
         if self.first is not None:
             name, fed = self.first.name, dict(example)
             log(INFO, "network %r: inputs of shapes %s get one more program", name, fed)
-        made, specialized = self._compile_open(example)
+        made, specialized = self.compile_open(example)
         self.take(made, specialized, example)
         if kept is not None:
             kept.keep_general(number, made, specialized, self._model)

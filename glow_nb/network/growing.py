@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Never, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Never, NoReturn
 
 from glow_nb.base.arguments import Shapes, as_array, fits_as_it_is
 from glow_nb.base.destinations import chosen, require_output
@@ -229,19 +229,38 @@ class GrowingNetwork(Network):
             return self.general.profile(feeds, runs=runs, limits=limits)
 
     @override
-    def save(self, folder: str | os.PathLike[str]) -> NoReturn:
-        """Refuse: folders do not say which values are caches."""
-        raise UnsupportedError(
-            "a network with caches is not written to folders; compile the model once in each "
-            "process, or save it without caches="
-        )
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the program to *folder*, and what is a cache, but no rows.
+
+        The network that ``glow_nb.load_compiled(folder)`` returns begins with empty caches.
+
+        Raises:
+            OptionError: The folder holds something else.
+            UnsupportedError: The network is not machine code.
+            GlowError: A file cannot be written.
+        """
+        from glow_nb.network.saved.saving import save_networks
+
+        save_networks(folder, [self.general], self.state, grown=self.to_plain())
+
+    @override
+    def programs(self) -> tuple[None, list[CompiledNetwork]]:
+        return None, [self.general]
+
+    def to_plain(self) -> Mapping[str, Any]:
+        """Return what it is beside its program, as plain data."""
+        from glow_nb.network.saved.courses import grown_to_plain
+
+        return grown_to_plain(self._memory.caches, self.specialized)
 
     @property
     @override
     def of_one_program(self) -> NoReturn:
-        """Refuse: bundles do not say which values are caches."""
+        """Refuse: the function of a bundle has no memory between its calls."""
         raise UnsupportedError(
-            "a network with caches is not written to bundles; build the model without caches="
+            "a network with caches is not written to bundles, whose functions keep nothing from "
+            "one call to the next; build the model without caches=, and let the caller keep them; "
+            "net.save writes the network for Python"
         )
 
     @property

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from glow_nb.base.grown_cache import Cache
 from glow_nb.base.override import override
 from glow_nb.base.specialized import Specialized
 from glow_nb.hlir.graph import Function
-from glow_nb.hlir.grow_caches import Cache, grow_caches
+from glow_nb.hlir.grow_caches import grow_caches
 from glow_nb.network.cache_names import caches_of
 from glow_nb.network.open_model import OpenModel
 

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from glow_nb.base.finite import FiniteCheck
     from glow_nb.base.size import Guard
     from glow_nb.codegen.loaded_program import DirectRun
+    from glow_nb.network.course import Course
     from glow_nb.network.profile import Profile
+    from glow_nb.network.saved.signature import Signature
     from glow_nb.system.background import AwaitableFuture
 
 
@@ -83,8 +85,15 @@ class Network(NetworkViews, Uncopied):
         """
         from glow_nb.network.saved.saving import save_networks
 
-        compiled = [f for f in self.functions.values() if isinstance(f, CompiledNetwork)]
-        save_networks(folder, compiled, self.state)
+        save_networks(folder, self.programs()[1], self.state)
+
+    def programs(self) -> tuple[Signature | None, list[CompiledNetwork]]:
+        """Return the programs that there are now, and if sizes are open, the border of the model.
+
+        Raises:
+            GlowError: There is none yet.
+        """
+        return None, [f for f in self.functions.values() if isinstance(f, CompiledNetwork)]
 
     compile_again: Callable[..., Sequence[Network]] | None = None
     """Compiles the model anew with other arguments, if it is a file."""
@@ -235,6 +244,12 @@ class CompiledNetwork(CompiledViews, Network):
             else Runner(border, runs, state)
         )
         self._direct_run = self._runner.direct
+
+    course: Course | None = None
+    """How a run goes through stages, if sizes are decided by it."""
+
+    stages: tuple[Network, ...] = ()
+    """The networks of these stages."""
 
     def sizes_of(self, feeds: Feeds) -> dict[str, int]:
         """Return the open sizes that *feeds* tell, by name; raise FeedError if they tell none."""

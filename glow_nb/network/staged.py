@@ -6,7 +6,7 @@ this size open, so that one program serves all counts, and its memory is that of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from glow_nb.base.destinations import destinations, refuse_overlap
@@ -15,22 +15,12 @@ from glow_nb.base.feeds import Feeds, name_feeds
 from glow_nb.base.override import override
 from glow_nb.base.size import symbols_of
 from glow_nb.base.types import Array
-from glow_nb.compiler.pipelines import Pipeline
-from glow_nb.hlir.graph import Function
-from glow_nb.hlir.stages import (
-    Stage,
-    StagedRun,
-    decided_sizes,
-    fed_sizes,
-    names_of,
-    stages_of,
-)
+from glow_nb.network.course import Course
 from glow_nb.network.defaults import Defaults
-from glow_nb.network.levels import Border, Levels
+from glow_nb.network.levels import MakeLevels
 from glow_nb.network.network import CompiledNetwork, Network
-from glow_nb.network.rebuilding import Rebuilding, WatchedNetwork
+from glow_nb.network.rebuilding import Rebuilding
 from glow_nb.network.runner import BoundRun
-from glow_nb.network.watched_model import WatchedModel, value_names, with_values
 from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
@@ -40,9 +30,6 @@ if TYPE_CHECKING:
     from glow_nb.network.memory_report import MemoryReport
     from glow_nb.network.profile import Profile
 
-CompileStage = Callable[[Function], Network]
-"""Compiles a stage, whose open sizes its inputs tell."""
-
 
 class StagedExecutable:
     """Networks that run in turn.
@@ -51,16 +38,11 @@ class StagedExecutable:
         networks: That of each stage, in order.
     """
 
-    def __init__(
-        self, function: Function, stages: Sequence[Stage], networks: Sequence[Network]
-    ) -> None:
-        """Run the *networks* of the *stages* of *function*."""
-        self._function = function
-        self._names = [value.name for value in function.inputs]
-        self._stages, self.networks = stages, tuple(networks)
-        self._staged = StagedRun(
-            function, stages, lambda number, feeds: self.networks[number].run(feeds)
-        )
+    def __init__(self, course: Course, networks: Sequence[Network]) -> None:
+        """Run the *networks* of the stages of *course*."""
+        self._course, self.networks = course, tuple(networks)
+        self._names = tuple(course.border.inputs)
+        self._staged = course.run_by(lambda number, feeds: self.networks[number].run(feeds))
 
     @property
     def kernels(self) -> tuple[KernelReport, ...]:
@@ -86,9 +68,9 @@ class StagedExecutable:
     def native(self) -> NoReturn:
         """Refuse: there is no one program to be written."""
         raise UnsupportedError(
-            f"network {self._function.name!r}: its runs decide sizes "
-            f"({names_of(decided_sizes(self._function))}), and it has {len(self.networks)} "
-            "programs, which are not written to folders; compile it anew"
+            f"network {self._course.border.name!r}: its runs decide sizes ({self._course.names}), "
+            f"and it has {len(self.networks)} programs; a bundle has one, whose caller knows all "
+            "sizes before a run; net.save writes the network for Python"
         )
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
@@ -103,7 +85,7 @@ class StagedExecutable:
             found.append((self.networks[number], feeds))
             return self.networks[number].run(feeds)
 
-        StagedRun(self._function, self._stages, run)(dict(zip(self._names, inputs, strict=True)))
+        self._course.run_by(run)(dict(zip(self._names, inputs, strict=True)))
         return found
 
 
@@ -111,48 +93,46 @@ class StagedNetwork(CompiledNetwork):
     """A network whose runs decide sizes.
 
     Attributes:
+        course: How a run goes through the stages.
         stages: The network of each stage: its program, memory, kernels and source.
     """
 
     def __init__(
         self,
-        function: Function,
-        compile_stage: CompileStage,
-        pipeline: Pipeline,
+        course: Course,
+        stages: Sequence[Network],
+        levels: MakeLevels,
         threads: int,
         *,
         rebuilding: Rebuilding[CompiledNetwork],
         sizes: str = "",
         defaults: Defaults[Network] | None = None,
     ) -> None:
-        """Compile each stage of *function*; the rest is as for any network."""
-        stages = stages_of(function)
-        networks = [compile_stage(stage.function) for stage in stages]
-        executable = StagedExecutable(function, stages, networks)
+        """Run *stages* as *course* says; the rest is as for any network."""
+        self._stages = StagedExecutable(course, stages)
         super().__init__(
-            Border.of_function(function),
-            executable,
-            lambda: Levels(function, networks[-1].program, pipeline),
+            course.border,
+            self._stages,
+            levels,
             threads,
             state=StateStore(),
             rebuilding=rebuilding,
             sizes=sizes,
             defaults=defaults,
         )
-        self.stages: tuple[Network, ...] = executable.networks
-        self._stages = executable
-        fed = set(fed_sizes(function))
-        self._guards = tuple(guard for guard in function.guards if fed.issuperset(guard.symbols))
-        decided = decided_sizes(function)
-        self._decided = names_of(decided)
-        outputs = self._border.outputs.items()
-        self._decided_outputs = [n for n, t in outputs if set(symbols_of(*t.shape)) & {*decided}]
+        self.course: Course = course
+        self.stages: tuple[Network, ...] = self._stages.networks
+        self._decided = course.names
+        decided, outputs = set(course.decided), self._border.outputs.items()
+        self._decided_outputs = [
+            n for n, t in outputs if decided.intersection(symbols_of(*t.shape))
+        ]
 
     @property
     @override
     def guards(self) -> tuple[Guard, ...]:
         """The comparisons of sizes that are fed for which the model was imported."""
-        return self._guards
+        return self.course.guards
 
     @override
     def run_into(self, inputs: Feeds, into: object) -> dict[str, Array]:
@@ -209,24 +189,3 @@ class StagedNetwork(CompiledNetwork):
     @override
     def __repr__(self) -> str:
         return f"<StagedNetwork {self.name} {self._show_types()}, {len(self.stages)} stages>"
-
-
-def rebuilding_of(
-    function: Function, model: WatchedModel, compile_again: Callable[[Function], CompiledNetwork]
-) -> Rebuilding[CompiledNetwork]:
-    """Return what makes the network of *function*, which is of *model*, once more."""
-
-    def watched(names: Sequence[str], _: StateStore) -> WatchedNetwork[CompiledNetwork]:
-        made, outputs = model.with_values(names) or with_values(function, names)
-        assert isinstance(made, Function)
-        return WatchedNetwork(compile_again(made), outputs)
-
-    def no_executable(program: Program) -> NoReturn:
-        raise UnsupportedError(f"program {program.name!r}: it is one of several stages")
-
-    return Rebuilding(
-        watched,
-        lambda: model.value_names() or value_names(function),
-        no_executable,
-        lambda: model.read() or function,
-    )

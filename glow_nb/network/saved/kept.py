@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from glow_nb.base.types import Array
     from glow_nb.network.excluded import KnownCheck
     from glow_nb.network.network import CompiledNetwork, Network
+    from glow_nb.network.saved.manifest import Plain
     from glow_nb.network.saved.reading import SavedNetwork
     from glow_nb.network.saved.signature import Signature
     from glow_nb.network.sized_model import CompileFor, CompileOpen, SizedModel, Sizes
@@ -62,7 +63,7 @@ class KeptModel:
         wanted = request.cache and os.environ.get(NETWORKS_VARIABLE) != "0"
         if _is_looked_into(request):
             return None
-        if not (wanted and IS_SUPPORTED) or request.observer is not None or request.caches:
+        if not (wanted and IS_SUPPORTED) or request.observer is not None:
             return None
         if not isinstance(request.state, StateStore | None):
             return None  # whoever compiles says what is wrong with it
@@ -96,7 +97,7 @@ class KeptModel:
             return None
         from glow_nb.network.saved.reading import as_network
 
-        return as_network(found.functions)
+        return as_network(found)
 
     def _noted_signature(self) -> Signature | None:
         """Return what was noted of a model that leaves sizes open, if anything was."""
@@ -211,13 +212,12 @@ class KeptModel:
         Of one that leaves sizes open, each program is kept by itself.
         """
         from glow_nb.network.dynamic import DynamicNetwork
-        from glow_nb.network.network import CompiledNetwork
+        from glow_nb.network.growing import GrowingNetwork
 
         if isinstance(network, DynamicNetwork):
             return
-        functions = network.functions.values()
-        compiled = [function for function in functions if isinstance(function, CompiledNetwork)]
-        self._write_later(compiled, self._key)
+        grown = network.to_plain() if isinstance(network, GrowingNetwork) else None
+        self._write_later(network.programs()[1], self._key, grown=grown)
 
     def keep_sizes(
         self,
@@ -247,19 +247,33 @@ class KeptModel:
         self._write_later([network], _key_of_general(self._key, number), signature)
 
     def _write_later(
-        self, networks: Sequence[CompiledNetwork], key: str, opened: Signature | None = None
+        self,
+        networks: Sequence[CompiledNetwork],
+        key: str,
+        opened: Signature | None = None,
+        grown: Plain | None = None,
     ) -> None:
-        """Write *networks* as *key* in the background: programs of a model that is *opened*."""
+        """Write *networks* as *key* in the background: programs of a model that is *opened*.
+
+        Or the one of a network whose caches have *grown*.
+        """
         if not self._digest:
             return
         # No daemon: a program that ends at once must not have compiled for nothing.
         with suppress(RuntimeError):  # the system gives no thread, or the program is ending
-            writer = threading.Thread(target=self._write, args=(networks, key, opened), name=WRITER)
+            writer = threading.Thread(
+                target=self._write, args=(networks, key, opened, grown), name=WRITER
+            )
             writer.start()
 
     def _write(
-        self, networks: Sequence[CompiledNetwork], key: str, opened: Signature | None
+        self,
+        networks: Sequence[CompiledNetwork],
+        key: str,
+        opened: Signature | None,
+        grown: Plain | None,
     ) -> None:
+        from glow_nb.network.saved.courses import programs_in
         from glow_nb.network.saved.writing import write_network
 
         try:
@@ -269,7 +283,7 @@ class KeptModel:
                 self._cache.write_note(self._base_key() + _PARTS, self._locations)
             if opened is not None:
                 self._cache.write_note(self._key + _SIGNATURE, opened.to_plain())
-            initial = {s.name: s.array for one in networks for s in one.program.state}
+            initial = {s.name: s.array for one in programs_in(networks) for s in one.program.state}
             self._cache.store(
                 key,
                 lambda folder: write_network(
@@ -279,6 +293,7 @@ class KeptModel:
                     made_from=self._origin(),
                     versions=versions(),
                     opened=opened,
+                    grown=grown,
                     link=self._cache.link,
                 ),
             )
@@ -324,11 +339,9 @@ class KeptModel:
     def _compiled_again(self) -> Sequence[CompiledNetwork]:
         """Return the functions of the network, compiled once more."""
         from glow_nb.network.api import compile_request
-        from glow_nb.network.network import CompiledNetwork
 
         self._require_unchanged()
-        functions = compile_request(self._request).functions.values()
-        return [function for function in functions if isinstance(function, CompiledNetwork)]
+        return compile_request(self._request).programs()[1]
 
     def _opened(self) -> tuple[SizedModel, CompileFor, CompileOpen]:
         """Return the model, which leaves sizes open, and what compiles it for some, for all."""

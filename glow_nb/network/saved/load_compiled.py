@@ -24,7 +24,7 @@ def load_compiled(folder: str | os.PathLike[str], *, state: StateStore | None = 
     Constants and code are mapped from the files, which must stay as long as the network is used.
     The model itself is not among them: values are watched by the names and in the layouts of
     ``net.function``, what the passes made of it. A network that leaves sizes open runs with those
-    for which one of its programs is right.
+    for which one of its programs is right, and one that keeps caches begins with empty ones.
 
     Args:
         folder: The folder.
@@ -42,7 +42,7 @@ def load_compiled(folder: str | os.PathLike[str], *, state: StateStore | None = 
     found = read_network(place, digests, state=state, model=Model(_refuse_defaults))
     log(INFO, "network of %s: loaded", place)
     if found.signature is None:
-        return as_network(found.functions)
+        return as_network(found)
     from glow_nb.network.saved.without_model import SavedDynamicNetwork
 
     return SavedDynamicNetwork(found.signature, found.functions)

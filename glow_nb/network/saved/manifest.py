@@ -24,7 +24,7 @@ from glow_nb.network.saved.files import Region
 from glow_nb.network.saved.signature import PlainType, types_from_plain
 from glow_nb.system.processor import processor
 
-FORMAT = "glow_nb network 3"
+FORMAT = "glow_nb network 4"
 """What a manifest begins with; another layout says another number."""
 
 Plain = Mapping[str, Any]
@@ -69,6 +69,9 @@ class Manifest(NamedTuple):
         versions: Of the packages that made it.
         opened: Of a network that leaves sizes open, the signature of its model; its functions are
             programs of this one, for all sizes and for single ones.
+        networks: The functions, or programs, in order: each the number of one of *functions*, or
+            of several stages whose runs decide sizes.
+        grown: Of a network that keeps caches: these, and the sizes that are numbers.
     """
 
     functions: tuple[SavedFunction, ...]
@@ -78,6 +81,8 @@ class Manifest(NamedTuple):
     made_from: Mapping[str, str]
     versions: Mapping[str, str]
     opened: Plain | None = None
+    networks: Sequence[int | Plain] = ()
+    grown: Plain | None = None
 
     def to_text(self) -> str:
         """Return it as JSON."""
@@ -104,7 +109,7 @@ class Manifest(NamedTuple):
             regions = tuple((str(f), int(at), int(size)) for f, at, size in plain.pop("regions"))
             made_from, versions = dict(plain.pop("made_from")), dict(plain.pop("versions"))
             manifest = cls(functions, regions, made_from=made_from, versions=versions, **plain)
-            if not functions:
+            if not functions or not manifest.networks:
                 raise ValueError("it has no function")
         except (*_MALFORMED, AttributeError, RecursionError) as error:
             raise ModelError(f"it is no manifest of a network: {error!s:.80}") from error

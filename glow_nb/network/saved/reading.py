@@ -18,6 +18,8 @@ from glow_nb.network.defaults import Defaults
 from glow_nb.network.levels import Border, Levels
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.rebuilding import Rebuilding, WatchedNetwork
+from glow_nb.network.saved.assembling import assembled, grown
+from glow_nb.network.saved.courses import programs_in
 from glow_nb.network.saved.files import (
     MANIFEST,
     UnreadableError,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from glow_nb.base.finite import FiniteCheck
     from glow_nb.hlir.graph import Function
     from glow_nb.llir.program import Program
+    from glow_nb.network.growing import GrowingNetwork
 
 
 class Model(NamedTuple):
@@ -61,10 +64,12 @@ class SavedNetwork(NamedTuple):
     Attributes:
         functions: The functions of the network, or its programs, in order.
         signature: Of a network that leaves sizes open, the border of its model.
+        growing: The network, if it is one that keeps caches.
     """
 
     functions: list[CompiledNetwork]
     signature: Signature | None
+    growing: GrowingNetwork | None
 
 
 class _Origin(NamedTuple):
@@ -95,24 +100,60 @@ def read_network(
     """
     sums = check_sums(folder, digests)
     with within_memory(f"saved network {folder}"):
-        functions, loaded, signature = _loaded_functions(folder)
+        manifest, loaded, signature = _loaded_functions(folder)
     store = StateStore() if state is None else state
     store.add({s.name: s for one in loaded for s in one.layout.state}.values())
-    made = [
+    count = len(manifest.functions)
+    again, watched = _of_programs(model.again, count), _of_programs(model.watched, count)
+    one = model._replace(again=again, watched=watched)
+    programs = [
         _network(
-            _Origin(folder, digests, sums, number, model.again),
-            function,
-            loaded[number],
-            store,
-            model,
+            _Origin(folder, digests, sums, number, again), function, loaded[number], store, one
         )
-        for number, function in enumerate(functions)
+        for number, function in enumerate(manifest.functions)
     ]
-    return SavedNetwork(made, signature)
+    try:
+        made = [
+            assembled(entry, programs, _numbered(model.watched, number), model.with_feeds)
+            for number, entry in enumerate(manifest.networks)
+        ]
+        growing = None if manifest.grown is None else grown(manifest.grown, made[0])
+    except GlowError as error:
+        raise ModelError(f"{folder}: {error}") from error
+    return SavedNetwork(made, signature, growing)
 
 
-def as_network(functions: Sequence[CompiledNetwork]) -> Network:
-    """Return *functions*, which have the same state, as one network."""
+def _of_programs(
+    again: Callable[[], Sequence[CompiledNetwork]] | None, count: int
+) -> Callable[[], Sequence[CompiledNetwork]] | None:
+    """Return what does *again*, and returns all *count* programs of the networks."""
+    if again is None:
+        return None
+
+    def programs() -> Sequence[CompiledNetwork]:
+        found = programs_in(again())
+        if len(found) != count:  # stages that were compiled for the sizes that came
+            raise ModelError(
+                f"the network had {count} programs, and has {len(found)} now; compile the model "
+                "again to look at what they are made of"
+            )
+        return found
+
+    return programs
+
+
+def _numbered(
+    again: Callable[[], Sequence[CompiledNetwork]] | None, number: int
+) -> Callable[[], CompiledNetwork] | None:
+    """Return what does *again*, and returns the network of this *number*."""
+    return None if again is None else lambda: again()[number]
+
+
+def as_network(found: SavedNetwork) -> Network:
+    """Return what was *found*, functions of the same state, as one network."""
+    functions = found.functions
+    if found.growing is not None:
+        return found.growing
     if len(functions) == 1:
         return functions[0]
     from glow_nb.network.module_network import ModuleNetwork
@@ -124,8 +165,8 @@ def as_network(functions: Sequence[CompiledNetwork]) -> Network:
 
 def _loaded_functions(
     folder: Path,
-) -> tuple[tuple[SavedFunction, ...], list[LoadedProgram], Signature | None]:
-    """Return what *folder* says of its functions, their code with constants in memory, the model.
+) -> tuple[Manifest, list[LoadedProgram], Signature | None]:
+    """Return what *folder* says, the code of its programs with constants in memory, the model.
 
     Of the model only that whose sizes are open is told.
     """
@@ -149,7 +190,7 @@ def _loaded_functions(
         if isinstance(error.__cause__, OSError):  # the system does not map the code
             raise UnreadableError(f"{folder}: {error}") from error
         raise ModelError(f"{folder}: {error}") from error
-    return manifest.functions, loaded, signature
+    return manifest, loaded, signature
 
 
 def _loaded(layout: RunLayout, path: Path) -> LoadedProgram:

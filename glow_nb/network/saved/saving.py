@@ -17,8 +17,9 @@ from glow_nb.system.replaced_folders import new_folder, require_only
 from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
+    from glow_nb.network.saved.courses import SavableNetwork
+    from glow_nb.network.saved.manifest import Plain
     from glow_nb.network.saved.signature import Signature
-    from glow_nb.network.saved.writing import SavableNetwork
 
 
 def save_networks(
@@ -26,10 +27,12 @@ def save_networks(
     networks: Iterable[SavableNetwork],
     state: StateStore,
     opened: Signature | None = None,
+    grown: Plain | None = None,
 ) -> None:
     """Write *networks* and the values of their *state* to *folder*, whole or not at all.
 
-    They are functions of one network, or programs of one that leaves sizes open: *opened* then.
+    They are functions of one network, or programs of one that leaves sizes open: *opened* then, or
+    the one of a network whose caches have *grown*.
 
     A saved network that is there is replaced; if the process is killed meanwhile, it stays.
 
@@ -49,7 +52,15 @@ def save_networks(
         state.for_reading() as values,
     ):
         origin = {"functions": ", ".join(dict.fromkeys(network.name for network in networks))}
-        write_network(new, networks, values, made_from=origin, versions=versions(), opened=opened)
+        write_network(
+            new,
+            networks,
+            values,
+            made_from=origin,
+            versions=versions(),
+            opened=opened,
+            grown=grown,
+        )
     log(INFO, "network of %s: saved", os.fspath(folder))
 
 

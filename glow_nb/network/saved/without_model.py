@@ -26,23 +26,17 @@ class SavedDynamicNetwork(DynamicNetwork):
         """Run the sizes of a model of this *signature* by *programs*: one for all, or for some."""
         first, *_ = programs
         model = KnownModel(signature, _refuse_to_compile)
-        general, own = programs[: signature.general], programs[signature.general :]
         super().__init__(
             model,
             model.compile_for,
-            self._refuse_shapes if general else None,
+            self._refuse_shapes if signature.general else None,
             is_asked=signature.is_asked,
             pipeline=lambda: first.pipeline,
             max_variants=len(programs),
             threads=first.threads,
             state=first.state,
         )
-        for one in general:
-            assert self.general is not None
-            self.general.take(one, signature.specialized)
-            self._direct = self.general.direct
-        for program in own:
-            self.take(program)
+        self.take_programs(signature, programs)
 
     @property
     @override

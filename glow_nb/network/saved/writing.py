@@ -6,24 +6,20 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from glow_nb.backends.backend import Executable
 from glow_nb.base.alignment import Bytes
 from glow_nb.base.errors import UnsupportedError
-from glow_nb.base.precision import PrecisionReport
 from glow_nb.base.text import format_name
-from glow_nb.base.types import Array, SymbolicType, TensorType
+from glow_nb.base.types import Array, TensorType
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.codegen.runtime import RUNTIME_DIGEST
 from glow_nb.codegen.shared_object import link_shared_object
-from glow_nb.compiler.pipelines import Pipeline
-from glow_nb.hlir.graph import Function
 from glow_nb.hlir.print import external_constants, print_function
 from glow_nb.llir.print import external_weights, print_program
-from glow_nb.llir.program import Program
+from glow_nb.network.saved.courses import SavableNetwork, entry_of
 from glow_nb.network.saved.files import (
     CONSTANTS,
     LARGE_BYTES,
@@ -37,45 +33,10 @@ from glow_nb.network.saved.files import (
     levels_file,
     program_file,
 )
-from glow_nb.network.saved.manifest import Manifest, SavedFunction, layout_to_plain
+from glow_nb.network.saved.manifest import Manifest, Plain, SavedFunction, layout_to_plain
 from glow_nb.network.saved.signature import Signature, types_to_plain
 from glow_nb.system.file_digests import digest_of_file
 from glow_nb.system.processor import processor
-
-
-class SavableNetwork(Protocol):
-    """What a :class:`glow_nb.CompiledNetwork` tells of itself to be written."""
-
-    sizes: str
-    executable: Executable
-
-    @property
-    def name(self) -> str:
-        """The name of its function."""
-
-    @property
-    def threads(self) -> int:
-        """Cores that it was compiled for."""
-
-    @property
-    def program(self) -> Program:
-        """The instructions, allocated."""
-
-    @property
-    def function(self) -> Function | None:
-        """The graph that they were generated from."""
-
-    @property
-    def pipeline(self) -> Pipeline:
-        """What it was compiled by."""
-
-    @property
-    def precision(self) -> PrecisionReport:
-        """In which kind of floats its layers compute."""
-
-    @property
-    def defaults(self) -> Mapping[str, SymbolicType]:
-        """Inputs that the model has numbers for."""
 
 
 def write_network(
@@ -86,12 +47,14 @@ def write_network(
     made_from: Mapping[str, str],
     versions: Mapping[str, str],
     opened: Signature | None = None,
+    grown: Plain | None = None,
     link: Callable[[Path], bool] = lambda _: False,
 ) -> None:
     """Write *networks*, whose states have the values of *state*, into the empty *folder*.
 
-    They are functions of one network, or programs of one that leaves sizes open: *opened* then.
-    Large constants that are on the disk already need not be written, where *link* puts them.
+    They are functions of one network, or programs of one that leaves sizes open: *opened* then, or
+    the one of a network whose caches have *grown*. Large constants that are on the disk already
+    need not be written, where *link* puts them.
 
     Raises:
         UnsupportedError: A network is not machine code.
@@ -102,19 +65,25 @@ def write_network(
     with (folder / CONSTANTS).open("wb") as stream:
         regions = _Regions(files, stream)
         states = {name: regions.add(np.ascontiguousarray(a)) for name, a in state.items()}
-        functions = tuple(
-            _write_function(files, number, network, regions, states)
-            for number, network in enumerate(networks)
-        )
+        functions: list[SavedFunction] = []
+
+        def add(network: SavableNetwork) -> int:
+            made = _write_function(files, len(functions), network, regions, states)
+            functions.append(made)
+            return len(functions) - 1
+
+        entries = tuple(entry_of(network, add) for network in networks)
     files.note(CONSTANTS)
     manifest = Manifest(
-        functions=functions,
+        functions=tuple(functions),
         regions=tuple(regions.places),
         machine=processor(),
         runtime=RUNTIME_DIGEST,
         made_from=made_from,
         versions=versions,
         opened=None if opened is None else opened.to_plain(),
+        networks=entries,
+        grown=grown,
     )
     files.write(MANIFEST, manifest.to_text().encode())
     sums = "".join(f"{digest}  {name}\n" for name, digest in files.sums.items())

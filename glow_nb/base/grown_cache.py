@@ -1,0 +1,29 @@
+"""A cache of a function that grows where it lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glow_nb.base.symbol import Symbol
+from glow_nb.base.types import TensorType
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A cache of a function, with room.
+
+    Attributes:
+        name: The input, which is an output as well.
+        type: The cache with its room.
+        axis: The axis of its rows.
+        past: How many rows a run finds in it.
+        total: How many it leaves there.
+        teller: The input without elements whose first size is *past*.
+    """
+
+    name: str
+    type: TensorType
+    axis: int
+    past: Symbol
+    total: int
+    teller: str
