@@ -6,6 +6,7 @@ this size open, so that one program serves all counts, and its memory is that of
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
@@ -25,6 +26,7 @@ from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from glow_nb.base.kernel_report import KernelReport
+    from glow_nb.base.precision import PrecisionReport
     from glow_nb.base.size import Guard
     from glow_nb.llir.program import Program
     from glow_nb.network.memory_report import MemoryReport
@@ -174,6 +176,13 @@ class StagedNetwork(CompiledNetwork):
             return self._defaults.network().profile(inputs, runs=runs, limits=limits)
         fed = self._stages.fed(self._runner.arrays(inputs))
         return profile_in_turn(self.name, fed, runs=runs, limits=limits)
+
+    @property
+    @override
+    def precision(self) -> PrecisionReport:
+        found = [stage.precision for stage in self.stages]
+        layers = tuple(layer for report in found for layer in report.layers)
+        return dataclasses.replace(found[0], layers=layers)
 
     def _refuse(self, what: str) -> NoReturn:
         place = "variants[0].stages" if self.sizes else "stages"  # of what a user has

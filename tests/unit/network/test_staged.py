@@ -237,3 +237,9 @@ def test_the_profile_has_the_kernels_of_all_stages() -> None:
     assert all(event["ts"] >= 0 for event in events if event["ph"] == "X")
     with pytest.raises(OptionError, match="runs"):
         net.profile(feeds_of(3), runs=0)
+
+
+@pytest.mark.jit
+def test_the_layers_of_all_stages_have_a_precision() -> None:
+    report = network(precision="bfloat16").precision
+    assert (report.precision, [layer.name for layer in report.layers]) == ("bfloat16", ["product"])
