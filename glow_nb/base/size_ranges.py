@@ -97,17 +97,20 @@ class SizeRanges:
                 f"sizes={{{symbol.name!r}: {(low, high)}}}: it leaves the range of the graph, "
                 f"{symbol.low}..{symbol.high}"
             )
-        given = self.example.get(symbol.name, self.hints.get(symbol.name))
+        given = self.example.get(symbol.name) or self.hints.get(symbol.name)
         hint = min(max(symbol.hint, low), high) if given is None else given
         return Symbol(symbol.name, hint, low, high)
 
     def symbol(self, name: str, word: str, example: Callable[[int, int], int]) -> Symbol:
         """Return the symbol *word* of the size called *name*.
 
-        By default it is like *example* of its range.
+        By default it is like *example* of its range. A size that nothing is said of may be 0 if it
+        is so in what is fed, which is no example to plan for.
         """
         low, high = self.ranges.get(name, (1, MAX_SIZE))
-        hint = self.example.get(name, self.hints.get(name))
+        hint = self.example.get(name) or self.hints.get(name)
+        if self.example.get(name) == 0 and name not in self.ranges:
+            return Symbol(word, example(low, high) if hint is None else hint, 0, high)
         if hint is not None:
             _require_inside(name, hint, (low, high))
         return Symbol(word, example(low, high) if hint is None else hint, low, high)

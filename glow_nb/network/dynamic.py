@@ -243,7 +243,7 @@ class DynamicNetwork(Network):
 
     @property
     def variants(self) -> tuple[CompiledNetwork, ...]:
-        """The networks that are compiled: those for all sizes, the least recently used last."""
+        """The networks that are compiled: those for all sizes, then others, last used last."""
         general = self.general.networks if self.general else ()
         return (*general, *self._variants.ready().values())
 

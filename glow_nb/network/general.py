@@ -63,6 +63,7 @@ class GeneralPrograms:
         self._fixed: dict[Shapes, CompiledNetwork] = {}
         self._hot: tuple[int, Callable[[Shapes], None]] | None = None
         self._examples: list[Example | None] = []
+        self._refuses_empty = False
         self.networks: tuple[CompiledNetwork, ...] = ()
         self.specialized: tuple[Specialized, ...] = ()
         if kept is not None and not is_asked:
@@ -112,24 +113,46 @@ class GeneralPrograms:
     ) -> tuple[CompiledNetwork | None, GlowError | None]:
         """Return a network that is right for the sizes of *feeds*, inputs of these *types*.
 
-        None if none is, and there are too many, or one of the sizes is 0, or none can be compiled;
+        None if none is, and there are too many, or all inputs are empty, or none can be compiled;
         then with the error, where that is due to the model.
         """
         if self.is_asked and self.first is not None:
             check_specialized(self.specialized, types, feeds)
             self.first.sizes_of(feeds)  # which are in their ranges
         found = self._known(feeds)
-        is_empty = any(array.size == 0 for array in feeds.values())
-        if found is not None or is_empty:  # no kernel is planned for an empty example
+        is_empty = [array.size == 0 for array in feeds.values()]
+        if found is not None or (any(is_empty) and all(is_empty)):  # which leave nothing to do
             return found, None
+        if any(is_empty):
+            return self._for_some_empty(feeds), None
         try:
             return self._compiled({n: array.shape for n, array in feeds.items()}, feeds), None
         except GlowError as error:
             if self.is_asked:
                 self._refuse_sizes(feeds, error)
                 raise
-            is_passing = isinstance(error, MemoryLimitError) or self._cache.is_making()
-            return None, None if is_passing else error
+            return None, None if self._is_passing(error) else error
+
+    def _for_some_empty(self, feeds: Mapping[str, Array]) -> CompiledNetwork | None:
+        """Return a new program for *feeds*, some of them empty, as caches of a decoder begin.
+
+        Its sizes that are 0 now may be any. None if there is none: then it is tried no more.
+        """
+        if self.is_asked or self._refuses_empty:
+            return None
+        shapes = {name: array.shape for name, array in feeds.items()}
+        try:
+            self._model.bind(shapes)  # a graph may say that sizes are 1 or more
+            found = self._compiled(shapes, feeds)
+        except GlowError as error:
+            self._refuses_empty = not self._is_passing(error)
+            return None
+        self._refuses_empty = found is None
+        return found
+
+    def _is_passing(self, error: GlowError) -> bool:
+        """Return whether the *error* of a compilation says nothing of the model."""
+        return isinstance(error, MemoryLimitError) or self._cache.is_making()
 
     def _refuse_sizes(self, feeds: Mapping[str, Array], error: GlowError) -> None:
         """Raise FeedError if the *error* is that the model does not take the sizes of *feeds*."""

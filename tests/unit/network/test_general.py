@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx.parser
 import pytest
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 import glow_nb
 from glow_nb.base.errors import FeedError, MemoryLimitError, OptionError, UnsupportedError
@@ -15,7 +15,7 @@ from glow_nb.base.memory_limit import MemoryLimit
 from glow_nb.base.passes import PassRun
 from glow_nb.base.size import hinted
 from glow_nb.hlir.graph import Function
-from tests.unit.formats.onnx.importer.models import one, value
+from tests.unit.formats.onnx.importer.models import model, one, value
 
 BACKENDS = ("interpreter", "cpu")
 
@@ -57,6 +57,68 @@ def test_sizes_of_zero_get_a_program_of_their_own() -> None:
         "any batch, any length",
         "batch = 0, length = 5",
     ]
+
+
+def with_cache(**options: Any) -> glow_nb.DynamicNetwork:
+    """Return rows behind those of a cache, and each new one's share of all of them."""
+    nodes = [
+        helper.make_node("Concat", ["past", "x"], ["present"], axis=1),
+        helper.make_node("Transpose", ["present"], ["columns"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["x", "columns"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["y"], axis=-1),
+    ]
+    inputs = [value("past", ("batch", "past", 4)), value("x", ("batch", "length", 4))]
+    net = glow_nb.compile(model(nodes, inputs, ("y", "present")), threads=1, **options)
+    assert isinstance(net, glow_nb.DynamicNetwork)
+    return net
+
+
+def check_cache(net: glow_nb.DynamicNetwork, batch: int, past: int, length: int) -> None:
+    rng = np.random.default_rng(0)
+    rows, x = (rng.random((batch, n, 4), np.float32) for n in (past, length))
+    present = np.concatenate([rows, x], 1)
+    scores = np.exp(x @ present.transpose(0, 2, 1))
+    found = net.run(past=rows, x=x)
+    assert np.array_equal(found["present"], present)
+    np.testing.assert_allclose(found["y"], scores / scores.sum(-1, keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_cache_that_begins_empty_needs_no_program_for_each_prompt(backend: str) -> None:
+    net = with_cache(backend=backend)
+    for batch, past, length in ((1, 0, 7), (2, 0, 3), (1, 0, 40), (1, 7, 1), (1, 500, 9)):
+        check_cache(net, batch, past, length)
+    assert [one.sizes for one in net.variants] == ["any batch, past >= 0, any length"]
+
+
+def test_a_cache_that_is_empty_later_needs_one_program_more() -> None:
+    net = with_cache(backend="interpreter")
+    for past, length in ((5, 2), (0, 7), (0, 3), (5, 1)):
+        check_cache(net, 1, past, length)
+    kinds = ["any batch, any past, any length", "any batch, past >= 0, any length"]
+    assert [one.sizes for one in net.variants] == kinds
+
+
+def not_open_from_zero(function: Function) -> Function:
+    if any(symbol.low == 0 for symbol in function.sizes):
+        raise UnsupportedError("this pass does not want 0")
+    return function
+
+
+def test_empty_inputs_that_no_program_takes_get_one_for_each_set_of_sizes() -> None:
+    runs: list[PassRun] = []
+    options: Any = {"backend": "interpreter", "observer": runs.append}
+    net = with_cache(pipeline=(not_open_from_zero,), **options)
+    for past, length in ((5, 2), (0, 2), (0, 3), (6, 3)):
+        check_cache(net, 1, past, length)
+    assert [one.sizes for one in net.variants] == [
+        "any batch, any past, any length",
+        "batch = 1, past = 0, length = 2",
+        "batch = 1, past = 0, length = 3",
+    ]
+    assert net.specialized == ()
+    imported = [run.after for run in runs if run.name == "import"]
+    assert sum(any(size.low == 0 for size in each.sizes) for each in imported) == 1
 
 
 def test_results_for_which_there_is_no_memory_end_their_run(
