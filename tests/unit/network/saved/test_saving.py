@@ -24,7 +24,9 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.module import Module
 from glow_nb.network.network import CompiledNetwork
 from glow_nb.network.saved.files import MANIFEST, SUMS
+from glow_nb.network.saved.key import network_key
 from glow_nb.system.state_store import StateStore
+from glow_nb.system.tile_registers import TILES_VARIABLE, tile_registers
 from tests.unit.network.saved.models import (
     X,
     dense_model,
@@ -184,6 +186,28 @@ def test_what_differs_is_named(copied: Path, changes: dict[str, object], problem
     with pytest.raises(ModelError, match=problem) as raised:
         glow_nb.load_compiled(rewritten(copied, **changes))
     assert str(copied) in str(raised.value)
+
+
+@pytest.mark.skipif(
+    not tile_registers().are_usable, reason=f"no tiles (AMX): {tile_registers().refusal}"
+)
+def test_a_process_that_is_refused_tiles_has_another_processor(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It loads nothing that was compiled with them, and finds nothing such in the cache."""
+    monkeypatch.setenv(TILES_VARIABLE, "off")
+    script = f"""
+import glow_nb
+from glow_nb.network.saved.key import network_key
+try:
+    glow_nb.load_compiled({str(saved)!r})
+except glow_nb.ModelError as error:
+    print("tiles refused; compile the model again on this machine" in str(error))
+print(network_key("model", {{}}))
+"""
+    said, key = in_a_new_process(script, tmp_path).split()
+    assert said == "True"
+    assert key != network_key("model", {})
 
 
 def test_what_is_no_saved_network_is_refused(tmp_path: Path, saved: Path) -> None:
