@@ -241,5 +241,6 @@ def test_the_profile_has_the_kernels_of_all_stages() -> None:
 
 @pytest.mark.jit
 def test_the_layers_of_all_stages_have_a_precision() -> None:
-    report, names = network(precision="bfloat16").precision, ["product", "sum"]
-    assert (report.precision, [layer.name for layer in report.layers]) == ("bfloat16", names)
+    report = network(precision="bfloat16").precision
+    assert report.precision == "bfloat16"
+    assert [layer.name for layer in report.layers] == ["product", "sum"]
