@@ -11,7 +11,6 @@ import pytest
 
 import glow_nb
 from glow_nb.base.errors import FeedError, OptionError, UnsupportedError
-from glow_nb.hlir.parse import parse_function
 from glow_nb.network.staged import StagedNetwork
 
 TEXT = """
@@ -38,14 +37,14 @@ def feeds_of(count: int) -> dict[str, np.ndarray]:
 
 
 def network(**options: object) -> StagedNetwork:
-    made = glow_nb.compile(parse_function(TEXT), threads=1, **options)  # type: ignore[arg-type]
+    made = glow_nb.compile(glow_nb.load(TEXT), threads=1, **options)  # type: ignore[arg-type]
     assert isinstance(made, StagedNetwork)
     return made
 
 
 @pytest.mark.parametrize(("backend", "threads"), [("interpreter", 1), ("cpu", 1), ("cpu", 2)])
 def test_one_program_serves_all_counts(backend: str, threads: int) -> None:
-    net = glow_nb.compile(parse_function(TEXT), backend=backend, threads=threads)
+    net = glow_nb.compile(glow_nb.load(TEXT), backend=backend, threads=threads)
     assert isinstance(net, StagedNetwork)
     for count in (2, 0, 6, 1):
         feeds = feeds_of(count)
@@ -99,7 +98,7 @@ func @rows<found in 0..6 like 4, n in 1..6 like 6>(%x : float32<n x 2>, %m : flo
 
 
 def test_arrays_are_given_for_outputs_of_sizes_that_are_fed() -> None:
-    net = glow_nb.compile(parse_function(FED), backend="interpreter")
+    net = glow_nb.compile(glow_nb.load(FED), backend="interpreter")
     for n in (6, 3):
         feeds = {"x": np.ones((n, 2), np.float32), "m": np.ones(n, np.float32)}
         same = np.zeros((n, 2), np.float32)
@@ -117,7 +116,7 @@ def test_arrays_are_given_for_outputs_of_sizes_that_are_fed() -> None:
 def test_the_error_of_a_bound_run_names_the_outputs_that_a_run_decides() -> None:
     text = TEXT.replace("%y", "%rows").replace("-> (", "-> (%again : float32<found x 3>, ")
     text = text.replace("  %total_save", "  %again_save = save(%product, %again)\n  %total_save")
-    net = glow_nb.compile(parse_function(text), backend="interpreter")
+    net = glow_nb.compile(glow_nb.load(text), backend="interpreter")
     with pytest.raises(UnsupportedError, match="how large again, rows is"):
         net.bind(feeds_of(2))
 
@@ -129,7 +128,7 @@ def test_values_of_all_stages_are_watched() -> None:
 
 
 def test_bundles_refuse_it_by_name(tmp_path: object) -> None:
-    for write in (network().build, partial(glow_nb.build, parse_function(TEXT))):
+    for write in (network().build, partial(glow_nb.build, glow_nb.load(TEXT))):
         with pytest.raises(UnsupportedError, match=r"'rows'.*decide sizes \(found\).*net\.save"):
             write(f"{tmp_path}/net")
 
@@ -165,7 +164,7 @@ def test_sizes_may_be_open_as_well() -> None:
 def test_a_network_of_stages_with_open_sizes_has_its_function_by_name() -> None:
     text = TEXT.replace("found in", "n in 1..8 like 6, found in").replace("6 x 2", "n x 2")
     text = text.replace("float32<6>", "float32<n>").replace("1 x 6", "1 x n")
-    net = glow_nb.compile(parse_function(text), sizes={}, backend="interpreter")
+    net = glow_nb.compile(glow_nb.load(text), sizes={}, backend="interpreter")
     assert isinstance(net, glow_nb.DynamicNetwork)
     assert net.functions == {"rows": net}
 
