@@ -1,20 +1,22 @@
-"""How far a network of integers is from floats, value by value and at the end."""
+"""How far a network of integers, or of fewer bits of floats, is from floats, value by value."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 from typing_extensions import override
 
 from glow_nb.backends import Backend, BackendLike, backend_named
-from glow_nb.base.arguments import as_path, whole_number
+from glow_nb.base.arguments import as_path, described, whole_number
 from glow_nb.base.distance import differences_of, energy, signal_to_noise
 from glow_nb.base.errors import OptionError, UnsupportedError
 from glow_nb.base.extras import needing
+from glow_nb.base.precision import FULL, Precision
 from glow_nb.base.quantities import count_of
 from glow_nb.base.table import Table, html_text
 from glow_nb.base.text import format_name
@@ -22,6 +24,9 @@ from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.kept_names import require_kept
+from glow_nb.hlir.ops.families import NARROW_FLOATS
+from glow_nb.hlir.optimize.lower_precision import lower_precision
 from glow_nb.network.compilation import optimize
 from glow_nb.network.compiling import as_threads, compile
 from glow_nb.network.network import Network
@@ -34,7 +39,7 @@ from glow_nb.quant.value_drift import DriftValues, ValueDrift
 
 @dataclass(frozen=True, repr=False)
 class Drift(DriftValues):
-    """How far a network of integers is from the floats it was made of; printed as a table."""
+    """How far a network of fewer bits is from the floats it was made of; printed as a table."""
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the values in the order of the network to the PNG file *path*.
@@ -87,6 +92,8 @@ def drift(
     backend: BackendLike = "cpu",
     threads: int | None = None,
     runs: int = 10,
+    precision: Precision = FULL,
+    keep: Iterable[str] = (),
 ) -> Drift:
     """Run both networks on *samples* and compare what they compute, and how long they take.
 
@@ -95,6 +102,9 @@ def drift(
     Outputs whose size only a run shows are left out: their elements need not stand for the same
     things.
 
+    ``drift(model, model, samples, precision="bfloat16")`` compares a network that computes in
+    another precision with itself; the values are the factors of products that are rounded then.
+
     Args:
         float_model: What was calibrated.
         quantized: What was made of it.
@@ -102,6 +112,8 @@ def drift(
         backend: What runs the networks.
         threads: Cores that share the work of a run; all that are available by default.
         runs: How often each network runs for the times of its kernels; 0 takes none.
+        precision: What *quantized* computes in, as for :func:`glow_nb.compile`.
+        keep: Its layers that stay float32, by names and globs.
 
     Raises:
         CalibrationError: There are no samples, or some hold NaN.
@@ -116,6 +128,8 @@ def drift(
     shapes = shapes_of(first)
     reference = optimize(source.function(shapes))
     rounded = as_source(quantized).function(shapes)
+    if precision != FULL:
+        rounded = _lowered(rounded, precision, keep)
     pairs = _pairs(reference, rounded)
     comparisons = [_Comparison(value, node) for value, node in pairs]
     outputs = [_Comparison(value, None) for value in _common_outputs(reference, rounded)]
@@ -161,17 +175,34 @@ def _gains(
         return None
 
 
-def _pairs(reference: Function, rounded: Function) -> list[tuple[Value, ops.Dequantize]]:
-    """Return the float values that become integers, and the nodes that read these."""
+def _lowered(function: Function, precision: Precision, keep: Iterable[str]) -> Function:
+    """Return *function*, optimized, in this *precision* but for the layers that *keep* names."""
+    if precision not in get_args(Precision):
+        raise OptionError(f"precision={described(precision)}: give one of {get_args(Precision)}")
+    require_kept([function], keep)
+    return lower_precision(
+        optimize(function), kind=ElementKind(precision), keep=tuple(keep), must_fit=False
+    )
+
+
+_Rounded = ops.Dequantize | ops.ConvertTo
+"""What has a rounded value: the floats that integers stand for, or floats of fewer bits."""
+
+
+def _pairs(reference: Function, rounded: Function) -> list[tuple[Value, _Rounded]]:
+    """Return the float values that are rounded, and the nodes that have what becomes of these."""
     floats = (*reference.inputs, *reference.nodes)
     named = {v.name: v for v in floats if v.type.kind is ElementKind.FLOAT32}
-    pairs: dict[Value, ops.Dequantize] = {}
+    pairs: dict[Value, _Rounded] = {}
     for node in rounded.nodes:
         match node:
             case ops.Dequantize(input=ops.Quantize(input=stored)) if stored.name in named:
                 value = named[stored.name]
                 if value.type == node.type:
                     pairs.setdefault(value, node)
+            case ops.ConvertTo(input=source, kind=kind) if kind in NARROW_FLOATS:
+                if source.name in named:
+                    pairs.setdefault(named[source.name], node)
     return list(pairs.items())
 
 
@@ -194,7 +225,7 @@ def _common_outputs(reference: Function, rounded: Function) -> list[Value]:
     return [o for o in reference.outputs if not o.counted and o.name not in hidden]
 
 
-def _with_outputs(function: Function, values: list[Value] | list[ops.Dequantize]) -> Function:
+def _with_outputs(function: Function, values: list[Value] | list[_Rounded]) -> Function:
     """Return *function* with *values* as outputs behind its own."""
     builder = Builder.continuing(function)
     for value in values:
@@ -215,13 +246,15 @@ def _values(
 class _Comparison:
     """Adds up differences, batch by batch."""
 
-    def __init__(self, value: Value, node: ops.Dequantize | None) -> None:
+    def __init__(self, value: Value, node: _Rounded | None) -> None:
         self.name = value.name
         if node is None:
             self._opcode = "output"
         else:
             self._opcode = value.opcode if isinstance(value, Node) else "input"
-        self._range = (-math.inf, math.inf) if node is None else _range_of(node)
+        self._range = (-math.inf, math.inf)
+        if isinstance(node, ops.Dequantize):
+            self._range = _range_of(node)
         self._signal = self._noise = self._largest = 0.0
         self._outside = self._count = 0
 
