@@ -15,6 +15,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.base.arguments import described
 from glow_nb.base.errors import DefinitionError
 from glow_nb.base.plan import Plan
@@ -28,6 +29,9 @@ SHORTS = BYTES | {INT16}
 Need = tuple[int, frozenset[str]]
 """Lanes of ``float32`` in a vector, and the features that the instruction then needs: those of LLVM
 or those of :attr:`glow_nb.kernels.target.Target.instruction_sets`."""
+
+MATRIX_ROWS, MATRIX_COLUMNS = 16, 16
+"""Rows and columns of sums in a register of AMX; also the rows of groups of a right operand."""
 
 ANY_PROCESSOR: tuple[Need, ...] = tuple((lanes, frozenset()) for lanes in (4, 8, 16))
 """The needs of what each processor can do in vectors of each length."""
@@ -54,6 +58,10 @@ class DotInstruction:
             pairs of :mod:`glow_nb.kernels.operators.pairings`, in which weights then lie.
         is_in_memory: Right elements are operands in memory: of all operands, sums alone take
             registers beside the temporary ones.
+        is_matrix: Sums, and the operands, are in registers for whole matrices (AMX): blocks of up
+            to 16 rows x 16 columns, of which a step multiplies up to 16 groups. A step of the
+            kernel is one group all the same.
+        vectors: The row that multiplies the same panels by vectors, for runs of few rows.
     """
 
     name: str
@@ -67,6 +75,8 @@ class DotInstruction:
     temporaries: int = 0
     reads: int = 0
     is_in_memory: bool = False
+    is_matrix: bool = False
+    vectors: str = ""
 
     def __post_init__(self) -> None:
         self._require(re.fullmatch("tile_dot(_[a-z0-9_]+)?", self.name) is not None, "its name")
@@ -108,7 +118,7 @@ class DotInstruction:
     @property
     def is_block(self) -> bool:
         """Return whether the results of a step are no vector of a row, but a block."""
-        return self.rows > 1 or self.columns > 0
+        return (self.rows > 1 or self.columns > 0) and not self.is_matrix
 
     @property
     def is_float(self) -> bool:
@@ -138,7 +148,13 @@ class DotInstruction:
         return left if self.widened is None or left.bits == self.widened.bits else self.widened
 
     def fits(self, run: int) -> bool:
-        """Return whether *run* neighbours can be multiplied; the last group may be filled up."""
+        """Return whether *run* neighbours can be multiplied; the last group may be filled up.
+
+        In matrix registers, all steps of a run take the same number of whole groups.
+        """
+        if self.is_matrix:
+            groups = run // self.group
+            return groups > 0 and run % self.group == 0 and groups % groups_at_once(groups) == 0
         return not (self.is_float and self.group > 1 and run % self.group)
 
     def steps(self, rows: int, vectors: int, lanes: int) -> int:
@@ -149,6 +165,27 @@ class DotInstruction:
     def is_there(self, lanes: int, features: frozenset[str]) -> bool:
         """Return whether a processor with these *features* has it for vectors of *lanes*."""
         return any(lanes == count and needed <= features for count, needed in self.needs)
+
+
+MATRIX_PARTS = {1: 3, 2: 2, 3: 1, 4: 1}
+"""The most matrix registers of sums below each other, by the number of those side by side.
+
+Eight registers hold the sums, the left rows and the right panels of a step: 2 x 2 registers of sums
+take two and two, 1 x 3 one and three, 1 x 4 one and two that take turns, 3 x 1 three and one.
+"""
+
+
+def matrix_rows(columns: int) -> int:
+    """Return the most rows of a tile of matrix registers of so many *columns*."""
+    return MATRIX_ROWS * MATRIX_PARTS[-(-columns // MATRIX_COLUMNS)]
+
+
+def groups_at_once(groups: int) -> int:
+    """Return how many of so many *groups* of a run an instruction of matrix registers multiplies.
+
+    18 groups are two times nine.
+    """
+    return -(-groups // -(-groups // MATRIX_ROWS))
 
 
 DOTS: Registry[str, DotInstruction] = Registry("dot instruction")
@@ -206,6 +243,40 @@ PAIRED_BYTES = _row(
 """Unsigned bytes and pairs of signed ones that do not saturate."""
 
 _row("tile_dot_vpdpbusd", *_VNNI, left=frozenset({UINT8}), right=frozenset({INT8}), group=4)
+
+_BFLOAT16 = frozenset({ElementKind.BFLOAT16})
+_row(
+    "tile_dot_vdpbf16ps",
+    *(_with(lanes, "avx512bf16", "avx512vl") for lanes in (4, 8)),
+    _with(16, "avx512bf16"),
+    left=_BFLOAT16,
+    right=_BFLOAT16,
+    group=2,
+)
+
+MATRIX_REGISTERS = "matrix_registers"
+"""The instruction set that AMX's tiles of bytes and of bfloat16 are, and the right to use them."""
+
+
+def _matrix_row(name: str, left: ElementKind, right: ElementKind, vectors: str) -> None:
+    _row(
+        f"tile_dot_{name}",
+        *(_with(lanes, MATRIX_REGISTERS) for lanes in (4, 8, 16)),
+        left=frozenset({left}),
+        right=frozenset({right}),
+        group=CACHE_LINE_BYTES // (MATRIX_ROWS * left.size_bytes),
+        rows=MATRIX_ROWS,
+        columns=MATRIX_COLUMNS,
+        is_matrix=True,
+        vectors=vectors,
+    )
+
+
+_matrix_row("tdpbf16ps", ElementKind.BFLOAT16, ElementKind.BFLOAT16, "tile_dot_vdpbf16ps")
+_matrix_row("tdpbusd", UINT8, INT8, "tile_dot_vpdpbusd")
+_matrix_row("tdpbssd", INT8, INT8, "tile_dot_fours")
+_matrix_row("tdpbsud", INT8, UINT8, "tile_dot_fours")
+_matrix_row("tdpbuud", UINT8, UINT8, "tile_dot_fours")
 
 _OWN = frozenset(DOTS) | {"tile_dot_codes"}
 """The functions of this package."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from glow_nb.base.dot_instruction import MATRIX_REGISTERS
 from glow_nb.base.errors import OptionError
 from glow_nb.base.schema import listed
 from glow_nb.kernels.machine.choose import ChosenRow, choose_row
@@ -21,6 +22,9 @@ LANE_COUNTS = (4, 8, 16)
 FLOAT_BYTES = 4
 CACHES_VARIABLE = "GLOW_NB_CACHES_OF"
 """The environment variable that names the machine whose caches kernels are planned for."""
+
+MATRIX_FEATURES = frozenset({"amx-tile", "amx-int8", "amx-bf16"})
+"""What LLVM calls the parts of AMX that kernels use together."""
 
 CACHES = ("l1_bytes", "l2_bytes", "l3_bytes")
 """Sizes of a target that stand in place of those of its row."""
@@ -124,6 +128,7 @@ class Target:
         ``shuffle_bytes_<n>`` is ``pshufb`` on n bytes, as many as the lanes hold, and
         ``pair_bytes_<n>`` that and ``vpmaddubsw``, both in the form with three operands, as
         assembly, which is translated for processors of this machine's kind alone.
+        ``matrix_registers`` are the tiles of AMX, for bytes and for bfloat16, as assembly.
         ``pack_bytes_<n>`` are the instructions that narrow n numbers of ``float32`` to bytes,
         ``mask_bytes`` those that load some bytes of a vector. ``tie_<n>`` says that
         a piece of assembly, even an empty one, may have operands in vector registers, of n bytes.
@@ -141,6 +146,7 @@ class Target:
             f"pair_bytes_{bytes}": is_of_this_kind and pair in features,
             f"pack_bytes_{bytes // 4}": pack in features,
             "mask_bytes": self.has_byte_masks,
+            MATRIX_REGISTERS: is_of_this_kind and features >= MATRIX_FEATURES,
             f"tie_{4 * self.native_lanes}": _architecture(self.triple) == "x86_64",
         }
         return frozenset(name for name, is_there in found.items() if is_there)

@@ -215,7 +215,7 @@ def functions_from_outside() -> dict[str, Any]:
 FUNCTIONS = {
     name: made
     for dot in DOTS.values()
-    if not dot.is_paired
+    if not (dot.is_paired or dot.is_matrix)
     for name, made in functions_of(dot).items()
 }
 """The functions of the rows of this package."""

@@ -11,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from llvmlite import ir
+
 from glow_nb.base.dot_instruction import DotInstruction
 from glow_nb.base.schema import Registry
 from glow_nb.simd.convert import convert
 from glow_nb.simd.instruction_sets import has_instruction_set
 from glow_nb.simd.lanes import Lanes, call_named
+from glow_nb.simd.types import BFloat
 
 MultiplyAdd = Callable[[Lanes, Lanes, Lanes], Lanes]
 
@@ -72,6 +75,17 @@ def _by_vnni(name: str) -> None:
 
 _by_vnni("vpdpwssd")
 _by_vnni("vpdpbusd")
+
+
+@emits("tile_dot_vdpbf16ps")
+def _by_vdpbf16ps(total: Lanes, x: Lanes, w: Lanes) -> Lanes:
+    """Multiply pairs of bfloat16; numbers below the normal ones count as zeros of their sign."""
+    builder, lanes = total.builder, total.lanes
+    name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
+    form = ir.VectorType(BFloat(), 2 * lanes)
+    operands = [total.value, *(builder.bitcast(each.value, form) for each in (x, w))]
+    return total.like(call_named(builder, name, total.value.type, operands))
+
 
 PAIR_NAMES = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
 """What LLVM calls ``vpmaddwd`` for so many lanes of 32 bits."""

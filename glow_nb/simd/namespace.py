@@ -35,6 +35,13 @@ register tiles
 dots of groups of neighbouring integers
     ``tile_dot_pairs tile_dot_fours tile_dot_vpmaddwd tile_dot_vpdpwssd tile_dot_vpdpbusd``
     ``tile_dot_paired``
+dots of pairs of bfloat16
+    ``tile_dot_vdpbf16ps``
+matrix registers
+    ``matrix_tiles(sums, row, rows, last, parts, panels, groups)`` ``matrix_configure(tiles)``
+    ``matrix_clear(tiles, at, used)`` ``matrix_load(tiles, at, used)``
+    ``matrix_store(tiles, at, used)`` ``matrix_release()`` ``tile_dot_tdpbf16ps``
+    ``tile_dot_tdpbusd`` ``tile_dot_tdpbssd`` ``tile_dot_tdpbsud`` ``tile_dot_tdpbuud``
 dots of weights from several places at a time
     ``tile_streams`` and ``tile_streams_<form>`` with the forms of the dots
 tables
@@ -78,6 +85,7 @@ from glow_nb.simd import (
     dot,
     elementary,
     look_up,
+    matrix_registers,
     memory,
     outer_product,
     paired_dot,
@@ -205,6 +213,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     paired_dot: "tile_dot_paired",
     rows: "tile_multiply_rows tile_sum_lanes",
     taps: "interleave spread",
+    matrix_registers: "matrix_tiles matrix_configure matrix_release",
     transpose: "tile_transpose tile_load_columns tile_prefetch",
     patch: "copy_patch",
     pick: "load_steps pick",
@@ -283,7 +292,7 @@ def _namespace() -> dict[str, object]:
             names[f"saturate_sum_{kind.value}"] = saturated_sum(kind)
     for module, members in _INTRINSICS.items():
         names |= {name: getattr(module, name) for name in members.split()}
-    return names | dot.FUNCTIONS
+    return names | dot.FUNCTIONS | matrix_registers.FUNCTIONS
 
 
 NAMESPACE: dict[str, object] = _namespace()

@@ -14,6 +14,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.extending import models, register_model
+from typing_extensions import override
 
 from glow_nb.base.types import ElementKind
 
@@ -29,6 +30,14 @@ _LLVM_FLOATS = {
     ElementKind.FLOAT32: ir.FloatType(),
     ElementKind.FLOAT64: ir.DoubleType(),
 }
+
+
+class BFloat(ir.HalfType):
+    """LLVM's type of bfloat16, for instructions that take it; llvmlite has none."""
+
+    @override
+    def __str__(self) -> str:
+        return "bfloat"
 
 
 def is_narrow(kind: ElementKind) -> bool:
@@ -109,13 +118,31 @@ class RegisterTile(types.Type):
         return ir.ArrayType(llvm_vector(self.kind, self.lanes), self.rows * self.vectors)
 
 
+class MatrixTiles(types.Type):
+    """``parts`` x ``panels`` matrix registers of sums, which also have a place in memory.
+
+    Each has 16 columns, and a number of rows that only the last part may have fewer of. A step
+    multiplies ``groups`` groups of neighbours.
+    """
+
+    def __init__(self, kind: ElementKind, parts: int, panels: int, groups: int) -> None:
+        self.kind, self.parts, self.panels, self.groups = kind, parts, panels, groups
+        super().__init__(name=f"matrix{parts}x{panels}x{groups}_{kind.value}")
+
+    @property
+    def llvm(self) -> Any:
+        """The LLVM type: where the sums lie in memory, how far apart rows are, and the rows."""
+        return ir.LiteralStructType([POINTER, INDEX, INDEX, INDEX])
+
+
 @register_model(Vec)
 @register_model(Pointer)
 @register_model(RegisterTile)
+@register_model(MatrixTiles)
 class _Model(models.PrimitiveModel):
     """In LLVM, a type of this module is a value of its type ``llvm``."""
 
-    def __init__(self, manager: Any, described: Vec | Pointer | RegisterTile) -> None:
+    def __init__(self, manager: Any, described: Vec | Pointer | RegisterTile | MatrixTiles) -> None:
         untyped: Any = super()
         untyped.__init__(manager, described, described.llvm)
 

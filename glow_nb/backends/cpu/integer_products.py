@@ -29,7 +29,7 @@ from glow_nb.hlir.ops import (
 from glow_nb.hlir.ops.families import SHORT_INTEGERS
 from glow_nb.hlir.ops.quantization import BYTE_SHIFT
 from glow_nb.hlir.rewrite import Rewriter
-from glow_nb.kernels.products.dot_choice import dots_for
+from glow_nb.kernels.products.dot_choice import dots_for, matrix_dot_for
 from glow_nb.kernels.products.product_nest import run_of
 from glow_nb.kernels.target import Target
 
@@ -50,6 +50,19 @@ def factor_kinds(node: Product, target: Target) -> tuple[ElementKind, DotInstruc
         unsigned = best(UINT8)
         left, dot = (UINT8, unsigned) if unsigned.group > dot.group else (left, dot)
     return (single if dot.group == 1 else left), dot
+
+
+def matrix_dot_of(node: Product, target: Target) -> DotInstruction | None:
+    """Return what multiplies the factors of *node* in matrix registers, None if nothing does."""
+    left, right = (factor.type.kind for factor in node.factors)
+    group = 4 // left.size_bytes if left.size_bytes < 4 else 0
+    if not group or not _pays_to_group(node, target):
+        return None
+    if isinstance(node, Convolution):
+        run = run_of(shape_of(node), group)
+    else:
+        run = node.factors[0].type.shape[-1]
+    return None if symbols_of(run) else matrix_dot_for(left, right, target, run)
 
 
 def _run_of(node: Product, dot: DotInstruction) -> int:

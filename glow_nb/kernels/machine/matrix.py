@@ -27,6 +27,9 @@ class Matrix:
         "less, down to 8 rows; of still fewer it takes little less.",
         _DOTS,
     )
+    matrix_latency_cycles: float = fact(
+        36.0, "cycles", "From one dot to the next that adds to the same sums.", _DOTS
+    )
     matrix_load_cycles: float = fact(
         8.0,
         "cycles",

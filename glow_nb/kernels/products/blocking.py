@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
-from glow_nb.base.dot_instruction import SINGLE, DotInstruction
+from glow_nb.base.dot_instruction import SINGLE, DotInstruction, matrix_rows
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.target import Target
@@ -202,6 +202,8 @@ def row_limit(vectors: int, registers: int) -> int:
 
 def most_rows(vectors: int, target: Target, dot: DotInstruction) -> int:
     """Return the most rows of a tile of products by *dot* that fits the registers of *target*."""
+    if dot.is_matrix:
+        return matrix_rows(vectors * target.lanes)
     registers = registers_of(target, dot)
     if dot.is_in_memory:
         return max(1, registers // vectors)

@@ -9,6 +9,7 @@ from glow_nb.kernels.operators.paired import PairedConvolutionInst
 from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.loops import Loops
+from glow_nb.kernels.products.matrix_product import MatrixProductWriter
 from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest, run_of
 from glow_nb.kernels.products.product_plan import DIRECT, plan_nest
@@ -43,7 +44,8 @@ def packed_convolution_source(
     nest = _nest_of(instruction, fusion)
     loops = Loops.from_plan(nest, plan, lanes_of(nest.kinds.total, target))
     title = shape_of(instruction).description(nest.kinds.left)
-    return generate_product(nest, loops, fusion, family="convolution", title=title)
+    writes = MatrixProductWriter if nest.kinds.dot.is_matrix else None
+    return generate_product(nest, loops, fusion, family="convolution", title=title, writes=writes)
 
 
 def shape_of(instruction: PackedConvolutionInst) -> ConvolutionShape:

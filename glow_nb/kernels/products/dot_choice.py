@@ -43,12 +43,26 @@ def dots_for(
         dot
         for dot in reversed(DOTS.values())
         if dot is not SINGLE
-        and not dot.is_paired
+        and not (dot.is_paired or dot.is_matrix)
         and dot.multiplies(left, right)
         and dot.fits(run)
         and has_dot(target, dot)
     ]
     return [*found, SINGLE]
+
+
+def matrix_dot_for(
+    left: ElementKind, right: ElementKind, target: Target, run: int
+) -> DotInstruction | None:
+    """Return what multiplies such elements in matrix registers of *target*, None if nothing does.
+
+    *run* are the neighbours of a sum; an instruction takes a whole part of them.
+    """
+    for dot in DOTS.values():
+        fits = dot.is_matrix and dot.multiplies(left, right) and dot.fits(run)
+        if fits and has_dot(target, dot):
+            return dot
+    return None
 
 
 def pays_to_pair(target: Target) -> bool:
@@ -57,5 +71,7 @@ def pays_to_pair(target: Target) -> bool:
     See :mod:`glow_nb.kernels.operators.pairings`.
     """
     (left,), (right,) = PAIRED_BYTES.left, PAIRED_BYTES.right
-    suited = (dot for dot in reversed(DOTS.values()) if dot.multiplies(left, right))
+    suited = (
+        dot for dot in reversed(DOTS.values()) if dot.multiplies(left, right) and not dot.is_matrix
+    )
     return next(dot for dot in suited if dot is SINGLE or has_dot(target, dot)) is PAIRED_BYTES

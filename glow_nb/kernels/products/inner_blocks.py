@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from glow_nb.base.dot_instruction import groups_at_once
 from glow_nb.base.size import surely
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.reduction import Reduction
@@ -27,6 +28,9 @@ def reduction_of(nest: ProductNest, limit: int, lanes: int) -> Reduction:
     step, factors = 1 if nest.is_staged else nest.left.step, nest.kinds.factors
     distances, shape = input_distances(nest), nest.shape
     is_transposed = nest.right.is_copied and nest.right.column != 1
+    multiple = lanes if is_transposed else 1  # whole squares are transposed in registers
+    if nest.kinds.dot.is_matrix:
+        multiple = groups_at_once(-(-nest.run // factors))
 
     def within(limit: int) -> Reduction:
         return Reduction.of(
@@ -37,11 +41,12 @@ def reduction_of(nest: ProductNest, limit: int, lanes: int) -> Reduction:
             factors=factors,
             run=nest.run,
             keeps_runs=nest.kinds.dot.is_paired,
-            multiple=lanes if is_transposed else 1,  # whole squares are transposed in registers
+            multiple=multiple,
         )
 
     whole = within(limit)
     is_image = surely(shape.channels_per_group, "<=", IMAGE_CHANNELS) and nest.kinds.total.is_float
+    is_image = is_image and not nest.kinds.dot.is_matrix
     if not is_image or whole.block_products <= IMAGE_CHAIN:
         return whole
     row = whole.block_products // whole.inner[0].count if whole.inner else whole.dot

@@ -154,7 +154,8 @@ def can_stream(nest: ProductNest, cut: AnyCut) -> bool:
     shape, right = nest.shape, nest.right
     is_dense = right.row == nest.block * nest.kinds.factors
     is_product = (shape.rank, shape.kernel, shape.group) == (1, (1,), 1)
-    is_plain = nest.codes is None and not nest.kinds.dot.is_paired and not right.is_copied
+    has_streams = not (nest.kinds.dot.is_paired or nest.kinds.dot.is_matrix)
+    is_plain = nest.codes is None and has_streams and not right.is_copied
     return cut.tiles == 1 and is_dense and is_product and is_plain
 
 
@@ -166,6 +167,8 @@ def can_pack(nest: ProductNest, loops: Loops) -> bool:
     """
     shape, left, sum = nest.shape, nest.left, loops.sum
     if not loops.is_cut or loops.columns.panels == 1 or shape.group > 1:
+        return False
+    if nest.kinds.dot.is_matrix:
         return False
     if sum.chain is not None or sum.streams > 1:
         return False
@@ -195,6 +198,8 @@ def staged_elements(nest: ProductNest, loops: Loops) -> int:
     if not loops.is_staged:
         return 0
     shape, tail = nest.shape, nest.kinds.dot.width - 1
+    if nest.kinds.dot.is_matrix:  # tiles of a row less read a row more
+        tail += shape.stride[-1] * shape.channels
     if not is_open_block(shape):
         return input_elements(shape, loops.cut, loops.block_units) + tail
     known = loops.block_units * hinted(needed_of_line(shape)) * shape.stride[0]
@@ -209,7 +214,14 @@ def packed_elements(nest: ProductNest, loops: Loops) -> int:
 
 
 def waiting_elements(nest: ProductNest, loops: Loops) -> int:
-    """Return the sums of one block that wait in scratch between inner blocks."""
+    """Return the sums of one block that wait in scratch between inner blocks.
+
+    Those of matrix registers go there in any case, where each tile has as many rows.
+    """
+    if nest.kinds.dot.is_matrix:
+        is_line, width = nest.shape.rank == 1, loops.columns.width
+        tiles = 1 if is_line else prod(nest.shape.output[1:-1]) * loops.cut.tiles
+        return (loops.block_units * tiles if loops.is_cut else 1) * loops.cut.rows * width
     if not loops.is_cut:
         return 0
     panels = loops.columns.panels * nest.shape.group if loops.panels_inside else 1

@@ -9,6 +9,7 @@ from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.loops import Loops
 from glow_nb.kernels.products.matmul_shape import MatMulShape
+from glow_nb.kernels.products.matrix_product import MatrixProductWriter
 from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest
 from glow_nb.kernels.products.product_plan import DIRECT, few_rows, plan_nest
@@ -46,8 +47,11 @@ def packed_mat_mul_source(
     loops = Loops.from_plan(nest, plan, lanes_of(nest.kinds.total, target))
     sizes = f"{shape.batch} x {shape.rows} x {shape.inner}"
     title = f"product of {nest.kinds.left.value}<{sizes}> and {shape.depth} columns"
-    few = Loops.few_from_plan(nest, plan, loops.lanes)
-    return generate_product(nest, loops, fusion, family="mat_mul", title=title, few=few)
+    few = Loops.few_from_plan(nest.by_vectors(), plan, loops.lanes)
+    writes = MatrixProductWriter if nest.kinds.dot.is_matrix else None
+    return generate_product(
+        nest, loops, fusion, family="mat_mul", title=title, writes=writes, few=few
+    )
 
 
 def _shape_of(instruction: PackedMatMulInst) -> MatMulShape:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from glow_nb.base.dot_instruction import SINGLE, DotInstruction
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.blocking import Columns, Cut, line_cycles, most_rows
+from glow_nb.kernels.products.matrix_cost import matrix_line_cycles
 from glow_nb.kernels.target import Target
 
 
@@ -36,6 +37,8 @@ def product_cycles(
 ) -> float:
     """Estimate a product of *pixels* rows and *steps* products each."""
     steps = -(-steps // dot.group)
+    if dot.is_matrix:
+        return matrix_line_cycles(columns.depth, columns.block, pixels, steps, target)
     vector_bytes = target.lanes * ElementKind.FLOAT32.size_bytes
     cut = Cut.balanced(max(1, pixels), most_rows(columns.vectors, target, dot))
     panel_bytes = columns.vectors * vector_bytes * steps

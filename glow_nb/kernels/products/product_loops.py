@@ -55,7 +55,7 @@ def generate_product(
     """
     fusion = fusion.named_by_field()
     writer = (writes or ProductWriter)(nest, loops, fusion)
-    other = None if few is None else ProductWriter(nest, few, fusion)
+    other = None if few is None else ProductWriter(nest.by_vectors(), few, fusion)
     return write_product(writer, other, fusion, family=family, title=title)
 
 

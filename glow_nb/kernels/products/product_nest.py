@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from glow_nb.base.dot_instruction import SINGLE, DotInstruction
+from glow_nb.base.dot_instruction import DOTS, SINGLE, DotInstruction
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.ops.families import sum_kind
@@ -168,6 +168,13 @@ class ProductNest:
     def with_rows(self, rows: int) -> ProductNest:
         """Return the same product of one matrix of so many *rows*."""
         return replace(self, shape=replace(self.shape, batch=1, input=(rows,)))
+
+    def by_vectors(self) -> ProductNest:
+        """Return the same product of the same panels, by vectors."""
+        dot = self.kinds.dot
+        if not dot.is_matrix:
+            return self
+        return replace(self, kinds=replace(self.kinds, dot=DOTS[dot.vectors]))
 
     @property
     def is_staged(self) -> bool:

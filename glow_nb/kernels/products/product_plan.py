@@ -73,6 +73,7 @@ def few_rows(nest: ProductNest, target: Target) -> Loops | None:
     if not isinstance(nest.shape.input[0], Size):
         return None
     vectors = columns_of(nest, lanes_of(nest.kinds.total, target)).vectors
+    nest = nest.by_vectors()
     for rows in range(min(MOST_FEW, most_rows(vectors, target, nest.kinds.dot)), 0, -1):
         loops = plan_loops(nest.with_rows(rows), target)
         if loops.sum.streams > 1:
@@ -90,7 +91,8 @@ def plan_loops(nest: ProductNest, target: Target) -> Loops:
     shape, lanes = nest.shape, lanes_of(nest.kinds.total, target)
     columns = columns_of(nest, lanes)
     limit = most_rows(columns.vectors, target, nest.kinds.dot)
-    limit = min(limit, rows_side_by_side(_row_bytes(nest), target))
+    if not nest.kinds.dot.is_matrix:  # whose steps take whole lines of the rows
+        limit = min(limit, rows_side_by_side(_row_bytes(nest), target))
     cut = Cut.balanced(max(1, shape.output[-1]), limit)
     row_bytes = nest.block * nest.kinds.factors * nest.kinds.right.size_bytes
     limit = longest_dot(row_bytes, target, is_exact=not nest.kinds.total.is_float)

@@ -76,13 +76,27 @@ class TileStore:
             self.finish(out, _TilePart(self, places, strides, rows, vectors, part_used), tile, tile)
             return
         out.line(f"kept_{tile} = tile_keep({tile})")
-        whole = columns // self.lanes if used is None else vectors - 1
-        rest = columns % self.lanes if used is None else plus(used, -whole * self.lanes)
-        waiting = _WaitingTile(self, out, tile, rows, vectors, places)
-        if whole:
-            waiting.write(0, whole)
-        if rest:
-            waiting.write(whole, 1, rest)
+        kept = KeptTile(f"kept_{tile}", "0", vectors * self.lanes)
+        _WaitingTile(self, out, tile, rows, kept, places).write_all(columns, used)
+
+    def write_kept(
+        self,
+        out: SourceWriter,
+        tile: str,
+        rows: int | str,
+        kept: KeptTile,
+        *,
+        columns: int,
+        pixel: str,
+        channel: str,
+        used: str | None = None,
+    ) -> None:
+        """Write what becomes of a tile that lies in memory; see :meth:`write`.
+
+        Only the run may know how many *rows* it has.
+        """
+        places = self._write_places(out, tile, pixel, channel)
+        _WaitingTile(self, out, tile, rows, kept, places).write_all(columns, used)
 
     @property
     def touched_bytes(self) -> int:
@@ -113,6 +127,9 @@ class TileStore:
 
     def finish(self, out: SourceWriter, place: Place, tile: str, result: str) -> None:
         """Write the epilogue on *result* and the stores, that to ``dest`` last."""
+        if self.fusion.epilogue is None:
+            out.line(place.store("dest", result))
+            return
         code = VectorCode(place.lanes, f"{tile}_")
         value = code.assign(result, self.fusion.made.type.kind)
         vectors = self.fusion.finish(out, place, code, value)
@@ -166,6 +183,24 @@ class TileStore:
 
 
 @dataclass(frozen=True)
+class KeptTile:
+    """Where a tile lies in memory, and what is added to it.
+
+    Attributes:
+        pointer: Name of the pointer.
+        at: Index of its first element.
+        apart: Elements from row to row.
+        bias: Name of the pointer to what is added to each row, and the index of its first element;
+            whole vectors may be read. None if nothing is added.
+    """
+
+    pointer: str
+    at: str
+    apart: int
+    bias: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
 class _WaitingTile:
     """A tile that waits in memory for a long epilogue.
 
@@ -179,17 +214,27 @@ class _WaitingTile:
         tiles: All tiles of the kernel.
         out: Receives the lines.
         tile: Name of the tile.
-        rows: Its rows.
-        vectors: Vectors of each row.
+        rows: Its rows; only the run may know how many.
+        kept: Where it waits.
         places: Index of the first element in each tensor, by the name of its pointer.
     """
 
     tiles: TileStore
     out: SourceWriter
     tile: str
-    rows: int
-    vectors: int
+    rows: int | str
+    kept: KeptTile
     places: Mapping[str, str]
+
+    def write_all(self, columns: int, used: str | None) -> None:
+        """Write what becomes of the first *columns* columns; see :meth:`TileStore.write`."""
+        lanes = self.tiles.lanes
+        whole = columns // lanes if used is None else -(-columns // lanes) - 1
+        rest = columns % lanes if used is None else plus(used, -whole * lanes)
+        if whole:
+            self.write(0, whole)
+        if rest:
+            self.write(whole, 1, rest)
 
     def write(self, first: int, vectors: int, used: int | str | None = None) -> None:
         """Write what becomes of some vectors of each row, the *first* of them and those after it.
@@ -198,6 +243,9 @@ class _WaitingTile:
         """
         lanes, tables = self.tiles.lanes, self.tiles.fusion.tables
         begin, end = first * lanes, (first + vectors) * lanes
+        if isinstance(self.rows, str):
+            self._write_open_rows(range(begin, end, end - begin), used)
+            return
         wide = next(n for n in (MOST_VECTORS, 2, 1) if vectors % n == 0)
         high = MOST_VECTORS // wide
         several = 0 if tables else self.rows // high * high
@@ -206,29 +254,55 @@ class _WaitingTile:
         if several < self.rows:
             self._write_parts(range(several, self.rows), range(begin, end, end - begin), used)
 
+    def _write_open_rows(self, columns: range, used: int | str | None) -> None:
+        """Write what becomes of one row after the other."""
+        row = f"row_{self.tile}"
+        with self.out.block(f"for {row} in range({self.rows}):"):
+            self._write_part((row, 1), (str(columns.start), columns.step), used)
+
     def _write_parts(self, rows: range, columns: range, used: int | str | None) -> None:
-        """Write what becomes of parts as large as the steps of *rows* and *columns*.
+        """Write what becomes of parts as large as the steps of *rows* and *columns*."""
+        with self._each_part(rows, columns) as (row, column):
+            self._write_part((row, rows.step), (column, columns.step), used)
+
+    def _write_part(
+        self, rows: tuple[str, int], columns: tuple[str, int], used: int | str | None
+    ) -> None:
+        """Write what becomes of a part: its first row and column, and how many it has.
 
         Bytes are looked up in tables by plain vectors, not by tiles.
         """
-        tiles, lanes, kept = self.tiles, self.tiles.lanes, f"kept_{self.tile}"
+        tiles, lanes, kept = self.tiles, self.tiles.lanes, self.kept.pointer
+        (row, height), (column, width) = rows, columns
         strides = {name: tiles.apart * stride for name, stride in tiles.strides.items()}
-        strides[kept] = self.vectors * lanes
-        with self._each_part(rows, columns) as (row, column):
-            at = {
-                name: plus(place, times(row, strides.get(name, 0)), column)
-                for name, place in {**self.places, kept: "0"}.items()
-            }
-            if not tiles.fusion.tables:
-                part = _TilePart(tiles, at, strides, rows.step, columns.step // lanes, used)
-                tiles.finish(self.out, part, self.tile, part.load(kept))
-                return
-            for begin, vectors in _powers_of_two(columns.step // lanes):
-                block = Block(str(begin * lanes), vectors * lanes, used)
-                places = {name: plus(place, block.column) for name, place in at.items()}
-                site = Site(block, places | dict.fromkeys(tiles.numbers, "0"), tiles.numbers)
-                result = f"load({kept}, {places[kept]}, {block.lanes})"
-                tiles.finish(self.out, site, self.tile, result)
+        strides[kept] = self.kept.apart
+        at = {
+            name: plus(place, times(row, strides.get(name, 0)), column)
+            for name, place in {**self.places, kept: self.kept.at}.items()
+        }
+        if not tiles.fusion.tables:
+            part = _TilePart(tiles, at, strides, height, width // lanes, used)
+            tiles.finish(self.out, part, self.tile, self._with_bias(part, column))
+            return
+        for begin, vectors in _powers_of_two(width // lanes):
+            block = Block(str(begin * lanes), vectors * lanes, used)
+            places = {name: plus(place, block.column) for name, place in at.items()}
+            site = Site(block, places | dict.fromkeys(tiles.numbers, "0"), tiles.numbers)
+            result = f"load({kept}, {places[kept]}, {block.lanes})"
+            if self.kept.bias:
+                pointer, first = self.kept.bias
+                place = plus(first, column, begin * lanes)
+                result = f"add({result}, load({pointer}, {place}, {block.lanes}))"
+            tiles.finish(self.out, site, self.tile, result)
+
+    def _with_bias(self, part: _TilePart, column: str) -> str:
+        """Return the load of a part, with what is added to it."""
+        loaded = part.load(self.kept.pointer)
+        if self.kept.bias is None:
+            return loaded
+        pointer, first = self.kept.bias
+        size = f"{part.rows}, {part.vectors}, {part.lanes}"
+        return f"add({loaded}, tile_bias({pointer}, {plus(first, column)}, {size}))"
 
     @contextmanager
     def _each_part(self, rows: range, columns: range) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,12 @@ from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.operators import PackedConvolution, PackedMatMul
 from glow_nb.kernels.operators.panels import joins_taps, pack_bias, pack_filter, pack_matrix
-from glow_nb.kernels.products.blocking import lanes_of, narrowest_block, rank_blocks
+from glow_nb.kernels.products.blocking import (
+    fetch_cycles,
+    lanes_of,
+    narrowest_block,
+    rank_blocks,
+)
 from glow_nb.kernels.products.convolution_cost import (
     direct_cycles,
     packing_cycles,
@@ -25,6 +30,7 @@ from glow_nb.kernels.products.convolution_cost import (
     panel_product_cycles,
 )
 from glow_nb.kernels.products.matmul_shape import MatMulShape
+from glow_nb.kernels.products.matrix_cost import rank_matrix_blocks
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.product_plan import DIRECT
 from glow_nb.kernels.target import Target
@@ -39,16 +45,18 @@ class Direct(Algorithm):
 
     @override
     def plans(self, problem: Problem, target: Target) -> Sequence[Plan]:
-        blocks = (
-            _blocks_of_convolution(problem, target)
-            if problem.product is None
-            else _blocks_of_matrix(problem, problem.product, target)
-        )
-        return [Plan.of(DIRECT, dot=problem.dot.name, block=block) for block in blocks]
+        dots = [problem.dot, *([problem.matrix] if problem.matrix else [])]
+        return [
+            Plan.of(DIRECT, dot=dot.name, block=block)
+            for dot in dots
+            for block in _blocks(problem.by(dot), target)
+        ]
 
     @override
     def cycles(self, plan: Plan, problem: Problem, target: Target) -> float:
-        block, dot, kind = plan.number("block"), dot_named_by(plan), problem.left
+        block, dot = plan.number("block"), dot_named_by(plan)
+        problem = problem.by(dot)
+        kind = problem.left
         if problem.product is None:
             cycles = direct_cycles(problem.shape, problem.kinds, target, block, problem.threads)
             if problem.is_constant:
@@ -67,6 +75,28 @@ class Direct(Algorithm):
         if isinstance(node, Convolution):
             return _emit_convolution(plan, node, rewriter)
         return _emit_product(plan, node, rewriter)
+
+
+def _blocks(problem: Problem, target: Target) -> Sequence[int]:
+    """Return the columns of panels to try."""
+    if problem.dot.is_matrix:
+        return _blocks_of_registers(problem, target)
+    if problem.product is None:
+        return _blocks_of_convolution(problem, target)
+    return _blocks_of_matrix(problem, problem.product, target)
+
+
+def _blocks_of_registers(problem: Problem, target: Target) -> Sequence[int]:
+    """Return the columns of panels for matrix registers, whole registers."""
+    simple, group = problem.shape.simplified(), problem.dot.group
+    widths = rank_matrix_blocks(
+        simple.depth_per_group,
+        simple.output[-1],
+        -(-simple.steps // group),
+        fetch_cycles(simple.new_inputs, problem.left, target),
+        target,
+    )
+    return widths[: problem.widths]
 
 
 def _blocks_of_convolution(problem: Problem, target: Target) -> Sequence[int]:

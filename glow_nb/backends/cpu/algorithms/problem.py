@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from glow_nb.backends.cpu.integer_products import factor_kinds
+from glow_nb.backends.cpu.integer_products import factor_kinds, matrix_dot_of
 from glow_nb.backends.cpu.operand_layouts import operands_as_they_lie
 from glow_nb.backends.cpu.paired_weights import may_pair
 from glow_nb.backends.cpu.products import Product, shape_of
@@ -44,6 +44,8 @@ class Problem:
         widths: How many widths of panels are tried.
         is_open: Whether some size is known only when the network runs, and is that of an example.
         matrix_is_open: Whether the height or width of the right matrix is.
+        matrix: The dot instruction that multiplies the elements as they are stored in matrix
+            registers; None if there is none.
     """
 
     shape: ConvolutionShape
@@ -62,11 +64,16 @@ class Problem:
     widths: int = 1
     is_open: bool = False
     matrix_is_open: bool = False
+    matrix: DotInstruction | None = None
 
     @property
     def kinds(self) -> ProductKinds:
         """The kinds of what the dot instruction multiplies; single factors are of the same one."""
         return ProductKinds.of(self.left, self.right if self.dot.group > 1 else None, self.dot)
+
+    def by(self, dot: DotInstruction) -> Problem:
+        """Return this problem where *dot*, one of its two, multiplies the elements."""
+        return self if dot is not self.matrix else replace(self, dot=dot, left=self.stored)
 
     @classmethod
     def of(cls, node: Product, target: Target, *, threads: int = 1, widths: int = 1) -> Problem:
@@ -91,6 +98,7 @@ class Problem:
             total=node.type.kind,
             dot=dot,
             is_constant=isinstance(right, Constant),
+            matrix=matrix_dot_of(node, target),
             may_pair=may_pair(node, target),
             threads=threads,
             widths=widths,

@@ -136,7 +136,7 @@ def instruction(dot: DotInstruction, rows: int, inner: int, depth: int) -> Packe
     types = [
         TensorType(left, (rows, inner)),
         TensorType(right, (panels, groups, 16 * dot.group)),
-        TensorType(ElementKind.INT32, (panels * 16,)),
+        TensorType(left if dot.is_float else ElementKind.INT32, (panels * 16,)),
     ]
     plan = Plan.of("direct", dot=dot.name)
     made = instruction_of(PackedMatMulInst, types, depth=depth, block=16, plan=plan)

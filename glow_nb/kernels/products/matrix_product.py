@@ -1,0 +1,167 @@
+"""Source text of products in matrix registers (see :mod:`glow_nb.simd.matrix_registers`).
+
+The loops are those of any product (:mod:`.loops`). A tile is several registers of sums: parts of up
+to 16 rows, below each other, and panels of 16 columns side by side. When all products of an inner
+block are added up, the sums go to scratch. There they wait for the next inner block, or an epilogue
+takes them from there, a few vectors at a time.
+
+All tiles of a kernel have as many rows, so that the registers are configured once. A line whose
+tiles are not of one height has some of a row less: these compute a row more, which nobody reads. It
+is the one before the first, or, in a padded copy, whatever lies behind the last.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+from typing_extensions import override
+
+from glow_nb.base.dot_instruction import MATRIX_COLUMNS, MATRIX_ROWS, groups_at_once
+from glow_nb.kernels.products.loops import tile_steps
+from glow_nb.kernels.products.open_cut import OpenCut
+from glow_nb.kernels.products.product_loops import ProductWriter
+from glow_nb.kernels.products.register_tiles import KeptTile
+from glow_nb.kernels.writing.index_text import plus, times
+
+
+class MatrixProductWriter(ProductWriter):
+    """Writes a product whose sums are in matrix registers."""
+
+    @property
+    def _parts(self) -> int:
+        return -(-self.loops.cut.rows // MATRIX_ROWS)
+
+    @override
+    def _write_blocks(self) -> None:
+        out, columns = self.out, self.loops.columns
+        groups = groups_at_once(-(-self.nest.run // self.nest.kinds.factors))
+        rows, last = self._write_part_rows()
+        sizes = f"{self._parts}, {columns.width // MATRIX_COLUMNS}, {groups}"
+        out.line(f"registers = matrix_tiles(sums, {columns.width}, {rows}, {last}, {sizes})")
+        out.line("matrix_configure(registers)")
+        super()._write_blocks()
+        out.line("matrix_release()")
+
+    def _write_part_rows(self) -> tuple[str, str]:
+        """Return the rows of a part, and those of the last one.
+
+        Where only the run knows how many rows a tile has, and these fit one part, the second one
+        computes the same, which nobody reads.
+        """
+        cut, out, parts = self.loops.cut, self.out, self._parts
+        stride, _ = tile_steps(self.nest, self.loops)
+        if not isinstance(cut, OpenCut):
+            rows = -(-cut.rows // parts)
+            self.apart = str(rows * stride)
+            return str(rows), str(cut.rows - (parts - 1) * rows)
+        if parts == 1:
+            self.apart = "0"
+            return "max(1, height)", "max(1, height)"
+        out.line(f"is_one = height <= {MATRIX_ROWS}")
+        out.line("part_rows = max(1, height) if is_one else (height + 1) // 2")
+        out.line("last_rows = part_rows if is_one else height - part_rows")
+        out.line(f"apart = 0 if is_one else {times('part_rows', stride)}")
+        self.apart = "apart"
+        return "part_rows", "last_rows"
+
+    @override
+    def _write_tiles(self, tag: str, columns: int, origin: str, place: str, line: str) -> None:
+        out, cut = self.out, self.loops.cut
+        if isinstance(cut, OpenCut):
+            is_line = self.shape.rank == 1
+            with out.block(
+                f"for tile_{tag} in range({'first, first + count' if is_line else 'tiles'}):"
+            ):
+                out.line(f"skipped_{tag} = 1 if tile_{tag} >= tall else 0")
+                out.line(f"at_{tag} = {cut.start(f'tile_{tag}')}")
+                rows = f"height - skipped_{tag}"
+                self._write_matrix_tile(
+                    tag, rows, f"skipped_{tag}", columns, origin, place, line, f"tile_{tag}"
+                )
+            return
+        for number, loop in enumerate(cut.loops):
+            name, skipped = f"{tag}{number}", cut.rows - loop.rows
+            is_only = self.shape.rank > 1 and loop.only is not None
+            part = loop.within if self.shape.rank == 1 else loop.all
+            with nullcontext() if is_only else out.block(f"for tile_{name} in {part}:"):
+                out.line(f"at_{name} = {loop.only if is_only else loop.start(f'tile_{name}')}")
+                tile = loop.begin if is_only else f"tile_{name}"
+                self._write_matrix_tile(
+                    name, loop.rows, str(skipped), columns, origin, place, line, tile
+                )
+
+    def _write_matrix_tile(
+        self,
+        name: str,
+        rows: int | str,
+        skipped: str,
+        columns: int,
+        origin: str,
+        place: str,
+        line: str,
+        tile: str,
+    ) -> None:
+        """Sum up one tile, from pixel ``at_<name>`` on, and store it or let it wait.
+
+        Args:
+            name: What its names end in.
+            rows: Its rows.
+            skipped: How many rows before them are computed as well.
+            columns: Columns of the panel that are in use.
+            origin: Expression of where the input of the line begins.
+            place: Number of the line in the result.
+            line: Number of the line in the block.
+            tile: Number of the tile in the line.
+        """
+        out, width, tag = self.out, self.loops.columns.width, name[0]
+        self._write_origin(name, origin, line)
+        if skipped != "0" and not self.loops.is_staged:
+            stride, _ = tile_steps(self.nest, self.loops)
+            begin = times(skipped, stride) if not skipped.isdigit() else int(skipped) * stride
+            out.line(f"x_{name} -= {begin}")
+        shift = "0" if self.loops.is_staged else skipped
+        out.line(f"wait_{name} = {self._waiting_place(tile, line)}")
+        used = f"{-(-columns // MATRIX_COLUMNS)}"
+        blocks = f"(registers, wait_{name}, {used})"
+        first, end = self._part_range(tag)
+        if self.loops.is_cut:
+            with out.block(f"if part > {first}:"):
+                out.line(f"matrix_load{blocks}")
+            with out.block("else:"):
+                out.line(f"matrix_clear{blocks}")
+        else:
+            out.line(f"matrix_clear{blocks}")
+        self._write_sum(name, columns, "")
+        out.line(f"matrix_store{blocks}")
+        with out.block(f"if part == {end} - 1:") if self.loops.is_cut else nullcontext():
+            bias = (self.bias[0], f"panel * {self.nest.block}") if self.bias else None
+            at = plus(f"wait_{name}", times(shift, width) if shift != "0" else "0")
+            self.tiles.write_kept(
+                out,
+                f"t_{name}",
+                rows,
+                KeptTile("sums", at, width, bias),
+                columns=columns,
+                used=self.used,
+                pixel=f"({place} * {self.shape.output[-1]} + at_{name})",
+                channel="channel",
+            )
+
+    def _waiting_place(self, tile: str, line: str) -> str:
+        """Return where the sums of a tile lie; those that do not wait have all the same place."""
+        if not self.loops.is_cut:
+            return "0"
+        cut, rows = self.loops.cut, self.loops.cut.rows
+        number = f"({tile} - first)" if self.shape.rank == 1 else None
+        if number is None:
+            number = f"({plus(times(line, cut.tiles), tile)})"
+        return plus("waiting", times(number, rows * self.loops.columns.width))
+
+    @override
+    def _write_steps(self, name: str, x: str, w: str, columns: int, count: str) -> None:
+        stride, _ = tile_steps(self.nest, self.loops)
+        used = -(-columns // MATRIX_COLUMNS)
+        self.out.line(
+            f"{self.nest.kinds.dot.name}(registers, wait_{name}, {used}, {self.source}, {x}, "
+            f"{stride}, {self.apart}, {self.filter}, {w}, {self.row}, {count})"
+        )

@@ -1,0 +1,146 @@
+"""Products in matrix registers, by AMX's instructions and where there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import glow_nb
+from glow_nb.backends.cpu import integer_products
+from glow_nb.backends.cpu.algorithms import Candidate
+from glow_nb.backends.cpu.backend import CpuBackend
+from glow_nb.backends.cpu.options import CpuOptions
+from glow_nb.base.dot_instruction import (
+    DOTS,
+    MATRIX_REGISTERS,
+    DotInstruction,
+    dot_named_by,
+)
+from glow_nb.base.types import Array, ElementKind
+from glow_nb.hlir import ops
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import Function, Value
+from glow_nb.kernels.target import Target
+from tests.matrix_targets import without_matrix_registers
+
+
+def first_that_fits(
+    left: ElementKind, right: ElementKind, target: Target, run: int
+) -> DotInstruction | None:
+    """Return what multiplies such elements, whether or not *target* has it."""
+    rows = (dot for dot in DOTS.values() if dot.is_matrix)
+    return next((dot for dot in rows if dot.multiplies(left, right) and dot.fits(run)), None)
+
+
+@pytest.fixture(params=["instructions", "emulated"])
+def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Target:
+    """Return this processor, which multiplies in matrix registers."""
+    host = Target.host()
+    if request.param == "instructions" and MATRIX_REGISTERS not in host.instruction_sets:
+        pytest.skip("this processor has no matrix registers, or may not use them")
+    monkeypatch.setattr(integer_products, "matrix_dot_for", first_that_fits)
+    return host if request.param == "instructions" else without_matrix_registers(host)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution of bytes: sizes, and what follows it."""
+
+    input: tuple[int, ...]
+    depth: int
+    kernel: int = 1
+    stride: int = 1
+    pad: int = 0
+    dilation: int = 1
+    group: int = 1
+    left: str = "uint8"
+    right: str = "int8"
+    then: str = ""
+
+
+CASES = {
+    "one register": Case((1, 4, 4, 64), 16),
+    "two parts, two panels": Case((1, 5, 5, 64), 32, left="int8"),
+    "tiles of two heights": Case((1, 7, 7, 20), 100, then="relu"),
+    "padded lines": Case((2, 9, 19, 32), 40, 3, pad=1, left="int8", right="uint8"),
+    "lines in place": Case((1, 7, 37, 64), 48, 3, then="residual"),
+    "strides": Case((1, 15, 15, 64), 33, 3, 2, 1, then="bytes"),
+    "dilated": Case((1, 12, 12, 16), 70, 3, pad=2, dilation=2, right="uint8"),
+    "groups of channels": Case((1, 8, 8, 256), 100, 3, pad=1, group=2),
+    "sums that wait": Case((1, 6, 35, 512), 40, 3, pad=1, then="relu"),
+    "sums that wait in place": Case((2, 17, 1, 4096), 24, then="gelu"),
+}
+
+
+def convolution(case: Case) -> Function:
+    b = glow_nb.Builder("layer")
+    sizes = " x ".join(map(str, case.input))
+    x = b.input("x", f"{case.left}<{sizes}>")
+    shape = (case.depth, case.kernel, case.kernel, case.input[-1] // case.group)
+    weights = b.constant("w", numbers(case.right, shape, 1))
+    bias = b.constant("b", np.arange(case.depth, dtype=np.int32) * 100)
+    window: Any = {
+        "kernel": (case.kernel,) * 2,
+        "stride": (case.stride,) * 2,
+        "pads": (case.pad,) * 4,
+        "dilation": (case.dilation,) * 2,
+    }
+    y = b.emit(ops.Convolution(x, weights, bias, case.group, **window))
+    b.save(followed(b, y, case.then), "y")
+    return b.function()
+
+
+def followed(b: glow_nb.Builder, y: Value, then: str) -> Value:
+    """Emit what follows a product."""
+    if not then:
+        return y
+    if then == "residual":
+        other = b.input("other", str(y.type))
+        return b.emit(ops.Add(y, other))
+    wide = b.emit(ops.ConvertTo(y, ElementKind.FLOAT32))
+    if then == "relu":
+        return b.emit(ops.Relu(wide))
+    scaled = b.emit(
+        ops.Mul(wide, b.constant("s", np.full((1,) * wide.type.rank, 1e-5, np.float32)))
+    )
+    if then == "gelu":
+        return b.emit(ops.Gelu(scaled))
+    return b.emit(ops.ConvertTo(b.emit(ops.Clip(scaled, -100.0, 100.0)), ElementKind.INT8))
+
+
+def numbers(kind: str, shape: tuple[int, ...], seed: int) -> Array:
+    low, high = ElementKind(kind).limits
+    return np.random.default_rng(seed).integers(low, high + 1, shape).astype(kind)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_convolutions_of_bytes(name: str, threads: int, target: Target) -> None:
+    function = convolution(CASES[name])
+    check(function, target, threads)
+
+
+def in_matrix_registers(_: str, candidates: Sequence[Candidate]) -> Candidate:
+    """Choose a plan whose sums are in matrix registers."""
+    return next(each for each in candidates if dot_named_by(each.plan).is_matrix)
+
+
+def check(function: Function, target: Target, threads: int) -> None:
+    """Compare with the oracle."""
+    backend = CpuBackend(target, CpuOptions(plan=in_matrix_registers), threads=threads)
+    net = glow_nb.compile(function, backend=backend, threads=threads)
+    assert any("tile_dot_tdp" in kernel.source for kernel in net.kernels)
+    feeds = {
+        value.name: numbers(value.type.kind.value, value.type.shape, seed)
+        for seed, value in enumerate(function.inputs)
+    }
+    found, wanted = net.run(feeds)["y"], evaluate(function, feeds)["y"]
+    if found.dtype == np.float32:
+        np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-6)
+    else:
+        np.testing.assert_array_equal(found, wanted)
