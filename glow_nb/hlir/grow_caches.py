@@ -184,7 +184,8 @@ class _Grown:
 
     def described(self, teller: str) -> Cache:
         """Return what a user of the function must know."""
-        return Cache(self.room.name, self.room.type, self.axis, self.past, self.total, teller)
+        name, output, type = self.room.name, self.output.name, self.room.type
+        return Cache(name, output, type, self.axis, self.past, self.total, teller)
 
 
 def _chain(value: Value) -> str:

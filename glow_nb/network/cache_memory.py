@@ -60,6 +60,10 @@ class CacheMemory:
             if self._arrays
         }
 
+    def copy_of(self, cache: Cache, length: int) -> Array:
+        """Return a copy of the first *length* rows of *cache*."""
+        return self._arrays[cache.name][_rows(cache, length)].copy()
+
     def lengths(self) -> dict[str, int]:
         """Return how many rows there are by the names of the sizes that tell it."""
         return {cache.past.name: self.length for cache in self.caches}

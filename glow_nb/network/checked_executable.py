@@ -7,9 +7,11 @@ run moves states on once, and its memory holds all results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from glow_nb.base.counted import cut
 from glow_nb.base.finite import BadElement, FiniteCheck, NonFiniteError
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from glow_nb.backends.backend import Executable, StatefulExecutable
     from glow_nb.base.kernel_report import KernelReport
     from glow_nb.llir.probes import Probe
-    from glow_nb.llir.program import Instruction, Weight
+    from glow_nb.llir.program import Buffer, Instruction, Weight
     from glow_nb.network.rebuilding import Rebuilding
 
 
@@ -154,6 +156,9 @@ class CheckedExecutable:
         program, chosen = self._at_sizes_of(inputs)
         for index, (probe, copy) in enumerate(zip(chosen, copies, strict=True)):
             bad = self._check.bad_element(probe.value(copy)) if self._is_checked(probe) else None
+            if bad is not None and probe.buffer in self._hidden_values(program):
+                value = probe.value(copy)
+                bad = self._check.bad_element(np.where(np.isneginf(value), 0, value))
             if bad is None:
                 continue
             report: KernelReport = self._plain.kernels[probe.number]
@@ -179,6 +184,16 @@ class CheckedExecutable:
                 report.family,
             )
         return None
+
+    def _hidden_values(self, program: Program) -> Collection[Buffer]:
+        """Return the buffers of *program* that have scores which attention hides by -inf."""
+        from glow_nb.llir.meant_infinities import hidden_values
+
+        def is_of_model(instruction: Instruction, weight: Weight) -> bool:
+            found = self._constants_of_model(instruction, [weight])
+            return any(self._bad_element(c.name, c.type, c.array) for c in found)
+
+        return hidden_values(program, is_of_model)
 
     def _at_sizes_of(self, inputs: Sequence[Array]) -> tuple[Program, Sequence[Probe]]:
         """Return the program and what is copied, with the numbers of sizes that *inputs* tell."""

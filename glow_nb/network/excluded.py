@@ -43,7 +43,8 @@ class KnownCheck:
         """
         if not self.unknown:
             return
-        made = {name for network in networks for name in probes.named_nodes(network.program)}
+        programs = [program for network in networks for program in _programs_of(network)]
+        made = {name for one in programs for name in probes.named_nodes(one.program)}
         wrong = sorted(self.unknown - made)
         if wrong:
             near = ", ".join(f"{name!r}{closest(name, self.names)}" for name in wrong[:5])
@@ -51,3 +52,10 @@ class KnownCheck:
                 f"check_finite: exclude has names that the model does not have: {near}; give names "
                 "of its inputs, states, constants, nodes or values"
             )
+
+
+def _programs_of(network: CompiledNetwork) -> list[CompiledNetwork]:
+    """Return *network*, or the programs of its stages."""
+    if not network.stages:
+        return [network]
+    return [program for stage in network.stages for program in stage.programs()[1]]

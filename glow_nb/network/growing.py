@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Never, NoReturn
 
 from glow_nb.base.arguments import Shapes, as_array, fits_as_it_is
-from glow_nb.base.destinations import chosen, require_output
+from glow_nb.base.destinations import as_names, chosen, require_output
 from glow_nb.base.errors import FeedError, UnsupportedError
 from glow_nb.base.feeds import Feeds, as_fitting, check_open_feeds, gathered, name_feeds
 from glow_nb.base.fitting_sizes import nearest_fits
@@ -74,7 +74,8 @@ class GrowingNetwork(Network):
         self._before: tuple[dict[str, TensorType], dict[str, int]] = {}, {}  # of the last run
         fed_symbols = symbols_of(*(size for type in self._fed.values() for size in type.shape))
         self._feeds_tell_past = any(cache.past in fed_symbols for cache in memory.caches)
-        self._inputs, self._outputs = tuple(border.inputs), set(border.outputs)
+        self._inputs = tuple(border.inputs)
+        self._rows_of = {n: cache for cache in memory.caches for n in (cache.name, cache.output)}
 
     @property
     def length(self) -> int:
@@ -136,7 +137,8 @@ class GrowingNetwork(Network):
     ) -> dict[str, Array]:
         """Run the network on the caches, which are longer afterwards.
 
-        A run that fails leaves them as they were.
+        A run that fails leaves them as they were. Inputs that are caches may be watched, which are
+        the rows that the run found, and the outputs that become them, all rows after it: copies.
 
         Raises:
             FeedError: As any run; there are too many rows in the caches, or other sizes in the
@@ -148,18 +150,33 @@ class GrowingNetwork(Network):
         names = list(self._given) if outputs is None else chosen(outputs, self._given, self._fed)
         for name in into if isinstance(into, Mapping) else ():  # the program has the caches as well
             require_output("into", name, self._given)
+        watched = [] if watch is None else as_names("watch", watch, self._fed)
+        rest = [name for name in watched if name not in self._rows_of]
         with self._memory.in_use():
             feeds, sizes = self._prepared(inputs)
-            if into is None and watch is None:
+            if into is None and not rest:
                 found = self.general.run_over(feeds, sizes)
             else:
                 places = {cache.name: feeds[cache.name] for cache in self._memory.caches}
                 if into is None or isinstance(into, Mapping):
                     into = {**(into or {}), **places}
-                found = self.general.run(feeds, into=into, watch=watch)
+                found = self.general.run(feeds, into=into, watch=rest or None)
+            found |= self._watched_rows(watched, sizes)
             self._memory.length = at(self._memory.caches[0].total, sizes)
-        watched = [] if watch is None else [name for name in found if name not in self._outputs]
-        return Outputs((name, found[name]) for name in (*names, *watched))
+        return Outputs((name, found[name]) for name in dict.fromkeys((*names, *watched)))
+
+    def _watched_rows(self, watched: Sequence[str], sizes: Mapping[str, int]) -> dict[str, Array]:
+        """Return copies of the rows that those of *watched* are which are caches, or become them.
+
+        They are those of a run of *sizes*, which has written its rows.
+        """
+        found: dict[str, Array] = {}
+        for name in watched:
+            cache = self._rows_of.get(name)
+            if cache is not None:
+                length = self.length if name == cache.name else at(cache.total, sizes)
+                found[name] = self._memory.copy_of(cache, length)
+        return found
 
     def _prepared(self, inputs: Feeds) -> tuple[dict[str, Array], dict[str, int]]:
         """Return all that is fed to the program in order, *inputs* among it, and sizes by name."""

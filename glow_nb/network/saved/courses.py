@@ -168,7 +168,7 @@ def grown_to_plain(caches: Sequence[Cache], specialized: Sequence[Specialized]) 
     """
     return {
         "caches": [
-            [c.name, *_type(c.type), c.axis, c.past.name, written(c.total), c.teller]
+            [c.name, c.output, *_type(c.type), c.axis, c.past.name, written(c.total), c.teller]
             for c in caches
         ],
         "specialized": [[one.name, one.size, one.reason] for one in specialized],
@@ -187,13 +187,14 @@ def caches_from_plain(plain: Any, border: Border) -> tuple[Cache, ...]:
         return tuple(
             Cache(
                 str(name),
+                str(output),
                 _typed(sizes, kind, shape),
                 int(axis),
                 known[past],
                 sizes.read(total),
                 str(teller),
             )
-            for name, kind, shape, axis, past, total, teller in plain
+            for name, output, kind, shape, axis, past, total, teller in plain
         )
     except MALFORMED as error:
         raise GlowError(f"these are no caches of a network: {error!s:.80}") from error

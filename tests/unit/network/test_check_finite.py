@@ -18,7 +18,7 @@ from glow_nb.base.errors import OptionError
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function, State
 from glow_nb.hlir.module import Module
-from tests.unit.formats.onnx.importer.models import model, value
+from tests.unit.formats.onnx.importer.models import model, value, weight
 from tests.unit.network.stateful import BACKENDS, counter, new_total
 
 ONES = np.ones((2, 4), np.float32)
@@ -252,3 +252,37 @@ def test_what_is_no_check_is_refused(check: Any, message: str) -> None:
         FiniteCheck(exclude="log")
     with pytest.raises(OptionError, match="infinity=0: give True or False"):
         FiniteCheck(infinity=0)  # type: ignore[arg-type]
+
+
+def causal(past: int | str = 3) -> onnx.ModelProto:
+    """Return attention whose queries see no later keys."""
+    shapes = {"q": (1, 2, past, 4), "k": (1, 2, past, 4), "v": (1, 2, past, 4)}
+    nodes = [make_node("Attention", ["q", "k", "v"], ["y"], is_causal=1)]
+    return model(nodes, [value(name, shape) for name, shape in shapes.items()], ["y"], opset=23)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("past", [3, "n"])
+def test_scores_that_attention_hides_are_meant(backend: str, past: int | str) -> None:
+    net = glow_nb.compile(causal(past), backend=backend, threads=1, check_finite=True)
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.normal(size=(1, 2, 3, 4)).astype(np.float32) for name in "qkv"}
+    assert np.isfinite(net.run(feeds)["y"]).all()
+    feeds["q"] *= np.float32(1e38)
+    feeds["k"] *= 100
+    with pytest.raises(NonFiniteError, match="%y"):
+        net.run(feeds)
+
+
+def test_a_mask_of_the_model_is_not_meant() -> None:
+    mask = np.where(np.tri(3, dtype=bool), 0, -np.inf).astype(np.float32)
+    nodes = [
+        make_node("MatMul", ["q", "k"], ["scores"]),
+        make_node("Where", ["seen", "scores", "hidden"], ["masked"]),
+        make_node("Softmax", ["masked"], ["y"]),
+    ]
+    weights = [weight("seen", mask == 0), weight("hidden", np.full(1, -np.inf, np.float32))]
+    made = model(nodes, [value("q", (3, 4)), value("k", (4, 3))], ["y", "masked"], weights=weights)
+    net = glow_nb.compile(made, backend="interpreter", check_finite=True)
+    with pytest.raises(NonFiniteError, match="'hidden'.*-inf"):
+        net.run({"q": np.ones((3, 4), np.float32), "k": np.ones((4, 3), np.float32)})

@@ -199,6 +199,20 @@ def test_two_runs_at_once_are_refused() -> None:
         net.run(new=rows(1))
 
 
+def test_caches_are_watched_by_their_names_in_the_model() -> None:
+    net = network()
+    net.run(new=rows(2))
+    found = net.run(new=rows(1, start=2), watch=["present", "sum", "past"])
+    assert list(found) == ["sum", "present", "past"]
+    np.testing.assert_array_equal(found["present"], rows(3))
+    np.testing.assert_array_equal(found["past"], rows(2))
+    everything = net.run(new=rows(1, start=3), watch=net.value_names, outputs=["sum"])
+    np.testing.assert_array_equal(everything["present"], rows(4))
+    assert everything["sum"][0, 0] == 6
+    everything["present"][:] = 0  # a copy
+    np.testing.assert_array_equal(net.caches["past"], rows(4))
+
+
 def test_what_there_is_not_is_refused(tmp_path: Path) -> None:
     net = network()
     with pytest.raises(UnsupportedError, match="bind"):
