@@ -17,6 +17,7 @@ from glow_nb.hlir.ops.reduction import CumSum
 
 FACTORS: dict[type[Node], tuple[str, str]] = {
     ops.Convolution: ("input", "filter"),
+    ops.ConvolutionFilterGradient: ("input", "gradient"),
     ops.FullyConnected: ("input", "weights"),
     ops.MatMul: ("lhs", "rhs"),
     ops.TransposedConvolution: ("input", "filter"),
@@ -47,7 +48,6 @@ REASONS: tuple[tuple[tuple[type[Node], ...], str], ...] = (
     ((ops.Attention,), "scores, softmax and sums are one kernel, which computes in float32"),
     ((ops.RecurrentLayer, ops.Recurrence), "errors of a step go into all steps behind it"),
     ((ops.FourierTransform, ops.Determinant), "its products are of numbers of very unlike size"),
-    ((ops.ConvolutionFilterGradient,), "gradients of weights are added up in float32"),
 )
 """Why operators that are no products, but add up, compute in float32."""
 
@@ -133,13 +133,15 @@ def _reason_of_sums(node: Node) -> str:
         case ops.Convolution() | ops.TransposedConvolution():
             channels, depth = node.input.type.shape[-1], node.type.shape[-1]
             inside, outside = hinted(channels) // node.group, hinted(depth) // node.group
-            if node.group > 1 and min(inside, outside) < FEWEST_CHANNELS:
-                return f"groups of {count_of(min(inside, outside), 'channel')} fill no dot product"
-            terms = inside * prod(node.kernel)
+            terms, fewest = inside * prod(node.kernel), min(inside, outside)
+        case ops.ConvolutionFilterGradient():
+            terms, fewest = hinted(prod(node.gradient.type.shape[:-1])), hinted(node.type.shape[-1])
         case ops.FullyConnected() | ops.MatMul():
-            terms = hinted(node.factors[0].type.shape[-1])
+            terms, fewest = hinted(node.factors[0].type.shape[-1]), FEWEST_CHANNELS
         case _:
             return ""
+    if getattr(node, "group", 1) > 1 and fewest < FEWEST_CHANNELS:
+        return f"groups of {count_of(fewest, 'channel')} fill no dot product"
     return (
         f"sums of {count_of(terms, 'product')} are not worth it" if terms < FEWEST_PRODUCTS else ""
     )

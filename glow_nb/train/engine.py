@@ -85,6 +85,7 @@ class Engine:
         backend: BackendLike,
         threads: int,
         without: Collection[str],
+        options: Mapping[str, object],
     ) -> None:
         """Train the model of *source*, its *output* being what the *loss* is for."""
         self._source, self._loss, self._optimizer = source, loss, optimizer
@@ -98,7 +99,7 @@ class Engine:
             )
         self.states = TrainerStates()
         self._networks = Networks(
-            backend, threads, pipeline_with(recompute), self.states.store, without
+            backend, threads, pipeline_with(recompute), self.states.store, without, options
         )
         self._models: dict[Shapes, SizedModel] = {}
         self._steps: dict[tuple[Shapes, TensorType], StepFunctions] = {}

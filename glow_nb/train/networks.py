@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping
+from types import MappingProxyType
 
 from glow_nb.backends import BackendLike, ModuleBackend, backend_named
 from glow_nb.base.steps import Entries
@@ -32,13 +33,18 @@ class Networks:
         pipeline: Entries,
         state: StateStore,
         without: Collection[str] = (),
+        options: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         """Compile by *pipeline* for *backend*, to run on *threads* cores and on *state*.
 
+        The *options* are those of any backend.
+
         Raises:
-            OptionError: *without* names a pass that would not run, or that is needed.
+            OptionError: *without* names a pass that would not run, or that is needed, or an option
+                has no such value.
         """
-        chosen = backend_named(backend, threads=threads)
+        chosen = backend_named(backend, threads=threads, options=options)
+        backend = chosen if options else backend
         order_for(chosen, pipeline=pipeline, without=without)  # which checks it
         self.passes_before = left_out(TRAINING, without)
         self.state = state

@@ -13,6 +13,7 @@ from glow_nb.base.arguments import as_array, as_path, described, truth, whole_nu
 from glow_nb.base.errors import FeedError, ModelError, OptionError
 from glow_nb.base.feeds import Feeds
 from glow_nb.base.foreign import foreign, name_of
+from glow_nb.base.precision import Precision
 from glow_nb.base.progress import tell
 from glow_nb.base.types import Array
 from glow_nb.base.uncopied import Uncopied
@@ -85,6 +86,8 @@ class Trainer(Uncopied):
         metrics: Mapping[str, Metric] | None = None,
         backend: BackendLike = "cpu",
         without: Collection[str] = (),
+        precision: Precision | None = None,
+        keep: Collection[str] | None = None,
     ) -> None:
         """Prepare to train *function*.
 
@@ -115,6 +118,9 @@ class Trainer(Uncopied):
             metrics: What ``evaluate`` computes besides the loss, by name.
             backend: As for ``glow_nb.compile``.
             without: Passes that are left out, as for ``glow_nb.compile``.
+            precision: As for ``glow_nb.compile``: "bfloat16" rounds the factors of products, those
+                of the backward pass too. Weights, their gradients and the optimizer are float32.
+            keep: Layers whose products forward stay float32, as for ``glow_nb.compile``.
 
         Raises:
             OptionError: An argument has no meaning, or no weights are left to train.
@@ -156,6 +162,11 @@ class Trainer(Uncopied):
             backend=backend,
             threads=as_threads(threads),
             without=without,
+            options={
+                name: value
+                for name, value in (("precision", precision), ("keep", keep))
+                if value is not None
+            },
         )
 
     @property

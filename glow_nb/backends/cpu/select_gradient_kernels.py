@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from glow_nb.base.map_sizes import at_hints
@@ -15,6 +16,7 @@ from glow_nb.hlir.ops import (
     Reshape,
     Transpose,
 )
+from glow_nb.hlir.ops.elementwise import as_kind
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.hlir.rounding import in_float32, is_narrow
@@ -51,6 +53,9 @@ def select_gradient_kernels(
     chosen = target or Target.host()
 
     def widen(node: Node, rewriter: Rewriter) -> Replacement:
+        if isinstance(node, ConvolutionFilterGradient) and node.wide:
+            input, gradient = (as_kind(rewriter, v, node.type.kind) for v in node.factors)
+            return rewriter.emit(replace(node, input=input, gradient=gradient, wide=False))
         if isinstance(node, (ConvolutionFilterGradient, MaxPoolGradient)) and is_narrow(node.type):
             return in_float32(node, rewriter)  # sums that are stored in 16 bits are made in 32
         return None

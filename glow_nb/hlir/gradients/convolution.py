@@ -56,6 +56,7 @@ def convolution_filter_gradient_gradient(
 ) -> OperandGradients:
     """The gradient of the result takes the place of the filter."""
     found: dict[str, Value] = {}
+    upstream = as_kind(builder, upstream, node.input.type.kind)
     if builder.wants(node.input):
         found["input"] = _transposed(node, node.gradient, upstream, node.input, builder)
     if builder.wants(node.gradient):

@@ -11,7 +11,15 @@ from typing_extensions import override
 from glow_nb.base.costs import Cost
 from glow_nb.base.types import Array, TensorType
 from glow_nb.hlir.graph import Value, define_node
-from glow_nb.hlir.ops.families import FLOATS, fitted, product_kind, require_kind, require_type, wide
+from glow_nb.hlir.ops.families import (
+    FLOATS,
+    Wide,
+    fitted,
+    product_kind,
+    require_kind,
+    require_type,
+    wide,
+)
 from glow_nb.hlir.ops.matrix import MatMul
 from glow_nb.hlir.ops.shape import Concat, Pad, Reshape, Slice, Transpose
 from glow_nb.hlir.ops.windows import Windowed, pad_spatial
@@ -30,11 +38,13 @@ class ConvolutionFilterGradient(Windowed):
 
     Attributes:
         group: Channels are cut into so many groups that are convolved apart.
+        wide: The result is float32, and sums of products of 16-bit floats are not rounded to these.
     """
 
     input: Value
     gradient: Value
     group: int = 1
+    wide: Wide = False
 
     @property
     def factors(self) -> tuple[Value, Value]:
@@ -45,10 +55,11 @@ class ConvolutionFilterGradient(Windowed):
     def infer_type(self) -> TensorType:
         input, gradient = self.input.type, self.gradient.type
         require_kind(self, "input", input, FLOATS)
-        kind = product_kind(self, input, gradient)
+        kind = product_kind(self, input, gradient, wide=self.wide)
         out = self.window.checked(self, input)
         depth = gradient.shape[-1] if gradient.rank else 0
-        require_type(self, "gradient", TensorType(kind, (input.shape[0], *out, depth)), "input")
+        wanted = TensorType(input.kind, (input.shape[0], *out, depth))
+        require_type(self, "gradient", wanted, "input")
         channels = input.shape[-1]
         self.require(
             self.group > 0 and channels % self.group == 0 and depth % self.group == 0,
@@ -100,6 +111,6 @@ def lower_convolution_filter_gradient(node: ConvolutionFilterGradient, rewriter:
             )
         )
         columns = emit(Reshape(cells, (count, group, inner)))
-        product = emit(MatMul(rows, emit(Transpose(columns, (1, 0, 2)))))
+        product = emit(MatMul(rows, emit(Transpose(columns, (1, 0, 2))), wide=node.wide))
         products.append(emit(Reshape(product, (depth, 1, inner))))
     return emit(Reshape(emit(Concat(tuple(products), axis=1)), node.type.shape))
