@@ -37,6 +37,7 @@ from glow_nb.bisection.states import (
 from glow_nb.compiler import pipelines
 from glow_nb.compiler.driver import run
 from glow_nb.hlir.graph import Function
+from glow_nb.hlir.kept_names import require_kept
 from glow_nb.hlir.print import format_names
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.print import print_instruction
@@ -162,6 +163,8 @@ def bisect(
             f"{loaded.name!r}: its sizes {listed(symbol.name for symbol in opened)} are open, and "
             f"the steps of given ones are tried; give them, shapes={{{opened[0].name!r}: 8}}"
         )
+    if isinstance(loaded, Function):
+        require_kept([loaded], chosen.keep)
     order = compiler.order_for(
         chosen, pipeline=pipeline, program_pipeline=program_pipeline, without=without
     )

@@ -15,7 +15,8 @@ import glow_nb
 from glow_nb.backends import Backend, BackendOptions
 from glow_nb.base.costs import Cost
 from glow_nb.base.errors import OptionError
-from glow_nb.base.quantities import byte_count, scaled
+from glow_nb.base.precision import FULL
+from glow_nb.base.quantities import byte_count, count_of, scaled
 from glow_nb.base.size_ranges import SizeRanges
 from glow_nb.base.text import format_name
 from glow_nb.commands.bindings import Bindings, binding_options
@@ -102,7 +103,10 @@ class ModelReport:
 
 @dataclass(frozen=True)
 class CompiledReport:
-    """What ``info`` says about a compiled model as well; sizes in bytes."""
+    """What ``info`` says about a compiled model as well; sizes in bytes.
+
+    ``kept_layers`` are those that do not compute in the precision that was asked for, with reasons.
+    """
 
     backend: str
     threads: int
@@ -111,6 +115,8 @@ class CompiledReport:
     unshared_bytes: int
     constant_bytes: int
     scratch_bytes: int
+    precision: str
+    kept_layers: dict[str, str]
     kernels: list[KernelRow]
     instructions: list[InstructionRow]
 
@@ -249,6 +255,7 @@ def make_report(
 def make_compiled_report(backend: str, network: Network) -> CompiledReport:
     """Return the report on *network*, which was compiled for *backend*."""
     memories = [stage.memory for stage in stages_of(network)]  # which run one after the other
+    precisions = [stage.precision for stage in stages_of(network)]
     return CompiledReport(
         backend=backend,
         threads=network.threads,
@@ -257,6 +264,8 @@ def make_compiled_report(backend: str, network: Network) -> CompiledReport:
         unshared_bytes=sum(memory.unshared_bytes for memory in memories),
         constant_bytes=sum(memory.constant_bytes for memory in memories),
         scratch_bytes=max(memory.scratch_bytes for memory in memories),
+        precision=precisions[0].precision,
+        kept_layers={layer.name: layer.reason for each in precisions for layer in each.kept},
         kernels=_kernel_rows(network),
         instructions=[InstructionRow(k.family, k.symbol, k.origins) for k in network.kernels],
     )
@@ -351,7 +360,17 @@ def _compiled_facts(report: CompiledReport | None) -> list[tuple[str, str]]:
         ("unshared", f"{byte_count(report.unshared_bytes)} if no memory were used twice"),
         ("constants", f"{byte_count(report.constant_bytes)} as packed for the kernels"),
         ("scratch", f"{byte_count(report.scratch_bytes)} for all threads"),
+        *_precision_facts(report),
     ]
+
+
+def _precision_facts(report: CompiledReport) -> list[tuple[str, str]]:
+    """Return what is said of the layers that stay as they are, if that is not all of them."""
+    if report.precision == FULL:
+        return []
+    counts = Counter(report.kept_layers.values())
+    stays = [f"{count_of(count, 'layer')}: {reason}" for reason, count in counts.most_common()]
+    return [("precision", report.precision), *(("not so", line) for line in stays)]
 
 
 def _print_operators(console: Console, report: ModelReport, *, is_compiled: bool) -> None:
