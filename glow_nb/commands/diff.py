@@ -24,6 +24,7 @@ from glow_nb.commands.options import (
 from glow_nb.commands.size_ranges import size_options
 from glow_nb.commands.stages import Stages
 from glow_nb.commands.wording import make_console
+from glow_nb.hlir.kept_names import require_kept
 from glow_nb.llir.program import Program
 from glow_nb.network.compiling import as_threads
 from glow_nb.tools.difference import CONTEXT, difference
@@ -89,7 +90,9 @@ def diff(
     ir = load_one_program(model, bindings, sizes)
     if isinstance(ir, Program):
         raise OptionError(f"{model}: the file holds a program, on which no pass is run")
-    stages = Stages(ir, backend_named(backend, threads=as_threads(threads)), without)
+    chosen = backend_named(backend, threads=as_threads(threads))
+    require_kept([ir], chosen.keep)
+    stages = Stages(ir, chosen, without)
     stages.check("--pass", step)
     if step in ("import", "generate"):
         raise OptionError(

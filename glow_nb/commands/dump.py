@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from glow_nb.commands.stages import Stages
 from glow_nb.compiler.driver import IR, run
 from glow_nb.hlir.dot import print_dot
 from glow_nb.hlir.graph import Function
+from glow_nb.hlir.kept_names import require_kept
 from glow_nb.llir.program import Program
 from glow_nb.network.compilation import PLACEMENT, Order, order_for
 from glow_nb.network.compiling import as_threads
@@ -107,7 +109,7 @@ def dump(
             )
         chosen = backend_named(backend, threads=as_threads(threads))
         order = order_for(chosen, without=without)
-        _write_each(load_one_program(model, bindings, sizes), order, folder)
+        _write_each(load_one_program(model, bindings, sizes), order, folder, chosen.keep)
         return
     if level == "source":
         if after or dot:
@@ -134,10 +136,14 @@ def dump(
         write_ir(state, output)
 
 
-def _write_each(ir: Function | Program, order: Order, folder: Path) -> None:
-    """Write every state of *ir* up to an allocated program into *folder*."""
+def _write_each(ir: Function | Program, order: Order, folder: Path, keep: Collection[str]) -> None:
+    """Write every state of *ir* up to an allocated program into *folder*.
+
+    Its layers that *keep* names must be there.
+    """
     if isinstance(ir, Program):
         raise OptionError(f"{ir!r}: the file holds a program, on which no pass is run")
+    require_kept([ir], keep)
     writer = WriteIR(folder)
     run(ir, (*order.graph, *order.program), writer)
     click.echo(f"wrote {count_of(len(writer.written), 'file')} to {folder}", err=True)
@@ -153,6 +159,7 @@ def _state(
     """Return the state of *ir* that the options ask for."""
     if isinstance(ir, Program):
         return _program_state(ir, level, after)
+    require_kept([ir], backend.keep)
     if after is None:
         order = order_for(backend, without=without)
         lowered = run(ir, order.graph)

@@ -9,7 +9,6 @@ from glow_nb.base.schema import closest
 from glow_nb.base.steps import step_names
 from glow_nb.compiler.driver import IR, runs_of
 from glow_nb.hlir.graph import Function
-from glow_nb.hlir.kept_names import require_kept
 from glow_nb.network.compilation import order_for
 
 
@@ -25,7 +24,6 @@ class Stages:
     def __init__(self, function: Function, backend: Backend, without: tuple[str, ...] = ()) -> None:
         """Take the *function* as imported; passes called *without* do not run."""
         self.function = function
-        require_kept([function], backend.keep)
         order = order_for(backend, without=without)
         self._order = (*order.graph, *order.program)
         names = step_names(self._order)
