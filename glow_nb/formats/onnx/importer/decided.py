@@ -53,12 +53,16 @@ class DecidedSizes:
     Attributes:
         example: The size of the example, for a number and the most that it is.
         are_wanted: Whether a rule has asked for one while the model was imported without.
+        most: The greatest that some may be, by their numbers: what all of their uses allow.
+        narrower: Of sizes that a later use allows less than that: how much.
     """
 
     def __init__(self) -> None:
         """Begin with none."""
         self.are_wanted = False
         self.example = EXAMPLES[0]
+        self.most: dict[int, int] = {}
+        self.narrower: dict[int, int] = {}
         self._known: dict[Value, int] = {}
         self._elements: dict[tuple[Value, int], Value] = {}
         self._computed = SameValues()
@@ -89,11 +93,17 @@ class DecidedSizes:
         """Return the size that the *number* is, a tensor of one integer that a run computes.
 
         It is from *low* to *high*, which may be an open size; a run in which it is not ends with an
-        error.
+        error. A size of several uses has the range that the first one gives, unless :attr:`most`
+        tells what others allow.
         """
         number = self._computed.representative(number)
-        if number not in self._known:
-            most = min(bounds(high)[1], MAX_SIZE)
+        most = min(bounds(high)[1], MAX_SIZE)
+        if number in self._known:
+            place = list(self._known).index(number)
+            if most < bounds(self._known[number])[1]:
+                self.narrower[place] = min(most, self.narrower.get(place, most))
+        else:
+            most = min(most, self.most.get(len(self._known), most))
             chosen = self.example(len(self._known), hinted(high)) if hint is None else hint
             symbol = Symbol(self._name(ctx.stem), min(max(chosen, low), most), low, most)
             self._known[number] = self._decide(ctx, number, symbol)
@@ -174,14 +184,20 @@ def with_decided_sizes(make: Callable[[], Importing], use: Callable[[Importing],
             raise
         first = error
     wrong: GlowError | None = None
-    for example in EXAMPLES:
+    most: dict[int, int] = {}
+    examples = list(EXAMPLES)
+    while examples:
         again = make()
-        again.decides, again.decided.example = True, example
+        again.decides, again.decided.example, again.decided.most = True, examples[0], most
         with trial() as notes:
             try:
                 found = use(again)
             except ModelError as error:
                 wrong = error
+                if again.decided.narrower:  # at most once for each use of a size
+                    most |= again.decided.narrower
+                    continue
+                examples.pop(0)
                 if any(again.decided.has(guard.left - guard.right) for guard in notes):
                     continue
                 break
@@ -189,6 +205,9 @@ def with_decided_sizes(make: Callable[[], Importing], use: Callable[[Importing],
                 if isinstance(first, UnboundInput) and not isinstance(error, UnboundInput):
                     raise first from error
                 raise
+        if again.decided.narrower:
+            most |= again.decided.narrower
+            continue
         keep(notes)
         return found
     else:

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from glow_nb.base.size import MAX_SIZE, hinted, symbols_of, whole_part
+from glow_nb.base.size import MAX_SIZE, bounds, hinted, symbols_of, whole_part
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.formats.onnx.importer.context import Context
 from glow_nb.formats.onnx.importer.dependence import is_of_a_run
@@ -178,27 +178,43 @@ def _clamped(place: Term, size: Term, least: int, shift: int) -> Term:
     return place.joined(ops.Minimum, size + shift)
 
 
-def decided_expansion(ctx: Context, x: Value, shape: Value) -> tuple[int, ...]:
-    """Return the shape that *x* is to be expanded to, some of whose numbers a run computes.
+def decided_expansion(ctx: Context, x: Value, shape: Value) -> tuple[Value, tuple[int, ...]]:
+    """Return *x* and the shape that it is to be expanded to, some of whose numbers a run computes.
 
-    Such a number is 1 or the size of *x* where *x* has a size other than 1.
+    Such a number is 1 or the size of *x* where *x* has a size other than 1. Axes of *x* that may
+    have 1 element in some runs are expanded already.
     """
     elements = ctx.decided.elements_of(ctx, shape)
-    rank = len(elements)
-    own = (*(1,) * (rank - x.type.rank), *x.type.shape[max(x.type.rank - rank, 0) :])
-    return tuple(
-        _expanded(ctx, element, size) if isinstance(element, Value) else element
-        for element, size in zip(elements, own, strict=True)
-    )
+    wanted: list[int] = []
+    for axis, element in enumerate(elements, x.type.rank - len(elements)):
+        size = x.type.shape[axis] if axis >= 0 else 1
+        if not isinstance(element, Value):
+            wanted.append(element)
+        elif size == 1:
+            wanted.append(ctx.decided.size_of(ctx, element))
+        elif symbols_of(size) and bounds(size)[0] <= 1 <= bounds(size)[1]:
+            x = _repeated(ctx, x, axis, element)
+            wanted.append(x.type.shape[axis])
+        else:
+            number = term_of(ctx, element)
+            number = where(number.equals(1), term_of(ctx, size), number)
+            require_equal(ctx, number, size, "expanded")
+            wanted.append(size)
+    return x, tuple(wanted)
 
 
-def _expanded(ctx: Context, element: Value, size: int) -> int:
-    """Return what an axis of *size* is expanded to by an *element* that a run computes."""
-    if size == 1:
-        return ctx.decided.size_of(ctx, element)
-    number = term_of(ctx, element)
-    require_equal(ctx, where(number.equals(1), term_of(ctx, size), number), size, "expanded")
-    return size
+def _repeated(ctx: Context, x: Value, axis: int, element: Value) -> Value:
+    """Return *x* expanded along *axis*, of an open size, by an *element* that a run computes.
+
+    If there is one slice, all of the result are that one.
+    """
+    size, number = term_of(ctx, x.type.shape[axis]), term_of(ctx, element)
+    is_one, number = size.equals(1), where(number.equals(1), size, number)
+    excess = where(is_one, 0, number - size)
+    ctx.decided.require(ctx, excess.value, 0, "expanded_in_excess")
+    count = ctx.decided.size_of(ctx, number.value, hint=hinted(x.type.shape[axis]))
+    places = where(is_one, 0, ctx.term(counted_up(ctx, count)))
+    return ctx.emit(ops.Gather(x, places.value, axis=axis))
 
 
 def decided_range(ctx: Context, operands: Sequence[Value]) -> Value:

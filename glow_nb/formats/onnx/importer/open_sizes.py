@@ -106,6 +106,7 @@ class _Search:
         self.specialized: list[Specialized] = []
         self._equal: dict[str, int] = {}
         self._decides = False
+        self._most: dict[int, int] = {}  # of sizes that runs decide, what all of their uses allow
         self.has_compared = False
         self.hints: dict[str, int] = {}
 
@@ -117,6 +118,7 @@ class _Search:
             importer = OpenImporter(self._model, shapes, self._constants, self._watched)
             importer.ranges, importer.examples = self._ranges, self._examples
             importer.equal, importer.decides = self._equal, self._decides
+            importer.decided.most = self._most
             with trial() as notes:
                 try:
                     function = importer.function()
@@ -132,6 +134,8 @@ class _Search:
                     self._decides = True
                     continue
                 except ModelError as error:
+                    if self._is_narrowed(importer):
+                        continue
                     self.has_compared = bool(notes)
                     self.hints = {name: one.hint for name, one in importer.symbols.items()}
                     if type(error) is not ModelError or not (
@@ -139,9 +143,14 @@ class _Search:
                     ):
                         raise
                     continue
-            if not self._equate_all(importer, notes):
+            if not self._is_narrowed(importer) and not self._equate_all(importer, notes):
                 keep(notes)
                 return self._narrowed(importer, function)
+
+    def _is_narrowed(self, importer: OpenImporter) -> bool:
+        """Note what later uses of decided sizes allow; return whether that is less than before."""
+        self._most |= importer.decided.narrower
+        return bool(importer.decided.narrower)
 
     def _specialize(
         self, importer: OpenImporter, numbers: Mapping[Symbol, int], reason: str
@@ -223,7 +232,7 @@ class _Search:
         shapes = importer.shapes_for(sizes)
         try:
             tried = Importer(self._model, shapes, self._constants)
-            tried.decides = self._decides
+            tried.decides, tried.decided.most = self._decides, self._most
             tried.function()
         except GlowError:
             return True

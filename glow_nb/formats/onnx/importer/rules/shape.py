@@ -18,6 +18,7 @@ from glow_nb.formats.onnx.importer.decided_operands import (
     rest_of,
     sizes_from,
 )
+from glow_nb.formats.onnx.importer.decided_padding import decided_pad
 from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.formats.onnx.importer.registry import onnx_op
 from glow_nb.formats.onnx.schema.counting import same_dimension
@@ -40,7 +41,8 @@ def reshape(ctx: Context, node: OnnxNode) -> Value:
     if keeps:
         if 0 in shape[x.type.rank :]:
             raise ctx.wrong(f"shape {shape} keeps a dimension that {x} does not have")
-        shape = [n or x.type.shape[axis] for axis, n in enumerate(shape)]
+        own = (*x.type.shape, *(-1,) * len(shape))  # a size that may be 0 may be that of x
+        shape = [n if n == own[axis] else n or own[axis] for axis, n in enumerate(shape)]
     if shape.count(-1) > 1 or any(n < -1 for n in shape):
         raise ctx.wrong(f"shape {shape} must have one -1 at most and no other negative size")
     if -1 in shape:
@@ -99,6 +101,9 @@ def squeeze(ctx: Context, node: OnnxNode) -> Value:
     """Leave out dimensions of size 1."""
     x, axes = node.operand(0), _axes(ctx, node)
     shape = x.type.shape
+    chosen = [a for a, n in enumerate(shape) if n == 1] if axes is None else axes
+    if x in ctx.counts and ctx.counts[x].axis in ctx.axes(chosen, x.type.rank):
+        raise ctx.mixes(x)  # one element may count, or none
     if axes is None:
         return ctx.reshape(x, [n for n in shape if not same(n, 1)])
     axes = ctx.axes(axes, x.type.rank)
@@ -256,27 +261,42 @@ def pad_by_attributes(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("Pad", since=11)
 def pad(ctx: Context, node: OnnxNode) -> Value:
     """Cells around the tensor, on all axes or on given ones."""
-    x = node.operand(0)
-    rank = x.type.rank
-    given = sizes_from(ctx, node.operand(1), "'pads'")
-    fill, chosen = node.optional(2), node.optional(3)
+    x, mode, value = node.operand(0), node.text("mode"), 0.0
+    rank, known, computed = x.type.rank, [0] * 2 * x.type.rank, dict[int, tuple[Element, Element]]()
+    for axis, (begin, end) in _given_pads(ctx, node).items():
+        if isinstance(begin, Value) or isinstance(end, Value):
+            computed[axis] = begin, end
+        else:
+            known[axis], known[rank + axis] = begin, end
+    fill = node.optional(2)
+    if fill is not None and mode == "constant":
+        array = ctx.known(fill, "'constant_value'")
+        if array.size != 1:
+            raise ctx.wrong(f"constant_value {fill} must be one number")
+        value = float(array.item())
+    if mode == "wrap":
+        x = _turned(ctx, x, known)
+    for axis, ends in computed.items():
+        x = decided_pad(ctx, x, axis, ends, mode, value)
+    if computed and known.count(0) == len(known):
+        return x
+    return ops.Pad(x, pads=tuple(known), mode=mode, value=value)
+
+
+def _given_pads(ctx: Context, node: OnnxNode) -> dict[int, tuple[Element, Element]]:
+    """Return for each axis to pad how many cells there are before and behind."""
+    given: Sequence[Element] = (
+        ctx.decided.elements_of(ctx, node.operand(1))
+        if may_decide(ctx, node.operand(1))
+        else ctx.known_integers(node.operand(1), "'pads'")
+    )
+    rank, chosen = node.operand(0).type.rank, node.optional(3)
     axes = tuple(range(rank))
     if chosen is not None:
         axes = ctx.axes(ctx.known_integers(chosen, "'axes'"), rank)
     if len(given) != 2 * len(axes):
         raise ctx.wrong(f"pads {list(given)} must be two numbers for each of axes {list(axes)}")
-    pads = [0] * 2 * rank
-    for i, axis in enumerate(axes):
-        pads[axis], pads[rank + axis] = given[i], given[len(axes) + i]
-    value = 0.0
-    if fill is not None and node.text("mode") == "constant":
-        array = ctx.known(fill, "'constant_value'")
-        if array.size != 1:
-            raise ctx.wrong(f"constant_value {fill} must be one number")
-        value = float(array.item())
-    if node.text("mode") == "wrap":
-        x = _turned(ctx, x, pads)
-    return ops.Pad(x, pads=tuple(pads), mode=node.text("mode"), value=value)
+    return dict(zip(axes, zip(given[: len(axes)], given[len(axes) :], strict=True), strict=True))
 
 
 def _turned(ctx: Context, x: Value, pads: list[int]) -> Value:
@@ -323,11 +343,10 @@ def tile(ctx: Context, node: OnnxNode) -> Value:
 def expand(ctx: Context, node: OnnxNode) -> Value:
     """Repeat dimensions of size 1; both the tensor and the shape may have the larger size."""
     x = node.operand(0)
-    wanted = (
-        decided_expansion(ctx, x, node.operand(1))
-        if may_decide(ctx, node.operand(1))
-        else ctx.known_integers(node.operand(1), "'shape'")
-    )
+    if may_decide(ctx, node.operand(1)):
+        x, wanted = decided_expansion(ctx, x, node.operand(1))
+    else:
+        wanted = ctx.known_integers(node.operand(1), "'shape'")
     if any(size < 0 for size in wanted):
         raise ctx.wrong(f"shape {list(wanted)} has a negative size")
     if x in ctx.counts:

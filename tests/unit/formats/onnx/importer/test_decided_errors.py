@@ -69,6 +69,22 @@ WRONG: dict[str, tuple[str, list[dict[str, Any]], str]] = {
         [{"m": np.zeros(2, np.float32)}],
         "the graph holds only where",
     ),
+    "Squeeze of what was not found": (
+        """(float[1] m) => (int64[a] y) {
+        found = NonZero (m)
+        y = Squeeze (found, last) }""",
+        [{"m": np.zeros(1, np.float32)}],
+        "the graph holds only where",
+    ),
+    **{
+        f"{mode} of nothing": (
+            f"""(float[n, 4] x, int64[4] p) => (float[a, b] y) {{
+            y = Pad <mode = "{mode}"> (x, p) }}""",
+            [{"x": floats(2, 4), "p": whole(*p)} for p in ((-2, 0, 1, 0), (0, -5, 0, 3))],
+            r"size 'y(_cells_of_nothing)?(_2)?': the run computes",
+        )
+        for mode in ("edge", "reflect")
+    },
     "Expand of an open size": (
         "(float[n, 1] x, int64[2] s) => (float[a, b] y) { y = Expand (x, s) }",
         [{"x": floats(2, 1), "s": whole(s, 3)} for s in (3, 0)],

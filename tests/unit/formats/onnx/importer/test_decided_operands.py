@@ -11,12 +11,13 @@ import onnxruntime
 import pytest
 
 import glow_nb
-from glow_nb.base.errors import ModelError, UnsupportedError
+from glow_nb.base.errors import FeedError, ModelError, UnsupportedError
 from glow_nb.base.types import Array
 from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.parse import parse_function
 from glow_nb.hlir.print import print_function
+from glow_nb.network.staged import StagedNetwork
 from tests.unit.formats.onnx.importer.decided_models import RNG, floats, model, whole
 
 
@@ -133,6 +134,47 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
         y = Pad (x, p)
         z = ReduceMax (y, last) }""",
         [{"x": floats(3, 4), "p": whole(*p)} for p in ((0, 1, 0, 2), (2, 0, 1, 0), (0, 0, 0, 0))],
+    ),
+    **{
+        f"Pad of any sign, {mode}": (
+            f"""(float[n, 4] x, int64[4] p) => (float[a, b] y, float[a, 1] z) {{
+            y = Pad <mode = "{mode}"> (x, p)
+            z = ReduceSum (y, last) }}""",
+            [
+                {"x": floats(n, 4), "p": whole(*p)}
+                for n, p in (
+                    *((3, (1, -1, 2, 2)), (3, (-1, 2, 1, -1)), (3, (0, 0, 0, 0))),
+                    *((4, (1, 1, -2, -2)), (3, (2, -2, 2, 1))),
+                )
+            ],
+        )
+        for mode in ("constant", "edge", "reflect", "wrap")
+    },
+    "one k of two TopK": (
+        """(float[3, 9] x, float[3, 5] z, int64[1] k) => (float[3, a] y, int64[3, a] j) {
+        large, i = TopK (x, k)
+        other, j = TopK (z, k)
+        y = Add (large, other) }""",
+        [{"x": floats(3, 9), "z": floats(3, 5), "k": whole(k)} for k in (1, 0, 5, 4)],
+    ),
+    "Expand of what may be one": (
+        """(float[n, 4] x, int64[2] s) => (float[a, 4] y, float[1, 4] z) {
+        y = Expand (x, s)
+        z = ReduceSum (y, axis) }""",
+        [
+            {"x": floats(n, 4), "s": whole(*s)}
+            for n, s in ((1, (5, 4)), (3, (3, 1)), (3, (1, 4)), (1, (1, 1)), (1, (0, 4)))
+        ],
+    ),
+    "a shape of what was found": (
+        """(float[3, 4] x) => (int64[2, a] y, float[a, b] z) {
+        found = NonZero (x)
+        shape = Shape (found)
+        y = Reshape (found, shape)
+        floats = Cast <to = 1> (y)
+        turned = Transpose <perm = [1, 0]> (floats)
+        z = MatMul (turned, floats) }""",
+        [{"x": some(3, 4, share=share)} for share in (0.5, 0, 1)],
     ),
     "Resize": (
         """(float[1, 3, 4, 4] x, int64[2] n, float[3, 3, 3, 3] w) => (float[1, 3, a, b] y) {
@@ -251,7 +293,8 @@ def compare(outputs: dict[str, Array], wanted: list[Array]) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_results_have_the_sizes_that_runs_decide(name: str) -> None:
     text, feeds = CASES[name]
-    function = import_onnx(model(text))
+    function = glow_nb.load(model(text), open_sizes=True)
+    assert isinstance(function, glow_nb.Function)
     assert print_function(parse_function(print_function(function))) == print_function(function)
     for each, wanted in zip(feeds, expected(model(text), feeds), strict=True):
         compare(evaluate(function, each), wanted)
@@ -265,7 +308,8 @@ def test_one_program_serves_all_of_them(name: str, backend: str, threads: int) -
     network: Any = glow_nb.compile(model(text), backend=backend, threads=threads)
     for each, wanted in zip(feeds, expected(model(text), feeds), strict=True):
         compare(network.run(each), wanted)
-    for stage in network.stages:
+    stages = network.stages if isinstance(network, StagedNetwork) else network.variants[0].stages
+    for stage in stages:
         general = getattr(stage, "general", None)
         assert general is None or len(general.networks) == 1
         assert general is None or len(stage.variants) == 1
@@ -286,11 +330,27 @@ def test_an_expansion_to_no_axes_changes_nothing() -> None:
 
 
 def test_examples_of_sizes_that_runs_decide_are_no_advice() -> None:
-    text = """(float[3, 9] x, float[3, 5] z, int64[1] k) => (float[3, a] y, float[3, b] v) {
-        y, i = TopK (x, k)
-        v, j = TopK (z, k) }"""
-    with pytest.raises(ModelError, match=r"leaves axis 1 of float32<3 x 5>$"):
+    text = """(float[3, 9] x, float[4, 9] z, int64[1] k) => (float[a, 9] y) {
+        large, i = TopK (x, k)
+        all = Concat <axis = 0> (large, z)
+        y = Identity (all) }"""
+    with pytest.raises(ModelError) as caught:
         glow_nb.load(model(text), open_sizes=True)
+    assert "hints" not in str(caught.value)
+
+
+def test_a_number_of_several_uses_has_the_range_that_all_allow() -> None:
+    text = """(float[ROWS, 9] x, float[ROWS, 5] z, int64[1] k) => (float[a, b] y) {
+        large, i = TopK (x, k)
+        other, j = TopK (z, k)
+        y = Add (large, other) }"""
+    for rows in ("3", "n"):
+        function = glow_nb.load(model(text.replace("ROWS", rows)), open_sizes=True)
+        assert isinstance(function, glow_nb.Function)
+        (size,) = (symbol for symbol in function.sizes if symbol.name != "n")
+        assert (size.low, size.high) == (0, 5) and not function.guards
+        with pytest.raises(FeedError, match=r"6 .*range 0\.\.5"):
+            evaluate(function, {"x": floats(3, 9), "z": floats(3, 5), "k": whole(6)})
 
 
 def test_what_needs_a_number_is_refused() -> None:
