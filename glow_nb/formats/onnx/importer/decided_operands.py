@@ -37,6 +37,36 @@ def may_decide(ctx: Context, value: Value) -> bool:
     )
 
 
+def computed_factors(ctx: Context, value: Value) -> list[float | Value] | None:
+    """Return the numbers of a vector of floats, those that a run computes as vectors of a float64.
+
+    None is returned if a run computes none of them, or may not decide sizes.
+    """
+    is_of_floats = value.type.kind.is_float and value.type.rank == 1 and not value.type.is_open
+    if not (ctx.decides and is_of_floats and is_of_a_run(value)):
+        return None
+    if isinstance(value, Constant):
+        return [float(number) for number in value.array]
+    parts = value.inputs if isinstance(value, ops.Concat) else (value,)
+    found: list[float | Value] = []
+    for part in parts:
+        if isinstance(part, Constant):
+            found += map(float, part.array)
+            continue
+        wide = ctx.convert(ctx.as_computed(part), ElementKind.FLOAT64)
+        found += (ctx.part(wide, 0, index, 1) for index in range(part.type.size))
+    return found
+
+
+def multiplied(ctx: Context, size: int, factor: Value) -> int:
+    """Return *size* times a *factor*, rounded down as ONNX's shape inference does, in float32."""
+    number = ctx.convert(term_of(ctx, size).value, ElementKind.FLOAT64)
+    product = ctx.convert((ctx.term(number) * ctx.term(factor)).value, ElementKind.FLOAT32)
+    whole = ctx.term(ctx.convert(ctx.term(product).apply(ops.Floor).value, INT64))
+    checked = where(ctx.term(factor) > 0, whole, -1)  # which is no size
+    return ctx.decided.size_of(ctx, checked.value, hint=2 * hinted(size))
+
+
 def size_from(ctx: Context, value: Value, what: str, high: int = MAX_SIZE) -> int:
     """Return a tensor of one integer as a size of up to *high*, which a run may decide."""
     if value.type.size != 1:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from glow_nb.base.types import Array
+from glow_nb.hlir.graph import Value
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Axis:
         scale: The ratio as the model gives it, NaN if only a run knows it.
         roi: The part that is cropped first; 0 is the first element, 1 the last.
         as_pytorch: Compute the places as PyTorch does.
+        computed: The ratio as a float64 that a run computes, in a vector.
     """
 
     size: int
@@ -56,6 +58,7 @@ class Axis:
     scale: float
     roi: tuple[float, float] = (0.0, 1.0)
     as_pytorch: bool = False
+    computed: Value | None = None
 
     @property
     def length(self) -> float:

@@ -34,7 +34,9 @@ class OpenAxis:
         self.ctx, self.axis, self.sampling = ctx, axis, sampling
         self.size, self.result_size = self._number(axis.size), self._number(axis.result_size)
         self.scale = self.result_size / self.size
-        if not isnan(axis.scale):
+        if axis.computed is not None:
+            self.scale = ctx.term(axis.computed)
+        elif not isnan(axis.scale):
             self.scale = self.size.number(axis.scale)
 
     def _number(self, size: int) -> Term:

@@ -14,7 +14,12 @@ import numpy as np
 from glow_nb.base.size import hinted, symbols_of, whole_part
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.formats.onnx.importer.context import Context
-from glow_nb.formats.onnx.importer.decided_operands import may_decide, sizes_from
+from glow_nb.formats.onnx.importer.decided_operands import (
+    computed_factors,
+    may_decide,
+    multiplied,
+    sizes_from,
+)
 from glow_nb.formats.onnx.importer.interpolation import (
     Axis,
     Sampling,
@@ -114,6 +119,9 @@ def resize(ctx: Context, node: OnnxNode) -> Value:
 def _axes(ctx: Context, node: OnnxNode, chosen: tuple[int, ...]) -> dict[int, Axis]:
     """Return sizes, scale and crop of each axis to resize."""
     shape = [node.operand(0).type.shape[axis] for axis in chosen]
+    computed = _computed_axes(ctx, node, chosen)
+    if computed is not None:
+        return computed
     scales, rois = _numbers(ctx, node, 2, "'scales'"), _known(ctx, node, 1, "'roi'")
     sizes = _sizes(ctx, node)
     if (len(scales), len(sizes)) not in ((len(chosen), 0), (0, len(chosen))):
@@ -135,6 +143,25 @@ def _axes(ctx: Context, node: OnnxNode, chosen: tuple[int, ...]) -> dict[int, Ax
         axis: _axis(ctx, shape[i], sizes[i], ratios[i], (rois[i], rois[count + i]))
         for i, axis in enumerate(chosen)
     }
+
+
+def _computed_axes(ctx: Context, node: OnnxNode, chosen: tuple[int, ...]) -> dict[int, Axis] | None:
+    """Return the same if a run computes scales; None if all are known now."""
+    operand = node.optional(2)
+    factors = None if operand is None else computed_factors(ctx, operand)
+    if factors is None or node.text("coordinate_transformation_mode") == "tf_crop_and_resize":
+        return None
+    if len(factors) != len(chosen):
+        raise ctx.wrong(f"it must have a scale for each of axes {list(chosen)}; it has {operand}")
+    axes: dict[int, Axis] = {}
+    for axis, factor in zip(chosen, factors, strict=True):
+        size = node.operand(0).type.shape[axis]
+        if isinstance(factor, Value):
+            made = _axis(ctx, size, multiplied(ctx, size, factor), nan)
+            axes[axis] = replace(made, computed=factor)
+        else:
+            axes[axis] = _axis(ctx, size, *_scaled(ctx, size, factor))
+    return axes
 
 
 def _by_policy(

@@ -85,6 +85,15 @@ WRONG: dict[str, tuple[str, list[dict[str, Any]], str]] = {
         )
         for mode in ("edge", "reflect")
     },
+    "Resize": (
+        """(float[1, 2, 4, 4] x, float[4] f) => (float[a, b, c, d] y) {
+        y = Resize <mode = "nearest"> (x, , f) }""",
+        [
+            {"x": floats(1, 2, 4, 4), "f": np.array([1, 1, f, 1], np.float32)}
+            for f in (0, -2, np.nan)
+        ],
+        r"size 'y(_\d)?': the run computes -1 for it",
+    ),
     "Expand of an open size": (
         "(float[n, 1] x, int64[2] s) => (float[a, b] y) { y = Expand (x, s) }",
         [{"x": floats(2, 1), "s": whole(s, 3)} for s in (3, 0)],
