@@ -13,58 +13,23 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import onnx
-from onnx import TensorProto, numpy_helper
 
 import glow_nb
 from experiments.benchmarks.printing import TITLES, peers, processor, replace_part
 from experiments.networks.transformers import NETWORKS
 from experiments.networks.twins import NAMES, make_twin
 from glow_nb.base.distance import largest_distance
-from glow_nb.base.types import Array
 from glow_nb.tools.duel.engines import PEERS, is_installed, open_engine
 from glow_nb.tools.duel.feeds import random_feeds
+from glow_nb.tools.duel.reference import truth_of
 
 OURS = {
     "default": glow_nb.Cpu(),
     "direct sums": glow_nb.Cpu(winograd="off", strassen="off"),
 }
-
-
-def in_float64(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return *model* with all weights, constants, inputs and results in ``float64``."""
-    wide = onnx.ModelProto()
-    wide.CopyFrom(model)
-    for tensor in (*wide.graph.initializer, *_constants(wide.graph)):
-        if tensor.data_type == TensorProto.FLOAT:
-            array = numpy_helper.to_array(tensor).astype(np.float64)
-            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
-    for value in (*wide.graph.input, *wide.graph.output, *wide.graph.value_info):
-        if value.type.tensor_type.elem_type == TensorProto.FLOAT:
-            value.type.tensor_type.elem_type = TensorProto.DOUBLE
-    for node in wide.graph.node:
-        for attribute in node.attribute:
-            if (node.op_type, attribute.name, attribute.i) == ("Cast", "to", TensorProto.FLOAT):
-                attribute.i = TensorProto.DOUBLE
-    return wide
-
-
-def _constants(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Yield the tensors that nodes hold in attributes."""
-    for node in graph.node:
-        yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
-
-
-def truth_of(model: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
-    """Return the outputs of *model*, computed in ``float64``."""
-    wide = glow_nb.load(in_float64(model))
-    assert isinstance(wide, glow_nb.Function)
-    wanted = {value.name: value.type.kind.dtype for value in wide.inputs}
-    return glow_nb.evaluate(wide, {key: x.astype(wanted[key]) for key, x in feeds.items()})
 
 
 def errors_of(model: onnx.ModelProto) -> list[float]:

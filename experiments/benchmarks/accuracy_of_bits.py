@@ -21,7 +21,6 @@ import numpy as np
 import onnx
 
 import glow_nb
-from experiments.benchmarks.accuracy import truth_of
 from experiments.benchmarks.printing import peers, processor, replace_part
 from experiments.networks.transformers import NETWORKS
 from experiments.networks.twins import NAMES, make_twin
@@ -29,6 +28,7 @@ from glow_nb.base.types import Array
 from glow_nb.quant import calibrate, quantize
 from glow_nb.tools.duel.engines import is_installed
 from glow_nb.tools.duel.feeds import random_feeds
+from glow_nb.tools.duel.reference import truth_of
 
 Run = Callable[[Mapping[str, Array]], Sequence[Array]]
 """Runs a network: the outputs in the order of the model."""

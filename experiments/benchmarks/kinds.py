@@ -69,7 +69,8 @@ def open_all(
     drawn: Drawn, engines: Sequence[str]
 ) -> tuple[dict[str, Measurement], dict[str, Runner]]:
     """Return what the first run of each engine showed, in processor time, and those that ran."""
-    results, runners = {name: Measurement() for name in engines}, {}
+    results = {name: Measurement() for name in engines}
+    runners: dict[str, Runner] = {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         onnx.save(drawn.model, path)

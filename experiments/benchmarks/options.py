@@ -18,13 +18,13 @@ from typing import Any
 import onnx
 
 import glow_nb
-from experiments.benchmarks.accuracy import truth_of
 from experiments.benchmarks.printing import processor
 from experiments.benchmarks.timing import times_in_turn
 from experiments.networks.transformers import NETWORKS
 from experiments.networks.twins import NAMES, make_twin
 from glow_nb.base.distance import largest_distance
 from glow_nb.tools.duel.feeds import random_feeds
+from glow_nb.tools.duel.reference import truth_of
 
 MEBIBYTE = 2**20
 OPTIONS = ("winograd", "strassen")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -70,3 +70,25 @@ def largest_distance(expected: Iterable[Array], found: Iterable[Array]) -> float
     if len(pairs) != len(others):
         return np.inf
     return max(map(distance, pairs, others), default=0.0)
+
+
+def relative_error(expected: Sequence[Array], found: Sequence[Array]) -> float:
+    """Return the root mean square of the errors of *found*, over that of what is *expected*.
+
+    ``sqrt(sum((found - expected) ** 2) / sum(expected ** 2))`` over all arrays together: over those
+    of floats, if there are any, since an index may be far from another that is as good. NaN is
+    equal to NaN and an infinity to itself. Where only one has them, or shapes or the numbers of
+    arrays differ, the error is infinite; so is any where nothing but zeros is expected.
+    """
+    if [array.shape for array in expected] != [array.shape for array in found]:
+        return np.inf
+    pairs = list(zip(expected, found, strict=True))
+    pairs = [pair for pair in pairs if pair[0].dtype.kind not in "biu"] or pairs
+    signal = noise = 0.0
+    for some, others in pairs:
+        wide = some.astype(np.float64)
+        signal += energy(wide[np.isfinite(wide)])
+        noise += energy(differences_of(wide, others.astype(np.float64)))
+    if not noise:
+        return 0.0
+    return float(np.sqrt(noise / signal)) if signal else np.inf

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,14 +12,13 @@ import click
 from typing_extensions import override
 
 from glow_nb.backends import backend_named
-from glow_nb.base.distance import largest_distance
 from glow_nb.base.errors import GlowError, OptionError
+from glow_nb.base.precision import FULL
 from glow_nb.base.progress import report, shown
-from glow_nb.base.quantities import count_of, duration
 from glow_nb.base.schema import closest, listed
 from glow_nb.base.text import format_name
+from glow_nb.commands.bench_report import make_report, print_report
 from glow_nb.commands.bindings import Bindings, binding_options
-from glow_nb.commands.json_text import json_text
 from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import (
     ExampleCommand,
@@ -30,40 +28,26 @@ from glow_nb.commands.options import (
     without_option,
 )
 from glow_nb.commands.size_ranges import are_given, size_options
-from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.network.compilation import order_for
 from glow_nb.network.text_files import SUFFIX
 from glow_nb.system.cores import available_cores
-from glow_nb.tools.duel.contest import Measurement, duel, ratios_of
-from glow_nb.tools.duel.engines import ENGINES, OURS, PEERS, Arrays, is_installed, require_installed
+from glow_nb.tools.duel.contest import Measurement, duel
+from glow_nb.tools.duel.engines import (
+    ENGINES,
+    OURS,
+    PEERS,
+    PRECISIONS,
+    Arrays,
+    is_installed,
+    require_installed,
+)
+from glow_nb.tools.duel.entrants import entrants_of
 
 if TYPE_CHECKING:
     import onnx
 
 LARGEST_FILE_BYTES = 1 << 30
 """A larger model is written with its weights beside it: an ONNX file has at most 2 GiB."""
-
-LARGEST_DIFFERENCE = 1e-3
-"""Outputs that differ by more, over the largest output, are not the same."""
-
-
-@dataclass(frozen=True)
-class EngineRow:
-    """What one engine showed: seconds, times over ours, the difference over the largest number.
-
-    What could not be compared is None.
-    """
-
-    engine: str
-    first_seconds: float
-    min_seconds: float
-    median_seconds: float
-    runs: int
-    relative_min: float | None
-    relative_median: float | None
-    largest_difference: float | None
-    differs: bool | None
-    missing: str
 
 
 class ManyEngines(ExampleCommand):
@@ -92,6 +76,7 @@ def _spread(args: Sequence[str]) -> Iterator[str]:
 
 EXAMPLES = """\
 glow-nb bench model.onnx --against onnxruntime openvino
+glow-nb bench model.onnx --precision bfloat16 --precision default
 glow-nb bench model.onnx --threads 1 --batch 8 --json
 glow-nb bench model.onnx --shape batch=1 --shape sequence=128
 glow-nb bench model.onnx --shape batch=1 --size sequence=1..512 --hint sequence=128"""
@@ -105,6 +90,16 @@ glow-nb bench model.onnx --shape batch=1 --size sequence=1..512 --hint sequence=
     multiple=True,
     metavar="ENGINE...",
     help=f"Engines to compare with: {', '.join(PEERS)}.  [default: those that are installed]",
+)
+@click.option(
+    "--precision",
+    "precisions",
+    type=click.Choice(PRECISIONS),
+    multiple=True,
+    default=(FULL,),
+    show_default=True,
+    help="What the engines are to compute in. With default, each is as it comes out of the box. "
+    "Repeat it for several tables in one.",
 )
 @threads_option
 @without_option
@@ -137,12 +132,13 @@ glow-nb bench model.onnx --shape batch=1 --size sequence=1..512 --hint sequence=
     "--json",
     "as_json",
     is_flag=True,
-    help="Print one JSON object, times in seconds. An infinite difference is null there, and "
-    "differs is true.",
+    help="Print one JSON object, times in seconds. An infinite difference or error is null "
+    "there, and differs is true.",
 )
 def bench(
     model: Path,
     against: tuple[str, ...],
+    precisions: tuple[str, ...],
     threads: int | None,
     without: tuple[str, ...],
     batch: int | None,
@@ -156,17 +152,24 @@ def bench(
     """Time the ONNX file MODEL in glow_nb and in other engines.
 
     Each engine lives in a process of its own, and they are asked in turn, so that a machine whose
-    speed drifts slows all of them alike. All compute in float32 on the same random inputs; outputs
-    are compared. The ratio is the best other engine's shortest time over that of glow_nb: above 1
-    glow_nb is faster. The ratio of the median times shows what other work on the machine does.
-    With --size or --hint, sizes stay open in all engines, and the inputs are of those of --hint.
+    speed drifts slows all of them alike. All run on the same random inputs. The ratio is the best
+    other engine's shortest time over that of glow_nb, where both compute in the same kind of floats
+    or, with --precision default, as they come out of the box: above 1 glow_nb is faster. The ratio
+    of the median times shows what other work on the machine does. The error is the root mean square
+    of the differences from the same model in float64, over that of its outputs; a model that takes
+    too long in float64 is compared with glow_nb in float32. With --size or --hint, sizes stay open
+    in all engines, and the inputs are of those of --hint.
     """
+    from glow_nb.tools.duel.reference import reference_of  # imports onnx, which takes a while
+
     require_installed(against)
     order_for(backend_named("cpu"), without=without)  # which checks them
     peers = dict.fromkeys(against or (engine for engine in PEERS if is_installed(engine)))
     for absent in () if against else (engine for engine in PEERS if not is_installed(engine)):
         click.echo(f"{absent} is left out: not installed; pip install {absent}", err=True)
     used = threads or available_cores()
+    options = {"without": without, **sizes}
+    entrants = entrants_of((OURS, *peers), precisions)
     with tempfile.TemporaryDirectory() as name:
         path, feeds = _prepare(model, bindings, batch, sizes, seed, Path(name))
         with shown(f"measuring {format_name(model.name)}", False if as_json else None):
@@ -175,14 +178,22 @@ def bench(
                 feeds,
                 threads=used,
                 engines=(OURS, *peers),
+                precisions=precisions,
                 rounds=rounds,
                 seconds=seconds,
                 progress=partial(report, "turn"),
-                options={"without": without, **sizes},
+                options=options,
             )
-    if results[OURS].missing:
-        raise GlowError(f"{model}: glow_nb stopped: {results[OURS].missing}")
-    _report(model, used, results, as_json)
+        _require_ours(model, results)
+        reference = reference_of(str(path), feeds, results, threads=used, options=options)
+    print_report(model, used, make_report(results, entrants, precisions, reference), as_json)
+
+
+def _require_ours(model: Path, results: Mapping[str, Measurement]) -> None:
+    """Raise GlowError if glow_nb has stopped in one of the *results*."""
+    for name, result in results.items():
+        if name.startswith(OURS) and result.missing:
+            raise GlowError(f"{model}: {name} stopped: {result.missing}")
 
 
 def _prepare(
@@ -244,76 +255,3 @@ def _bind_hints(model: onnx.ModelProto, sizes: Mapping[str, Any]) -> None:
             "them by --shape"
         )
     bind_shapes(model, hints)
-
-
-def _report(model: Path, threads: int, results: dict[str, Measurement], as_json: bool) -> None:
-    rows = engine_rows(results)
-    ratios = ratios_of(results)
-    if as_json:
-        report = {
-            "model": str(model),
-            "threads": threads,
-            "ratio": ratios.minima if ratios else None,
-            "median_ratio": ratios.medians if ratios else None,
-            "engines": [asdict(row) for row in rows],
-        }
-        click.echo(json_text(report))
-        return
-    click.echo(f"model {model}: {count_of(threads, 'thread')}, engines asked in turn")
-    console = make_console()
-    columns = ["engine", "#first", "#runs", "#min", "", "#median", "", "#difference"]
-    table = make_table(console, "", columns)
-    table.title = None
-    for row in rows:
-        if not row.missing:
-            table.add_row(*_cells(row))
-    print_table(console, table)
-    for row in rows:
-        if row.missing:
-            click.echo(f"{row.engine} is left out: {row.missing}")
-        elif row.differs:
-            click.echo(f"{row.engine} computes something else: its outputs differ from {OURS}'s")
-    if ratios is not None:
-        click.echo(
-            f"ratio {ratios.minima:.3f}: the best other engine's shortest time over {OURS}'s"
-        )
-        click.echo(f"ratio of the medians {ratios.medians:.3f}")
-
-
-def _cells(row: EngineRow) -> list[str]:
-    return [
-        row.engine,
-        duration(row.first_seconds),
-        str(row.runs),
-        duration(row.min_seconds),
-        "" if row.relative_min is None else f"{row.relative_min:.2f} x",
-        duration(row.median_seconds),
-        "" if row.relative_median is None else f"{row.relative_median:.2f} x",
-        "" if row.largest_difference is None else f"{row.largest_difference:.1e}",
-    ]
-
-
-def engine_rows(results: dict[str, Measurement]) -> list[EngineRow]:
-    """Return a row for each engine; times and outputs are compared with ours."""
-    ours = results[OURS]
-    return [_row(engine, result, ours) for engine, result in results.items()]
-
-
-def _row(engine: str, result: Measurement, ours: Measurement) -> EngineRow:
-    if not result.times:
-        return EngineRow(
-            engine, result.first_seconds, 0.0, 0.0, 0, None, None, None, None, result.missing
-        )
-    difference = largest_distance(ours.outputs, result.outputs) if ours.times else None
-    return EngineRow(
-        engine=engine,
-        first_seconds=result.first_seconds,
-        min_seconds=result.min_seconds,
-        median_seconds=result.median_seconds,
-        runs=len(result.times),
-        relative_min=result.min_seconds / ours.min_seconds if ours.times else None,
-        relative_median=result.median_seconds / ours.median_seconds if ours.times else None,
-        largest_difference=difference,
-        differs=None if difference is None else difference > LARGEST_DIFFERENCE,
-        missing="",
-    )

@@ -19,7 +19,6 @@ import pytest
 from onnx import numpy_helper
 
 import glow_nb
-from experiments.benchmarks.accuracy import truth_of
 from experiments.networks import branched as branched_networks
 from experiments.networks import mobile as mobile_networks
 from experiments.networks import recent as recent_networks
@@ -35,6 +34,7 @@ from glow_nb.hlir.ops import Reshape
 from glow_nb.llir.stack import members_of
 from glow_nb.network import compilation as compiler
 from glow_nb.tools.duel.feeds import random_feeds
+from glow_nb.tools.duel.reference import truth_of
 
 pytestmark = pytest.mark.jit
 

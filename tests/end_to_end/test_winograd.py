@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import glow_nb
-from experiments.benchmarks.accuracy import truth_of
 from experiments.networks.twins import NAMES, make_twin
 from glow_nb.base.distance import distance, largest_distance
 from glow_nb.base.errors import OptionError
@@ -19,6 +18,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function
 from glow_nb.tools.duel.feeds import random_feeds
+from glow_nb.tools.duel.reference import truth_of
 
 pytestmark = pytest.mark.jit
 

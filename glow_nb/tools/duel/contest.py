@@ -14,8 +14,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from glow_nb.base.precision import FULL
 from glow_nb.base.types import Array
-from glow_nb.tools.duel.engines import NO_OPTIONS, OURS, Arrays, is_installed
+from glow_nb.tools.duel.engines import (
+    NO_OPTIONS,
+    OURS,
+    OUT_OF_THE_BOX,
+    PEERS,
+    Arrays,
+    is_installed,
+)
+from glow_nb.tools.duel.entrants import Entrant, entrant_of, entrants_of
 from glow_nb.tools.duel.worker import load_outputs, save_inputs
 
 Progress = Callable[[int, int], None]
@@ -33,12 +42,14 @@ class Measurement:
         first_seconds: Loading or compiling, and the first run.
         times: Wall seconds of each measured run.
         outputs: The arrays of the first run, in the model's order.
+        computes: The kind that the engine says it computes in; empty if it was not asked.
         missing: Why there are no times; empty if there are.
     """
 
     first_seconds: float = 0.0
     times: list[float] = field(default_factory=list)
     outputs: list[Array] = field(default_factory=list)
+    computes: str = ""
     missing: str = ""
 
     @property
@@ -64,10 +75,17 @@ class Ratios(NamedTuple):
     medians: float
 
 
-def ratios_of(results: Mapping[str, Measurement]) -> Ratios | None:
-    """Return the ratios of *results*; None if we or all peers did not run."""
-    ours = results.get(OURS, Measurement())
-    peers = [result for name, result in results.items() if name != OURS and result.times]
+def ratios_of(results: Mapping[str, Measurement], precision: str = FULL) -> Ratios | None:
+    """Return the ratios of *results*, of all that compute in the same *precision*.
+
+    With "default", all engines are compared as they come out of the box, whatever they compute in.
+
+    Returns:
+        None if we or all of these peers did not run.
+    """
+    ours = results.get(entrant_of(OURS, precision).name, Measurement())
+    peers = [result for result in map(results.get, _peers_in(precision)) if result is not None]
+    peers = [peer for peer in peers if peer.times and _computes(peer, precision)]
     if not peers or not ours.times:
         return None
     return Ratios(
@@ -76,12 +94,24 @@ def ratios_of(results: Mapping[str, Measurement]) -> Ratios | None:
     )
 
 
+def _peers_in(precision: str) -> list[str]:
+    """Return the names of the peers that can be asked for *precision*."""
+    peers = [entrant_of(engine, precision) for engine in PEERS]
+    return [peer.name for peer in peers if precision in (OUT_OF_THE_BOX, peer.precision)]
+
+
+def _computes(peer: Measurement, precision: str) -> bool:
+    """Return whether *peer* did as it was asked: some processors lack the instructions for it."""
+    return precision == OUT_OF_THE_BOX or peer.computes in ("", precision)
+
+
 def duel(
     path: str,
     feeds: Arrays,
     *,
     threads: int,
     engines: Sequence[str],
+    precisions: Sequence[str] = (FULL,),
     rounds: int,
     seconds: float,
     progress: Progress | None = None,
@@ -89,10 +119,16 @@ def duel(
 ) -> dict[str, Measurement]:
     """Run the ONNX model at *path* on *feeds* in each engine, for *rounds* turns of *seconds*.
 
-    glow_nb compiles it with these *options*, plain data. An engine that is not installed, refuses
-    the model or stops has a result that says so.
+    Each engine takes part once for each of the *precisions* that it has, see :func:`entrants_of`,
+    by whose names the results are found. glow_nb compiles the model with these *options*, plain
+    data. An engine that is not installed, refuses the model or stops has a result that says so.
+
+    Raises:
+        OptionError: There is no such precision.
     """
-    with open_contest(path, feeds, threads=threads, engines=engines, options=options) as contest:
+    with open_contest(
+        path, feeds, threads=threads, engines=engines, precisions=precisions, options=options
+    ) as contest:
         results = contest.new_results()
         contest.take_turns(results, rounds, seconds, progress)
     return results
@@ -105,22 +141,24 @@ def open_contest(
     *,
     threads: int,
     engines: Sequence[str],
+    precisions: Sequence[str] = (FULL,),
     options: Mapping[str, Any] = NO_OPTIONS,
 ) -> Iterator[Contest]:
     """Yield *engines* that have loaded the ONNX model at *path* and run it once on *feeds*."""
-    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
-        folder = Path(name)
+    entrants = entrants_of(engines, precisions)
+    with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as stack:
+        folder = Path(place)
         save_inputs(folder, feeds)
         workers: dict[str, _Worker] = {}
-        first = {engine: Measurement() for engine in engines}
-        for engine, result in first.items():
-            if not is_installed(engine):
+        first = {entrant: Measurement() for entrant in entrants}
+        for name, result in first.items():
+            if not is_installed(entrants[name].engine):
                 result.missing = "it is not installed"
                 continue
-            worker = _Worker(engine, path, threads, folder, options)
+            worker = _Worker(entrants[name], path, threads, folder, options)
             stack.callback(worker.close)
             if worker.start(result):
-                workers[engine] = worker
+                workers[name] = worker
         yield Contest(first, workers)
 
 
@@ -131,8 +169,8 @@ class Contest:
         self._first, self._workers = first, workers
 
     def new_results(self) -> dict[str, Measurement]:
-        """Return for each engine what its first run showed, without times."""
-        return {engine: replace(result, times=[]) for engine, result in self._first.items()}
+        """Return for each entrant what its first run showed, without times."""
+        return {name: replace(result, times=[]) for name, result in self._first.items()}
 
     def take_turns(
         self,
@@ -141,10 +179,10 @@ class Contest:
         seconds: float,
         progress: Progress | None = None,
     ) -> None:
-        """Add to *results* the times of *rounds* in which each engine has *seconds*."""
+        """Add to *results* the times of *rounds* in which each entrant has *seconds*."""
         turns = [turn for _ in range(rounds) for turn in self._workers.items()]
-        for done, (engine, worker) in enumerate(turns, 1):
-            worker.measure(results[engine], seconds)
+        for done, (name, worker) in enumerate(turns, 1):
+            worker.measure(results[name], seconds)
             if progress is not None:
                 progress(done, len(turns))
 
@@ -153,12 +191,13 @@ class _Worker:
     """One engine in a process of its own."""
 
     def __init__(
-        self, engine: str, path: str, threads: int, folder: Path, options: Mapping[str, Any]
+        self, entrant: Entrant, path: str, threads: int, folder: Path, options: Mapping[str, Any]
     ) -> None:
-        self._engine, self._folder = engine, folder
-        self._errors = folder / f"{engine}.txt"
+        self._entrant, self._folder = entrant, folder
+        self._errors = folder / f"{entrant.name}.txt"
         with self._errors.open("wb") as errors:
-            arguments = [engine, path, str(threads), str(folder), json.dumps(dict(options))]
+            place = [path, str(threads), str(folder), json.dumps(dict(options))]
+            arguments = [entrant.engine, entrant.precision, *place]
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "glow_nb.tools.duel.worker", *arguments],
                 stdin=subprocess.PIPE,
@@ -174,8 +213,8 @@ class _Worker:
         if answer is None:
             result.missing = self._last_words()
             return False
-        result.first_seconds = answer
-        result.outputs = load_outputs(self._folder, self._engine)
+        result.first_seconds, result.computes = answer
+        result.outputs = load_outputs(self._folder, self._entrant.name)
         return True
 
     def measure(self, result: Measurement, seconds: float) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from glow_nb.base.errors import OptionError
 from glow_nb.base.extras import EXTRAS
+from glow_nb.base.precision import FULL
 from glow_nb.base.types import Array
 
 Arrays = Mapping[str, Array]
@@ -20,6 +22,32 @@ OURS = "glow_nb"
 PEERS = EXTRAS["bench"]
 ENGINES = (OURS, *PEERS)
 """Names of the engines, which are those of their Python packages."""
+
+BFLOAT16 = "bfloat16"
+OUT_OF_THE_BOX = "default"
+PRECISIONS = (FULL, BFLOAT16, OUT_OF_THE_BOX)
+"""What engines can be asked to compute in. "default" asks for nothing: each is as it comes out of
+the box, and OpenVINO chooses by the processor."""
+
+HINTS = {FULL: "f32", BFLOAT16: "bf16"}
+"""What OpenVINO calls them."""
+
+
+@dataclass(frozen=True)
+class OpenedEngine:
+    """An engine that has a model: a function of the inputs, whose outputs are in the model's order.
+
+    Attributes:
+        run: The function itself.
+        computes: The kind that it says it computes in, which need not be the one asked for.
+    """
+
+    run: Runner
+    computes: str
+
+    def __call__(self, feeds: Arrays) -> Sequence[Array]:
+        """Return the outputs for *feeds*."""
+        return self.run(feeds)
 
 
 def is_installed(engine: str) -> bool:
@@ -42,12 +70,14 @@ def open_engine(
     threads: int,
     options: Mapping[str, Any] = NO_OPTIONS,
     *,
+    precision: str = FULL,
     alone: bool = False,
-) -> Runner:
+) -> OpenedEngine:
     """Return a function that runs the ONNX model at *path* in *engine* on *threads* cores.
 
-    It returns the outputs in the order of the model. All compute in float32. glow_nb compiles the
-    model with these *options*. An engine that is *alone* in its process is as it is by itself;
+    It returns the outputs in the order of the model. The engine is asked to compute in *precision*,
+    one of PRECISIONS; ONNX Runtime computes in float32 whatever it is asked for. glow_nb compiles
+    the model with these *options*. An engine that is *alone* in its process is as it is by itself;
     others have no thread that takes a core for long when a run has ended.
 
     Raises:
@@ -56,20 +86,24 @@ def open_engine(
     """
     match engine:
         case "glow_nb":
-            return _open_glow_nb(path, threads, options)
+            return _open_glow_nb(path, threads, options, precision)
         case "onnxruntime":
-            return open_onnxruntime(path, threads, alone=alone)
+            return OpenedEngine(open_onnxruntime(path, threads, alone=alone), FULL)
         case "openvino":
-            return _open_openvino(path, threads)
+            return _open_openvino(path, threads, precision)
         case _:
             raise OptionError(f"unknown engine {engine!r}; use one of {', '.join(ENGINES)}")
 
 
-def _open_glow_nb(path: str, threads: int, options: Mapping[str, Any]) -> Runner:
+def _open_glow_nb(
+    path: str, threads: int, options: Mapping[str, Any], precision: str
+) -> OpenedEngine:
     import glow_nb
 
-    net = glow_nb.compile(path, threads=threads, **options)
-    return lambda feeds: list(net.run(feeds).values())
+    asked = FULL if precision == OUT_OF_THE_BOX else precision
+    given = options if asked == FULL else {**options, "precision": asked}
+    net = glow_nb.compile(path, threads=threads, **given)
+    return OpenedEngine(lambda feeds: list(net.run(feeds).values()), asked)
 
 
 def open_onnxruntime(model: str | bytes, threads: int, *, alone: bool = False) -> Runner:
@@ -89,14 +123,13 @@ def open_onnxruntime(model: str | bytes, threads: int, *, alone: bool = False) -
     return lambda feeds: list(session.run(None, feeds))
 
 
-def _open_openvino(path: str, threads: int) -> Runner:
+def _open_openvino(path: str, threads: int, precision: str) -> OpenedEngine:
+    """Open OpenVINO, which is told nothing of a precision if it is to choose by itself."""
     import openvino
 
-    config = {
-        "INFERENCE_NUM_THREADS": threads,
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
-    }
+    config = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
+    if precision in HINTS:
+        config["INFERENCE_PRECISION_HINT"] = HINTS[precision]
     compiled = openvino.Core().compile_model(path, "CPU", config)
     request = compiled.create_infer_request()
 
@@ -104,4 +137,6 @@ def _open_openvino(path: str, threads: int) -> Runner:
         request.infer(feeds)
         return [request.get_output_tensor(i).data.copy() for i in range(len(compiled.outputs))]
 
-    return run
+    chosen = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+    names = {hint: name for name, hint in HINTS.items()}
+    return OpenedEngine(run, names.get(chosen, chosen))

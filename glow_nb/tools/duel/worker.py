@@ -1,9 +1,9 @@
 """One engine in a process of its own: answers lines of seconds with lists of times.
 
-Started by :mod:`glow_nb.tools.duel.contest` as ``python -m glow_nb.tools.duel.worker ENGINE MODEL
-THREADS FOLDER OPTIONS``, with the options in JSON by which glow_nb compiles the model. The folder
-holds the inputs, and takes the outputs of the first run. The first answer says how long loading and
-the first run took.
+Started by :mod:`glow_nb.tools.duel.contest` as ``python -m glow_nb.tools.duel.worker ENGINE
+PRECISION MODEL THREADS FOLDER OPTIONS``, with the options in JSON by which glow_nb compiles the
+model. The folder holds the inputs, and takes the outputs of the first run. The first answer says
+how long loading and the first run took, and what the engine says it computes in.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 
 from glow_nb.base.types import Array
 from glow_nb.tools.duel.engines import Arrays, Runner, open_engine
+from glow_nb.tools.duel.entrants import Entrant
 
 INPUTS = "inputs.npz"
 
@@ -37,14 +38,14 @@ def load_inputs(folder: Path) -> dict[str, Array]:
         return {name: archive[f"arr_{index}"] for index, name in enumerate(names, 1)}
 
 
-def save_outputs(folder: Path, engine: str, outputs: Sequence[Array]) -> None:
-    """Write the *outputs* of *engine* to *folder*."""
-    np.savez(folder / f"{engine}.npz", *[np.asarray(output) for output in outputs])
+def save_outputs(folder: Path, entrant: str, outputs: Sequence[Array]) -> None:
+    """Write the *outputs* of *entrant*, a name, to *folder*."""
+    np.savez(folder / f"{entrant}.npz", *[np.asarray(output) for output in outputs])
 
 
-def load_outputs(folder: Path, engine: str) -> list[Array]:
+def load_outputs(folder: Path, entrant: str) -> list[Array]:
     """Return what :func:`save_outputs` wrote to *folder*."""
-    with np.load(folder / f"{engine}.npz", allow_pickle=False) as archive:
+    with np.load(folder / f"{entrant}.npz", allow_pickle=False) as archive:
         return [archive[f"arr_{index}"] for index in range(len(archive.files))]
 
 
@@ -55,17 +56,24 @@ def read_options(text: str) -> dict[str, Any]:
     return options | {"sizes": {name: tuple(ends) for name, ends in ranges.items()} or None}
 
 
-def serve(engine: str, path: str, threads: int, folder: Path, options: str) -> None:
+def serve(entrant: Entrant, path: str, threads: int, folder: Path, options: str) -> None:
     """Answer the parent: one line when ready, then one list of times for each line of seconds."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever an engine prints must not mix with the answers
     feeds = load_inputs(folder)
     started = time.perf_counter()
-    run = open_engine(engine, path, threads, read_options(options), alone=True)
+    run = open_engine(
+        entrant.engine,
+        path,
+        threads,
+        read_options(options),
+        precision=entrant.precision,
+        alone=True,
+    )
     outputs = run(feeds)
     first_seconds = time.perf_counter() - started
-    save_outputs(folder, engine, outputs)
-    answers.write(json.dumps(first_seconds) + "\n")
+    save_outputs(folder, entrant.name, outputs)
+    answers.write(json.dumps([first_seconds, run.computes]) + "\n")
     for line in sys.stdin:
         answers.write(json.dumps(measure(run, feeds, float(line))) + "\n")
 
@@ -82,4 +90,5 @@ def measure(run: Runner, feeds: Arrays, seconds: float) -> list[float]:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]), sys.argv[5])
+    engine, precision, model, threads, folder, options = sys.argv[1:]
+    serve(Entrant(engine, precision), model, int(threads), Path(folder), options)

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from glow_nb.base.distance import decibels, distance, largest_distance
+from glow_nb.base.distance import decibels, distance, largest_distance, relative_error
 from glow_nb.base.types import Array
 
 
@@ -45,6 +45,19 @@ def test_each_array_is_measured_by_its_own_largest_number() -> None:
     assert largest_distance(expected, [expected[0], np.array([3])]) == 0.5
     assert largest_distance([], []) == 0
     assert largest_distance(expected, expected[:1]) == np.inf
+
+
+def test_relative_errors_are_of_all_floats_together() -> None:
+    expected: list[Array] = [np.array([3.0, 4.0], np.float32), np.array([0.0]), np.array([7])]
+    found: list[Array] = [np.array([3.0, 4.0], np.float64), np.array([1.0]), np.array([9])]
+    assert relative_error(expected, found) == 0.2
+    assert relative_error(expected, expected) == 0
+    assert relative_error(expected[2:], found[2:]) == pytest.approx(2 / 7)
+    assert relative_error(expected[1:2], found[1:2]) == np.inf
+    assert relative_error(expected, found[:2]) == np.inf
+    odd = np.array([np.nan, np.inf, 1.0])
+    assert relative_error([odd], [odd]) == 0
+    assert relative_error([odd], [np.array([np.nan, 2.0, 1.0])]) == np.inf
 
 
 def test_decibels_are_of_the_numbers_that_differ() -> None:

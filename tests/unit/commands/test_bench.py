@@ -31,10 +31,12 @@ def test_table(tmp_path: Path) -> None:
     lines = result.stdout.splitlines()
     assert lines[0].endswith("dense.onnx: 1 thread, engines asked in turn")
     assert [line.split()[0] for line in lines[1:4]] == ["engine", "glow_nb", "onnxruntime"]
-    assert lines[2].split()[-2:] == ["x", "0.0e+00"]
+    assert lines[2].split()[1] == "float32"
+    assert float(lines[2].split()[-1]) < 1e-6
     assert lines[2].split().count("1.00") == 2
-    assert lines[-2].startswith("ratio ")
-    assert lines[-1].startswith("ratio of the medians ")
+    assert lines[-2] == "error: root mean square of the differences from float64, relative"
+    assert lines[-1].startswith("ratio ")
+    assert " in float32, of the medians " in lines[-1]
 
 
 @pytest.mark.parametrize(
@@ -70,6 +72,56 @@ def test_json_of_several_engines(
     assert report["engines"][1]["median_seconds"] == 1.5
     text = call("bench", *(model if a == "MODEL" else a for a in arguments)).stdout
     assert "openvino is left out: it stopped" in text
+
+
+def test_precisions_have_rows_and_ratios(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who computes in other floats than asked is in the table, and not in that ratio."""
+
+    def duel(_: str, feeds: object, *, precisions: tuple[str, ...], **__: object) -> object:
+        assert precisions == ("bfloat16", "default")
+        ones = [np.ones((2, 4), np.float32)]
+        return {
+            "glow_nb bfloat16": Measurement(times=[1.0], outputs=ones, computes="bfloat16"),
+            "onnxruntime": Measurement(times=[0.5], outputs=ones, computes="float32"),
+            "openvino bfloat16": Measurement(times=[3.0], outputs=ones, computes="bfloat16"),
+            "glow_nb": Measurement(times=[2.0], outputs=ones, computes="float32"),
+            "openvino default": Measurement(times=[4.0], outputs=ones, computes="bfloat16"),
+        }
+
+    monkeypatch.setattr(bench, "duel", duel)
+    monkeypatch.setattr(bench, "require_installed", lambda engines: None)
+    peers = ("--against", "onnxruntime", "openvino")
+    asked = ("--precision", "bfloat16", "--precision", "default")
+    given = ("bench", write_dense(tmp_path), *peers, *asked)
+    lines = call(*given).stdout.splitlines()
+    assert lines[6].split()[:3] == ["openvino", "default:", "bfloat16"]
+    assert "onnxruntime computes no float32 model in bfloat16: its row is of float32" in lines
+    assert [line[:24] for line in lines[-2:]] == [
+        "ratio 3.000 in bfloat16,",
+        "ratio 0.250 out of the b",
+    ]
+    report = json.loads(call(*given, "--json").stdout)
+    assert report["ratio"] == report["ratios"]["bfloat16"]["minima"] == 3.0
+    assert report["ratios"]["default"] == {"minima": 0.25, "medians": 0.25}
+    assert report["reference"] == "float64"
+    rows = report["engines"]
+    assert [row["relative_min"] for row in rows] == [1.0, 0.25, 3.0, 1.0, 2.0]
+    assert len({row["error"] for row in rows}) == 1
+    assert "'half' is not one of 'float32'" in fails(*given, "--precision", "half", code=2)
+
+
+def test_a_precision_that_no_peer_has_makes_no_ratio(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def duel(*_: object, **__: object) -> object:
+        return {"glow_nb bfloat16": Measurement(times=[1.0]), "onnxruntime": Measurement(times=[1])}
+
+    monkeypatch.setattr(bench, "duel", duel)
+    given = ("bench", write_dense(tmp_path), "--against", "onnxruntime", "--precision", "bfloat16")
+    assert call(*given).stdout.splitlines()[-1] == "no ratio in bfloat16: no other engine ran so"
+    stopped = {"glow_nb bfloat16": Measurement(missing="killed")}
+    monkeypatch.setattr(bench, "duel", lambda *_, **__: stopped)
+    assert "glow_nb bfloat16 stopped: killed" in fails(*given)
 
 
 def test_other_engines_get_a_model_that_needs_no_other_file(

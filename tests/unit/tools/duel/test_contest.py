@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from glow_nb.base.types import Array
 from glow_nb.tools.duel import contest, engines
 from glow_nb.tools.duel.contest import Measurement, Ratios, duel, open_contest, ratios_of
 from glow_nb.tools.duel.engines import open_engine, require_installed
+from glow_nb.tools.duel.entrants import entrants_of
 from glow_nb.tools.duel.worker import load_inputs, load_outputs, save_inputs, save_outputs
 from tests.unit.commands.samples import write_dense
 
@@ -27,6 +29,96 @@ def test_ratios_are_those_of_the_best_peer() -> None:
     assert ratios_of(results) == Ratios(minima=1.5, medians=4.5 / 2.5)
     assert ratios_of({"glow_nb": results["glow_nb"], "openvino": Measurement()}) is None
     assert ratios_of({"openvino": Measurement(times=[1.0])}) is None
+
+
+def test_ratios_are_of_those_that_compute_in_the_same_floats() -> None:
+    results = {
+        "glow_nb": Measurement(times=[2.0], computes="float32"),
+        "glow_nb bfloat16": Measurement(times=[1.0], computes="bfloat16"),
+        "onnxruntime": Measurement(times=[3.0], computes="float32"),
+        "openvino bfloat16": Measurement(times=[2.0], computes="bfloat16"),
+        "openvino default": Measurement(times=[1.0], computes="bfloat16"),
+    }
+    assert ratios_of(results) == Ratios(1.5, 1.5)
+    assert ratios_of(results, "bfloat16") == Ratios(2.0, 2.0)
+    assert ratios_of(results, "default") == Ratios(0.5, 0.5)
+    results["openvino bfloat16"].computes = "float32"  # the processor has no instruction for it
+    assert ratios_of(results, "bfloat16") is None
+
+
+def test_engines_take_part_once_for_each_precision_they_have() -> None:
+    assert list(entrants_of(["glow_nb", "onnxruntime", "openvino"], ["bfloat16", "default"])) == [
+        *("glow_nb bfloat16", "onnxruntime", "openvino bfloat16"),
+        *("glow_nb", "openvino default"),
+    ]
+    with pytest.raises(OptionError, match="'bfloat': .* did you mean 'bfloat16'"):
+        entrants_of(["glow_nb"], ["bfloat"])
+    with pytest.raises(OptionError, match="no precision: give one"):
+        entrants_of(["glow_nb"], [])
+
+
+OPENVINO = """
+class Compiled:
+    outputs = ["y"]
+
+    def __init__(self, hint):
+        self.hint = hint
+
+    def create_infer_request(self):
+        return self
+
+    def infer(self, feeds):
+        self.data = next(iter(feeds.values())) * {"f32": 1, "bf16": 2, None: 4}[self.hint]
+
+    def get_output_tensor(self, index):
+        return self
+
+    def get_property(self, name):
+        return self
+
+    def get_type_name(self):
+        return self.hint or "f16"
+
+
+class Core:
+    def compile_model(self, path, device, config):
+        assert config["INFERENCE_NUM_THREADS"] == 1
+        return Compiled(config.get("INFERENCE_PRECISION_HINT"))
+"""
+"""An engine that multiplies by what it is asked to compute in."""
+
+
+def test_openvino_is_told_the_precision_or_chooses_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "openvino.py").write_text(OPENVINO)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "openvino", raising=False)
+    results = duel(
+        "model.onnx",
+        {"x": np.ones(1)},
+        threads=1,
+        engines=["openvino"],
+        precisions=["float32", "bfloat16", "default"],
+        rounds=1,
+        seconds=0.0,
+    )
+    found = {name: (result.computes, result.outputs[0][0]) for name, result in results.items()}
+    assert found == {
+        "openvino": ("float32", 1),
+        "openvino bfloat16": ("bfloat16", 2),
+        "openvino default": ("f16", 4),
+    }
+
+
+@pytest.mark.jit
+def test_glow_nb_is_compiled_in_the_precision(tmp_path: Path) -> None:
+    path, feeds = str(write_dense(tmp_path)), {"x": np.ones((2, 3), np.float32)}
+    for asked, computes in (("bfloat16", "bfloat16"), ("default", "float32")):
+        run = open_engine("glow_nb", path, 1, precision=asked)
+        assert run.computes == computes
+        assert run(feeds)[0].dtype == np.float32
+    assert open_engine("onnxruntime", path, 1, precision="bfloat16").computes == "float32"
 
 
 def test_arrays_cross_the_folder(tmp_path: Path) -> None:
