@@ -67,5 +67,5 @@ class Quotient:
 
     @cached_property
     def _text(self) -> str:
-        sides = (str(self.numerator), str(self.denominator))
-        return "/".join(map(bracketed, sides))
+        sides = (self.numerator, self.denominator)
+        return "/".join(bracketed(getattr(side, "ir_text", str(side))) for side in sides)

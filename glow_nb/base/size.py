@@ -9,7 +9,9 @@ which names the size: nothing takes a number for it in silence.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
@@ -232,14 +234,39 @@ class Size(_WholeNumber):
 
     @override
     def __str__(self) -> str:
-        return polynomial.text_of(self.terms)
+        return format(self) if _PRINTS_CODE.get() else self.ir_text
 
     @override
     def __format__(self, _: str) -> str:
         """Return it as Python computes it, a factor of a longer text: ``((height + 1)//2)``."""
-        return polynomial.bracketed(str(self)).replace("/", "//")
+        return polynomial.bracketed(self.ir_text).replace("/", "//")
 
     __repr__ = __str__
+
+    @property
+    def ir_text(self) -> str:
+        """The text of the IR, whatever ``str`` is at the moment."""
+        before = _PRINTS_CODE.set(False)
+        try:
+            return polynomial.text_of(self.terms)
+        finally:
+            _PRINTS_CODE.reset(before)
+
+
+_PRINTS_CODE = ContextVar("_PRINTS_CODE", default=False)
+
+
+@contextmanager
+def printed_as_code() -> Iterator[None]:
+    """Let ``str(size)`` be what Python computes, as ``format`` is: inside of it code is written.
+
+    The text of the IR, ``(height + 1)/2``, would be another number there.
+    """
+    before = _PRINTS_CODE.set(True)
+    try:
+        yield
+    finally:
+        _PRINTS_CODE.reset(before)
 
 
 def _is_rounded(factors: tuple[Atom, ...]) -> TypeGuard[tuple[Quotient]]:

@@ -1,9 +1,10 @@
 """Kernels of instructions whose sizes are known only when the network runs.
 
 A generator writes such a kernel as any other: an open size prints itself as an expression, such as
-``(2 * size0 + 1)``. Here the sizes get names of ours before, and the kernel gets one argument more
-behind, ``sizes``, an array that it reads them from. What a generator asks of a size is answered by
-the sizes of the example, and is a guard of the kernel.
+``(2 * size0 + 1)``, whether it is formatted or made a ``str``. Here the sizes get names of ours
+before, and the kernel gets one argument more behind, ``sizes``, an array that it reads them from.
+What a generator asks of a size is answered by the sizes of the example, and is a guard of the
+kernel.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import replace
 
 from glow_nb.base.errors import CompileError, UnsupportedError
 from glow_nb.base.map_sizes import renaming
-from glow_nb.base.size import OpenSizeError, Symbol
+from glow_nb.base.size import OpenSizeError, Symbol, printed_as_code
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.writing.source import INDENT, KernelSource
 from glow_nb.llir.program import Instruction
@@ -37,7 +38,8 @@ def open_kernel(
         for number, symbol in enumerate(symbols)
     }
     try:
-        source = write(Sizing(renaming(own)).instruction(instruction))
+        with printed_as_code():
+            source = write(Sizing(renaming(own)).instruction(instruction))
         text = _with_sizes(source.text, len(symbols))
     except (CompileError, OpenSizeError) as error:
         raise _needs_numbers(instruction, symbols) from error

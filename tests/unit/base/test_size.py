@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 
 from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.base.noted import keep, trial
-from glow_nb.base.size import OpenSizeError, Size, Symbol, at, bounds, example, same
+from glow_nb.base.size import (
+    OpenSizeError,
+    Size,
+    Symbol,
+    at,
+    bounds,
+    example,
+    printed_as_code,
+    same,
+)
 from glow_nb.base.size_text import read_size
 from glow_nb.base.tokens import TokenStream
 
@@ -291,3 +300,16 @@ def test_bounds_of_a_product_with_what_is_never_negative() -> None:
     assert bounds(n * m - m) == (0, 32)
     assert bounds(m - n * m) == (-32, 0)
     assert bounds((n - 1) * (m - 2) + 7)[0] == 7
+
+
+def test_texts_are_code_where_code_is_written() -> None:
+    height, width = (Symbol(name, 9, 1, 99).size for name in ("height", "width"))
+    for size in (height, height + 1, (height + 1) // 2, ((height // 2 + 1) // 2) * width - 1):
+        plain = str(size)
+        with printed_as_code():
+            code = str(size)
+            assert (code, repr(size), f"{size!s}") == (f"{size}",) * 3
+        assert eval(f"7 - {code}", {"height": 8, "width": 5}) == 7 - at(
+            size, {"height": 8, "width": 5}
+        )
+        assert str(size) == plain and "//" not in plain
