@@ -129,6 +129,7 @@ class Target:
         ``pair_bytes_<n>`` that and ``vpmaddubsw``, both in the form with three operands, as
         assembly, which is translated for processors of this machine's kind alone.
         ``matrix_registers`` are the tiles of AMX, for bytes and for bfloat16, as assembly.
+        ``convert_bfloat16_<n>`` is the instruction that rounds n numbers of ``float32``.
         ``pack_bytes_<n>`` are the instructions that narrow n numbers of ``float32`` to bytes,
         ``mask_bytes`` those that load some bytes of a vector. ``tie_<n>`` says that
         a piece of assembly, even an empty one, may have operands in vector registers, of n bytes.
@@ -145,6 +146,8 @@ class Target:
             f"shuffle_bytes_{bytes}": shuffle in features,
             f"pair_bytes_{bytes}": is_of_this_kind and pair in features,
             f"pack_bytes_{bytes // 4}": pack in features,
+            "convert_bfloat16_16": "avx512bf16" in features,
+            "convert_bfloat16_8": features >= {"avx512bf16", "avx512vl"},
             "mask_bytes": self.has_byte_masks,
             MATRIX_REGISTERS: is_of_this_kind and features >= MATRIX_FEATURES,
             f"tie_{4 * self.native_lanes}": _architecture(self.triple) == "x86_64",

@@ -20,7 +20,7 @@ functions
     inverse_fourth_root pow sin cos tan asin acos atan sinh cosh asinh acosh atanh``
 conversion
     ``convert_<kind>(v)`` ``bit_cast_<kind>(v)`` ``saturate_<kind>(v)`` ``clamp_<kind>(v)``
-    ``saturate_sum_<kind>(v, w)`` ``clamp_around_<kind>(v, w)``
+    ``saturate_sum_<kind>(v, w)`` ``clamp_around_<kind>(v, w)`` ``flush_bfloat16(v)``
 over lanes, to a plain number
     ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_largest reduce_and reduce_or``
 indices
@@ -106,6 +106,7 @@ from glow_nb.simd import (
     window,
     winograd,
 )
+from glow_nb.simd.bfloat16 import BFLOAT16, flush_bfloat16
 from glow_nb.simd.convert import bit_cast, convert, in_float32
 from glow_nb.simd.elementwise import (
     are_alike,
@@ -290,6 +291,7 @@ def _namespace() -> dict[str, object]:
             names[f"clamp_{kind.value}"] = clamping(kind)
             names[f"clamp_around_{kind.value}"] = clamping_around(kind)
             names[f"saturate_sum_{kind.value}"] = saturated_sum(kind)
+    names["flush_bfloat16"] = unary(widened(flush_bfloat16), BFLOAT16)
     for module, members in _INTRINSICS.items():
         names |= {name: getattr(module, name) for name in members.split()}
     return names | dot.FUNCTIONS | matrix_registers.FUNCTIONS

@@ -35,6 +35,10 @@ _LLVM_FLOATS = {
 class BFloat(ir.HalfType):
     """LLVM's type of bfloat16, for instructions that take it; llvmlite has none."""
 
+    def __new__(cls) -> BFloat:
+        """Make one of its own: llvmlite keeps one instance of the type of half floats."""
+        return object.__new__(cls)
+
     @override
     def __str__(self) -> str:
         return "bfloat"
