@@ -12,10 +12,12 @@ from glow_nb.base.types import ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.kept_names import kept_by_name
+from glow_nb.hlir.ops.attention import by_heads
 from glow_nb.hlir.ops.families import NARROW_FLOATS
 from glow_nb.hlir.ops.reduction import CumSum
 
-FACTORS: dict[type[Node], tuple[str, str]] = {
+FACTORS: dict[type[Node], tuple[str, ...]] = {
+    ops.Attention: ("query", "key", "value"),
     ops.Convolution: ("input", "filter"),
     ops.ConvolutionFilterGradient: ("input", "gradient"),
     ops.FullyConnected: ("input", "weights"),
@@ -27,6 +29,10 @@ FACTORS: dict[type[Node], tuple[str, str]] = {
 FEWEST_PRODUCTS = 8
 """Products of a sum that are worth rounding their factors. Sums of fewer, such as positions times
 frequencies, cost no more than that, and may need all digits."""
+
+FEWEST_QUERIES = 8
+"""Rows of queries that read a key from which on attention multiplies 16-bit floats. Of fewer, as in
+a step of a decoder, it waits for keys and values of a cache: rounding these first takes longer."""
 
 FEWEST_CHANNELS = 8
 """Channels of a group that are multiplied by a dot instruction. Convolutions of smaller groups, as
@@ -45,7 +51,6 @@ REASONS: tuple[tuple[tuple[type[Node], ...], str], ...] = (
     ((ops.LocalResponseNormalization, ops.Moments), "a normalization adds up squares"),
     ((ops.ReduceSum, ops.ReduceMean, ops.AvgPool), "sums of terms gain nothing"),
     ((ops.ReduceProd, CumSum), "it has no sums of products"),
-    ((ops.Attention,), "scores, softmax and sums are one kernel, which computes in float32"),
     ((ops.RecurrentLayer, ops.Recurrence), "errors of a step go into all steps behind it"),
     ((ops.FourierTransform, ops.Determinant), "its products are of numbers of very unlike size"),
 )
@@ -112,10 +117,10 @@ def _reason(node: Node, kept: dict[str, str]) -> str | None:
 
 
 def _reason_of_product(node: Node, kept: dict[str, str]) -> str | None:
-    left, right = (getattr(node, name) for name in FACTORS[type(node)])
-    if isinstance(left, Constant) and isinstance(right, Constant):
+    factors = [getattr(node, name) for name in FACTORS[type(node)]]
+    if all(isinstance(factor, Constant) for factor in factors):
         return None  # computed when the network is compiled
-    kind = right.type.kind
+    kind = factors[-1].type.kind
     if not kind.is_float:
         return "its operands are integers"
     if kind in NARROW_FLOATS:
@@ -136,6 +141,11 @@ def _reason_of_sums(node: Node) -> str:
             terms, fewest = inside * prod(node.kernel), min(inside, outside)
         case ops.ConvolutionFilterGradient():
             terms, fewest = hinted(prod(node.gradient.type.shape[:-1])), hinted(node.type.shape[-1])
+        case ops.Attention():
+            rows = _queries_of_a_key(node)
+            if rows < FEWEST_QUERIES:
+                return f"{count_of(rows, 'row')} of queries a key: it waits for memory"
+            terms, fewest = hinted(node.query.type.shape[-1]), FEWEST_CHANNELS
         case ops.FullyConnected() | ops.MatMul():
             terms, fewest = hinted(node.factors[0].type.shape[-1]), FEWEST_CHANNELS
         case _:
@@ -145,3 +155,10 @@ def _reason_of_sums(node: Node) -> str:
     return (
         f"sums of {count_of(terms, 'product')} are not worth it" if terms < FEWEST_PRODUCTS else ""
     )
+
+
+def _queries_of_a_key(node: ops.Attention) -> int:
+    """Return how many rows of queries, those of all heads that share it, read one key."""
+    _, heads, queries, _ = map(hinted, by_heads(node.query.type.shape, node.query_layout))
+    groups = hinted(by_heads(node.key.type.shape, node.key_layout)[1])
+    return queries * heads // max(1, groups)

@@ -9,7 +9,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.base.costs import Cost
-from glow_nb.base.schema import OneOf
+from glow_nb.base.schema import OneOf, Unsaid
 from glow_nb.base.size import symbols_of
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
@@ -19,7 +19,16 @@ from glow_nb.hlir.ops.arithmetic import Add, Div, Mul, Or
 from glow_nb.hlir.ops.comparison import Select
 from glow_nb.hlir.ops.counting import triangle
 from glow_nb.hlir.ops.elementwise import ConvertTo, IsInf, IsNaN
-from glow_nb.hlir.ops.families import FLOATS, fits, fitted, require_kind, splat, wide
+from glow_nb.hlir.ops.families import (
+    FLOATS,
+    Wide,
+    fits,
+    fitted,
+    product_kind,
+    require_kind,
+    splat,
+    wide,
+)
 from glow_nb.hlir.ops.matrix import MatMul
 from glow_nb.hlir.ops.normalization import Softmax
 from glow_nb.hlir.ops.reduction import ReduceMax
@@ -63,7 +72,8 @@ class Attention(Node):
     ``mask`` has rank 4 and broadcasts to ``[B, H, M, N]``. It is bool, or of the kind of the query,
     or float32.
 
-    Everything between is computed at least in float32 and rounded once. NaN and infinities
+    Everything between is computed at least in float32 and rounded once; only the weights that
+    values are multiplied by may be rounded, if *rounds_weights*. NaN and infinities
     spread as the formula says; those in keys and values that ``causal`` hides may also not spread,
     as a kernel need not look at them.
 
@@ -80,6 +90,10 @@ class Attention(Node):
         key_layout: The same for ``key``.
         value_layout: The same for ``value``.
         result_layout: The same for the result.
+        wide: The result is float32, for operands of 16-bit floats, and is not rounded to these.
+        rounds_weights: Exponentials of 16-bit operands may be rounded to their kind before they are
+            multiplied by values, as instructions that multiply such pairs want them. Each weight is
+            then off by half a unit of the last place at most: by 2^-9 of itself for bfloat16.
     """
 
     query: Value
@@ -96,6 +110,8 @@ class Attention(Node):
     key_layout: Layout = HEADS
     value_layout: Layout = HEADS
     result_layout: Layout = HEADS
+    wide: Wide = False
+    rounds_weights: Annotated[bool, Unsaid()] = False
 
     @override
     def infer_type(self) -> TensorType:
@@ -114,9 +130,8 @@ class Attention(Node):
         )
         self._check_mask((batch, heads, queries, keys))
         self._check_numbers()
-        return self.query.type.with_shape(
-            by_heads((batch, heads, queries, width), self.result_layout)
-        )
+        kind = product_kind(self, self.query.type, self.key.type, wide=self.wide)
+        return TensorType(kind, by_heads((batch, heads, queries, width), self.result_layout))
 
     def _check_rank(self, name: str) -> None:
         type, layout = getattr(self, name).type, getattr(self, f"{name}_layout")
@@ -233,7 +248,12 @@ def lower_attention(node: Attention, rewriter: Rewriter) -> Value:
     groups, width = value.type.shape[1], value.type.shape[3]
     rows = heads // groups * queries if groups else queries
     weights = _shaped(rewriter, weights, (batch, groups, rows, keys))
-    product: Value = emit(MatMul(weights, value))
+    is_wide = node.wide and node.rounds_weights
+    if is_wide:
+        weights = emit(ConvertTo(weights, value.type.kind))
+    elif node.wide:
+        value = emit(ConvertTo(value, weights.type.kind))
+    product: Value = emit(MatMul(weights, value, wide=is_wide))
     product = _shaped(rewriter, product, (batch, heads, queries, width))
     if undefined is not None:
         product = _zero_where(rewriter, undefined, product)
@@ -249,7 +269,8 @@ def emit_scores(node: Attention, builder: Builder) -> tuple[Value, Value, Value]
     groups, keys = key.type.shape[1], key.type.shape[3]
     # The heads of a group read one key: their rows are those of one product.
     rows = heads // groups * queries if groups else queries
-    product = builder.emit(MatMul(_shaped(builder, query, (batch, groups, rows, depth)), key))
+    by_group = _shaped(builder, query, (batch, groups, rows, depth))
+    product = builder.emit(MatMul(by_group, key, wide=node.wide))
     scores = _shaped(builder, product, (batch, heads, queries, keys))
     if node.scale != 1:
         scores = builder.emit(

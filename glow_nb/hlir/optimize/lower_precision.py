@@ -8,6 +8,7 @@ from typing import Any
 
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.ops.attention import Attention
 from glow_nb.hlir.ops.elementwise import as_kind
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.precision import FACTORS, lowered_products
@@ -24,10 +25,10 @@ def lower_precision(
 ) -> Function:
     """Round the operands of products of float32 to *kind*; their sums and results stay float32.
 
-    Products are convolutions, transposed ones too, matrix products and dense layers. Which of them
-    stay float32, and why, says :func:`glow_nb.hlir.precision.precisions_of`; layers that *keep*
-    names, or fits as a glob, are among them, and one that fits no layer is an error if it
-    *must_fit*.
+    Products are convolutions, transposed ones too, matrix products, dense layers and those of
+    attention, whose scores and softmax stay float32. Which of them stay float32, and why, says
+    :func:`glow_nb.hlir.precision.precisions_of`; layers that *keep* names, or fits as a glob, are
+    among them, and one that fits no layer is an error if it *must_fit*.
 
     ::
 
@@ -48,6 +49,8 @@ def lower_precision(
         names = FACTORS[type(node)]
         factors = {name: as_kind(rewriter, getattr(node, name), kind) for name in names}
         changes: dict[str, Any] = {**factors, "wide": True}
+        if isinstance(node, Attention):
+            changes["rounds_weights"] = True
         return rewriter.emit(dataclasses.replace(node, **changes))
 
     return rewrite(function, rule, *FACTORS)

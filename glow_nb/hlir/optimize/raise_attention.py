@@ -60,13 +60,19 @@ def _rule(node: MatMul, rewriter: Rewriter) -> Replacement:
     if not _is_sole(weights, rewriter, 2 if masked_rows == ZERO_FOR_NAN else 1):
         return None
     scores = _scores(weights.input, rewriter)
-    if scores is None or scores.product.type.kind is not node.type.kind:
+    if scores is None or not _are_alike(scores.product, node):
         return None
     mark = rewriter.mark()
     raised = _attention(node, scores, masked_rows, rewriter)
     if raised is None:
         rewriter.reset(mark)
     return raised
+
+
+def _are_alike(first: MatMul, second: MatMul) -> bool:
+    """Return whether two products have operands and results of the same kinds."""
+    kinds = ((each.lhs.type.kind, each.type.kind) for each in (first, second))
+    return len(set(kinds)) == 1
 
 
 def _is_of_data(product: MatMul) -> bool:
@@ -207,6 +213,8 @@ def _attention(node: MatMul, scores: _Scores, masked_rows: str, rewriter: Rewrit
             softcap=scores.softcap,
             fill=mask.fill,
             masked_rows=masked_rows,
+            wide=node.wide,
+            rounds_weights=node.wide,
         )
     )
     return _by_samples(attention, node.type.shape[:-2], rewriter)

@@ -15,15 +15,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.base.dot_instruction import dot_named_by
 from glow_nb.base.plan import Plan
 from glow_nb.base.size import surely
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.hlir.ops.attention import ZERO, ZERO_FOR_NAN
+from glow_nb.kernels.attention.matrix_packing import MatrixPacking
+from glow_nb.kernels.attention.matrix_products import MatrixProducts, split_factor
 from glow_nb.kernels.attention.packing import Packing
-from glow_nb.kernels.attention.plan import ATTENTION, LAST_KEYS, AttentionPlan, plan_attention
+from glow_nb.kernels.attention.plan import ATTENTION, AttentionPlan, plan_attention
 from glow_nb.kernels.attention.products import Products
 from glow_nb.kernels.attention.shape import AttentionShape
-from glow_nb.kernels.attention.softmax import RunningSoftmax
+from glow_nb.kernels.attention.softmax import LOG2_E, RunningSoftmax
 from glow_nb.kernels.registry import kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
@@ -41,10 +44,15 @@ def plan_attention_kernel(
     target: Target,
     fusion: Fusion,
 ) -> Plan | None:
-    """Plan the tiles and blocks of an attention; None if there is nothing to sum up."""
+    """Plan the tiles and blocks of an attention; None if there is nothing to sum up.
+
+    A plan that names the dot instruction alone has the rest of it from here.
+    """
     if not _has_sums(instruction):
         return None
-    return plan_attention(AttentionShape.of(instruction), target).as_plan()
+    given = instruction.plan
+    wanted = dot_named_by(given).name if given is not None and given.has("dot") else None
+    return plan_attention(AttentionShape.of(instruction), target, wanted).as_plan()
 
 
 def _has_sums(instruction: AttentionInst) -> bool:
@@ -83,7 +91,8 @@ def attention_source(instruction: AttentionInst, target: Target) -> KernelSource
 def _described(plan: AttentionPlan) -> str:
     tiles = f"tiles of {plan.rows} rows x {plan.score_vectors} and {plan.sum_vectors} vectors"
     blocks = f"blocks of {plan.block_rows} rows and {plan.block_keys} keys"
-    return f"{tiles} of {plan.lanes}, {blocks}, chunks of {plan.chunk_rows} rows"
+    dot = f"{plan.dot}, " if plan.is_matrix else ""
+    return f"{dot}{tiles} of {plan.lanes}, {blocks}, chunks of {plan.chunk_rows} rows"
 
 
 def _write_zeros(out: SourceWriter, shape: AttentionShape) -> None:
@@ -120,8 +129,9 @@ class _AttentionWriter:
                 out.line("return")
         for name, offset in plan.offsets.items():
             place = f"at(scratch, {offset})" if offset else "scratch"
-            kind = shape.kind if name == LAST_KEYS else shape.computed
-            out.line(f"{name} = as_{kind.value}({place})")
+            out.line(f"{name} = as_{plan.regions[name][1].value}({place})")
+        self._packing.write_start(out)
+        self._products.write_start(out)
         tiles = -(-shape.rows // plan.rows)
         pieces = shape.units * tiles
         out.line(f"piece = thread * {pieces} // threads")
@@ -142,19 +152,45 @@ class _AttentionWriter:
             self._write_queries()
             self._write_blocks()
             self._write_results()
+        if plan.is_matrix:
+            out.line("matrix_release()")
+
+    @property
+    def _packing(self) -> Packing:
+        return (MatrixPacking if self.plan.is_matrix else Packing)(self.shape, self.plan)
+
+    @property
+    def _products(self) -> Products:
+        form = MatrixProducts if self.plan.is_matrix else Products
+        return form(self.shape, self.plan, self._packing)
+
+    @property
+    def _factors(self) -> tuple[float, float]:
+        """What queries and what scores are multiplied by."""
+        factor = self.instruction.scale / (self.instruction.softcap or 1.0)
+        if not self.plan.is_matrix:
+            return factor, 1.0
+        return split_factor(factor * LOG2_E if self._softmax(1.0).takes_powers_of_two else factor)
+
+    def _softmax(self, factor: float) -> RunningSoftmax:
+        softcap, fill = self.instruction.softcap, self.instruction.fill
+        return RunningSoftmax(self.shape, self.plan, softcap, fill, factor)
 
     def _write_queries(self) -> None:
         """Copy the queries of the block, multiplied; nothing is summed up yet."""
         out, shape, lanes = self.out, self.shape, self.plan.lanes
-        kind, packing = shape.computed.value, Packing(shape, self.plan)
-        factor = number_text(self.instruction.scale / (self.instruction.softcap or 1.0))
+        kind, packing, depth = shape.computed.value, self._packing, self.plan.copied_depth
+        factor = number_text(self._factors[0])
         with out.block("for row in range(count):"):
             out.line(f"query_at = {shape.place_of('first + row', shape.query)}")
             for block in blocks_of(out, shape.depth, lanes):
                 x = packing.widened(block.load("query", plus("query_at", block.column)))
                 x = f"mul({x}, splat_{kind}({factor}, {block.lanes}))"
-                at = plus(times("row", shape.depth), block.column)
-                out.line(block.store("queries", at, x))
+                at = plus(times("row", depth), block.column)
+                out.line(block.store("queries", at, packing.copied(x)))
+            if depth != shape.depth:
+                at = plus(times("row", depth), shape.depth)
+                out.line(f"clear(queries, {at}, {depth - shape.depth})")
             out.line(f"store(peaks, {times('row', lanes)}, splat_{kind}(-1e999, {lanes}))")
         out.line(f"clear(totals, 0, {times('count', lanes)})")
         out.line(f"clear(sums, 0, {times('count', self.plan.width)})")
@@ -162,7 +198,7 @@ class _AttentionWriter:
     def _write_blocks(self) -> None:
         """Write the loop over the blocks of keys that some row sees."""
         out, shape, plan = self.out, self.shape, self.plan
-        packing = Packing(shape, plan)
+        packing = self._packing
         first_chunk = "0"
         out.line(f"end = {shape.keys}")
         seen = "end"
@@ -178,9 +214,9 @@ class _AttentionWriter:
             if plan.packs_values:
                 packing.write_values(out)
             with out.block(f"for chunk in range({first_chunk}, count, {plan.chunk_rows}):"):
-                self._write_chunk(Products(shape, plan, packing))
+                self._write_chunk()
 
-    def _write_chunk(self, products: Products) -> None:
+    def _write_chunk(self) -> None:
         """Write what a block of keys does to a chunk of rows."""
         out, shape, plan = self.out, self.shape, self.plan
         out.line(f"chunk_rows = min({plan.chunk_rows}, count - chunk)")
@@ -188,10 +224,9 @@ class _AttentionWriter:
         is_causal = shape.offset is not None
         reach = shape.limit_of("first + chunk + chunk_rows - 1") if is_causal else "length"
         out.line(f"reach = {reach}")
-        products.write_scores(out)
-        softcap, fill = self.instruction.softcap, self.instruction.fill
-        RunningSoftmax(shape, plan, softcap, fill).write(out)
-        products.write_sums(out)
+        self._products.write_scores(out)
+        self._softmax(self._factors[1]).write(out)
+        self._products.write_sums(out)
 
     def _write_results(self) -> None:
         """Divide the sums by the totals."""
@@ -205,7 +240,7 @@ class _AttentionWriter:
                 at = plus(times("row", plan.width), block.column)
                 sums, zero = f"load(sums, {at}, {block.lanes})", f"splat_{kind}(0.0, {block.lanes})"
                 y = _quotient(sums, total, zero, self.instruction.masked_rows)
-                y = y if shape.kind is shape.computed else f"convert_{shape.kind.value}({y})"
+                y = y if shape.result is shape.computed else f"convert_{shape.result.value}({y})"
                 out.line(block.store("dest", plus("dest_at", block.column), y))
 
 

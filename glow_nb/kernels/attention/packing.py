@@ -28,6 +28,15 @@ class Packing:
         is_wide = shape.kind is shape.computed
         return value if is_wide else f"convert_{shape.computed.value}({value})"
 
+    def copied(self, value: str) -> str:
+        """Return *value*, a vector of the kind of the sums, in that of copied operands."""
+        plan = self.plan
+        is_wide = plan.multiplied is plan.computed
+        return value if is_wide else f"flush_{plan.multiplied.value}({value})"
+
+    def write_start(self, out: SourceWriter) -> None:
+        """Write what is done once, before all blocks."""
+
     def write_keys(self, out: SourceWriter) -> None:
         """Write the keys to ``keys``: panels of ``[depth, panel_keys]``."""
         lanes, step = self.plan.lanes, self.shape.key.token

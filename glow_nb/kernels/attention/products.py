@@ -29,6 +29,9 @@ class Products:
     plan: AttentionPlan
     packing: Packing
 
+    def write_start(self, out: SourceWriter) -> None:
+        """Write what is done once, before all blocks."""
+
     def write_scores(self, out: SourceWriter) -> None:
         """Write the products of the queries and all keys that the chunk reaches."""
         if self.plan.packs_keys:
@@ -58,20 +61,25 @@ class Products:
     def _write_panel(self, out: SourceWriter, vectors: int) -> None:
         """Multiply by the first *vectors* of panel number ``panel``."""
         shape, plan = self.shape, self.plan
-        columns, depth = plan.panel_keys, shape.depth
-        out.line(f"keys_at = {times('panel', depth * columns)}")
+        columns = plan.panel_keys
+        out.line(f"keys_at = {times('panel', plan.copied_depth * columns)}")
         start = "0"
         if shape.offset is not None:
             row = shape.first_row(f"begin + {times('panel', columns)}")
             start = f"max({row} - first - chunk, 0) // {plan.rows}"
         with out.block(f"for tile in range({start}, tiles):"):
-            out.line(f"queries_at = {times(self._row_of_tile, depth)}")
-            out.line(f"t = tile_fill(queries, 0.0, {plan.rows}, {vectors}, {plan.lanes})")
-            with out.block(f"for d in range({depth}):"):
-                x, w = "queries_at + d", plus("keys_at", times("d", columns))
-                out.line(f"t = tile_fma(t, queries, {x}, {depth}, keys, {w})")
-            at = plus(times("tile", plan.rows * plan.score_stride), times("panel", columns))
-            out.line(f"tile_store(scores, {at}, {plan.score_stride}, t)")
+            self._write_score_tile(out, vectors)
+
+    def _write_score_tile(self, out: SourceWriter, vectors: int) -> None:
+        """Multiply the rows of a tile by the first *vectors* of the panel."""
+        plan, columns, depth = self.plan, self.plan.panel_keys, self.shape.depth
+        out.line(f"queries_at = {times(self._row_of_tile, depth)}")
+        out.line(f"t = tile_fill(queries, 0.0, {plan.rows}, {vectors}, {plan.lanes})")
+        with out.block(f"for d in range({depth}):"):
+            x, w = "queries_at + d", plus("keys_at", times("d", columns))
+            out.line(f"t = tile_fma(t, queries, {x}, {depth}, keys, {w})")
+        at = plus(times("tile", plan.rows * plan.score_stride), times("panel", columns))
+        out.line(f"tile_store(scores, {at}, {plan.score_stride}, t)")
 
     def _write_dots(self, out: SourceWriter) -> None:
         """Multiply few queries by keys where they lie: dot products along the depth.

@@ -77,12 +77,14 @@ class AttentionShape:
         depth: Elements of a query and of a key.
         width: Elements of a value and of a result.
         kind: Kind of the operands.
+        result: Kind of the result.
         dest: Where the result lies.
         query: Where the queries lie.
         key: Where the keys lie.
         value: Where the values lie.
         mask: The mask, if there is one.
         offset: Query ``i`` sees keys up to ``i + offset``; None if it sees all.
+        rounds_weights: Exponentials may be rounded to the kind of the operands.
     """
 
     batch: int
@@ -93,12 +95,14 @@ class AttentionShape:
     depth: int
     width: int
     kind: ElementKind
+    result: ElementKind
     dest: Place
     query: Place
     key: Place
     value: Place
     mask: Mask | None
     offset: int | None
+    rounds_weights: bool = False
 
     @classmethod
     def of(cls, instruction: AttentionInst) -> AttentionShape:
@@ -115,12 +119,14 @@ class AttentionShape:
             depth=depth,
             width=value.type.shape[-1],
             kind=query.type.kind,
+            result=instruction.dest.type.kind,
             dest=Place.of(instruction.dest, instruction.result_layout),
             query=Place.of(query, instruction.query_layout),
             key=Place.of(key, instruction.key_layout),
             value=Place.of(value, instruction.value_layout),
             mask=None if instruction.mask is None else Mask.of(instruction.mask),
             offset=instruction.offset if instruction.causal else None,
+            rounds_weights=instruction.rounds_weights,
         )
 
     @property

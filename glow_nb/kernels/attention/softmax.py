@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from glow_nb.base.types import ElementKind
 from glow_nb.fuse.vector_code import number_text
+from glow_nb.kernels.attention.matrix_plan import MATRIX_KEYS
 from glow_nb.kernels.attention.plan import AttentionPlan
 from glow_nb.kernels.attention.shape import AttentionShape, Mask
 from glow_nb.kernels.writing.index_text import index_text, plus, times
@@ -32,17 +33,19 @@ class RunningSoftmax:
         plan: Its blocks.
         softcap: Bound of the scores, 0 for none.
         fill: Score of what a bool mask hides.
+        factor: What scores in scratch are multiplied by first; positive.
     """
 
     shape: AttentionShape
     plan: AttentionPlan
     softcap: float
     fill: float
+    factor: float = 1.0
 
     def write(self, out: SourceWriter) -> None:
         """Write the loops over the rows of the chunk."""
         plan, lanes = self.plan, self.plan.lanes
-        if self.shape.mask or self.softcap:
+        if self._is_rewritten:
             with out.block("for row in range(chunk_rows):"):
                 out.line(f"row_at = {times('row', plan.score_stride)}")
                 self._write_masked(out)
@@ -55,6 +58,8 @@ class RunningSoftmax:
             self._write_hidden(out)
             self._write_peaks(out)
             self._write_exponentials(out)
+            if plan.is_matrix:
+                self._write_zeros_behind(out)
 
     @property
     def _kind(self) -> str:
@@ -73,13 +78,32 @@ class RunningSoftmax:
         return f"tile_load({pointer}, {at}, {stride}, {rows}, 1, {self.plan.lanes})"
 
     @property
+    def takes_powers_of_two(self) -> bool:
+        """Return whether scores times the factor are exponents of 2, not of e.
+
+        They are multiplied where they are read, in one instruction with the difference from the
+        peak. Scores beyond 2.3e38 are infinite then. Where a mask is added, they stay as they are:
+        it may have the least number that there is.
+        """
+        return self.plan.is_matrix and not self._is_rewritten
+
+    @property
+    def _is_rewritten(self) -> bool:
+        """Return whether all scores are read and stored once more before the softmax."""
+        return bool(self.shape.mask or self.softcap)
+
+    @property
     def _scores(self) -> str:
         return self._rows("scores", "scores_at + c", self.plan.score_stride)
+
+    def _multiplied(self, scores: str) -> str:
+        """Return *scores*, a vector or a tile, times the factor."""
+        return scores if self.factor == 1 else f"mul({scores}, {self._splat(self.factor)})"
 
     def _write_masked(self, out: SourceWriter) -> None:
         """Bound the scores of a row, and mask them; a mask is not read beyond its row."""
         shape, lanes, mask = self.shape, self.plan.lanes, self.shape.mask
-        score = f"load(scores, row_at + c, {lanes})"
+        score = self._multiplied(f"load(scores, row_at + c, {lanes})")
         if self.softcap:  # the queries' factor has divided by the bound
             score = f"mul(tanh({score}), {self._splat(self.softcap)})"
         rest = shape.keys % lanes if mask and mask.key else 0
@@ -121,8 +145,9 @@ class RunningSoftmax:
                     inside = f"less(iota_int32({lanes}), splat_int32(limit - c, {lanes}))"
                     score = f"load(scores, row_at + c, {lanes})"
                     out.line(f"store(scores, row_at + c, where({inside}, {score}, {self._hidden}))")
-                with out.block(f"for c in range(seen, reach, {lanes}):"):
-                    out.line(f"store(scores, row_at + c, {self._splat(0.0)})")
+                if not plan.is_matrix:
+                    with out.block(f"for c in range(seen, reach, {lanes}):"):
+                        out.line(f"store(scores, row_at + c, {self._splat(0.0)})")
         elif shape.keys % lanes != 0:
             rest = f"length % {lanes}" if plan.rest_is_open else shape.keys % lanes
             with out.block(f"if length % {lanes}:"):
@@ -139,14 +164,26 @@ class RunningSoftmax:
         lanes = self.plan.lanes
         out.line(f"peaks_at = (chunk + row) * {lanes}")
         out.line(f"peak = {self._rows('peaks', 'peaks_at', lanes)}")
-        out.line("largest = peak")
+        out.line(f"largest = {self._least('peak')}")
         with out.block(f"for c in range(0, seen, {lanes}):"):
             out.line(f"x = {self._scores}")
             out.line("largest = where(less(largest, x), x, largest)")
-        out.line(f"enough = add(peak, {self._splat(SLACK)})")
+        slack = SLACK
+        if self.takes_powers_of_two:
+            slack *= LOG2_E
+            out.line(f"largest = {self._multiplied('largest')}")
+            out.line("largest = where(less(largest, peak), peak, largest)")
+        out.line(f"enough = add(peak, {self._splat(slack)})")
         with out.block("if tile_any(greater(largest, enough)):"):
             self._write_new_peaks(out)
         out.line(f"base = {self._base('peak')}")
+
+    def _least(self, peak: str) -> str:
+        """What the largest score is looked for from: scores that are not yet multiplied have none.
+
+        The factor is positive: the largest score is the largest one times the factor.
+        """
+        return f"add({self._hidden}, tile_zero({peak}))" if self.takes_powers_of_two else peak
 
     def _base(self, peak: str) -> str:
         """What is subtracted from scores: 0 if nothing has been seen."""
@@ -176,15 +213,34 @@ class RunningSoftmax:
     def _write_exponentials(self, out: SourceWriter) -> None:
         plan, lanes = self.plan, self.plan.lanes
         out.line(f"total = {self._rows('totals', 'peaks_at', lanes)}")
+        exponential = self._exponential(self._scores, "base")
+        if self.takes_powers_of_two:
+            out.line("base = neg(base)")
+            exponential = f"exp2(fma({self._scores}, {self._splat(self.factor)}, base))"
         with out.block(f"for c in range(0, seen, {lanes}):"):
-            out.line(f"e = {self._exponential(self._scores, 'base')}")
-            out.line(f"tile_store(scores, scores_at + c, {plan.score_stride}, e)")
+            out.line(f"e = {exponential}")
+            if plan.is_matrix:  # in place: of each row they take the first half
+                place = f"{times('scores_at', 2)} + c, {2 * plan.score_stride}"
+                out.line(f"tile_store(weights, {place}, flush_{self.shape.kind.value}(e))")
+            else:
+                out.line(f"tile_store(scores, scores_at + c, {plan.score_stride}, e)")
             out.line("total = add(total, e)")
         out.line(f"tile_store(totals, peaks_at, {lanes}, total)")
+
+    def _write_zeros_behind(self, out: SourceWriter) -> None:
+        """Fill up the weights of the rows to whole steps of the products with values."""
+        plan, lanes = self.plan, self.plan.lanes
+        end = f"(reach + {MATRIX_KEYS - 1}) // {MATRIX_KEYS} * {MATRIX_KEYS}"
+        with out.block(f"for c in range(seen, {end}, {lanes}):"):
+            for row in range(plan.softmax_rows):
+                at = plus(times("scores_at", 2), "c", 2 * row * plan.score_stride)
+                out.line(f"store(weights, {at}, splat_{self.shape.kind.value}(0.0, {lanes}))")
 
     def _exponential(self, score: str, base: str) -> str:
         """Return the exponential of what *score* is above *base*, as a power of two.
 
         The factor comes after the difference: scores may be as large as floats are.
         """
+        if self.takes_powers_of_two:
+            return f"exp2(sub({score}, {base}))"
         return f"exp2(mul(sub({score}, {base}), {self._splat(LOG2_E)}))"

@@ -38,6 +38,7 @@ def shape_of(rows: int, keys: int, depth: int) -> AttentionShape:
         depth=depth,
         width=depth,
         kind=ElementKind.FLOAT32,
+        result=ElementKind.FLOAT32,
         mask=None,
         offset=None,
         dest=place,
@@ -114,7 +115,9 @@ def test_scratch_grows_with_the_rows_and_not_with_their_square() -> None:
 def test_parts_of_the_scratch_begin_at_cache_lines() -> None:
     plan = plan_attention(shape_of(13, 37, 13), Target.host(4))
     assert all(offset % 64 == 0 for offset in plan.offsets.values())
-    ends = [plan.offsets[name] + 4 * size for name, size in plan.regions.items()]
+    ends = [
+        plan.offsets[name] + kind.size_bytes * size for name, (size, kind) in plan.regions.items()
+    ]
     begins = [*list(plan.offsets.values())[1:], plan.scratch_bytes]
     assert all(end <= begin for end, begin in zip(ends, begins, strict=True))
 
