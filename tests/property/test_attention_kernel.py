@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glow_nb.base.plan import Plan
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir.ops.attention import HEADS, NAN, TOKENS, ZERO, ZERO_FOR_NAN, by_heads
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.attention import AttentionInst
 from glow_nb.system.host_caches import KIBIBYTE
+from tests.matrix_targets import without_matrix_registers
 from tests.unit.kernels.cases import check, instruction_of
 
 pytestmark = pytest.mark.jit
@@ -24,9 +27,11 @@ KINDS = [ElementKind.FLOAT32] * 3 + [ElementKind.FLOAT16, ElementKind.FLOAT64]
 
 
 @st.composite
-def attentions(draw: st.DrawFn) -> tuple[AttentionInst, list[Array]]:
+def attentions(
+    draw: st.DrawFn, /, kinds: Sequence[ElementKind] = KINDS, **more: Any
+) -> tuple[AttentionInst, list[Array]]:
     """Draw an attention and its operands, some of whose masks hide all keys of a query."""
-    kind = draw(st.sampled_from(KINDS))
+    kind = draw(st.sampled_from(kinds))
     batch, groups, share = (draw(st.integers(1, most)) for most in (2, 2, 3))
     queries, keys = draw(st.integers(1, 60)), draw(st.integers(1, 80))
     depth, width = draw(st.integers(1, 35)), draw(st.integers(1, 35))
@@ -50,6 +55,7 @@ def attentions(draw: st.DrawFn) -> tuple[AttentionInst, list[Array]]:
         "fill": draw(st.sampled_from([-np.inf, -1e4])),
         "masked_rows": draw(st.sampled_from([NAN, ZERO, ZERO_FOR_NAN])),
         **layouts,
+        **more,
     }
     random = np.random.default_rng(draw(st.integers(0, 99)))
     operands = [operand_of(random, type) for type in types]
@@ -83,3 +89,21 @@ def test_kernel_is_the_operator(
     instruction, operands = drawn
     target = replace(Target.host(lanes), l1_bytes=KIBIBYTE, l2_bytes=l2 * KIBIBYTE)
     check(instruction, target, operands=operands, ulp=16, absolute=4e-6)
+
+
+@settings(max_examples=max(1, settings().max_examples // 20))
+@given(
+    attentions([ElementKind.BFLOAT16], wide=True, rounds_weights=True),
+    st.sampled_from(LANE_COUNTS),
+    st.sampled_from([4, 16, 512]),
+    st.booleans(),
+)
+def test_kernel_of_matrix_registers_is_the_operator(
+    case: tuple[AttentionInst, list[Array]], lanes: int, l2: int, is_emulated: bool
+) -> None:
+    """Weights are off by 2^-9 of themselves, and values are seldom above 4."""
+    instruction, operands = case
+    target = replace(Target.host(lanes), l1_bytes=2048, l2_bytes=l2 * KIBIBYTE)
+    target = without_matrix_registers(target) if is_emulated else target
+    planned = replace(instruction, plan=Plan.of("attention", dot="tile_dot_tdpbf16ps"))
+    check(planned, target, operands=operands, ulp=0, absolute=0.02)
