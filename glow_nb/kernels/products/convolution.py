@@ -9,10 +9,11 @@ from glow_nb.kernels.operators.paired import PairedConvolutionInst
 from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.loops import Loops
-from glow_nb.kernels.products.matrix_product import MatrixProductWriter
 from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest, run_of
-from glow_nb.kernels.products.product_plan import DIRECT, plan_nest
+from glow_nb.kernels.products.product_plan import DIRECT
+from glow_nb.kernels.products.widening import nest_of_plan, plan_panels
+from glow_nb.kernels.products.writers import writer_of
 from glow_nb.kernels.registry import head_kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
@@ -24,7 +25,7 @@ from glow_nb.llir.traits import KernelTraits
 def plan_convolution(instruction: PackedConvolutionInst, target: Target, fusion: Fusion) -> Plan:
     """Plan a convolution of a filter in panels, and its epilogue."""
     nest = _nest_of(instruction, fusion)
-    return plan_nest(nest, target, fusion)
+    return plan_panels(nest, target, fusion)
 
 
 @head_kernel_for(
@@ -41,11 +42,12 @@ def packed_convolution_source(
         UnsupportedError: There are no kernels for this kind of elements.
     """
     plan = plan_of(instruction, DIRECT)
-    nest = _nest_of(instruction, fusion)
+    nest = nest_of_plan(_nest_of(instruction, fusion), plan)
     loops = Loops.from_plan(nest, plan, lanes_of(nest.kinds.total, target))
     title = shape_of(instruction).description(nest.kinds.left)
-    writes = MatrixProductWriter if nest.kinds.dot.is_matrix else None
-    return generate_product(nest, loops, fusion, family="convolution", title=title, writes=writes)
+    return generate_product(
+        nest, loops, fusion, family="convolution", title=title, writes=writer_of(nest)
+    )
 
 
 def shape_of(instruction: PackedConvolutionInst) -> ConvolutionShape:

@@ -9,10 +9,11 @@ from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.loops import Loops
 from glow_nb.kernels.products.matmul_shape import MatMulShape
-from glow_nb.kernels.products.matrix_product import MatrixProductWriter
 from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest
-from glow_nb.kernels.products.product_plan import DIRECT, few_rows, plan_nest
+from glow_nb.kernels.products.product_plan import DIRECT, few_rows
+from glow_nb.kernels.products.widening import nest_of_plan, plan_panels
+from glow_nb.kernels.products.writers import writer_of
 from glow_nb.kernels.registry import head_kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
@@ -24,7 +25,8 @@ from glow_nb.llir.traits import KernelTraits
 def plan_mat_mul(instruction: PackedMatMulInst, target: Target, fusion: Fusion) -> Plan:
     """Plan a product with a matrix in panels, and its epilogue."""
     nest = _nest_of(instruction, fusion)
-    plan, few = plan_nest(nest, target, fusion), few_rows(nest, target)
+    plan = plan_panels(nest, target, fusion)
+    few = few_rows(nest, target, in_any_case=plan.is_set("widened"))
     return plan if few is None else plan.updated(**few.as_few())
 
 
@@ -43,14 +45,13 @@ def packed_mat_mul_source(
         UnsupportedError: There are no kernels for this kind of elements.
     """
     plan, shape = plan_of(instruction, DIRECT), _shape_of(instruction)
-    nest = _nest_of(instruction, fusion)
+    nest = nest_of_plan(_nest_of(instruction, fusion), plan)
     loops = Loops.from_plan(nest, plan, lanes_of(nest.kinds.total, target))
     sizes = f"{shape.batch} x {shape.rows} x {shape.inner}"
     title = f"product of {nest.kinds.left.value}<{sizes}> and {shape.depth} columns"
     few = Loops.few_from_plan(nest.by_vectors(), plan, loops.lanes)
-    writes = MatrixProductWriter if nest.kinds.dot.is_matrix else None
     return generate_product(
-        nest, loops, fusion, family="mat_mul", title=title, writes=writes, few=few
+        nest, loops, fusion, family="mat_mul", title=title, writes=writer_of(nest), few=few
     )
 
 

@@ -150,6 +150,8 @@ class ProductWriter(ProductTiles):
         if self.shape.is_padded:
             staged = ", padded in scratch"
         shared = "panels" if self.loops.panels_first else unit
+        if self.nest.kinds.is_widened:
+            staged += ", panels widened in scratch"
         if sum.streams > 1:
             staged += f", weights from {sum.streams} places"
         order = "panels of inner blocks" if self.loops.panels_inside else "inner blocks of panels"

@@ -29,12 +29,14 @@ class ProductKinds:
         right: Of the filter or right matrix in memory; likewise.
         total: Of the sums while they are computed, in registers and scratch.
         dot: How many neighbouring factors are multiplied at once, and by what.
+        is_widened: Tiles read copies of both operands in scratch that have the kind of the sums.
     """
 
     left: ElementKind
     right: ElementKind
     total: ElementKind
     dot: DotInstruction = SINGLE
+    is_widened: bool = False
 
     @classmethod
     def of(
@@ -63,7 +65,12 @@ class ProductKinds:
     @property
     def staged(self) -> ElementKind:
         """Kind in which the left elements are multiplied; others are copied to scratch in it."""
-        return self.dot.staged_kind(self.left)
+        return self.total if self.is_widened else self.dot.staged_kind(self.left)
+
+    @property
+    def near(self) -> ElementKind:
+        """Kind of the right elements where tiles read them, in the operand or a copy of it."""
+        return self.total if self.is_widened else self.right
 
 
 @dataclass(frozen=True)
@@ -170,11 +177,22 @@ class ProductNest:
         return replace(self, shape=replace(self.shape, batch=1, input=(rows,)))
 
     def by_vectors(self) -> ProductNest:
-        """Return the same product of the same panels, by vectors."""
+        """Return the same product of the same panels, by vectors of what lies in memory."""
         dot = self.kinds.dot
+        if self.kinds.is_widened:
+            kinds, right = (
+                replace(self.kinds, is_widened=False),
+                replace(self.right, is_copied=False),
+            )
+            return replace(self, kinds=kinds, right=right)
         if not dot.is_matrix:
             return self
         return replace(self, kinds=replace(self.kinds, dot=DOTS[dot.vectors]))
+
+    def widened(self) -> ProductNest:
+        """Return the same product of panels, of which tiles read copies of the sums' kind."""
+        kinds, right = replace(self.kinds, is_widened=True), replace(self.right, is_copied=True)
+        return replace(self, kinds=kinds, right=right)
 
     @property
     def is_staged(self) -> bool:

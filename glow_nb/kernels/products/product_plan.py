@@ -65,20 +65,20 @@ def plan_nest(
     return loops.as_plan(algorithm, nest.kinds.dot)
 
 
-def few_rows(nest: ProductNest, target: Target) -> Loops | None:
+def few_rows(nest: ProductNest, target: Target, *, in_any_case: bool = False) -> Loops | None:
     """Return the loops of the most rows of *nest*, where they are open, that memory is waited for.
 
-    A single tile has them all, and weights are read in streams then. None if there are none.
+    A single tile has them all, and weights are read in streams then. None if there are none, unless
+    few rows have loops of their own *in any case*.
     """
     if not isinstance(nest.shape.input[0], Size):
         return None
     vectors = columns_of(nest, lanes_of(nest.kinds.total, target)).vectors
     nest = nest.by_vectors()
-    for rows in range(min(MOST_FEW, most_rows(vectors, target, nest.kinds.dot)), 0, -1):
-        loops = plan_loops(nest.with_rows(rows), target)
-        if loops.sum.streams > 1:
-            return loops
-    return None
+    most = min(MOST_FEW, most_rows(vectors, target, nest.kinds.dot))
+    tried = [plan_loops(nest.with_rows(rows), target) for rows in range(most, 0, -1)]
+    in_streams = (loops for loops in tried if loops.sum.streams > 1)
+    return next(in_streams, tried[0] if in_any_case else None)
 
 
 def plan_loops(nest: ProductNest, target: Target) -> Loops:
@@ -94,7 +94,7 @@ def plan_loops(nest: ProductNest, target: Target) -> Loops:
     if not nest.kinds.dot.is_matrix:  # whose steps take whole lines of the rows
         limit = min(limit, rows_side_by_side(_row_bytes(nest), target))
     cut = Cut.balanced(max(1, shape.output[-1]), limit)
-    row_bytes = nest.block * nest.kinds.factors * nest.kinds.right.size_bytes
+    row_bytes = nest.block * nest.kinds.factors * nest.kinds.near.size_bytes
     limit = longest_dot(row_bytes, target, is_exact=not nest.kinds.total.is_float)
     if nest.kinds.dot.is_paired:  # steps are counted from the beginning of a run
         limit = max(limit, shape.steps)
@@ -111,7 +111,9 @@ def plan_loops(nest: ProductNest, target: Target) -> Loops:
         panels_first=nest.right_bytes > nest.left_bytes,
         is_right_far=nest.right_bytes > level_2_bytes(target),
     )
-    if nest.right.is_copied and whole.is_right_far and whole.is_cut:
+    has_open_lines = rows_are_open and shape.rank > 1
+    is_fetched = whole.is_right_far and whole.is_cut and not (whole.sum.inner or has_open_lines)
+    if nest.right.is_copied and is_fetched:
         whole = replace(whole, fetch_lines=target.machine.fetched_lines)
     orders = [whole]
     if panels_are_open:
@@ -227,6 +229,10 @@ def copying_cycles(nest: ProductNest, loops: Loops, target: Target) -> float:
     """Estimate the cycles to copy panels to scratch, which each block of units does anew."""
     if not nest.right.is_copied:
         return 0.0
+    if nest.kinds.is_widened:
+        vectors = nest.right_bytes / (nest.kinds.right.size_bytes * loops.lanes)
+        widened = target.machine.written_vector_cycles * target.passes * vectors
+        return _passes(nest, loops) * widened
     copied = (
         target.machine.copied_byte_cycles
         if nest.right.column == 1

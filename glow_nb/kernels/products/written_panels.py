@@ -7,6 +7,8 @@ behind the other, wherever they came from.
 
 from __future__ import annotations
 
+from math import prod
+
 from typing_extensions import override
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
@@ -27,12 +29,12 @@ class WrittenPanels(ProductWriter):
         self.row = nest.block * nest.kinds.factors
         self.near_at = -(-self.scratch_bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
         elements = self.loops.sum.block_products * self.row
-        self.scratch_bytes = self.near_at + elements * nest.kinds.right.size_bytes
+        self.scratch_bytes = self.near_at + elements * nest.kinds.near.size_bytes
 
     @override
     def _write_pointers(self) -> None:
         super()._write_pointers()
-        kind = self.nest.kinds.right.value
+        kind = self.nest.kinds.near.value
         self.out.line(f"near_panel = as_{kind}(at(scratch, {self.near_at}))")
 
     @property
@@ -93,20 +95,33 @@ class CopiedPanels(WrittenPanels):
             super()._write_dot(name, x, w, columns)
             return
         out, steps = self.out, self.loops.sum.dot
-        share = -(-self._places // self.loops.block_units)
+        share, tile = -(-self._places // self._tiles_of_block), self._tile_of_block(name)
         pieces = -(-share // max(1, self.loops.fetch_lines // len(self._lines)))
         if pieces == 1:
-            self._write_fetch(f"(tile_{name} - first)", share)
+            self._write_fetch(f"({tile})", share)
             super()._write_dot(name, x, w, columns)
             return
         length, (_, step) = -(-steps // pieces), tile_steps(self.nest, self.loops)
         with out.block(f"for piece_{name} in range({pieces}):"):
-            piece = f"((tile_{name} - first) * {pieces} + piece_{name})"
+            piece = f"(({tile}) * {pieces} + piece_{name})"
             self._write_fetch(piece, -(-share // pieces))
             out.line(f"done_{name} = {times(f'piece_{name}', length)}")
             count = f"max(0, min({length}, {self._dot_length()} - done_{name}))"
             x, w = (f"{x} + done_{name} * {step}", f"{w} + done_{name} * {self.row}")
             self._write_steps(name, x, w, columns, count)
+
+    @override
+    def _write_tiles(self, tag: str, columns: int, origin: str, place: str, line: str) -> None:
+        self._line = line
+        super()._write_tiles(tag, columns, origin, place, line)
+
+    def _tile_of_block(self, name: str) -> str:
+        """Return the number of a tile among those of its block."""
+        if self.shape.rank == 1:
+            return f"tile_{name} - first"
+        loop = self.loops.cut.loops[int(name[1:])]
+        tile = f"tile_{name}" if loop.only is None else loop.begin
+        return plus(times(self._line, self.loops.cut.tiles), tile)
 
     @property
     def _places(self) -> int:
@@ -172,3 +187,19 @@ class CopiedPanels(WrittenPanels):
             to = plus(times("near", self.row), "beside")
             source = plus(first, "near", times("beside", column))
             out.line(f"copy(near_panel, {to}, {self.stored}, {source}, 1)")
+
+
+class WidenedPanels(CopiedPanels):
+    """Writes a product whose panels are of fewer bits than the sums: copies have those of the sums.
+
+    Rows of a panel lie one behind the other, those of an inner block as well.
+    """
+
+    @override
+    def _write_copy(self, first: str, columns: int) -> None:
+        rows = times(f"({self._dot_length()})", prod(loop.count for loop in self.loops.sum.inner))
+        vectors, kind = self.loops.columns.vectors, self.nest.kinds.near.value
+        with self.out.block(f"for near in range({rows}):"):
+            to, size = times("near", self.row), f"{self.row}, 1, {vectors}, {self.loops.lanes}"
+            row = f"tile_load({self.stored}, {plus(first, to)}, {size})"
+            self.out.line(f"tile_store(near_panel, {to}, {self.row}, convert_{kind}({row}))")

@@ -1,0 +1,84 @@
+"""Operands of 16-bit floats that become floats of the sums' kind once, before tiles read them.
+
+A tile converts each element that it reads: a vector of a panel once for all of its rows, a left
+element once for all of its columns. That takes as many operations as the products. So where a block
+of units has several tiles, what it reads of the left operand is copied to scratch as the kind of
+the sums, and so is a panel's part of an inner block before its tiles read it. Few rows read panels
+at the rate of memory, where conversions take no time of their own.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from glow_nb.base.dot_instruction import SINGLE
+from glow_nb.base.plan import Plan
+from glow_nb.base.size import symbols_in
+from glow_nb.hlir.ops.families import NARROW_FLOATS
+from glow_nb.kernels.products.loops import Loops, staged_elements, units_of
+from glow_nb.kernels.products.open_extents import example_nest
+from glow_nb.kernels.products.product_nest import ProductNest
+from glow_nb.kernels.products.product_plan import plan_loops, plan_nest, traffic_cycles
+from glow_nb.kernels.stacks.fusion import Fusion
+from glow_nb.kernels.target import Target
+
+
+def plan_panels(nest: ProductNest, target: Target, fusion: Fusion) -> Plan:
+    """Return the fastest loops of *nest*, of panels; ``widened`` is set where that pays."""
+    if not pays_to_widen(nest, target):
+        return plan_nest(nest, target, fusion)
+    return plan_nest(nest.widened(), target, fusion).updated(widened=True)
+
+
+def nest_of_plan(nest: ProductNest, plan: Plan) -> ProductNest:
+    """Return *nest*, or what tiles read of it if *plan* says that it is widened.
+
+    Raises:
+        UnsupportedError: Nothing of this product can be widened.
+    """
+    if not plan.is_set("widened"):
+        return nest
+    if not can_widen(nest):
+        kinds = f"{nest.kinds.left.value} and {nest.kinds.right.value}"
+        raise plan.unfit(f"{nest.kinds.dot.name} of {kinds} in panels has nothing to widen")
+    return nest.widened()
+
+
+def can_widen(nest: ProductNest) -> bool:
+    """Return whether panels of *nest* are of 16-bit floats that become ``float32`` one by one."""
+    is_known = not symbols_in((nest.shape.channels, nest.shape.depth))
+    return nest.kinds.dot is SINGLE and nest.kinds.right in NARROW_FLOATS and is_known
+
+
+def pays_to_widen(nest: ProductNest, target: Target) -> bool:
+    """Return whether *nest* is estimated to be faster if each block widens what it reads."""
+    if not can_widen(nest) or 0 in (nest.shape.batch, *nest.shape.output, nest.shape.depth):
+        return False
+    as_they_lie, example = plan_loops(nest, target), example_nest(nest)
+    if as_they_lie.sum.streams > 1:
+        return False  # memory is waited for
+    wide = plan_loops(nest.widened(), target)
+    in_tiles = traffic_cycles(example, as_they_lie, target)
+    in_tiles += converting_cycles(example, as_they_lie, target)
+    return (
+        traffic_cycles(example.widened(), wide, target)
+        + staging_cycles(example.widened(), wide, target)
+        < in_tiles
+    )
+
+
+def converting_cycles(nest: ProductNest, loops: Loops, target: Target) -> float:
+    """Estimate the conversions of tiles that read operands of *nest* where they lie."""
+    shape, columns = nest.shape, loops.columns
+    lines = shape.batch * shape.group * prod(shape.output[:-1])
+    vectors = loops.cut.tiles * (columns.full * columns.vectors + columns.tail_vectors)
+    if nest.kinds.staged in NARROW_FLOATS:
+        vectors += shape.output[-1] * columns.panels
+    return target.machine.widened_vector_cycles * target.passes * lines * shape.steps * vectors
+
+
+def staging_cycles(nest: ProductNest, loops: Loops, target: Target) -> float:
+    """Estimate the copies of the left operand of *nest*, a part for each block of units."""
+    blocks = nest.shape.batch * -(-units_of(nest.shape, loops.cut) // loops.block_units)
+    staged = staged_elements(nest, loops) * nest.kinds.staged.size_bytes
+    return target.machine.staged_byte_cycles * blocks * staged
