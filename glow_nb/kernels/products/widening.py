@@ -52,19 +52,17 @@ def can_widen(nest: ProductNest) -> bool:
 
 def pays_to_widen(nest: ProductNest, target: Target) -> bool:
     """Return whether *nest* is estimated to be faster if each block widens what it reads."""
-    if not can_widen(nest) or 0 in (nest.shape.batch, *nest.shape.output, nest.shape.depth):
+    if not can_widen(nest):
         return False
-    as_they_lie, example = plan_loops(nest, target), example_nest(nest)
-    if as_they_lie.sum.streams > 1:
+    example = example_nest(nest)
+    if 0 in (example.shape.batch, example.shape.depth, *example.shape.output):
+        return False
+    in_tiles, once = plan_loops(nest, target), plan_loops(nest.widened(), target)
+    if in_tiles.sum.streams > 1:
         return False  # memory is waited for
-    wide = plan_loops(nest.widened(), target)
-    in_tiles = traffic_cycles(example, as_they_lie, target)
-    in_tiles += converting_cycles(example, as_they_lie, target)
-    return (
-        traffic_cycles(example.widened(), wide, target)
-        + staging_cycles(example.widened(), wide, target)
-        < in_tiles
-    )
+    copying = moving_cycles(example.widened(), once, target)
+    reading = moving_cycles(example, in_tiles, target)
+    return copying < reading + converting_cycles(example, in_tiles, target)
 
 
 def converting_cycles(nest: ProductNest, loops: Loops, target: Target) -> float:
@@ -77,8 +75,9 @@ def converting_cycles(nest: ProductNest, loops: Loops, target: Target) -> float:
     return target.machine.widened_vector_cycles * target.passes * lines * shape.steps * vectors
 
 
-def staging_cycles(nest: ProductNest, loops: Loops, target: Target) -> float:
-    """Estimate the copies of the left operand of *nest*, a part for each block of units."""
+def moving_cycles(nest: ProductNest, loops: Loops, target: Target) -> float:
+    """Estimate what the operands of *nest*, copies of them, and sums that wait take."""
     blocks = nest.shape.batch * -(-units_of(nest.shape, loops.cut) // loops.block_units)
     staged = staged_elements(nest, loops) * nest.kinds.staged.size_bytes
-    return target.machine.staged_byte_cycles * blocks * staged
+    staging = target.machine.staged_byte_cycles * blocks * staged
+    return staging + traffic_cycles(nest, loops, target)
