@@ -114,7 +114,9 @@ def test_widened_panels_give_the_same_sums(name: str, kind: ElementKind) -> None
     instruction = product_of(name, kind)
     assert is_widened(instruction, TINY)
     assert "near_panel = as_float32" in generate_kernel(instruction, TINY).text
-    check(instruction, TINY, absolute=1e-3)
+    # the kernel may leave out zeros around an image, which evaluate multiplies by infinity
+    has_specials = isinstance(instruction, PackedMatMulInst)
+    check(instruction, TINY, specials=has_specials, absolute=1e-3)
 
 
 @pytest.mark.jit
