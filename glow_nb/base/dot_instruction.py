@@ -150,12 +150,9 @@ class DotInstruction:
     def fits(self, run: int) -> bool:
         """Return whether *run* neighbours can be multiplied; the last group may be filled up.
 
-        In matrix registers, all steps of a run take the same number of whole groups.
+        What kernels of matrix registers fill up are zeros on both sides.
         """
-        if self.is_matrix:
-            groups = run // self.group
-            return groups > 0 and run % self.group == 0 and groups % groups_at_once(groups) == 0
-        return not (self.is_float and self.group > 1 and run % self.group)
+        return self.is_matrix or not (self.is_float and self.group > 1 and run % self.group)
 
     def steps(self, rows: int, vectors: int, lanes: int) -> int:
         """Return the steps that one group of neighbours takes in a tile of so many vectors."""
@@ -181,11 +178,11 @@ def matrix_rows(columns: int) -> int:
 
 
 def groups_at_once(groups: int) -> int:
-    """Return how many of so many *groups* of a run an instruction of matrix registers multiplies.
+    """Return how many of so many *groups* of a row an instruction of matrix registers multiplies.
 
-    18 groups are two times nine.
+    All steps take as many: 18 groups are two times nine.
     """
-    return -(-groups // -(-groups // MATRIX_ROWS))
+    return next(number for number in range(MATRIX_ROWS, 0, -1) if groups % number == 0)
 
 
 DOTS: Registry[str, DotInstruction] = Registry("dot instruction")
@@ -245,7 +242,7 @@ PAIRED_BYTES = _row(
 _row("tile_dot_vpdpbusd", *_VNNI, left=frozenset({UINT8}), right=frozenset({INT8}), group=4)
 
 _BFLOAT16 = frozenset({ElementKind.BFLOAT16})
-_row(
+BFLOAT16_PAIRS = _row(
     "tile_dot_vdpbf16ps",
     *(_with(lanes, "avx512bf16", "avx512vl") for lanes in (4, 8)),
     _with(16, "avx512bf16"),

@@ -275,13 +275,15 @@ ON_BLOCKS = {
 }
 """What is done with all sums at once, by name."""
 
-MEANING = """``{name}(tiles, at, used, x, i, stride, apart, w, j, row, count)``.
+MEANING = """``{name}(t, at, used, x, i, stride, apart, forward, w, j, row, count, ahead, lines)``.
 
-``sums[r, n] += sum over c < count, f < {group} of left[r, c * {group} + f] * w[j + c * row +
-n * {group} + f]`` for every row r and the columns n of the first *used* panels. Left rows begin at
-``x[i + p * apart + r * stride]``, r counted in each part p. The sums are those between
+``sums[r, n] += sum over c < count, f < {group} of left[r, c, f] * w[j + c * row + n * {group} +
+f]`` for every row r and the columns n of the first *used* panels. The left groups of a step,
+neighbours, begin at ``x[i + p * apart + r * stride + s * forward]``, r counted in each part p, and
+s the number of the step. The sums are those between
 ``matrix_clear(tiles, at, used)`` and ``matrix_store(tiles, at, used)``. *count* is a multiple of
-the groups of a step.
+the groups of a step. Meanwhile each step brings so many *lines*, a literal, of the weights from
+``w[ahead]`` on, which a later call reads, into the second-level cache.
 """
 
 
@@ -298,15 +300,21 @@ def matrix_dot(dot: DotInstruction) -> Any:
         start: Any,
         stride: Any,
         apart: Any,
+        forward: Any,
         weights: Any,
         index: Any,
         row: Any,
         count: Any,
+        ahead: Any,
+        lines: Any,
     ) -> Any:
         pointers = isinstance(source, Pointer) and isinstance(weights, Pointer)
-        if not (isinstance(tiles, MatrixTiles) and pointers and are_literal(used)):
+        if not (isinstance(tiles, MatrixTiles) and pointers and are_literal(used, lines)):
             return None
-        operands = (tiles, at, used, source, start, stride, apart, weights, index, row, count)
+        operands = (
+            *(tiles, at, used, source, start, stride, apart, forward),
+            *(weights, index, row, count, ahead, lines),
+        )
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             numbers = {
@@ -314,11 +322,13 @@ def matrix_dot(dot: DotInstruction) -> Any:
                 for number, name in enumerate(NAMES)
                 if name
             }
-            step = _Step(dot, tiles, literal(used), source.kind, weights.kind, numbers)
+            step = _Step(
+                dot, tiles, literal(used), source.kind, weights.kind, literal(lines), numbers
+            )
             if has_instruction_set(builder, MATRIX_REGISTERS):
-                step.write(builder, mnemonic, arguments[3], arguments[7])
+                step.write(builder, mnemonic, arguments[3], arguments[8])
             else:
-                step.emulate(builder, *(arguments[number] for number in (0, 3, 7)))
+                step.emulate(builder, *(arguments[number] for number in (0, 3, 8)))
             return context.get_dummy_value()
 
         return types.void(*operands), codegen
@@ -328,7 +338,10 @@ def matrix_dot(dot: DotInstruction) -> Any:
     return intrinsic(prefer_literal=True)(function)
 
 
-NAMES = ("", "at", "", "", "start", "stride", "apart", "", "index", "row", "count")
+NAMES = (
+    *("", "at", "", "", "start", "stride", "apart", "forward"),
+    *("", "index", "row", "count", "ahead", ""),
+)
 """The arguments of a dot that are numbers of elements, groups or rows."""
 
 
@@ -342,9 +355,10 @@ class _Step:
         used: int,
         left: ElementKind,
         right: ElementKind,
+        lines: int,
         numbers: dict[str, Any],
     ) -> None:
-        self.dot, self.tiles, self.used = dot, tiles, used
+        self.dot, self.tiles, self.used, self.lines = dot, tiles, used, lines
         self.left, self.right, self.numbers = left, right, numbers
 
     def write(self, builder: Any, mnemonic: str, source: Any, weights: Any) -> None:
@@ -353,12 +367,19 @@ class _Step:
         lefts = [builder.ptrtoint(each, INDEX) for each in self._lefts(builder, source)]
         right = builder.ptrtoint(address(builder, weights, numbers["index"], self.right), INDEX)
         steps = builder.udiv(numbers["count"], ir.Constant(INDEX, self.tiles.groups))
-        stride, row = (
+        stride, forward, row = (
             builder.mul(numbers[name], ir.Constant(INDEX, kind.size_bytes))
-            for name, kind in (("stride", self.left), ("row", self.right))
+            for name, kind in (
+                ("stride", self.left),
+                ("forward", self.left),
+                ("row", self.right),
+            )
         )
-        forward = builder.mul(row, ir.Constant(INDEX, self.tiles.groups))
-        moving, fixed = [*lefts, right, steps], [stride, row, forward]
+        down = builder.mul(row, ir.Constant(INDEX, self.tiles.groups))
+        moving, fixed = [*lefts, right, steps], [stride, row, forward, down]
+        if self.lines:
+            ahead = address(builder, weights, numbers["ahead"], self.right)
+            moving.append(builder.ptrtoint(ahead, INDEX))
         outputs = len(moving)
         text = self._text(mnemonic, parts)
         kind = ir.FunctionType(
@@ -373,19 +394,25 @@ class _Step:
     def _text(self, mnemonic: str, parts: int) -> str:
         """Return the loop; operands are the parts' rows, the panels, the steps left, distances."""
         layout = _Registers(self.tiles)
-        right, steps, stride, row, forward = (f"${parts + number}" for number in range(5))
+        moving = ["right", "steps", *(["ahead"] if self.lines else [])]
+        names = [*moving, "stride", "row", "forward", "down"]
+        place = {name: f"${parts + number}" for number, name in enumerate(names)}
+        right, stride = place["right"], place["stride"]
         lines = ["1:"]
         for panel in range(self.used):
-            memory = f"{ROW_BYTES * panel}({right},{row},1)"
+            memory = f"{ROW_BYTES * panel}({right},{place['row']},1)"
             lines.append(f"tileloadd {memory}, {layout.right(panel)}")
             for part in range(parts):
                 if panel == 0:
                     lines.append(f"tileloadd (${part},{stride},1), {layout.left(part)}")
                 operands = f"{layout.right(panel)}, {layout.left(part)}, {layout.sums(part, panel)}"
                 lines.append(f"{mnemonic} {operands}")
-        step_bytes = self.tiles.groups * FOUR_BYTES
-        lines += [f"addq $${step_bytes}, ${part}" for part in range(parts)]
-        lines += [f"addq {forward}, {right}", f"decq {steps}", "jnz 1b"]
+        lines += [f"addq {place['forward']}, ${part}" for part in range(parts)]
+        for line in range(self.lines):
+            lines.append(f"prefetcht1 {CACHE_LINE_BYTES * line}({place['ahead']})")
+        if self.lines:
+            lines.append(f"addq $${CACHE_LINE_BYTES * self.lines}, {place['ahead']}")
+        lines += [f"addq {place['down']}, {right}", f"decq {place['steps']}", "jnz 1b"]
         return "\n".join(lines)
 
     def _lefts(self, builder: Any, source: Any) -> list[Any]:
@@ -416,11 +443,14 @@ class _Step:
         kind, group, numbers = self.tiles.kind, self.dot.group, self.numbers
         near, begin = left
         first = builder.add(numbers["index"], ir.Constant(INDEX, panel * MATRIX_COLUMNS * group))
+        groups = ir.Constant(INDEX, self.tiles.groups)
         with cgutils.for_range(builder, numbers["count"], intp=INDEX) as loop:
             sums = Lanes(
                 builder, load_vector(builder, at, kind, MATRIX_COLUMNS), kind, MATRIX_COLUMNS
             )
-            place = builder.add(begin, builder.mul(loop.index, ir.Constant(INDEX, group)))
+            step = builder.mul(builder.udiv(loop.index, groups), numbers["forward"])
+            near_group = builder.mul(builder.urem(loop.index, groups), ir.Constant(INDEX, group))
+            place = builder.add(begin, builder.add(step, near_group))
             x = self._read(builder, near, place, self.left, group)
             place = builder.add(first, builder.mul(loop.index, numbers["row"]))
             w = self._read(builder, weights, place, self.right, MATRIX_COLUMNS * group)

@@ -29,7 +29,9 @@ from glow_nb.hlir.ops import (
 from glow_nb.hlir.ops.families import SHORT_INTEGERS
 from glow_nb.hlir.ops.quantization import BYTE_SHIFT
 from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_choice import dots_for, matrix_dot_for
+from glow_nb.kernels.products.matrix_rows import row_groups
 from glow_nb.kernels.products.product_nest import run_of
 from glow_nb.kernels.target import Target
 
@@ -55,14 +57,15 @@ def factor_kinds(node: Product, target: Target) -> tuple[ElementKind, DotInstruc
 def matrix_dot_of(node: Product, target: Target) -> DotInstruction | None:
     """Return what multiplies the factors of *node* in matrix registers, None if nothing does."""
     left, right = (factor.type.kind for factor in node.factors)
-    group = 4 // left.size_bytes if left.size_bytes < 4 else 0
-    if not group or not _pays_to_group(node, target):
+    dot = matrix_dot_for(left, right, target)
+    if dot is None or not _pays_to_group(node, target):
         return None
     if isinstance(node, Convolution):
-        run = run_of(shape_of(node), group)
+        shape = shape_of(node).simplified()
     else:
-        run = node.factors[0].type.shape[-1]
-    return None if symbols_of(run) else matrix_dot_for(left, right, target, run)
+        rows, inner = node.factors[0].type.shape[-2:]
+        shape = ConvolutionShape.of((1, rows, inner), 1, (1,), (0, 0))
+    return None if row_groups(shape, dot.group) is None else dot
 
 
 def _run_of(node: Product, dot: DotInstruction) -> int:

@@ -16,13 +16,14 @@ from glow_nb.base.dot_instruction import (
     MATRIX_PARTS,
     MATRIX_ROWS,
     DotInstruction,
+    groups_at_once,
     matrix_rows,
 )
 from glow_nb.base.plan import Plan
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.attention.shape import AttentionShape
 from glow_nb.kernels.products.dot_choice import has_dot
-from glow_nb.kernels.products.matrix_cost import matrix_line_cycles
+from glow_nb.kernels.products.matrix_cost import MatrixSums, matrix_line_cycles
 from glow_nb.kernels.target import Target
 
 DOT = DOTS["tile_dot_tdpbf16ps"]
@@ -100,8 +101,9 @@ def _tiles(shape: AttentionShape, target: Target, panels: int) -> MatrixTiles:
     made = MatrixTiles(rows, -(-rows // MATRIX_ROWS), panels)
     whole = -(-shape.rows // rows) * rows
     depth, keys = (padded_depth(n) // DOT.group for n in (shape.depth, shape.keys))
-    scores = matrix_line_cycles(shape.keys, columns, whole, depth, target)
-    sums = matrix_line_cycles(max(1, shape.width), columns, whole, keys, target)
+    by_depth, by_keys = (MatrixSums(groups, groups_at_once(groups)) for groups in (depth, keys))
+    scores = matrix_line_cycles(shape.keys, columns, whole, by_depth, target)
+    sums = matrix_line_cycles(max(1, shape.width), columns, whole, by_keys, target)
     return replace(made, cycles=scores + sums)
 
 

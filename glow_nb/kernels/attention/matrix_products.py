@@ -70,8 +70,8 @@ class MatrixProducts(Products):
         out.line(f"queries_at = {times(self._row_of_tile, depth)}")
         out.line(f"scores_at = {at}")
         blocks = f"score_tiles, scores_at, {vectors}"
-        left = f"queries, queries_at, {depth}, {plan.registers.part_rows * depth}"
-        right = f"keys, keys_at, {DOT.group * columns}, {depth // DOT.group}"
+        left = f"queries, queries_at, {depth}, {plan.registers.part_rows * depth}, {MATRIX_KEYS}"
+        right = f"keys, keys_at, {DOT.group * columns}, {depth // DOT.group}, 0, 0"
         out.line(f"matrix_clear({blocks})")
         out.line(f"{plan.dot}({blocks}, {left}, {right})")
         out.line(f"matrix_store({blocks})")
@@ -97,8 +97,9 @@ class MatrixProducts(Products):
             out.line(f"sums_at = {at}")
             blocks = f"sum_tiles, sums_at, {-(-columns // MATRIX_COLUMNS)}"
             first = times("tile", plan.rows * stride)
-            left = f"weights, {first}, {stride}, {plan.registers.part_rows * stride}"
-            right = f"values, values_at, {DOT.group * plan.panel_width}, pairs"
+            apart = plan.registers.part_rows * stride
+            left = f"weights, {first}, {stride}, {apart}, {MATRIX_KEYS}"
+            right = f"values, values_at, {DOT.group * plan.panel_width}, pairs, 0, 0"
             with out.block("if pairs > 0:"):
                 out.line(f"matrix_load({blocks})")
                 out.line(f"{plan.dot}({blocks}, {left}, {right})")

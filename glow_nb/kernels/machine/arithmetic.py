@@ -88,6 +88,13 @@ class Arithmetic:
         "Emerald Rapids, 16 lanes: 4, 8 and 12 rows times 2,048 x 5,632 take 0.85, 1.24 and 1.36 "
         "times the speed of tiles that convert.",
     )
+    bfloat16_dot_price: float = fact(
+        1.0,
+        "multiply-adds of float32",
+        "What vdpbf16ps takes, which multiplies pairs of bfloat16: at 2 and more, to widen them is "
+        "as fast.",
+        "Zen 4 and Zen 5: manuals of the vendor.",
+    )
     lane_sum_cycles: float = fact(
         1.5, "cycles", "A step in which the lanes of a vector of sums are added up.", UNRECORDED
     )

@@ -38,6 +38,29 @@ class Matrix:
         _MOVES,
     )
     matrix_store_cycles: float = fact(16.0, "cycles", "A tile that is stored.", _MOVES)
+    matrix_far_load_cycles: float = fact(
+        21.0,
+        "cycles",
+        "A tile that is loaded from the second-level cache, of rows that begin on cache lines.",
+        "Emerald Rapids at 2.5 GHz: four loads take 34 to 36 ns from 64 KiB to 1 MiB, 16 ns up to "
+        "44 KiB.",
+    )
+    matrix_l1_share: float = fact(
+        0.67,
+        "of L1",
+        "The part of a panel in an inner block that takes no more of the first-level cache stays "
+        "there: left rows pass through the rest.",
+        "Emerald Rapids, 48 KiB: loads of a panel from the second-level cache take 1.3 times as "
+        "long as the dots of 2 x 2 tiles.",
+    )
+    matrix_panel_share: float = fact(
+        2.0,
+        "of L1",
+        "The part of a panel in an inner block takes at most so many times the first-level cache: "
+        "more inner blocks have more sums that wait.",
+        "Emerald Rapids, 48 KiB: 128 rows, 768 and 3,072 products for each sum: parts of 0.33, "
+        "0.67, 1 and 2 take 1.05, 1.03, 1.01 and 1 times as long.",
+    )
     matrix_configure_cycles: float = fact(
         200.0,
         "cycles",

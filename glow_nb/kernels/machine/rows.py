@@ -69,7 +69,13 @@ SAPPHIRE_RAPIDS = Machine(
     l1_bytes=48 * KIBIBYTE,
     l2_bytes=2 * _MEBIBYTE,
     l3_bytes=64 * _MEBIBYTE,
-    provenance={**_SIZES, "l3_bytes": "All of a processor with 32 cores or so, at least."},
+    bfloat16_dot_price=4.0,
+    provenance={
+        **_SIZES,
+        "l3_bytes": "All of a processor with 32 cores or so, at least.",
+        "bfloat16_dot_price": "Emerald Rapids: 85 GFLOP/s on a core where float32 has 169, with "
+        "vectors of any length.",
+    },
 )
 
 AVX512 = Machine(

@@ -27,6 +27,7 @@ from glow_nb.kernels.products.caches import longest_dot
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.loops import staged_elements, units_of
 from glow_nb.kernels.products.matmul_shape import MatMulShape
+from glow_nb.kernels.products.matrix_cost import longest_matrix_dot
 from glow_nb.kernels.products.product_cost import (
     filter_cycles,
     product_cycles,
@@ -91,9 +92,14 @@ def panel_product_cycles(
     cycles = product_cycles(columns, shape.rows, shape.inner, target, dot)
     row_bytes = block * dot.group * kind.size_bytes
     longest = longest_dot(row_bytes, target, is_exact=not kind.is_float)
+    if dot.is_matrix:
+        longest = longest_matrix_dot(row_bytes, target)
     inner_blocks = -(-shape.inner // (dot.group * longest))
     cycles += waiting_cycles(columns, shape.rows, inner_blocks, target)
-    cycles += shape.rows * columns.panels * fetch_cycles(shape.inner, kind, target)
+    if dot.is_matrix:  # whose steps count it
+        cycles += target.machine.matrix_configure_cycles
+    else:
+        cycles += shape.rows * columns.panels * fetch_cycles(shape.inner, kind, target)
     weight_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes
     cycles = (
         target.machine.direct_factor * shape.batch * cycles
@@ -111,9 +117,14 @@ def direct_cycles(
     loops = plan_loops(nest, target)
     lines = simple.batch * simple.group * prod(simple.output[:-1])
     pixels = simple.output[-1]
-    cycles = lines * product_cycles(loops.columns, pixels, simple.steps, target, dot)
+    at_once = nest.plane_groups if dot.is_matrix else 0
+    cycles = lines * product_cycles(loops.columns, pixels, simple.steps, target, dot, at_once)
     cycles += lines * waiting_cycles(loops.columns, pixels, loops.sum.blocks, target)
-    cycles += lines * pixels * loops.columns.panels * fetch_cycles(simple.new_inputs, kind, target)
+    if dot.is_matrix:  # whose steps count it
+        cycles += target.machine.matrix_configure_cycles
+    else:
+        fetched = fetch_cycles(simple.new_inputs, kind, target)
+        cycles += lines * pixels * loops.columns.panels * fetched
     blocks = simple.batch * -(-units_of(simple, loops.cut) // max(1, loops.block_units))
     staged = blocks * staged_elements(nest, loops) * kinds.staged.size_bytes
     cycles = target.machine.direct_factor * cycles + target.machine.staged_byte_cycles * staged

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glow_nb.base.dot_instruction import DOTS, PAIRED_BYTES, SINGLE, DotInstruction
+from glow_nb.base.dot_instruction import BFLOAT16_PAIRS, DOTS, PAIRED_BYTES, SINGLE, DotInstruction
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.target import LANE_COUNTS, Target
 
@@ -44,6 +44,7 @@ def dots_for(
         for dot in reversed(DOTS.values())
         if dot is not SINGLE
         and not (dot.is_paired or dot.is_matrix)
+        and not (dot is BFLOAT16_PAIRS and target.machine.bfloat16_dot_price >= dot.group)
         and dot.multiplies(left, right)
         and dot.fits(run)
         and has_dot(target, dot)
@@ -51,18 +52,10 @@ def dots_for(
     return [*found, SINGLE]
 
 
-def matrix_dot_for(
-    left: ElementKind, right: ElementKind, target: Target, run: int
-) -> DotInstruction | None:
-    """Return what multiplies such elements in matrix registers of *target*, None if nothing does.
-
-    *run* are the neighbours of a sum; an instruction takes a whole part of them.
-    """
-    for dot in DOTS.values():
-        fits = dot.is_matrix and dot.multiplies(left, right) and dot.fits(run)
-        if fits and has_dot(target, dot):
-            return dot
-    return None
+def matrix_dot_for(left: ElementKind, right: ElementKind, target: Target) -> DotInstruction | None:
+    """Return what multiplies such elements in matrix registers, None if *target* has nothing."""
+    rows = (dot for dot in DOTS.values() if dot.is_matrix and dot.multiplies(left, right))
+    return next((dot for dot in rows if has_dot(target, dot)), None)
 
 
 def pays_to_pair(target: Target) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from glow_nb.base.dot_instruction import groups_at_once
 from glow_nb.base.size import surely
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.reduction import Reduction
@@ -30,7 +29,7 @@ def reduction_of(nest: ProductNest, limit: int, lanes: int) -> Reduction:
     is_transposed = nest.right.is_copied and nest.right.column != 1
     multiple = lanes if is_transposed else 1  # whole squares are transposed in registers
     if nest.kinds.dot.is_matrix:
-        multiple = groups_at_once(-(-nest.run // factors))
+        multiple = nest.plane_groups
 
     def within(limit: int) -> Reduction:
         return Reduction.of(
@@ -39,8 +38,8 @@ def reduction_of(nest: ProductNest, limit: int, lanes: int) -> Reduction:
             step,
             limit,
             factors=factors,
-            run=nest.run,
-            keeps_runs=nest.kinds.dot.is_paired,
+            run=0 if nest.kinds.dot.is_matrix else nest.run,
+            keeps_runs=nest.kinds.dot.is_paired or nest.kinds.dot.is_matrix,
             multiple=multiple,
         )
 
@@ -61,7 +60,7 @@ def input_distances(nest: ProductNest) -> tuple[int, ...]:
     That is the padded copy of the input, if there is one.
     """
     shape = nest.shape
-    sizes, last = (
-        (shape.needed, shape.channels) if nest.is_staged else (shape.input, nest.left.pixel)
-    )
+    sizes, last = (shape.input, nest.left.pixel)
+    if nest.is_staged:
+        sizes, last = shape.needed, nest.staged_pixel
     return tuple(prod(sizes[axis + 1 :]) * last for axis in range(shape.rank))

@@ -17,7 +17,7 @@ Where a sum is one inner block, both are the same, and nothing waits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from glow_nb.base.dot_instruction import SINGLE, DotInstruction
@@ -131,7 +131,10 @@ class Loops:
         )
         if loops.panels_inside and not can_pack(nest, loops):
             raise plan.unfit("the left rows of this product are not packed for all panels")
-        return loops
+        if not nest.is_in_planes:
+            return loops
+        sum = sum.in_planes(plane_elements(nest, loops), nest.plane_groups)
+        return replace(loops, sum=sum)
 
     @property
     def is_cut(self) -> bool:
@@ -189,7 +192,7 @@ def tile_steps(nest: ProductNest, loops: Loops) -> tuple[int, int]:
     if loops.panels_inside:
         return loops.sum.block_products * factors, factors
     if loops.is_staged:
-        return shape.stride[-1] * shape.channels, factors
+        return shape.stride[-1] * nest.staged_pixel, factors
     return shape.stride[-1] * left.pixel, left.step * factors
 
 
@@ -197,13 +200,29 @@ def staged_elements(nest: ProductNest, loops: Loops) -> int:
     """Return the elements of the padded copy of one block, 0 if there is none."""
     if not loops.is_staged:
         return 0
-    shape, tail = nest.shape, nest.kinds.dot.width - 1
-    if nest.kinds.dot.is_matrix:  # tiles of a row less read a row more
-        tail += shape.stride[-1] * shape.channels
+    if nest.is_in_planes:
+        planes = nest.shape.group * nest.planes_per_group * plane_elements(nest, loops)
+        whole = nest.runs_of
+        return planes + (0 if whole is None else whole.needed[-1] * whole.channels)
+    return _staged_pixels(nest.shape, loops) * nest.shape.channels + nest.kinds.dot.width - 1
+
+
+def plane_elements(nest: ProductNest, loops: Loops) -> int:
+    """Return the elements from plane to plane of the copy of one block.
+
+    Tiles of a row less read a row more. Planes are no multiple of two lines apart, so that those of
+    a pixel do not meet in one place of the caches.
+    """
+    pixels = _staged_pixels(nest.shape, loops) + nest.shape.stride[-1]
+    return (pixels // 2 * 2 + 1) * nest.staged_pixel
+
+
+def _staged_pixels(shape: ConvolutionShape, loops: Loops) -> int:
+    """Return the pixels of the padded copy of one block."""
     if not is_open_block(shape):
-        return input_elements(shape, loops.cut, loops.block_units) + tail
+        return input_pixels(shape, loops.cut, loops.block_units)
     known = loops.block_units * hinted(needed_of_line(shape)) * shape.stride[0]
-    return (known + shape.reach[0] * needed_of_line(shape)) * shape.channels + tail
+    return known + shape.reach[0] * needed_of_line(shape)
 
 
 def packed_elements(nest: ProductNest, loops: Loops) -> int:
@@ -250,9 +269,13 @@ def panels_ahead(nest: ProductNest, loops: Loops, tiles: int) -> int:
 
 def input_elements(shape: ConvolutionShape, cut: AnyCut, units: int) -> int:
     """Return the input elements that *units* neighbouring units read."""
+    return input_pixels(shape, cut, units) * shape.channels
+
+
+def input_pixels(shape: ConvolutionShape, cut: AnyCut, units: int) -> int:
+    """Return the input pixels that *units* neighbouring units read."""
     pixels = units * cut.rows if shape.rank == 1 else units
-    line = needed_of_line(shape) * shape.channels
-    return ((pixels - 1) * shape.stride[0] + shape.reach[0]) * line
+    return ((pixels - 1) * shape.stride[0] + shape.reach[0]) * needed_of_line(shape)
 
 
 def needed_of_line(shape: ConvolutionShape) -> int:

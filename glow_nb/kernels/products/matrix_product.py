@@ -16,8 +16,9 @@ from contextlib import nullcontext
 
 from typing_extensions import override
 
-from glow_nb.base.dot_instruction import MATRIX_COLUMNS, MATRIX_ROWS, groups_at_once
-from glow_nb.kernels.products.loops import tile_steps
+from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.dot_instruction import MATRIX_COLUMNS, MATRIX_ROWS
+from glow_nb.kernels.products.loops import plane_elements, tile_steps
 from glow_nb.kernels.products.open_cut import OpenCut
 from glow_nb.kernels.products.product_loops import ProductWriter
 from glow_nb.kernels.products.register_tiles import KeptTile
@@ -31,14 +32,29 @@ class MatrixProductWriter(ProductWriter):
     def _parts(self) -> int:
         return -(-self.loops.cut.rows // MATRIX_ROWS)
 
+    @property
+    @override
+    def aligned(self) -> frozenset[int]:
+        if self.loops.is_staged:
+            return frozenset()
+        names = [name for name, _ in self.fusion.pointers]
+        return frozenset({names.index(self.input)})
+
+    @property
+    def _groups(self) -> int:
+        """Groups of neighbours that a step multiplies."""
+        return self.nest.plane_groups
+
     @override
     def _write_blocks(self) -> None:
-        out, columns = self.out, self.loops.columns
-        groups = groups_at_once(-(-self.nest.run // self.nest.kinds.factors))
+        out, columns, groups = self.out, self.loops.columns, self._groups
         rows, last = self._write_part_rows()
         sizes = f"{self._parts}, {columns.width // MATRIX_COLUMNS}, {groups}"
         out.line(f"registers = matrix_tiles(sums, {columns.width}, {rows}, {last}, {sizes})")
         out.line("matrix_configure(registers)")
+        if self.nest.runs_of is not None:  # what fills up a run is never written again
+            planes = self.nest.planes_per_group * plane_elements(self.nest, self.loops)
+            out.line(f"clear(rows, 0, {planes})")
         super()._write_blocks()
         out.line("matrix_release()")
 
@@ -120,7 +136,12 @@ class MatrixProductWriter(ProductWriter):
             begin = times(skipped, stride) if not skipped.isdigit() else int(skipped) * stride
             out.line(f"x_{name} -= {begin}")
         shift = "0" if self.loops.is_staged else skipped
-        out.line(f"wait_{name} = {self._waiting_place(tile, line)}")
+        number = f"({tile} - first)" if self.shape.rank == 1 else None
+        if number is None:
+            number = f"({plus(times(line, self.loops.cut.tiles), tile)})"
+        out.line(f"number_{name} = {number}")
+        waiting = times(f"number_{name}", self.loops.cut.rows * width)
+        out.line(f"wait_{name} = {plus('waiting', waiting) if self.loops.is_cut else 0}")
         used = f"{-(-columns // MATRIX_COLUMNS)}"
         blocks = f"(registers, wait_{name}, {used})"
         first, end = self._part_range(tag)
@@ -147,21 +168,42 @@ class MatrixProductWriter(ProductWriter):
                 channel="channel",
             )
 
-    def _waiting_place(self, tile: str, line: str) -> str:
-        """Return where the sums of a tile lie; those that do not wait have all the same place."""
-        if not self.loops.is_cut:
-            return "0"
-        cut, rows = self.loops.cut, self.loops.cut.rows
-        number = f"({tile} - first)" if self.shape.rank == 1 else None
-        if number is None:
-            number = f"({plus(times(line, cut.tiles), tile)})"
-        return plus("waiting", times(number, rows * self.loops.columns.width))
-
     @override
     def _write_steps(self, name: str, x: str, w: str, columns: int, count: str) -> None:
         stride, _ = tile_steps(self.nest, self.loops)
         used = -(-columns // MATRIX_COLUMNS)
+        ahead, lines = self._fetched(name, w, count)
         self.out.line(
             f"{self.nest.kinds.dot.name}(registers, wait_{name}, {used}, {self.source}, {x}, "
-            f"{stride}, {self.apart}, {self.filter}, {w}, {self.row}, {count})"
+            f"{stride}, {self.apart}, {self._forward}, {self.filter}, {w}, {self.row}, {count}, "
+            f"{ahead}, {lines})"
         )
+
+    @property
+    def _forward(self) -> int:
+        """Elements of the left operand from step to step."""
+        if self.nest.is_in_planes:
+            return plane_elements(self.nest, self.loops)
+        return self._groups * self.nest.kinds.factors
+
+    @override
+    def _group_elements(self) -> int:
+        if self.nest.is_in_planes:
+            return self.nest.planes_per_group * plane_elements(self.nest, self.loops)
+        return super()._group_elements()
+
+    def _fetched(self, name: str, w: str, count: str) -> tuple[str, int]:
+        """Return from where on a dot fetches weights of the next pass, and lines for each step.
+
+        That is the part of the next panel, or inner block, that the dot reads of this one; the
+        tiles of a block share it.
+        """
+        tiles, loops = self._tiles_of_block, self.loops
+        if not loops.is_right_far or tiles < 2:
+            return "0", 0
+        line = CACHE_LINE_BYTES // self.nest.kinds.right.size_bytes
+        step = self._groups * self.row  # elements of a step of a panel
+        lines = -(-step // (tiles * line))
+        next_pass = self._next_pass if loops.is_cut else self.nest.right.panel
+        share = times(f"number_{name} * ({count} // {self._groups})", lines * line)
+        return f"{w} + {next_pass} + {share}", lines

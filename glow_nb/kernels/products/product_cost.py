@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from glow_nb.base.dot_instruction import SINGLE, DotInstruction
+from glow_nb.base.dot_instruction import SINGLE, DotInstruction, groups_at_once
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.products.blocking import Columns, Cut, line_cycles, most_rows
-from glow_nb.kernels.products.matrix_cost import matrix_line_cycles
+from glow_nb.kernels.products.matrix_cost import MatrixSums, matrix_line_cycles
 from glow_nb.kernels.target import Target
 
 
@@ -33,12 +33,21 @@ def waiting_cycles(columns: Columns, pixels: int, inner_blocks: int, target: Tar
 
 
 def product_cycles(
-    columns: Columns, pixels: int, steps: int, target: Target, dot: DotInstruction = SINGLE
+    columns: Columns,
+    pixels: int,
+    steps: int,
+    target: Target,
+    dot: DotInstruction = SINGLE,
+    at_once: int = 0,
 ) -> float:
-    """Estimate a product of *pixels* rows and *steps* products each."""
+    """Estimate a product of *pixels* rows and *steps* products each.
+
+    A step of matrix registers takes so many groups *at_once*, by default as many as it can.
+    """
     steps = -(-steps // dot.group)
     if dot.is_matrix:
-        return matrix_line_cycles(columns.depth, columns.block, pixels, steps, target)
+        sums = MatrixSums(steps, at_once or groups_at_once(steps))
+        return matrix_line_cycles(columns.depth, columns.block, pixels, sums, target)
     vector_bytes = target.lanes * ElementKind.FLOAT32.size_bytes
     cut = Cut.balanced(max(1, pixels), most_rows(columns.vectors, target, dot))
     panel_bytes = columns.vectors * vector_bytes * steps

@@ -24,6 +24,7 @@ from glow_nb.kernels.products.open_cut import OpenCut
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.product_tiles import ProductTiles
 from glow_nb.kernels.products.register_tiles import TileStore
+from glow_nb.kernels.products.run_staging import write_run_staging
 from glow_nb.kernels.products.staging import write_packing, write_staging
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.writing.index_text import plus, times
@@ -65,7 +66,7 @@ def write_product(
     """Return the kernel that *writer* writes, with the loops of *few* for runs of few rows."""
     text = writer.write(title, few)
     scratch = max(each.scratch_bytes for each in (writer, few) if each is not None)
-    return KernelSource(family, text, fusion.kinds, scratch)
+    return KernelSource(family, text, fusion.kinds, scratch, aligned=writer.aligned)
 
 
 TAGS = string.ascii_lowercase
@@ -98,6 +99,11 @@ class ProductWriter(ProductTiles):
         waiting = waiting_elements(nest, loops) * nest.kinds.total.size_bytes
         self.packed_at, self.sums_at = staged, staged + packed
         self.scratch_bytes = staged + packed + waiting
+
+    @property
+    def aligned(self) -> frozenset[int]:
+        """The numbers of the pointers that it reads much faster where they begin on cache lines."""
+        return frozenset()
 
     def write(self, title: str, few: ProductWriter | None = None) -> str:
         """Return the whole text, in which *few* writes what runs of a single tile of it do."""
@@ -175,7 +181,8 @@ class ProductWriter(ProductTiles):
             if self.shape.rank == 1 and (self.loops.is_staged or self.loops.is_cut):
                 out.line(f"pixel = {self.loops.cut.start('first')}")
             if self.loops.is_staged:
-                write_staging(out, self.nest, self.loops, self.input)
+                stage = write_staging if self.nest.runs_of is None else write_run_staging
+                stage(out, self.nest, self.loops, self.input)
             with self._passes():
                 self._write_pass()
             out.line("unit += count")

@@ -10,14 +10,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from glow_nb.base.dot_instruction import DOTS, SINGLE, DotInstruction
+from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.dot_instruction import DOTS, SINGLE, DotInstruction, groups_at_once
 from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.size import surely
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.ops.families import sum_kind
 from glow_nb.kernels.operators.panels import joins_taps, runs_of
 from glow_nb.kernels.products.coded_weights import CodedWeights
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.matrix_rows import as_runs, joins_runs
 from glow_nb.kernels.writing.vectors import computed_kind
+
+LEAST_READS = 6
+"""Left rows that matrix registers read so often are copied to planes.
+
+Rows that lie apart take 1.5 times as long to load as those that follow one another (Emerald Rapids,
+128 rows of 1,536 bytes: 97 us and 63), and a copy is a read and a write.
+"""
 
 
 @dataclass(frozen=True)
@@ -130,6 +140,7 @@ class ProductNest:
             factors follow, the last of which is filled up with zeros.
         outside: The number that left elements outside the input count as.
         codes: The integers that the right elements, floats then, are made of.
+        runs_of: The convolution whose runs the left rows are, None if they are pixels.
     """
 
     shape: ConvolutionShape
@@ -140,6 +151,15 @@ class ProductNest:
     run: int
     outside: int = 0
     codes: CodedWeights | None = None
+    runs_of: ConvolutionShape | None = None
+
+    def __post_init__(self) -> None:
+        """Check that the steps of matrix registers take all groups of a left row."""
+        if self.kinds.dot.is_matrix and self.shape.channels_per_group % self.kinds.factors:
+            raise UnsupportedError(
+                f"{self.shape.channels_per_group} neighbours: steps of {self.kinds.dot.name!r} do "
+                "not take them all in groups; name another dot instruction"
+            )
 
     @classmethod
     def packed(
@@ -156,7 +176,8 @@ class ProductNest:
         """Return the product of a left operand and a right one in panels.
 
         Args:
-            shape: Sizes.
+            shape: Sizes; of a convolution in matrix registers whose left rows are runs, those of
+                its pixels.
             kinds: Kinds of the operands and of the sums.
             block: Columns of a panel.
             filter_per_image: Each image has panels of its own (a batched matrix product).
@@ -165,12 +186,16 @@ class ProductNest:
             outside: The number that left elements outside the input count as.
         """
         left = left or LeftLayout.by_pixels(shape, shape.channels)
+        runs_of = None
+        if kinds.dot.is_matrix and joins_runs(shape, kinds.factors):
+            runs_of, shape = shape, as_runs(shape, kinds.factors)
+            run = shape.channels
         run = shape.channels_per_group if run is None else run
         row = block * kinds.factors
         panel = shape.steps // max(1, run) * -(-run // kinds.factors) * row
         panels = shape.group * -(-shape.depth_per_group // block)
         right = RightLayout(row, panel, panels * panel if filter_per_image else 0)
-        return cls(shape, kinds, block, left, right, run, outside)
+        return cls(shape, kinds, block, left, right, run, outside, runs_of=runs_of)
 
     def with_rows(self, rows: int) -> ProductNest:
         """Return the same product of one matrix of so many *rows*."""
@@ -201,12 +226,47 @@ class ProductNest:
         There it lies between what counts as outside, as the kind that is multiplied, and the last
         group of factors may be read beyond its end.
         """
+        if self.runs_of is not None or (self.kinds.dot.is_matrix and self._pays_to_copy_lines):
+            return True
         has_tail = self.run % self.kinds.dot.width != 0
         spans_pixels = self.run > self.shape.channels_per_group
         has_gaps = spans_pixels and self.left.pixel != self.shape.channels
         is_apart = has_gaps and self.kinds.dot.is_paired  # a run is read as one piece of memory
         is_wide = self.kinds.staged is not self.kinds.left
         return self.shape.is_padded or has_tail or is_apart or is_wide
+
+    @property
+    def _pays_to_copy_lines(self) -> bool:
+        """Return whether left rows are read so often that a copy in planes takes less time."""
+        pixel_bytes = self.shape.channels * self.kinds.staged.size_bytes
+        reads = -(-self.shape.depth_per_group // self.block) * prod(self.shape.kernel)
+        return pixel_bytes != CACHE_LINE_BYTES and surely(reads, ">=", LEAST_READS)
+
+    @property
+    def is_in_planes(self) -> bool:
+        """Return whether the copy of the left operand lies in planes, one after the other.
+
+        A plane has one cache line of each pixel, which a step of matrix registers reads: the rows
+        that it reads follow one another then.
+        """
+        return self.kinds.dot.is_matrix and self.is_staged
+
+    @property
+    def staged_pixel(self) -> int:
+        """Elements from pixel to pixel of the copy of the left operand, or of a plane of it."""
+        if self.is_in_planes:
+            return CACHE_LINE_BYTES // self.kinds.staged.size_bytes
+        return self.shape.channels
+
+    @property
+    def plane_groups(self) -> int:
+        """Groups of neighbouring channels that a plane has of each pixel, and a step multiplies."""
+        return groups_at_once(-(-self.shape.channels_per_group // self.kinds.factors))
+
+    @property
+    def planes_per_group(self) -> int:
+        """Planes of a group of channels."""
+        return self.shape.channels_per_group // (self.plane_groups * self.kinds.factors)
 
     @property
     def left_bytes(self) -> int:

@@ -28,10 +28,12 @@ from glow_nb.kernels.products.loops import (
     columns_of,
     input_elements,
     packed_elements,
+    staged_elements,
     stream_left,
     units_of,
     waiting_elements,
 )
+from glow_nb.kernels.products.matrix_cost import longest_matrix_dot
 from glow_nb.kernels.products.open_extents import example_nest
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.reduction import Reduction
@@ -96,6 +98,8 @@ def plan_loops(nest: ProductNest, target: Target) -> Loops:
     cut = Cut.balanced(max(1, shape.output[-1]), limit)
     row_bytes = nest.block * nest.kinds.factors * nest.kinds.near.size_bytes
     limit = longest_dot(row_bytes, target, is_exact=not nest.kinds.total.is_float)
+    if nest.kinds.dot.is_matrix:
+        limit = longest_matrix_dot(row_bytes, target)
     if nest.kinds.dot.is_paired:  # steps are counted from the beginning of a run
         limit = max(limit, shape.steps)
     if nest.right.is_copied or nest.codes is not None:  # a panel is written before it is read
@@ -109,7 +113,7 @@ def plan_loops(nest: ProductNest, target: Target) -> Loops:
         is_staged=nest.is_staged,
         block_units=1,
         panels_first=nest.right_bytes > nest.left_bytes,
-        is_right_far=nest.right_bytes > level_2_bytes(target),
+        is_right_far=nest.right_bytes > _near_bytes(nest, target),
     )
     has_open_lines = rows_are_open and shape.rank > 1
     is_fetched = whole.is_right_far and whole.is_cut and not (whole.sum.inner or has_open_lines)
@@ -125,6 +129,14 @@ def plan_loops(nest: ProductNest, target: Target) -> Loops:
     plans = [replace(loops, block_units=_block_units(nest, loops, target)) for loops in orders]
     fitting = [loops for loops in plans if block_bytes(nest, loops) <= level_2_bytes(target)]
     return min(fitting or plans, key=lambda loops: traffic_cycles(nest, loops, target))
+
+
+def _near_bytes(nest: ProductNest, target: Target) -> int:
+    """Return the bytes of a right operand from which on what is read of it next is fetched.
+
+    Dots of matrix registers are so fast that a panel must come before it is needed.
+    """
+    return target.machine.l1_bytes if nest.kinds.dot.is_matrix else level_2_bytes(target)
 
 
 def _is_read_in_streams(nest: ProductNest, loops: Loops, target: Target) -> bool:
@@ -187,6 +199,8 @@ def block_bytes(nest: ProductNest, loops: Loops) -> int:
     """
     shape, pixels = nest.shape, block_pixels(nest.shape, loops)
     left = packed_elements(nest, loops) or input_elements(shape, loops.cut, loops.block_units)
+    if nest.is_in_planes:
+        left = staged_elements(nest, loops)
     waiting = pixels * loops.columns.width if loops.is_cut else 0
     return left * nest.kinds.staged.size_bytes + waiting * nest.kinds.total.size_bytes
 

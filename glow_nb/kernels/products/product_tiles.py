@@ -109,7 +109,7 @@ class ProductTiles(TileSums):
     def _write_origin(self, name: str, origin: str, line: str) -> None:
         """Write where the input of a tile begins, and its number of a pixel in the block."""
         out, shape, loops = self.out, self.shape, self.loops
-        pixel_step, step = tile_steps(self.nest, self.loops)
+        pixel_step, _ = tile_steps(self.nest, self.loops)
         pixel = f"at_{name}"
         if shape.rank == 1 and (loops.is_staged or self.loops.is_cut):
             pixel = f"(at_{name} - pixel)"
@@ -119,10 +119,14 @@ class ProductTiles(TileSums):
             out.line(f"x_{name} = {times(f'near_{name}', pixel_step)}")
             return
         pixel = pixel if loops.is_staged else f"at_{name}"
-        channels = shape.channels_per_group * step // self.nest.kinds.factors
-        group = times("group", channels) if shape.group > 1 else "0"
+        group = times("group", self._group_elements()) if shape.group > 1 else "0"
         shift = "shift" if self.loops.is_cut else "0"
         out.line(f"x_{name} = {plus(origin, times(pixel, pixel_step), group, shift)}")
+
+    def _group_elements(self) -> int:
+        """Return the elements of the left operand from one group of channels to the next."""
+        _, step = tile_steps(self.nest, self.loops)
+        return self.shape.channels_per_group * step // self.nest.kinds.factors
 
     def _write_block_sum(self, name: str, columns: int, size: str) -> None:
         """Sum up an inner block of a tile of *size*, from zero on."""

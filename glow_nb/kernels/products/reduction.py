@@ -8,7 +8,7 @@ each inner block but the last, the sums of all tiles wait in memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from glow_nb.base.size import Size
@@ -130,6 +130,16 @@ class Reduction:
         pieces = -(-gap // length)
         outer = (SumLoop(pieces, length * left, length),) if pieces > 1 else ()
         return Reduction(outer, (), length, gap, self.has_tap_rows, streams, rest)
+
+    def in_planes(self, plane: int, groups: int) -> Reduction:
+        """Return this sum of a left operand in planes, *plane* elements each, of so many *groups*.
+
+        Pieces of a dot begin in different planes.
+        """
+        if self.whole_dot == self.dot:
+            return self
+        *outer, pieces = self.outer
+        return replace(self, outer=(*outer, replace(pieces, left=pieces.right // groups * plane)))
 
     @property
     def blocks(self) -> int:

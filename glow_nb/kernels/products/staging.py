@@ -1,18 +1,20 @@
 """Source text that copies what one block reads of the left operand to scratch.
 
 *Staging* copies the input of a convolution once for each block of units, between what counts as
-outside, which is mostly zeros, and widens it if it is multiplied as a wider kind. *Packing* copies
+outside, which is mostly zeros, and widens it if it is multiplied as a wider kind; for matrix
+registers, the copy has a plane for each cache line of a pixel. *Packing* copies
 what the pixels of a block read in one inner block of the sum, pixel after pixel.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from math import prod
 
 from glow_nb.base.size import symbols_of
 from glow_nb.kernels.products.inner_blocks import input_distances
-from glow_nb.kernels.products.loops import Loops, block_pixels
+from glow_nb.kernels.products.loops import Loops, block_pixels, plane_elements
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.source import SourceWriter
@@ -37,101 +39,131 @@ def write_staging(out: SourceWriter, nest: ProductNest, loops: Loops, input: str
         out.line(f"y = {plus(times('first', shape.stride[0]), 'row', -low)}")
         inside = f"0 <= y < {size}"
         if shape.rank == 2:
-            _write_row(out, nest, input, inside, "row", "y")
+            _write_row(out, nest, loops, input, inside, "row", "y")
             return
         with out.block(f"for column in range({shape.needed[1]}):"):
             out.line(f"z = {plus('column', -shape.begins[1])}")
             inside += f" and 0 <= z < {shape.input[1]}"
             place = f"(row * {shape.needed[1]} + column)"
-            _write_row(out, nest, input, inside, place, f"(y * {shape.input[1]} + z)")
+            _write_row(out, nest, loops, input, inside, place, f"(y * {shape.input[1]} + z)")
 
 
 def _write_row(
-    out: SourceWriter, nest: ProductNest, input: str, inside: str, place: str, origin: str
+    out: SourceWriter,
+    nest: ProductNest,
+    loops: Loops,
+    input: str,
+    inside: str,
+    place: str,
+    origin: str,
 ) -> None:
     """Copy row *origin* of an image to row *place* of the scratch, or write what is outside."""
-    shape, channels = nest.shape, nest.shape.channels
+    shape, pixel = nest.shape, nest.staged_pixel
     width = shape.needed[-1]
-    out.line(f"to = {times(place, width * channels)}")
+    out.line(f"to = {times(place, width * pixel)}")
     if symbols_of(width):
-        _write_open_row(out, nest, input, inside, origin)
+        _write_open_row(out, nest, loops, input, inside, origin)
         return
     left = min(shape.begins[-1], width)
     kept = max(0, min(shape.input[-1], width - left))
     right = width - left - kept
     with out.block(f"if {inside}:"):
         if left:
-            _write_outside(out, nest, "to", str(left * channels))
+            _write_outside(out, nest, loops, "to", str(left))
         if kept:
             image = times("image", nest.left.image)
             source = plus(image, times(origin, shape.input[-1] * nest.left.pixel))
-            _write_copy(out, nest, input, plus("to", left * channels), source, str(kept))
+            _write_copy(out, nest, loops, input, plus("to", left * pixel), source, str(kept))
         if right:
-            _write_outside(out, nest, f"to + {(left + kept) * channels}", str(right * channels))
+            _write_outside(out, nest, loops, f"to + {(left + kept) * pixel}", str(right))
     with out.block("else:"):
-        _write_outside(out, nest, "to", f"{width * channels}")
+        _write_outside(out, nest, loops, "to", f"{width}")
 
 
 def _write_open_row(
-    out: SourceWriter, nest: ProductNest, input: str, inside: str, origin: str
+    out: SourceWriter, nest: ProductNest, loops: Loops, input: str, inside: str, origin: str
 ) -> None:
     """Copy a row to ``to`` where only the run knows how much of it is needed."""
-    shape, channels = nest.shape, nest.shape.channels
+    shape, pixel = nest.shape, nest.staged_pixel
     width = shape.needed[-1]
     out.line(f"left = min({shape.begins[-1]}, {width})")
     out.line(f"kept = max(0, min({shape.input[-1]}, {width} - left))")
     out.line(f"right = {width} - left - kept")
     with out.block(f"if {inside}:"):
-        _write_outside(out, nest, "to", times("left", channels))
+        _write_outside(out, nest, loops, "to", "left")
         source = plus(
             times("image", nest.left.image), times(origin, shape.input[-1] * nest.left.pixel)
         )
-        _write_copy(out, nest, input, plus("to", times("left", channels)), source, "kept")
-        end = plus("to", times("(left + kept)", channels))
-        _write_outside(out, nest, end, times("right", channels))
+        _write_copy(out, nest, loops, input, plus("to", times("left", pixel)), source, "kept")
+        end = plus("to", times("(left + kept)", pixel))
+        _write_outside(out, nest, loops, end, "right")
     with out.block("else:"):
-        _write_outside(out, nest, "to", f"{width * channels}")
+        _write_outside(out, nest, loops, "to", f"{width}")
 
 
 def _write_line(out: SourceWriter, nest: ProductNest, loops: Loops, input: str) -> None:
     """Copy a part of the only line, whose ends may lie outside of it."""
     shape = nest.shape
-    size, channels, stride = shape.input[0], shape.channels, shape.stride[0]
+    size, stride, staged = shape.input[0], shape.stride[0], nest.staged_pixel
     out.line(f"pixel_end = {loops.cut.start('(first + count)')}")
     out.line(f"y = {plus(times('pixel', stride), -shape.begins[0])}")
     out.line(f"length = {plus(times('(pixel_end - pixel - 1)', stride), shape.reach[0])}")
     out.line("left = min(max(-y, 0), length)")
     out.line(f"kept = max(min(y + length, {size}) - max(y, 0), 0)")
-    left = times("left", channels)
     if shape.is_padded:
-        _write_outside(out, nest, "0", left)
+        _write_outside(out, nest, loops, "0", "left")
     source = plus(times("image", nest.left.image), times("max(y, 0)", nest.left.pixel))
     with out.block("if kept > 0:"):
-        _write_copy(out, nest, input, left, source, "kept")
+        _write_copy(out, nest, loops, input, times("left", staged), source, "kept")
     if shape.is_padded:
-        end, rest = times("(left + kept)", channels), times("(length - left - kept)", channels)
-        _write_outside(out, nest, end, rest)
+        end = times("(left + kept)", staged)
+        _write_outside(out, nest, loops, end, "(length - left - kept)")
 
 
-def _write_outside(out: SourceWriter, nest: ProductNest, to: str, count: str) -> None:
-    """Write *count* elements that lie outside the input."""
-    if nest.outside:
-        out.line(f"fill(rows, {to}, {nest.outside}, {count})")
-    else:
-        out.line(f"clear(rows, {to}, {count})")
+def _write_outside(
+    out: SourceWriter, nest: ProductNest, loops: Loops, to: str, pixels: str
+) -> None:
+    """Write so many *pixels* that lie outside the input."""
+    count = times(pixels, nest.staged_pixel)
+    with _each_plane(out, nest, loops) as (place, _):
+        if nest.outside:
+            out.line(f"fill(rows, {plus(to, place)}, {nest.outside}, {count})")
+        else:
+            out.line(f"clear(rows, {plus(to, place)}, {count})")
 
 
 def _write_copy(
-    out: SourceWriter, nest: ProductNest, input: str, to: str, source: str, pixels: str
+    out: SourceWriter,
+    nest: ProductNest,
+    loops: Loops,
+    input: str,
+    to: str,
+    source: str,
+    pixels: str,
 ) -> None:
     """Copy so many neighbouring pixels, which may have gaps between them in the input only."""
     channels, pixel = nest.shape.channels, nest.left.pixel
-    if pixel == channels:
+    if pixel == channels == nest.staged_pixel:
         out.line(f"copy(rows, {to}, {input}, {source}, {times(pixels, channels)})")
         return
+    count = nest.plane_groups * nest.kinds.factors if nest.is_in_planes else channels
     with out.block(f"for near in range({pixels}):"):
-        places = (plus(to, times("near", channels)), plus(source, times("near", pixel)))
-        out.line(f"copy(rows, {places[0]}, {input}, {places[1]}, {channels})")
+        at = plus(to, times("near", nest.staged_pixel))
+        origin = plus(source, times("near", pixel))
+        with _each_plane(out, nest, loops) as (place, number):
+            places = plus(at, place), plus(origin, times(number, count))
+            out.line(f"copy(rows, {places[0]}, {input}, {places[1]}, {count})")
+
+
+@contextmanager
+def _each_plane(out: SourceWriter, nest: ProductNest, loops: Loops) -> Iterator[tuple[str, str]]:
+    """Write the loop over the planes of the copy; yield where one begins, and its number."""
+    planes = nest.shape.group * nest.planes_per_group if nest.is_in_planes else 1
+    if planes == 1:
+        yield "0", "0"
+        return
+    with out.block(f"for plane in range({planes}):"):
+        yield f"plane * {plane_elements(nest, loops)}", "plane"
 
 
 def write_packing(

@@ -22,7 +22,8 @@ def kernel(sums, x, w, scratch, thread, threads):
     matrix_configure(tiles)
     {begin}(tiles, 0, {used})
     for tap in range(2):
-        {dot}(tiles, 0, {used}, x, tap * {run}, {stride}, {apart}, w, tap * {panel}, {row}, {count})
+        x_at, w_at = tap * {run}, tap * {panel}
+        {dot}(tiles, 0, {used}, x, x_at, {stride}, {apart}, {forward}, w, w_at, {weights})
     matrix_store(tiles, 0, {used})
     matrix_release()
 """
@@ -84,9 +85,9 @@ def test_blocks_of_sums(
         run=run,
         stride=2 * run,
         apart=2 * run * rows,
+        forward=groups * dot.group,
         panel=w[0].size,
-        row=width * dot.group,
-        count=steps * groups,
+        weights=f"{width * dot.group}, {steps * groups}, 0, {parts - 1}",
     )
     sums = aligned_empty(before.nbytes).view(before.dtype).reshape(before.shape)
     sums[...] = before

@@ -10,19 +10,14 @@ from glow_nb.backends.cpu.algorithms.algorithm import Algorithm, register_algori
 from glow_nb.backends.cpu.algorithms.problem import Problem
 from glow_nb.backends.cpu.integer_products import widened, with_unsigned_left
 from glow_nb.backends.cpu.products import Product
-from glow_nb.base.dot_instruction import dot_named_by
+from glow_nb.base.dot_instruction import dot_named_by, groups_at_once
 from glow_nb.base.plan import Plan
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.operators import PackedConvolution, PackedMatMul
 from glow_nb.kernels.operators.panels import joins_taps, pack_bias, pack_filter, pack_matrix
-from glow_nb.kernels.products.blocking import (
-    fetch_cycles,
-    lanes_of,
-    narrowest_block,
-    rank_blocks,
-)
+from glow_nb.kernels.products.blocking import lanes_of, narrowest_block, rank_blocks
 from glow_nb.kernels.products.convolution_cost import (
     direct_cycles,
     packing_cycles,
@@ -30,7 +25,8 @@ from glow_nb.kernels.products.convolution_cost import (
     panel_product_cycles,
 )
 from glow_nb.kernels.products.matmul_shape import MatMulShape
-from glow_nb.kernels.products.matrix_cost import rank_matrix_blocks
+from glow_nb.kernels.products.matrix_cost import MatrixSums, rank_matrix_blocks
+from glow_nb.kernels.products.matrix_rows import row_groups
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.product_plan import DIRECT
 from glow_nb.kernels.target import Target
@@ -92,8 +88,7 @@ def _blocks_of_registers(problem: Problem, target: Target) -> Sequence[int]:
     widths = rank_matrix_blocks(
         simple.depth_per_group,
         simple.output[-1],
-        -(-simple.steps // group),
-        fetch_cycles(simple.new_inputs, problem.left, target),
+        MatrixSums(-(-simple.steps // group), groups_at_once(row_groups(simple, group) or 1)),
         target,
     )
     return widths[: problem.widths]

@@ -28,12 +28,10 @@ from glow_nb.kernels.target import Target
 from tests.matrix_targets import without_matrix_registers
 
 
-def first_that_fits(
-    left: ElementKind, right: ElementKind, target: Target, run: int
-) -> DotInstruction | None:
+def first_that_fits(left: ElementKind, right: ElementKind, target: Target) -> DotInstruction | None:
     """Return what multiplies such elements, whether or not *target* has it."""
     rows = (dot for dot in DOTS.values() if dot.is_matrix)
-    return next((dot for dot in rows if dot.multiplies(left, right) and dot.fits(run)), None)
+    return next((dot for dot in rows if dot.multiplies(left, right)), None)
 
 
 @pytest.fixture(params=["instructions", "emulated"])
@@ -71,6 +69,9 @@ CASES = {
     "strides": Case((1, 15, 15, 64), 33, 3, 2, 1, then="bytes"),
     "dilated": Case((1, 12, 12, 16), 70, 3, pad=2, dilation=2, right="uint8"),
     "groups of channels": Case((1, 8, 8, 256), 100, 3, pad=1, group=2),
+    "runs of an image": Case((2, 19, 21, 3), 24, 7, 2, 3, then="relu"),
+    "runs of few channels": Case((1, 9, 17, 16), 40, 3, pad=1, left="int8"),
+    "runs without pads": Case((1, 8, 24, 5), 33, 5, then="bytes"),
     "sums that wait": Case((1, 6, 35, 512), 40, 3, pad=1, then="relu"),
     "sums that wait in place": Case((2, 17, 1, 4096), 24, then="gelu"),
 }
@@ -144,3 +145,23 @@ def check(function: Function, target: Target, threads: int) -> None:
         np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-6)
     else:
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("channels", [3, 8, 40, 200])
+@pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])
+def test_convolutions_of_bfloat16(channels: int, bad: float, target: Target) -> None:
+    """What is not finite goes to the sums that read it, and to no others."""
+    kind, rng = ElementKind.BFLOAT16.dtype, np.random.default_rng(channels)
+    b = glow_nb.Builder("layer")
+    x = b.input("x", f"bfloat16<1 x 6 x 18 x {channels}>")
+    weights = b.constant("w", rng.standard_normal((40, 3, 3, channels)).astype(kind))
+    bias = b.constant("b", np.ones(40, np.float32))
+    window: Any = {"kernel": (3, 3), "stride": (1, 1), "pads": (1, 0, 1, 0), "dilation": (1, 1)}
+    b.save(b.emit(ops.Convolution(x, weights, bias, wide=True, **window)), "y")
+    backend = CpuBackend(target, CpuOptions(plan=in_matrix_registers), threads=2)
+    net = glow_nb.compile(b.function(), backend=backend, threads=2)
+    feed = rng.standard_normal(x.type.shape).astype(kind)
+    feed[0, 2, 9, channels - 1] = bad
+    found, wanted = net.run({"x": feed})["y"], evaluate(b.function(), {"x": feed})["y"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-4)
