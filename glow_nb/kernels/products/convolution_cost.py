@@ -25,7 +25,7 @@ from glow_nb.kernels.products.blocking import (
 )
 from glow_nb.kernels.products.caches import longest_dot
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.loops import staged_elements, units_of
+from glow_nb.kernels.products.loops import line_pixels, staged_elements, units_of
 from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.products.matrix_cost import longest_matrix_dot
 from glow_nb.kernels.products.product_cost import (
@@ -117,6 +117,8 @@ def direct_cycles(
     loops = plan_loops(nest, target)
     lines = simple.batch * simple.group * prod(simple.output[:-1])
     pixels = simple.output[-1]
+    if nest.is_flat:
+        lines, pixels = simple.batch * simple.group, line_pixels(nest)
     at_once = nest.plane_groups if dot.is_matrix else 0
     cycles = lines * product_cycles(loops.columns, pixels, simple.steps, target, dot, at_once)
     cycles += lines * waiting_cycles(loops.columns, pixels, loops.sum.blocks, target)

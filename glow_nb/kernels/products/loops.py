@@ -106,9 +106,9 @@ class Loops:
 
         A line is cut into tiles as *cut* says, by default into balanced ones.
         """
-        shape, inner = nest.shape, plan.number("inner")
+        inner = plan.number("inner")
         fewest = plan.number("few_rows") + 1 if plan.has("few_rows") else 0
-        cut = cut or cut_line(shape.output[-1], plan.rows, fewest)
+        cut = cut or cut_line(line_pixels(nest), plan.rows, fewest)
         sum = reduction_of(nest, inner, lanes)
         has_more_tiles = isinstance(cut, OpenCut) and not isinstance(cut, OpenTile)
         if plan.has("streams") and not has_more_tiles:  # which would read them again
@@ -210,11 +210,22 @@ def staged_elements(nest: ProductNest, loops: Loops) -> int:
 def plane_elements(nest: ProductNest, loops: Loops) -> int:
     """Return the elements from plane to plane of the copy of one block.
 
-    Tiles of a row less read a row more. Planes are no multiple of two lines apart, so that those of
-    a pixel do not meet in one place of the caches.
+    Tiles of a row less read a row more, and the last tile of several lines more. Planes are no
+    multiple of two lines apart, so that those of a pixel do not meet in one place of the caches.
     """
-    pixels = _staged_pixels(nest.shape, loops) + nest.shape.stride[-1]
+    more = loops.cut.rows if nest.is_flat else nest.shape.stride[-1]
+    pixels = _staged_pixels(nest.shape, loops) + more
     return (pixels // 2 * 2 + 1) * nest.staged_pixel
+
+
+def flat_pixels(nest: ProductNest, lines: int) -> int:
+    """Return the pixels of so many *lines*, and of what lies between them in the padded copy."""
+    return lines * nest.shape.needed[-1] - (nest.shape.needed[-1] - nest.shape.output[-1])
+
+
+def line_pixels(nest: ProductNest) -> int:
+    """Return the pixels that are cut into tiles together."""
+    return flat_pixels(nest, nest.shape.output[0]) if nest.is_flat else nest.shape.output[-1]
 
 
 def _staged_pixels(shape: ConvolutionShape, loops: Loops) -> int:
@@ -237,6 +248,9 @@ def waiting_elements(nest: ProductNest, loops: Loops) -> int:
 
     Those of matrix registers go there in any case, where each tile has as many rows.
     """
+    if nest.is_flat:
+        tiles = -(-flat_pixels(nest, loops.block_units) // loops.cut.rows)
+        return tiles * loops.cut.rows * loops.columns.width
     if nest.kinds.dot.is_matrix:
         is_line, width = nest.shape.rank == 1, loops.columns.width
         tiles = 1 if is_line else prod(nest.shape.output[1:-1]) * loops.cut.tiles

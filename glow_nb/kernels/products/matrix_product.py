@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.base.dot_instruction import MATRIX_COLUMNS, MATRIX_ROWS
-from glow_nb.kernels.products.loops import plane_elements, tile_steps
+from glow_nb.kernels.products.loops import flat_pixels, plane_elements, tile_steps
 from glow_nb.kernels.products.open_cut import OpenCut
 from glow_nb.kernels.products.product_loops import ProductWriter
 from glow_nb.kernels.products.register_tiles import KeptTile
@@ -52,9 +52,6 @@ class MatrixProductWriter(ProductWriter):
         sizes = f"{self._parts}, {columns.width // MATRIX_COLUMNS}, {groups}"
         out.line(f"registers = matrix_tiles(sums, {columns.width}, {rows}, {last}, {sizes})")
         out.line("matrix_configure(registers)")
-        if self.nest.runs_of is not None:  # what fills up a run is never written again
-            planes = self.nest.planes_per_group * plane_elements(self.nest, self.loops)
-            out.line(f"clear(rows, 0, {planes})")
         super()._write_blocks()
         out.line("matrix_release()")
 
@@ -79,6 +76,46 @@ class MatrixProductWriter(ProductWriter):
         out.line(f"apart = 0 if is_one else {times('part_rows', stride)}")
         self.apart = "apart"
         return "part_rows", "last_rows"
+
+    @property
+    @override
+    def skips_padding(self) -> bool:
+        return super().skips_padding and not self.nest.is_flat
+
+    @property
+    @override
+    def _tiles_of_block(self) -> int:
+        if not self.nest.is_flat:
+            return super()._tiles_of_block
+        return -(-flat_pixels(self.nest, self.loops.block_units) // self.loops.cut.rows)
+
+    @override
+    def _write_lines(self, tag: str, columns: int) -> None:
+        """Run over the lines of the block; neighbouring short lines have tiles together.
+
+        What lies between two lines of the padded copy is multiplied as well, and left out in the
+        end.
+        """
+        if not self.nest.is_flat:
+            super()._write_lines(tag, columns)
+            return
+        out, shape, rows = self.out, self.shape, self.loops.cut.rows
+        line, width = shape.needed[-1], self.loops.columns.width
+        out.line(f"pixels = {times('count', line)} - {line - shape.output[-1]}")
+        with out.block(f"for tile_{tag} in range((pixels + {rows - 1}) // {rows}):"):
+            group = times("group", self._group_elements()) if shape.group > 1 else "0"
+            shift = "shift" if self.loops.is_cut else "0"
+            at = times(f"tile_{tag}", rows * self.nest.staged_pixel)
+            out.line(f"x_{tag} = {plus(at, group, shift)}")
+            out.line(f"number_{tag} = tile_{tag}")
+            out.line(f"wait_{tag} = {times(f'tile_{tag}', rows * width)}")
+            self._write_registers(tag, columns)
+        last = f"if part == {self._part_range(tag)[1]} - 1:"
+        with out.block(last) if self.loops.is_cut else nullcontext():
+            with out.block(f"for line_{tag} in range(count):"):
+                pixel = f"((image * {shape.output[0]} + first + line_{tag}) * {shape.output[1]})"
+                at = times(f"line_{tag}", line * width)
+                self._write_kept(tag, shape.output[-1], at, columns, pixel)
 
     @override
     def _write_tiles(self, tag: str, columns: int, origin: str, place: str, line: str) -> None:
@@ -142,11 +179,19 @@ class MatrixProductWriter(ProductWriter):
         out.line(f"number_{name} = {number}")
         waiting = times(f"number_{name}", self.loops.cut.rows * width)
         out.line(f"wait_{name} = {plus('waiting', waiting) if self.loops.is_cut else 0}")
-        used = f"{-(-columns // MATRIX_COLUMNS)}"
+        self._write_registers(name, columns)
+        last = f"if part == {self._part_range(tag)[1]} - 1:"
+        with out.block(last) if self.loops.is_cut else nullcontext():
+            at = plus(f"wait_{name}", times(shift, width) if shift != "0" else "0")
+            pixel = f"({place} * {self.shape.output[-1]} + at_{name})"
+            self._write_kept(name, rows, at, columns, pixel)
+
+    def _write_registers(self, name: str, columns: int) -> None:
+        """Sum up an inner block of a tile, whose sums lie at ``wait_<name>`` then."""
+        out, used = self.out, f"{-(-columns // MATRIX_COLUMNS)}"
         blocks = f"(registers, wait_{name}, {used})"
-        first, end = self._part_range(tag)
         if self.loops.is_cut:
-            with out.block(f"if part > {first}:"):
+            with out.block(f"if part > {self._part_range(name[0])[0]}:"):
                 out.line(f"matrix_load{blocks}")
             with out.block("else:"):
                 out.line(f"matrix_clear{blocks}")
@@ -154,19 +199,20 @@ class MatrixProductWriter(ProductWriter):
             out.line(f"matrix_clear{blocks}")
         self._write_sum(name, columns, "")
         out.line(f"matrix_store{blocks}")
-        with out.block(f"if part == {end} - 1:") if self.loops.is_cut else nullcontext():
-            bias = (self.bias[0], f"panel * {self.nest.block}") if self.bias else None
-            at = plus(f"wait_{name}", times(shift, width) if shift != "0" else "0")
-            self.tiles.write_kept(
-                out,
-                f"t_{name}",
-                rows,
-                KeptTile("sums", at, width, bias),
-                columns=columns,
-                used=self.used,
-                pixel=f"({place} * {self.shape.output[-1]} + at_{name})",
-                channel="channel",
-            )
+
+    def _write_kept(self, name: str, rows: int | str, at: str, columns: int, pixel: str) -> None:
+        """Write what becomes of so many *rows* of sums, which begin at *at*."""
+        bias = (self.bias[0], f"panel * {self.nest.block}") if self.bias else None
+        self.tiles.write_kept(
+            self.out,
+            f"t_{name}",
+            rows,
+            KeptTile("sums", at, self.loops.columns.width, bias),
+            columns=columns,
+            used=self.used,
+            pixel=pixel,
+            channel="channel",
+        )
 
     @override
     def _write_steps(self, name: str, x: str, w: str, columns: int, count: str) -> None:

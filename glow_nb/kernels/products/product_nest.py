@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
-from glow_nb.base.dot_instruction import DOTS, SINGLE, DotInstruction, groups_at_once
+from glow_nb.base.dot_instruction import DOTS, MATRIX_ROWS, SINGLE, DotInstruction, groups_at_once
 from glow_nb.base.errors import UnsupportedError
-from glow_nb.base.size import surely
+from glow_nb.base.size import surely, symbols_of
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.ops.families import sum_kind
 from glow_nb.kernels.operators.panels import joins_taps, runs_of
@@ -240,7 +240,8 @@ class ProductNest:
         """Return whether left rows are read so often that a copy in planes takes less time."""
         pixel_bytes = self.shape.channels * self.kinds.staged.size_bytes
         reads = -(-self.shape.depth_per_group // self.block) * prod(self.shape.kernel)
-        return pixel_bytes != CACHE_LINE_BYTES and surely(reads, ">=", LEAST_READS)
+        least = LEAST_READS * prod(self.shape.stride)  # pixels between are copied as well
+        return pixel_bytes != CACHE_LINE_BYTES and surely(reads, ">=", least)
 
     @property
     def is_in_planes(self) -> bool:
@@ -250,6 +251,15 @@ class ProductNest:
         that it reads follow one another then.
         """
         return self.kinds.dot.is_matrix and self.is_staged
+
+    @property
+    def is_flat(self) -> bool:
+        """Return whether tiles go on from line to line of the copy: lines are short."""
+        shape = self.shape
+        if not self.is_in_planes or self.runs_of is not None or shape.rank != 2:
+            return False
+        is_known = not symbols_of(*shape.output, *shape.needed)
+        return is_known and shape.stride == (1, 1) and shape.output[-1] <= MATRIX_ROWS
 
     @property
     def staged_pixel(self) -> int:

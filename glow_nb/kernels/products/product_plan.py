@@ -27,6 +27,7 @@ from glow_nb.kernels.products.loops import (
     can_stream,
     columns_of,
     input_elements,
+    line_pixels,
     packed_elements,
     staged_elements,
     stream_left,
@@ -95,7 +96,7 @@ def plan_loops(nest: ProductNest, target: Target) -> Loops:
     limit = most_rows(columns.vectors, target, nest.kinds.dot)
     if not nest.kinds.dot.is_matrix:  # whose steps take whole lines of the rows
         limit = min(limit, rows_side_by_side(_row_bytes(nest), target))
-    cut = Cut.balanced(max(1, shape.output[-1]), limit)
+    cut = Cut.balanced(max(1, line_pixels(nest)), limit)
     row_bytes = nest.block * nest.kinds.factors * nest.kinds.near.size_bytes
     limit = longest_dot(row_bytes, target, is_exact=not nest.kinds.total.is_float)
     if nest.kinds.dot.is_matrix:

@@ -13,7 +13,7 @@ def write_run_staging(out: SourceWriter, nest: ProductNest, loops: Loops, input:
     """Copy the runs that ``count`` lines of image ``image`` read, from line ``first`` on.
 
     Each line of the input is copied between what counts as outside first, to the end of the
-    scratch; of that, each output's run. What fills up runs are zeros, which the kernel writes once.
+    scratch; of that, each output's run, with zeros behind it.
     """
     shape, whole = nest.shape, nest.runs_of
     assert whole is not None
@@ -32,8 +32,9 @@ def write_run_staging(out: SourceWriter, nest: ProductNest, loops: Loops, input:
             piece = nest.plane_groups * nest.kinds.factors
             for plane in range(nest.planes_per_group):
                 at = plus(to, plane * plane_elements(nest, loops))
-                count = min(piece, run - plane * piece)
-                out.line(f"copy(rows, {at}, rows, {plus(source, plane * piece)}, {count})")
+                size = f"{nest.staged_pixel}, {min(piece, run - plane * piece)}"
+                part = f"load_masked(rows, {plus(source, plane * piece)}, {size})"
+                out.line(f"store(rows, {at}, {part})")
 
 
 def _write_line(

@@ -66,6 +66,8 @@ CASES = {
     "tiles of two heights": Case((1, 7, 7, 20), 100, then="relu"),
     "padded lines": Case((2, 9, 19, 32), 40, 3, pad=1, left="int8", right="uint8"),
     "lines in place": Case((1, 7, 37, 64), 48, 3, then="residual"),
+    "short lines": Case((2, 9, 7, 64), 40, 3, pad=1, then="residual"),
+    "short lines that wait": Case((1, 13, 11, 512), 90, 3, pad=1, then="relu"),
     "strides": Case((1, 15, 15, 64), 33, 3, 2, 1, then="bytes"),
     "dilated": Case((1, 12, 12, 16), 70, 3, pad=2, dilation=2, right="uint8"),
     "groups of channels": Case((1, 8, 8, 256), 100, 3, pad=1, group=2),
