@@ -85,6 +85,7 @@ from glow_nb.simd import (
     dot,
     elementary,
     look_up,
+    matrix_dots,
     matrix_registers,
     memory,
     outer_product,
@@ -294,7 +295,7 @@ def _namespace() -> dict[str, object]:
     names["flush_bfloat16"] = unary(widened(flush_bfloat16), BFLOAT16)
     for module, members in _INTRINSICS.items():
         names |= {name: getattr(module, name) for name in members.split()}
-    return names | dot.FUNCTIONS | matrix_registers.FUNCTIONS
+    return names | dot.FUNCTIONS | matrix_registers.ON_BLOCKS | matrix_dots.FUNCTIONS
 
 
 NAMESPACE: dict[str, object] = _namespace()
