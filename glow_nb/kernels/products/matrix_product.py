@@ -58,8 +58,8 @@ class MatrixProductWriter(ProductWriter):
     def _write_part_rows(self) -> tuple[str, str]:
         """Return the rows of a part, and those of the last one.
 
-        Where only the run knows how many rows a tile has, and these fit one part, the second one
-        computes the same, which nobody reads.
+        Where only the run knows how many rows a tile has, and these are too few for all parts to
+        have some, all parts compute the same, and nobody reads what those behind the first do.
         """
         cut, out, parts = self.loops.cut, self.out, self._parts
         stride, _ = tile_steps(self.nest, self.loops)
@@ -70,9 +70,10 @@ class MatrixProductWriter(ProductWriter):
         if parts == 1:
             self.apart = "0"
             return "max(1, height)", "max(1, height)"
-        out.line(f"is_one = height <= {MATRIX_ROWS}")
-        out.line("part_rows = max(1, height) if is_one else (height + 1) // 2")
-        out.line("last_rows = part_rows if is_one else height - part_rows")
+        out.line(f"is_one = height <= {(parts - 1) ** 2}")
+        out.line(f"part_rows = max(1, height) if is_one else (height + {parts - 1}) // {parts}")
+        last = f"height - {times('part_rows', parts - 1)}"
+        out.line(f"last_rows = part_rows if is_one else {last}")
         out.line(f"apart = 0 if is_one else {times('part_rows', stride)}")
         self.apart = "apart"
         return "part_rows", "last_rows"

@@ -143,7 +143,7 @@ def _write_copy(
 ) -> None:
     """Copy so many neighbouring pixels, which may have gaps between them in the input only."""
     channels, pixel = nest.shape.channels, nest.left.pixel
-    if pixel == channels == nest.staged_pixel:
+    if pixel == channels == nest.staged_pixel and _planes(nest) == 1:
         out.line(f"copy(rows, {to}, {input}, {source}, {times(pixels, channels)})")
         return
     count = nest.plane_groups * nest.kinds.factors if nest.is_in_planes else channels
@@ -158,12 +158,17 @@ def _write_copy(
 @contextmanager
 def _each_plane(out: SourceWriter, nest: ProductNest, loops: Loops) -> Iterator[tuple[str, str]]:
     """Write the loop over the planes of the copy; yield where one begins, and its number."""
-    planes = nest.shape.group * nest.planes_per_group if nest.is_in_planes else 1
+    planes = _planes(nest)
     if planes == 1:
         yield "0", "0"
         return
     with out.block(f"for plane in range({planes}):"):
         yield f"plane * {plane_elements(nest, loops)}", "plane"
+
+
+def _planes(nest: ProductNest) -> int:
+    """Return the planes of the copy: those of each group of channels, or a single one."""
+    return nest.shape.group * nest.planes_per_group if nest.is_in_planes else 1
 
 
 def write_packing(

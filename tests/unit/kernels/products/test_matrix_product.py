@@ -20,12 +20,15 @@ from glow_nb.base.dot_instruction import (
     DotInstruction,
     dot_named_by,
 )
-from glow_nb.base.types import Array, ElementKind
+from glow_nb.base.size import Symbol
+from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Value
+from glow_nb.hlir.with_sizes import with_sizes
 from glow_nb.kernels.target import Target
 from tests.matrix_targets import without_matrix_registers
+from tests.open_programs import compiled
 
 
 def first_that_fits(left: ElementKind, right: ElementKind, target: Target) -> DotInstruction | None:
@@ -71,6 +74,7 @@ CASES = {
     "strides": Case((1, 15, 15, 64), 33, 3, 2, 1, then="bytes"),
     "dilated": Case((1, 12, 12, 16), 70, 3, pad=2, dilation=2, right="uint8"),
     "groups of channels": Case((1, 8, 8, 256), 100, 3, pad=1, group=2),
+    "groups in a cache line": Case((1, 8, 8, 64), 24, 3, pad=1, group=2),
     "runs of an image": Case((2, 19, 21, 3), 24, 7, 2, 3, then="relu"),
     "runs of few channels": Case((1, 9, 17, 16), 40, 3, pad=1, left="int8"),
     "runs without pads": Case((1, 8, 24, 5), 33, 5, then="bytes"),
@@ -167,3 +171,20 @@ def test_convolutions_of_bfloat16(channels: int, bad: float, target: Target) -> 
     feed[0, 2, 9, channels - 1] = bad
     found, wanted = net.run({"x": feed})["y"], evaluate(b.function(), {"x": feed})["y"]
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("depth", [10, 24, 40])
+def test_open_rows_in_parts(depth: int, target: Target) -> None:
+    """Tiles of one panel have three parts below each other, those of two panels two."""
+    b = glow_nb.Builder("layer")
+    x = b.input("x", TensorType(ElementKind.INT8, (Symbol("rows", 40, 1, 512).size, 64)))
+    weights = b.constant("w", numbers("int8", (64, depth), 1))
+    b.save(b.emit(ops.MatMul(x, weights)), "y")
+    options = CpuOptions(plan=in_matrix_registers)
+    executable = compiled(b.function(), target=target, options=options)
+    for rows in (1, 15, 16, 17, 28, 31, 32, 33, 48, 49, 97):
+        static = with_sizes(b.function(), {"rows": rows})
+        feed = numbers("int8", (rows, 64), rows)
+        (found,) = executable.run([feed])
+        np.testing.assert_array_equal(found, evaluate(static, {"x": feed})["y"])
