@@ -131,6 +131,9 @@ class Loops:
         )
         if loops.panels_inside and not can_pack(nest, loops):
             raise plan.unfit("the left rows of this product are not packed for all panels")
+        if nest.kinds.dot.is_matrix and sum.dot % nest.plane_groups:
+            at_once = nest.plane_groups
+            raise plan.unfit(f"of {inner} steps, matrix registers do not take {at_once} at a time")
         if not nest.is_in_planes:
             return loops
         sum = sum.in_planes(plane_elements(nest, loops), nest.plane_groups)

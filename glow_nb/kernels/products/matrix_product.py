@@ -18,7 +18,12 @@ from typing_extensions import override
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.base.dot_instruction import MATRIX_COLUMNS, MATRIX_ROWS
-from glow_nb.kernels.products.loops import flat_pixels, plane_elements, tile_steps
+from glow_nb.kernels.products.loops import (
+    flat_pixels,
+    is_open_block,
+    plane_elements,
+    tile_steps,
+)
 from glow_nb.kernels.products.open_cut import OpenCut
 from glow_nb.kernels.products.product_loops import ProductWriter
 from glow_nb.kernels.products.register_tiles import KeptTile
@@ -77,6 +82,13 @@ class MatrixProductWriter(ProductWriter):
         out.line(f"apart = 0 if is_one else {times('part_rows', stride)}")
         self.apart = "apart"
         return "part_rows", "last_rows"
+
+    @property
+    @override
+    def _most_units(self) -> str:
+        """The most units of a block: sums have room for so many lines, however short they are."""
+        most = super()._most_units
+        return f"min({self.loops.block_units}, {most})" if is_open_block(self.shape) else most
 
     @property
     @override

@@ -175,7 +175,7 @@ class ProductWriter(ProductTiles):
             out.line(f"count = min(unit_end - unit, {self.units} - first)")
             is_open = isinstance(self.units, Size) or is_open_block(self.shape)
             if is_open or self.loops.block_units < self.units:
-                out.line(f"count = min(count, {most_units(self.shape, self.loops)})")
+                out.line(f"count = min(count, {self._most_units})")
             if self.finds_pace and self.fetched_share:
                 out.line(f"pace = ({self._panel_width - 1} + count) // count")
             if self.shape.rank == 1 and (self.loops.is_staged or self.loops.is_cut):
@@ -186,6 +186,11 @@ class ProductWriter(ProductTiles):
             with self._passes():
                 self._write_pass()
             out.line("unit += count")
+
+    @property
+    def _most_units(self) -> str:
+        """The most units of a block."""
+        return most_units(self.shape, self.loops)
 
     @contextmanager
     def _passes(self) -> Iterator[None]:
