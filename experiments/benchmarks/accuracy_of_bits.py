@@ -57,8 +57,8 @@ def of_openvino(model: onnx.ModelProto) -> Run:
     """Return *model* in OpenVINO, which is to compute in ``bfloat16``."""
     import openvino
 
-    hint = {"INFERENCE_PRECISION_HINT": "bf16"}
-    made = openvino.Core().compile_model(model.SerializeToString(), "CPU", hint)
+    core, hint = openvino.Core(), {"INFERENCE_PRECISION_HINT": "bf16"}
+    made = core.compile_model(core.read_model(model.SerializeToString()), "CPU", hint)
     return lambda feeds: [made(feeds)[port] for port in made.outputs]
 
 
