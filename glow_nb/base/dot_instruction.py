@@ -306,6 +306,15 @@ def calls_dot_from_outside(text: str) -> bool:
     return any(f"{name}(" in text for row in rows for name in (row.name, row.streams, row.taps))
 
 
+def uses_matrix_registers(text: str) -> bool:
+    """Return whether the source of a kernel multiplies in matrix registers.
+
+    Where the processor has none, the same source becomes code that does without.
+    """
+    names = "|".join(name for name, dot in DOTS.items() if dot.is_matrix)
+    return re.search(rf"\b({names})\(", text) is not None
+
+
 def dot_named_by(plan: Plan | None) -> DotInstruction:
     """Return the row that *plan* names, by default that of single products.
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 
-from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.dot_instruction import DOTS, MATRIX_COLUMNS, MATRIX_ROWS, DotInstruction
 from glow_nb.codegen.target_machine import target_machine
+from glow_nb.kernels.products.dot_choice import has_dot
 from glow_nb.kernels.target import Target
 
 _CHAINS = 12
@@ -21,8 +22,7 @@ _CHAINS = 12
 _TILE_CHAINS = 6
 """Independent sums in tiles, beside two operands: 96 cycles, where the latency is 52."""
 
-_FOUR_BYTES = 4
-_TILE_SUMS = 16 * 16
+_TILE_SUMS = MATRIX_ROWS * MATRIX_COLUMNS
 _TILE_SIZES = bytes([1, *[0] * 15, *[64, 0] * 8, *[0] * 16, *[16] * 8, *[0] * 8])
 """The configuration of eight tiles of 16 rows of 64 bytes."""
 
@@ -41,47 +41,44 @@ define void @$SYMBOL(ptr %block, ptr %numbers, ptr %scratch, i64 %thread, i64 %t
 """
 
 
-Needs = tuple[frozenset[str], ...]
-
-
 @dataclass(frozen=True)
 class DotLoop:
     """A dot instruction that is measured.
 
     Attributes:
-        dot: Its row in :mod:`glow_nb.base.dot_instruction`.
-        instruction: What the assembler calls it.
-        products: Multiplications and additions for each sum.
-        needs: Sets of LLVM's features of which the processor must have one, for vectors of 64
-            bytes.
-        short_needs: Likewise for shorter ones.
+        row: What it multiplies, and which processors have it.
     """
 
-    dot: str
-    instruction: str
-    products: int
-    needs: Needs
-    short_needs: Needs
+    row: DotInstruction
 
     @property
-    def is_matrix(self) -> bool:
-        """Return whether it multiplies tiles."""
-        return self.instruction.startswith("tdp")
+    def dot(self) -> str:
+        """The name of the row, as plans have it."""
+        return self.row.name
+
+    @property
+    def instruction(self) -> str:
+        """What the assembler calls it."""
+        return self.row.name.removeprefix("tile_dot_")
+
+    @property
+    def products(self) -> int:
+        """Multiplications and additions for each sum."""
+        return self.row.group * (MATRIX_ROWS if self.row.is_matrix else 1)
 
     def is_there(self, target: Target) -> bool:
         """Return whether *target* has it for its vectors."""
-        needs = self.needs if _FOUR_BYTES * target.lanes == CACHE_LINE_BYTES else self.short_needs
-        return any(features <= target.enabled_features for features in needs)
+        return has_dot(target, self.row)
 
     def operations(self, target: Target) -> int:
         """Return the operations of a step of the loop; a multiplication and an addition are two."""
-        sums = _TILE_CHAINS * _TILE_SUMS if self.is_matrix else _CHAINS * target.lanes
+        sums = _TILE_CHAINS * _TILE_SUMS if self.row.is_matrix else _CHAINS * target.lanes
         return 2 * self.products * sums
 
     def object_code(self, symbol: str, target: Target) -> bytes:
         """Return the object that defines the loop as *symbol*."""
         name, registers, lines = "xmm", 16, self._vector_lines(target)
-        if self.is_matrix:
+        if self.row.is_matrix:
             name, registers, lines = "tmm", 8, self._tile_lines()
         clobbered = [f"~{{{name}{number}}}" for number in range(registers)]
         text = (
@@ -121,18 +118,8 @@ class DotLoop:
         yield from ("decq $0", "jnz 1b", "tilerelease")
 
 
-def _any(*alternatives: str) -> Needs:
-    return tuple(frozenset(features.split()) for features in alternatives)
-
-
-_VNNI, _SHORT_VNNI = _any("avx512vnni"), _any("avx512vnni avx512vl", "avxvnni")
-_TILES_16, _TILES_8 = _any("amx-tile amx-bf16"), _any("amx-tile amx-int8")
-
-DOT_LOOPS = (
-    DotLoop("tile_dot_vpdpwssd", "vpdpwssd", 2, _VNNI, _SHORT_VNNI),
-    DotLoop("tile_dot_vpdpbusd", "vpdpbusd", 4, _VNNI, _SHORT_VNNI),
-    DotLoop("tile_dot_vdpbf16ps", "vdpbf16ps", 2, _any("avx512bf16"), _any("avx512bf16 avx512vl")),
-    DotLoop("tile_dot_tdpbf16ps", "tdpbf16ps", 32, _TILES_16, _TILES_16),
-    DotLoop("tile_dot_tdpbusd", "tdpbusd", 64, _TILES_8, _TILES_8),
+DOT_LOOPS = tuple(
+    DotLoop(DOTS[f"tile_dot_{name}"])
+    for name in ("vpdpwssd", "vpdpbusd", "vdpbf16ps", "tdpbf16ps", "tdpbusd")
 )
 """What is measured, where the processor has it."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
+from glow_nb.base.dot_instruction import MATRIX_REGISTERS, uses_matrix_registers
 from glow_nb.base.errors import CompileError, OptionError
 from glow_nb.base.kernel_report import KernelReport
-from glow_nb.base.matrix_registers import uses_matrix_registers
 from glow_nb.base.size import symbols_of
 from glow_nb.base.stopwatch import Stopwatch
 from glow_nb.base.types import ElementKind, TensorType
@@ -24,6 +24,7 @@ from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding
 from glow_nb.codegen.runtime import RUNTIME
 from glow_nb.codegen.translate import compile_entry
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource
 
 
 def make_native_program(
@@ -112,9 +113,15 @@ def make_native_program(
         kernels=tuple(kernels),
         state=tuple(state),
         open=open,
-        uses_tiles=target.has_tiles and any(uses_matrix_registers(s.text) for s in sources),
+        uses_tiles=_use_tiles(sources, target),
         debug=debug,
     )
+
+
+def _use_tiles(sources: Iterable[KernelSource], target: Target) -> bool:
+    """Return whether code of *sources* for *target* uses the tile registers of AMX."""
+    has_tiles = MATRIX_REGISTERS in target.instruction_sets
+    return has_tiles and any(uses_matrix_registers(source.text) for source in sources)
 
 
 def _check_regions(

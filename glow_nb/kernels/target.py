@@ -155,11 +155,6 @@ class Target:
         return frozenset(name for name, is_there in found.items() if is_there)
 
     @property
-    def has_tiles(self) -> bool:
-        """Return whether code may use the tile registers of AMX."""
-        return "amx-tile" in self.enabled_features
-
-    @property
     def has_byte_masks(self) -> bool:
         """Return whether AVX-512's masks read a part of a vector of bytes as fast as the whole."""
         return {"avx512bw", "avx512vl"} <= self.enabled_features

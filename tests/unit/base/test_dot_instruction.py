@@ -2,7 +2,7 @@
 
 import pytest
 
-from glow_nb.base.matrix_registers import uses_matrix_registers
+from glow_nb.base.dot_instruction import uses_matrix_registers
 
 
 @pytest.mark.parametrize(
