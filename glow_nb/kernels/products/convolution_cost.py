@@ -28,6 +28,7 @@ from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.loops import line_pixels, staged_elements, units_of
 from glow_nb.kernels.products.matmul_shape import MatMulShape
 from glow_nb.kernels.products.matrix_cost import longest_matrix_dot
+from glow_nb.kernels.products.planes import in_best_place
 from glow_nb.kernels.products.product_cost import (
     filter_cycles,
     product_cycles,
@@ -114,6 +115,7 @@ def direct_cycles(
     """Estimate a convolution that sums up products with a filter in panels of *block* columns."""
     simple, kind, dot = shape.simplified(), kinds.left, kinds.dot
     nest = ProductNest.packed(simple, kinds, block, run=run_of(shape, dot.group))
+    nest = in_best_place(nest, target)
     loops = plan_loops(nest, target)
     lines = simple.batch * simple.group * prod(simple.output[:-1])
     pixels = simple.output[-1]

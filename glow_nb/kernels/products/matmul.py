@@ -9,11 +9,10 @@ from glow_nb.kernels.products.blocking import lanes_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.loops import Loops
 from glow_nb.kernels.products.matmul_shape import MatMulShape
+from glow_nb.kernels.products.operand_copies import nest_of_plan, plan_panels, writer_of
 from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest
 from glow_nb.kernels.products.product_plan import DIRECT, few_rows
-from glow_nb.kernels.products.widening import nest_of_plan, plan_panels
-from glow_nb.kernels.products.writers import writer_of
 from glow_nb.kernels.registry import head_kernel_for, plan_of
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target

@@ -51,6 +51,14 @@ class MatrixProductWriter(ProductWriter):
         return self.nest.plane_groups
 
     @override
+    def _describe_copy(self) -> str:
+        if not self.nest.is_in_planes:
+            return ""
+        if self.nest.runs_of is not None:
+            return ", runs copied to planes"
+        return ", copied to planes" + (", several lines a tile" if self.nest.is_flat else "")
+
+    @override
     def _write_blocks(self) -> None:
         out, columns, groups = self.out, self.loops.columns, self._groups
         rows, last = self._write_part_rows()
@@ -69,19 +77,29 @@ class MatrixProductWriter(ProductWriter):
         cut, out, parts = self.loops.cut, self.out, self._parts
         stride, _ = tile_steps(self.nest, self.loops)
         if not isinstance(cut, OpenCut):
-            rows = -(-cut.rows // parts)
-            self.apart = str(rows * stride)
-            return str(rows), str(cut.rows - (parts - 1) * rows)
+            return str(self._part_rows), str(cut.rows - (parts - 1) * self._part_rows)
         if parts == 1:
-            self.apart = "0"
             return "max(1, height)", "max(1, height)"
         out.line(f"is_one = height <= {(parts - 1) ** 2}")
         out.line(f"part_rows = max(1, height) if is_one else (height + {parts - 1}) // {parts}")
         last = f"height - {times('part_rows', parts - 1)}"
         out.line(f"last_rows = part_rows if is_one else {last}")
         out.line(f"apart = 0 if is_one else {times('part_rows', stride)}")
-        self.apart = "apart"
         return "part_rows", "last_rows"
+
+    @property
+    def _part_rows(self) -> int:
+        """Rows of a part, but for the last one, where they are known."""
+        return -(-self.loops.cut.rows // self._parts)
+
+    @property
+    def _apart(self) -> str:
+        """Elements of the left operand from part to part."""
+        if self._parts == 1:
+            return "0"
+        stride, _ = tile_steps(self.nest, self.loops)
+        is_open = isinstance(self.loops.cut, OpenCut)
+        return "apart" if is_open else str(self._part_rows * stride)
 
     @property
     @override
@@ -234,7 +252,7 @@ class MatrixProductWriter(ProductWriter):
         ahead, lines = self._fetched(name, w, count)
         self.out.line(
             f"{self.nest.kinds.dot.name}(registers, wait_{name}, {used}, {self.source}, {x}, "
-            f"{stride}, {self.apart}, {self._forward}, {self.filter}, {w}, {self.row}, {count}, "
+            f"{stride}, {self._apart}, {self._forward}, {self.filter}, {w}, {self.row}, {count}, "
             f"{ahead}, {lines})"
         )
 

@@ -152,9 +152,7 @@ class ProductWriter(ProductTiles):
         )
         rows = " and ".join(str(loop.rows) for loop in cut.loops)
         unit = "tiles" if self.shape.rank == 1 else "lines"
-        staged = ", copied to scratch" if self.loops.is_staged else ""
-        if self.shape.is_padded:
-            staged = ", padded in scratch"
+        staged = self._describe_copy()
         shared = "panels" if self.loops.panels_first else unit
         if self.nest.kinds.is_widened:
             staged += ", panels widened in scratch"
@@ -166,6 +164,12 @@ class ProductWriter(ProductTiles):
             f"sums in {sum.blocks} blocks of {sum.block_products}, {order}; "
             f"blocks of {self.loops.block_units} {unit}{staged}, threads share {shared}"
         )
+
+    def _describe_copy(self) -> str:
+        """Say what becomes of the left operand before tiles read it; nothing if they do so."""
+        if self.shape.is_padded:
+            return ", padded in scratch"
+        return ", copied to scratch" if self.loops.is_staged else ""
 
     def _write_blocks(self) -> None:
         out = self.out

@@ -13,7 +13,7 @@ from math import prod
 from glow_nb.base.alignment import CACHE_LINE_BYTES
 from glow_nb.base.dot_instruction import DOTS, MATRIX_ROWS, SINGLE, DotInstruction, groups_at_once
 from glow_nb.base.errors import UnsupportedError
-from glow_nb.base.size import surely, symbols_of
+from glow_nb.base.size import symbols_of
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.ops.families import sum_kind
 from glow_nb.kernels.operators.panels import joins_taps, runs_of
@@ -21,13 +21,6 @@ from glow_nb.kernels.products.coded_weights import CodedWeights
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.matrix_rows import as_runs, joins_runs
 from glow_nb.kernels.writing.vectors import computed_kind
-
-LEAST_READS = 6
-"""Left rows that matrix registers read so often are copied to planes.
-
-Rows that lie apart take 1.5 times as long to load as those that follow one another (Emerald Rapids,
-128 rows of 1,536 bytes: 97 us and 63), and a copy is a read and a write.
-"""
 
 
 @dataclass(frozen=True)
@@ -141,6 +134,8 @@ class ProductNest:
         outside: The number that left elements outside the input count as.
         codes: The integers that the right elements, floats then, are made of.
         runs_of: The convolution whose runs the left rows are, None if they are pixels.
+        copies_rows: Left rows are copied to planes for matrix registers, though they could be read
+            where they lie.
     """
 
     shape: ConvolutionShape
@@ -152,6 +147,7 @@ class ProductNest:
     outside: int = 0
     codes: CodedWeights | None = None
     runs_of: ConvolutionShape | None = None
+    copies_rows: bool = False
 
     def __post_init__(self) -> None:
         """Check that the steps of matrix registers take all groups of a left row."""
@@ -212,7 +208,12 @@ class ProductNest:
             return replace(self, kinds=kinds, right=right)
         if not dot.is_matrix:
             return self
-        return replace(self, kinds=replace(self.kinds, dot=DOTS[dot.vectors]))
+        kinds = replace(self.kinds, dot=DOTS[dot.vectors])
+        return replace(self, kinds=kinds, copies_rows=False)
+
+    def in_planes(self) -> ProductNest:
+        """Return the same product of left rows that are copied to planes for matrix registers."""
+        return replace(self, copies_rows=True)
 
     def widened(self) -> ProductNest:
         """Return the same product of panels, of which tiles read copies of the sums' kind."""
@@ -226,7 +227,7 @@ class ProductNest:
         There it lies between what counts as outside, as the kind that is multiplied, and the last
         group of factors may be read beyond its end.
         """
-        if self.runs_of is not None or (self.kinds.dot.is_matrix and self._pays_to_copy_lines):
+        if self.runs_of is not None or self.copies_rows:
             return True
         has_tail = self.run % self.kinds.dot.width != 0
         spans_pixels = self.run > self.shape.channels_per_group
@@ -234,14 +235,6 @@ class ProductNest:
         is_apart = has_gaps and self.kinds.dot.is_paired  # a run is read as one piece of memory
         is_wide = self.kinds.staged is not self.kinds.left
         return self.shape.is_padded or has_tail or is_apart or is_wide
-
-    @property
-    def _pays_to_copy_lines(self) -> bool:
-        """Return whether left rows are read so often that a copy in planes takes less time."""
-        pixel_bytes = self.shape.channels * self.kinds.staged.size_bytes
-        reads = -(-self.shape.depth_per_group // self.block) * prod(self.shape.kernel)
-        least = LEAST_READS * prod(self.shape.stride)  # pixels between are copied as well
-        return pixel_bytes != CACHE_LINE_BYTES and surely(reads, ">=", least)
 
     @property
     def is_in_planes(self) -> bool:

@@ -12,36 +12,13 @@ from __future__ import annotations
 from math import prod
 
 from glow_nb.base.dot_instruction import SINGLE
-from glow_nb.base.plan import Plan
 from glow_nb.base.size import symbols_in
 from glow_nb.hlir.ops.families import NARROW_FLOATS
 from glow_nb.kernels.products.loops import Loops, staged_elements, units_of
 from glow_nb.kernels.products.open_extents import example_nest
 from glow_nb.kernels.products.product_nest import ProductNest
-from glow_nb.kernels.products.product_plan import plan_loops, plan_nest, traffic_cycles
-from glow_nb.kernels.stacks.fusion import Fusion
+from glow_nb.kernels.products.product_plan import plan_loops, traffic_cycles
 from glow_nb.kernels.target import Target
-
-
-def plan_panels(nest: ProductNest, target: Target, fusion: Fusion) -> Plan:
-    """Return the fastest loops of *nest*, of panels; ``widened`` is set where that pays."""
-    if not pays_to_widen(nest, target):
-        return plan_nest(nest, target, fusion)
-    return plan_nest(nest.widened(), target, fusion).updated(widened=True)
-
-
-def nest_of_plan(nest: ProductNest, plan: Plan) -> ProductNest:
-    """Return *nest*, or what tiles read of it if *plan* says that it is widened.
-
-    Raises:
-        UnsupportedError: Nothing of this product can be widened.
-    """
-    if not plan.is_set("widened"):
-        return nest
-    if not can_widen(nest):
-        kinds = f"{nest.kinds.left.value} and {nest.kinds.right.value}"
-        raise plan.unfit(f"{nest.kinds.dot.name} of {kinds} in panels has nothing to widen")
-    return nest.widened()
 
 
 def can_widen(nest: ProductNest) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,23 @@ from glow_nb.base.dot_instruction import (
     DotInstruction,
     dot_named_by,
 )
+from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.plan import Plan
 from glow_nb.base.size import Symbol
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.with_sizes import with_sizes
+from glow_nb.kernels import registry
+from glow_nb.kernels.cpu_kernels import generate_kernel
+from glow_nb.kernels.machine.rows import SAPPHIRE_RAPIDS
+from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.target import Target
 from tests.matrix_targets import without_matrix_registers
 from tests.open_programs import compiled
+from tests.unit.kernels.open_cases import open_size
+from tests.unit.kernels.products.test_groups_of_factors import INT8, matrices
 
 
 def first_that_fits(left: ElementKind, right: ElementKind, target: Target) -> DotInstruction | None:
@@ -188,3 +196,46 @@ def test_open_rows_in_parts(depth: int, target: Target) -> None:
         feed = numbers("int8", (rows, 64), rows)
         (found,) = executable.run([feed])
         np.testing.assert_array_equal(found, evaluate(static, {"x": feed})["y"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "depth", "is_copied"), [(128, 768, True), (128, 64, False), (5000, 300, False)]
+)
+def test_rows_that_are_read_often_are_copied_to_planes(
+    rows: int, depth: int, is_copied: bool
+) -> None:
+    """The plan says so, and so does the text of the kernel."""
+    target = Target.of(SAPPHIRE_RAPIDS)
+    product = planned(matrices(INT8, INT8, 4, (rows, 256, depth), 64), target)
+    assert product.plan is not None
+    assert product.plan.is_set("planes") == is_copied
+    text = generate_kernel(product, target).text
+    assert ("copied to planes" in text) == is_copied
+    other = replace(product, plan=product.plan.updated(planes=None if is_copied else True))
+    assert ("copied to planes" in generate_kernel(other, target).text) != is_copied
+
+
+def test_vectors_read_no_planes() -> None:
+    plan = Plan.of("direct", dot="tile_dot_fours", rows=4, inner=16, units=1, planes=True)
+    product = replace(matrices(INT8, INT8, 4, (32, 64, 16), 16), plan=plan)
+    with pytest.raises(UnsupportedError, match="tile_dot_fours reads no planes"):
+        generate_kernel(product, Target.host(16))
+
+
+def test_few_open_rows_are_read_where_they_lie() -> None:
+    target = Target.of(SAPPHIRE_RAPIDS)
+    rows = open_size("rows", 128, 1)
+    product = planned(matrices(INT8, INT8, 4, (rows, 4096, 4096), 64), target)
+    assert product.plan is not None
+    assert product.plan.is_set("planes")
+    assert product.plan.has("few_rows")
+    assert generate_kernel(product, target).text.count("copy(rows, ") == 1
+
+
+def planned(product: PackedMatMulInst, target: Target) -> PackedMatMulInst:
+    """Return *product* with a plan for matrix registers."""
+    made = registry.planned(
+        replace(product, plan=Plan.of("direct", dot="tile_dot_tdpbssd")), target
+    )
+    assert isinstance(made, PackedMatMulInst)
+    return made
