@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 from typing_extensions import override
 
 from glow_nb.backends import Backend, BackendLike, backend_named
-from glow_nb.base.arguments import as_path, described, whole_number
+from glow_nb.base.arguments import as_path, whole_number
 from glow_nb.base.distance import differences_of, energy, signal_to_noise
 from glow_nb.base.errors import OptionError, UnsupportedError
 from glow_nb.base.extras import needing
@@ -93,7 +92,7 @@ def drift(
     threads: int | None = None,
     runs: int = 10,
     precision: Precision = FULL,
-    keep: Iterable[str] = (),
+    keep: Sequence[str] = (),
 ) -> Drift:
     """Run both networks on *samples* and compare what they compute, and how long they take.
 
@@ -118,18 +117,26 @@ def drift(
     Raises:
         CalibrationError: There are no samples, or some hold NaN.
         FeedError: A sample does not fit.
-        OptionError: The networks have other outputs, or *runs* is no whole number.
+        OptionError: The networks have other outputs, *runs* is no whole number, *keep* fits no
+            layer, or the backend computes in another precision by itself.
         GlowError: As :func:`glow_nb.compile`.
     """
     cores, runs = as_threads(threads), whole_number("runs", runs, 0)
+    runner = backend_named(backend, threads=cores)
+    if runner.precision != FULL:
+        raise OptionError(
+            f"the backend computes in {runner.precision}, which would round the floats that are "
+            f"compared with, too; give drift precision={runner.precision!r}"
+        )
+    asked = backend_named("interpreter", options={"precision": precision, "keep": keep})
     source = as_source(float_model)
     batches = batches_of(samples, source)
     first = next(batches)
     shapes = shapes_of(first)
     reference = optimize(source.function(shapes))
     rounded = as_source(quantized).function(shapes)
-    if precision != FULL:
-        rounded = _lowered(rounded, precision, keep)
+    if asked.precision != FULL:
+        rounded = _lowered(rounded, asked)
     pairs = _pairs(reference, rounded)
     comparisons = [_Comparison(value, node) for value, node in pairs]
     outputs = [_Comparison(value, None) for value in _common_outputs(reference, rounded)]
@@ -151,7 +158,7 @@ def drift(
         reference.name,
         tuple(comparison.result() for comparison in comparisons),
         tuple(comparison.result() for comparison in outputs),
-        _gains(reference, rounded, first, backend_named(backend, threads=cores), cores, runs),
+        _gains(reference, rounded, first, runner, cores, runs),
     )
 
 
@@ -175,14 +182,11 @@ def _gains(
         return None
 
 
-def _lowered(function: Function, precision: Precision, keep: Iterable[str]) -> Function:
-    """Return *function*, optimized, in this *precision* but for the layers that *keep* names."""
-    if precision not in get_args(Precision):
-        raise OptionError(f"precision={described(precision)}: give one of {get_args(Precision)}")
-    require_kept([function], keep)
-    return lower_precision(
-        optimize(function), kind=ElementKind(precision), keep=tuple(keep), must_fit=False
-    )
+def _lowered(function: Function, asked: Backend) -> Function:
+    """Return *function*, optimized, in the precision of *asked* but for the layers it keeps."""
+    require_kept([function], asked.keep)
+    kind = ElementKind(asked.precision)
+    return lower_precision(optimize(function), kind=kind, keep=asked.keep, must_fit=False)
 
 
 _Rounded = ops.Dequantize | ops.ConvertTo

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx.parser
@@ -107,6 +108,24 @@ def test_other_outputs_are_refused() -> None:
     b.save(b.input("x", "float32<2 x 5>"), "z")
     with pytest.raises(OptionError, match="the outputs of 'other' are {'z': .*those of 'dense'"):
         quant.drift(dense(), b.function(), random(2, 5))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"precision": "bf16"}, r"precision='bf16': give one of \('float32', 'bfloat16'\)"),
+        ({"precision": "bfloat16", "keep": "first"}, "keep='first': give a tuple of texts"),
+        ({"precision": "bfloat16", "keep": ["frist"]}, "'frist' fits no node .* mean 'first'"),
+        ({"keep": ["first"]}, "precision is 'float32', which keeps all layers"),
+        (
+            {"backend": glow_nb.Cpu(precision="bfloat16")},
+            "computes in bfloat16, .* give drift precision='bfloat16'",
+        ),
+    ],
+)
+def test_precisions_without_meaning_are_refused(options: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        quant.drift(dense(), dense(), random(2, 5), runs=0, **options)
 
 
 def test_the_picture_has_a_bar_for_each_value(tmp_path: Path) -> None:
