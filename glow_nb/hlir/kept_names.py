@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from glow_nb.base.arguments import described
@@ -26,6 +26,7 @@ def kept_by_name(
     """
     if isinstance(keep, str) or not isinstance(keep, Iterable):
         raise OptionError(f"keep={described(keep)}: give a list of names or globs of nodes")
+    keep = tuple(keep)  # which may be read once only
     if must_fit:
         require_kept([function], keep)
     found: dict[str, str] = {}
@@ -38,7 +39,7 @@ def kept_by_name(
     return found
 
 
-def require_kept(functions: Sequence[Function], keep: Iterable[str]) -> None:
+def require_kept(functions: Sequence[Function], keep: Collection[str]) -> None:
     """Raise OptionError unless each pattern of *keep* fits a node of one of *functions*."""
     known = {
         name
