@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from typing_extensions import get_protocol_members
 
@@ -90,6 +90,11 @@ def backend_named(
         raise OptionError(
             f"backend={described(backend)}: it has no {', '.join(missing)}; "
             "let its class inherit from glow_nb.Backend, which has what most backends need"
+        )
+    if chosen.precision not in get_args(Precision):
+        raise OptionError(
+            f"backend={described(backend)}: its precision is {described(chosen.precision)}; it may "
+            f"be one of {get_args(Precision)}"
         )
     return chosen if asked is None else with_precision(chosen, asked.precision, asked.keep)
 

@@ -110,7 +110,9 @@ class Build:
         defaults: Defaults[Network] | None = None,
     ) -> CompiledNetwork:
         """Compile *known*, to run on the state if there is one; *model* is where it is from."""
-        if isinstance(known, Function) and self.has_layers_to_keep:
+        if isinstance(known, Program):
+            _require_full_precision(self.backend)
+        elif self.has_layers_to_keep:
             require_kept([known], self.backend.keep)
         if isinstance(known, Function) and decided_sizes(known):
             return self._in_stages(known, model, sizes, defaults)
@@ -119,16 +121,19 @@ class Build:
             self.state.add(known.state)
         state = StateStore(known.state) if self.state is None else self.state
         order = self.order(self.backend)
-        told, hearing = self.observer, heard(self.backend, self.observer)
+        hearing = heard(self.backend, self.observer)
         if isinstance(known, Program):
-            _require_full_precision(self.backend)
             order = order.of(known)
             made = compiler.compile_program(
                 known, self.backend, threads=self.threads, order=order, observer=self.observer
             )
         else:
             made = compiler.compile_function(
-                known, self.backend, threads=self.threads, order=order, observer=hearing or told
+                known,
+                self.backend,
+                threads=self.threads,
+                order=order,
+                observer=hearing or self.observer,
             )
         state.add(made.program.state)  # a pass may have brought some
         observed("free_memory", _return_freed_memory, made.program, self.observer)
