@@ -39,10 +39,17 @@ FEWEST_CHANNELS = 8
 depthwise ones, take the lanes of vectors for channels: there is no faster instruction for these
 with 16 bits, and rounding their few products is what costs most accuracy."""
 
-_OF_INTEGERS: tuple[type[Node], ...] = (
-    *(ops.QuantizedConvolution, ops.QuantizedTransposedConvolution),
-    *(ops.QuantizedFullyConnected, ops.QuantizedMatMul, ops.DequantizingMatMul),
-)
+_OF_INTEGERS: dict[type[Node], str] = {
+    ops.DequantizingMatMul: "weights",
+    ops.QuantizedConvolution: "filter",
+    ops.QuantizedFullyConnected: "weights",
+    ops.QuantizedMatMul: "rhs",
+    ops.QuantizedTransposedConvolution: "filter",
+}
+"""Products of integers that stand for floats, and the operand that is their right factor."""
+
+_RIGHT_FACTORS = _OF_INTEGERS | {product: names[1] for product, names in FACTORS.items()}
+"""The operand of each product whose kind is the one that it multiplies."""
 
 REASONS: tuple[tuple[tuple[type[Node], ...], str], ...] = (
     ((ops.Softmax, ops.LogSoftmax), "a softmax adds up exponentials"),
@@ -96,20 +103,16 @@ def lowered_products(
 
 def _kind_of(node: Node) -> ElementKind:
     """Return the kind of what *node* multiplies, or adds up."""
-    if type(node) in FACTORS:
-        kind: ElementKind = getattr(node, FACTORS[type(node)][1]).type.kind
-        return kind
-    if isinstance(node, _OF_INTEGERS):
-        weights: Value = getattr(node, "rhs", None) or getattr(node, "weights", None) or node.filter  # type: ignore[attr-defined]
-        return weights.type.kind
-    return node.type.kind
+    name = _RIGHT_FACTORS.get(type(node))
+    multiplied: Value = node if name is None else getattr(node, name)
+    return multiplied.type.kind
 
 
 def _reason(node: Node, kept: dict[str, str]) -> str | None:
     """Return why *node* is not lowered: "" if it is, None if it has nothing to add up."""
     if type(node) in FACTORS:
         return _reason_of_product(node, kept)
-    if isinstance(node, _OF_INTEGERS):
+    if type(node) in _OF_INTEGERS:
         return "its operands are integers"
     if not node.type.kind.is_float:
         return None
@@ -120,7 +123,7 @@ def _reason_of_product(node: Node, kept: dict[str, str]) -> str | None:
     factors = [getattr(node, name) for name in FACTORS[type(node)]]
     if all(isinstance(factor, Constant) for factor in factors):
         return None  # computed when the network is compiled
-    kind = factors[-1].type.kind
+    kind = _kind_of(node)
     if not kind.is_float:
         return "its operands are integers"
     if kind in NARROW_FLOATS:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import glow_nb
+from glow_nb import quant
 from glow_nb.backends import Backend
 from glow_nb.backends.interpreter import Interpreter
 from glow_nb.base.errors import OptionError
@@ -118,11 +119,29 @@ def test_a_program_computes_what_its_text_says() -> None:
         compiled(program, backend="interpreter", precision="bfloat16")
 
 
+def test_products_of_integers_are_told_as_such() -> None:
+    b = Builder()
+    x = b.input("x", "float32<3 x 4>")
+    numbers = np.arange(8, dtype=np.float32).reshape(4, 2)
+    b.save(b.emit(ops.MatMul(x, b.constant("w", numbers)), "layer"), "y")
+    weights = quant.convert_weights(b.function()).function
+    (layer,) = compiled(weights, backend="interpreter", precision="bfloat16").precision
+    assert (layer.kind, layer.reason) == ("int4", "its operands are integers")
+
+
 def test_a_backend_of_ones_own_takes_it() -> None:
     own = Interpreter()
     net = compiled(network(), backend=own, precision="bfloat16")
     assert kinds(net)["stem"] == "bfloat16"
     assert Backend.precision == own.precision == "float32"
+
+
+def test_a_backend_of_ones_own_has_a_precision_that_exists() -> None:
+    class Half(Interpreter):
+        precision: Any = "bf16"
+
+    with pytest.raises(OptionError, match=r"its precision is 'bf16'; it may be one of"):
+        compiled(network(), backend=Half())
 
 
 def test_functions_of_a_module_share_the_layers_to_keep() -> None:
