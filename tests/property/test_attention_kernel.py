@@ -101,7 +101,7 @@ def test_kernel_is_the_operator(
 def test_kernel_of_matrix_registers_is_the_operator(
     case: tuple[AttentionInst, list[Array]], lanes: int, l2: int, is_emulated: bool
 ) -> None:
-    """Weights are off by 2^-9 of themselves, and values are seldom above 4."""
+    """Weights are off by 2^-8 of themselves at most, and values are seldom above 4."""
     instruction, operands = case
     target = replace(Target.host(lanes), l1_bytes=2048, l2_bytes=l2 * KIBIBYTE)
     target = without_matrix_registers(target) if is_emulated else target

@@ -93,7 +93,7 @@ class Attention(Node):
         wide: The result is float32, for operands of 16-bit floats, and is not rounded to these.
         rounds_weights: Exponentials of 16-bit operands may be rounded to their kind before they are
             multiplied by values, as instructions that multiply such pairs want them. Each weight is
-            then off by half a unit of the last place at most: by 2^-9 of itself for bfloat16.
+            then off by half a unit of the last place at most: by 2^-8 of itself for bfloat16.
     """
 
     query: Value

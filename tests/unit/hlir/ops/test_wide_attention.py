@@ -25,7 +25,7 @@ from glow_nb.hlir.parse import parse_function
 
 BFLOAT16, FLOAT32 = ElementKind.BFLOAT16, ElementKind.FLOAT32
 OF_WEIGHTS = 0.01
-"""What rounded weights change: 2^-9 of values that are seldom above 4."""
+"""What rounded weights change: 2^-8 at most, of values that are seldom above 4."""
 
 
 def numbers(shape: tuple[int, ...], kind: ElementKind, seed: int) -> Array:
