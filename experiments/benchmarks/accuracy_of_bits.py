@@ -3,7 +3,8 @@
 The truth is the same network in ``float64``, operator by operator. The root of the mean square of
 the errors over some random inputs, over that of the outputs, is printed as the table that
 ``docs/accuracy.md`` shows: in ``float32``, in ``bfloat16``, and with integers of 8 bits that are
-calibrated on other inputs; by OpenVINO in ``bfloat16``, if it is installed::
+calibrated on other inputs; by OpenVINO in ``bfloat16``, if it is installed and the processor has
+the instructions::
 
     python -m experiments.benchmarks.accuracy_of_bits --page docs/accuracy.md
     python -m experiments.benchmarks.accuracy_of_bits --only squeezenet bert_128
@@ -12,26 +13,24 @@ calibrated on other inputs; by OpenVINO in ``bfloat16``, if it is installed::
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+import math
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import onnx
 
 import glow_nb
-from experiments.benchmarks.printing import peers, processor, replace_part
+from experiments.benchmarks.printing import TITLES, processor, replace_part, title_of
 from experiments.networks.transformers import NETWORKS
 from experiments.networks.twins import NAMES, make_twin
-from glow_nb.base.types import Array
+from glow_nb.base.distance import relative_error
+from glow_nb.base.precision import FULL
 from glow_nb.quant import calibrate, quantize
-from glow_nb.tools.duel.engines import is_installed
+from glow_nb.system.cores import available_cores
+from glow_nb.tools.duel.engines import BFLOAT16, OURS, Runner, is_installed, open_engine
 from glow_nb.tools.duel.feeds import random_feeds
 from glow_nb.tools.duel.reference import truth_of
-
-Run = Callable[[Mapping[str, Array]], Sequence[Array]]
-"""Runs a network: the outputs in the order of the model."""
 
 CALIBRATING, TESTED = range(100, 108), range(4)
 """The seeds of the inputs that ranges are calibrated on, and of those that errors are of."""
@@ -39,50 +38,47 @@ CALIBRATING, TESTED = range(100, 108), range(4)
 IMAGES = "squeezenet", "inception_v1", "resnet50", "densenet121", "shufflenet"
 SHOWN = (*IMAGES, "bert_128")
 
-
-def ours(model: onnx.ModelProto, **options: Any) -> Run:
-    """Return *model* compiled with *options*."""
-    net = glow_nb.compile(model, cache=False, **options)
-    return lambda feeds: list(net.run(dict(feeds)).values())
+PEER = "openvino"
+"""The one that computes models of float32 in bfloat16."""
 
 
-def of_integers(model: onnx.ModelProto) -> Run:
-    """Return *model* with integers of 8 bits."""
+def of_floats(path: str, engine: str, precision: str) -> Runner | None:
+    """Return the model at *path* in *engine*; None if it does not compute in this *precision*."""
+    options = {"cache": False}  # of ours
+    opened = open_engine(engine, path, available_cores(), options, precision=precision)
+    return opened.run if opened.computes == precision else None
+
+
+def of_integers(path: str) -> Runner:
+    """Return the model at *path* with integers of 8 bits."""
+    model = onnx.load(path)
     ranges = calibrate(model, [random_feeds(model, seed) for seed in CALIBRATING])
     net = glow_nb.compile(quantize(model, ranges, least_gain=0.0), cache=False)
-    return lambda feeds: list(net.run(dict(feeds)).values())
+    return lambda feeds: list(net.run(feeds).values())
 
 
-def of_openvino(model: onnx.ModelProto) -> Run:
-    """Return *model* in OpenVINO, which is to compute in ``bfloat16``."""
-    import openvino
-
-    core, hint = openvino.Core(), {"INFERENCE_PRECISION_HINT": "bf16"}
-    made = core.compile_model(core.read_model(model.SerializeToString()), "CPU", hint)
-    return lambda feeds: [made(feeds)[port] for port in made.outputs]
-
-
-ENGINES: dict[str, Callable[[onnx.ModelProto], Run]] = {
-    "float32": ours,
-    "bfloat16": partial(ours, precision="bfloat16"),
+ENGINES: dict[str, Callable[[str], Runner | None]] = {
+    FULL: lambda path: of_floats(path, OURS, FULL),
+    BFLOAT16: lambda path: of_floats(path, OURS, BFLOAT16),
     "int8": of_integers,
 }
-if is_installed("openvino"):
-    ENGINES["OpenVINO, bfloat16"] = of_openvino
+if is_installed(PEER):
+    ENGINES[f"{TITLES[PEER]}, {BFLOAT16}"] = lambda path: of_floats(path, PEER, BFLOAT16)
 
 
 def errors_of(model: onnx.ModelProto) -> list[float]:
-    """Return the error of each engine over all inputs."""
-    runs = [make(model) for make in ENGINES.values()]
-    squares, size = np.zeros(len(runs)), 0.0
-    for seed in TESTED:
-        feeds = random_feeds(model, seed)
-        truth = list(truth_of(model, feeds).values())
-        size += sum(float(np.square(wanted).sum()) for wanted in truth)
-        for number, run in enumerate(runs):
-            pairs = zip(run(feeds), truth, strict=True)
-            squares[number] += sum(np.square(found - wanted).sum() for found, wanted in pairs)
-    return [float(error) for error in np.sqrt(squares / size)]
+    """Return the error of each engine over all inputs; NaN of one that lacks the instructions."""
+    fed = [random_feeds(model, seed) for seed in TESTED]
+    truth = [output for feeds in fed for output in truth_of(model, feeds).values()]
+    errors = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        onnx.save(model, path)
+        for make in ENGINES.values():
+            run = make(str(path))
+            found = None if run is None else [output for feeds in fed for output in run(feeds)]
+            errors.append(math.nan if found is None else relative_error(truth, found))
+    return errors
 
 
 def main() -> None:
@@ -97,11 +93,12 @@ def main() -> None:
     print("\n".join(lines))
     for name in arguments.only:
         model = make_twin(name, 1) if name in NAMES else NETWORKS[name]()
-        cells = (f"{error:.1e}" for error in errors_of(model))
+        cells = ("" if math.isnan(error) else f"{error:.1e}" for error in errors_of(model))
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
         print(lines[-1], flush=True)
     if arguments.page:
-        made = f"{processor()}, {peers() or 'no peer installed'}:"
+        peer = title_of(PEER) if is_installed(PEER) else f"{TITLES[PEER]} not installed"
+        made = f"{processor()}, {peer}:"
         replace_part(arguments.page, "bits", "\n".join([made, "", *lines]))
 
 

@@ -32,7 +32,11 @@ def processor() -> str:
     return f"{model} ({Target.host().cpu})"
 
 
+def title_of(engine: str) -> str:
+    """Return what people call *engine*, which is installed, and its version."""
+    return f"{TITLES[engine]} {version(engine)}"
+
+
 def peers() -> str:
     """Return the installed peers with their versions."""
-    installed = filter(is_installed, PEERS)
-    return ", ".join(f"{TITLES[engine]} {version(engine)}" for engine in installed)
+    return ", ".join(map(title_of, filter(is_installed, PEERS)))
