@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glow_nb.base.distance import largest_distance
+from glow_nb.base.distance import largest_distance, relative_error
 from glow_nb.base.errors import OptionError
 from glow_nb.base.types import Array
 from glow_nb.tools.duel import contest, engines
@@ -17,7 +17,7 @@ from glow_nb.tools.duel.contest import Measurement, Ratios, duel, open_contest, 
 from glow_nb.tools.duel.engines import open_engine, require_installed
 from glow_nb.tools.duel.entrants import entrants_of
 from glow_nb.tools.duel.worker import load_inputs, load_outputs, save_inputs, save_outputs
-from tests.unit.commands.samples import write_dense
+from tests.unit.commands.samples import write_convolution, write_dense
 
 
 def test_ratios_are_those_of_the_best_peer() -> None:
@@ -113,12 +113,17 @@ def test_openvino_is_told_the_precision_or_chooses_by_itself(
 
 @pytest.mark.jit
 def test_glow_nb_is_compiled_in_the_precision(tmp_path: Path) -> None:
-    path, feeds = str(write_dense(tmp_path)), {"x": np.ones((2, 3), np.float32)}
+    path = str(write_convolution(tmp_path))
+    feeds = {"x": np.random.default_rng(1).normal(size=(1, 24, 24, 32)).astype(np.float32)}
+    found = {}
     for asked, computes in (("bfloat16", "bfloat16"), ("default", "float32")):
         run = open_engine("glow_nb", path, 1, precision=asked)
         assert run.computes == computes
-        assert run(feeds)[0].dtype == np.float32
-    assert open_engine("onnxruntime", path, 1, precision="bfloat16").computes == "float32"
+        (found[asked],) = run(feeds)
+        assert found[asked].dtype == np.float32
+    assert 1e-4 < relative_error([found["default"]], [found["bfloat16"]]) < 0.02
+    dense = str(write_dense(tmp_path))
+    assert open_engine("onnxruntime", dense, 1, precision="bfloat16").computes == "float32"
 
 
 def test_arrays_cross_the_folder(tmp_path: Path) -> None:
