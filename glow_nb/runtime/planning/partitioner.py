@@ -13,6 +13,7 @@ from glow_nb.base.schema import closest, listed
 from glow_nb.fuse.check_traits import check_traits
 from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import NODES, Function
+from glow_nb.hlir.kept_names import require_kept
 from glow_nb.hlir.ops import Transpose
 from glow_nb.hlir.with_sizes import with_sizes
 from glow_nb.llir.program import Instruction
@@ -62,7 +63,7 @@ def partition(
             all devices as they were there. By default they are as fast as the roofline.
 
     Raises:
-        OptionError: An argument has no meaning, or sizes are open.
+        OptionError: An argument has no meaning, sizes are open, or devices differ in precision.
         PartitionError: The network does not fit, or an assignment cannot be kept; says what is
             missing where.
         PassError, UnsupportedError: As :func:`glow_nb.compile`.
@@ -72,9 +73,12 @@ def partition(
         raise OptionError(f"objective={described(objective)}: give one of {', '.join(VALUES)}")
     named = {device.name: device for device in devices}
     rooms = _checked_limits(limits or {}, named)
-    _require_numbers(given_function(function))
+    function = given_function(function)
+    _require_numbers(function)
+    _require_one_precision(devices)
     backend = _lowering_backend(devices)
-    lowered = lower_for(given_function(function), backend)
+    require_kept([function], backend.keep)
+    lowered = lower_for(function, backend)
     known = UNMEASURED if profile is None else efficiencies(profile)
     program = stacked_program(lowered, backend)
     known.require_known(program.work)
@@ -115,6 +119,19 @@ def _require_numbers(function: Function) -> None:
             f"shapes={{{function.sizes[0].name!r}: 1}}), or on the command line "
             f"--shape {function.sizes[0].name}=1"
         )
+
+
+def _require_one_precision(devices: Sequence[DeviceDescription]) -> None:
+    """Raise OptionError if *devices* differ in precision: a network is lowered once for all."""
+    first, *others = devices
+    for other in others:
+        if (other.precision, other.keep) != (first.precision, first.keep):
+            raise OptionError(
+                f"device {first.name!r} has precision={first.precision!r}, "
+                f"keep={sorted(first.keep)}, device {other.name!r} precision={other.precision!r}, "
+                f"keep={sorted(other.keep)}: a network is cut after its precision is lowered; give "
+                "the same to all devices that it may run on"
+            )
 
 
 def _checked_devices(devices: Sequence[DeviceDescription]) -> list[DeviceDescription]:

@@ -29,6 +29,7 @@ NETWORKS: dict[str, Callable[[], Function]] = {
     "branches": lambda: branches(4, 32),
     "residual": lambda: residual(32),
 }
+BFLOAT16 = {"precision": "bfloat16"}
 
 
 def run(plan: Partitioning, feeds: dict[str, Array]) -> dict[str, Array]:
@@ -246,6 +247,14 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) ->
             [DeviceDescription("d0", options={"unsupported": ["sofmax"]})],
             "no operator 'sofmax'; did you mean 'softmax'",
         ),
+        (
+            [DeviceDescription("d0"), DeviceDescription("d1", options=BFLOAT16)],
+            "'d0' has precision='float32', keep=.*, device 'd1' precision='bfloat16'.*: a network",
+        ),
+        (
+            devices(2, options=BFLOAT16 | {"keep": ["layr0"]}),
+            "'layr0' fits no node of 'chain'; did you mean 'layer0'",
+        ),
     ],
 )
 def test_wrong_devices_are_refused(made: list[DeviceDescription], message: str) -> None:
@@ -273,6 +282,18 @@ def test_an_operator_that_no_device_runs_is_named() -> None:
     made = devices(2, backend="interpreter", options={"unsupported": ["softmax"]})
     with pytest.raises(PartitionError, match="no device runs .* made of .*softmax"):
         partition(residual(8), made)
+
+
+def test_parts_multiply_bfloat16_if_all_devices_do() -> None:
+    function = chain([32, 32, 32, 32])
+    plan = partition(
+        function,
+        devices(2, backend="interpreter", memory_bytes=6_500, options=BFLOAT16),
+    )
+    assert len(plan.parts) == 2
+    feeds = {"x": np.random.default_rng(0).standard_normal((4, 32)).astype(np.float32)}
+    exact, found = evaluate(function, feeds)["y"], run(plan, feeds)["y"]
+    assert 0 < np.abs(found - exact).max() < 0.02 * np.abs(exact).max()
 
 
 def test_a_network_of_thousands_of_nodes_is_planned() -> None:
