@@ -8,7 +8,7 @@ OUT ?= out
 # Tests start a hundred programs, each of which would compile all sources of the package to bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test slow lint format types imports dead-code check bench figure11 examples docs-table clean
+.PHONY: help install demo test slow lint format types imports dead-code check bench figure11 examples docs docs-table clean
 
 help:
 	@echo 'make demo        compile and run ResNet50 on a photograph; writes model and memory map to $(OUT)/'
@@ -19,6 +19,7 @@ help:
 	@echo 'make bench       time the models side by side with ONNX Runtime and OpenVINO'
 	@echo 'make figure11    the paper'"'"'s evaluation against the peers, 6 to 10 minutes; rewrites figure 11 of docs/performance.md'
 	@echo 'make examples    train networks on digits, measurements of patients and a text; draw the paper'"'"'s figures 2 and 5; writes to $(OUT)/'
+	@echo 'make docs        the documentation as a site, in out/site; a broken link is an error'
 	@echo 'make docs-table  rewrite docs/conformance.md from the ONNX node tests'
 	@echo 'make clean       remove the environment and what the tools left behind'
 
@@ -37,6 +38,10 @@ $(VENV)/.bench-installed: $(VENV)/.installed
 
 $(VENV)/.examples-installed: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,plot,examples]'
+	touch $@
+
+$(VENV)/.docs-installed: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,plot,docs]'
 	touch $@
 
 install: $(VENV)/.installed
@@ -81,6 +86,10 @@ examples: $(VENV)/.examples-installed
 	$(BIN)/python -m experiments.training.text
 	$(BIN)/python -m experiments.figures.figure2_gradient --output $(OUT)/figure2.dot
 	$(BIN)/python -m experiments.figures.figure5_quantized_graph --folder $(OUT)
+
+docs: $(VENV)/.docs-installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo 'the site begins at out/site/index.html'
 
 docs-table: $(VENV)/.installed
 	$(BIN)/python -m glow_nb.tools.conformance --output docs/conformance.md
