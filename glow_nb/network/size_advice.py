@@ -17,7 +17,7 @@ _MOST_REMEMBERED = 4096
 _REMEDY = (
     "one program runs for all sizes unless sizes='each' is given or net.specialized says what "
     "needs numbers; else pad inputs to a few sizes, or compile those that you expect ahead, by "
-    "net.prepare(shapes); docs/running.md says more"
+    "net.prepare(shapes); docs/howto/open_sizes.md says more"
 )
 
 

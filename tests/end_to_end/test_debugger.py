@@ -1,4 +1,4 @@
-"""gdb and a network: the session of docs/debugging.md, repeated."""
+"""gdb and a network: the session of docs/howto/debugging.md, repeated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.network.saved.models import needs_loader
 
-PAGE = Path(__file__).parents[2] / "docs" / "debugging.md"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "debugging.md"
 PROMPT = "(gdb) "
 
 pytestmark = [

@@ -261,11 +261,11 @@ def script_of(page: Path) -> str:
 
 
 LONG = (
-    *("bundles.md", "debugging.md", "deploying.md", "inspecting.md", "plans.md"),
-    *("running.md", "runtime.md", "training.md", "extending.md"),
+    *("deploying.md", "inspecting.md", "plans.md", "running.md", "runtime.md", "training.md"),
+    *(page.name for page in (ROOT / "docs" / "howto").glob("*.md") if page.stem != "precision"),
 )
-"""Pages that train, build, draw and measure: their scripts and commands run in the slow run. The
-scripts of the last one run in ``test_extension.py`` as well."""
+"""Pages that train, build, draw and measure: their scripts and commands run in the slow run. Those
+of most how-to pages run in ``test_howto.py`` as well."""
 
 
 def runnable(language: str) -> list[Any]:

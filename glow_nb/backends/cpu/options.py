@@ -63,9 +63,9 @@ class CpuOptions(CheckedOptions):
             product is the fastest, in place of estimating it. This takes a while, the longer the
             more different ones there are; measurements are kept in the cache folder, and the next
             compilation makes the same choices from them at once.
-        debug: Write what debuggers read (``docs/debugging.md``): lines of the machine code, the
-            sources that they are of, and commands of gdb. Results are the same; the network is not
-            kept in the cache of networks.
+        debug: Write what debuggers read (``docs/howto/debugging.md``): lines of the machine code,
+            the sources that they are of, and commands of gdb. Results are the same; the network is
+            not kept in the cache of networks.
     """
 
     name: ClassVar[str] = "cpu"

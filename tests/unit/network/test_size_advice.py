@@ -67,4 +67,4 @@ def test_feeds_that_are_refused_are_not_counted() -> None:
 
 def test_the_docs_have_the_example_that_the_warning_names() -> None:
     (message,) = told(network(), 1, 2, 3, 4)
-    assert "docs/running.md" in message
+    assert "docs/howto/open_sizes.md" in message

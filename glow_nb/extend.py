@@ -1,0 +1,76 @@
+"""What passes, operators, kernels, cost models and backends that are added from outside import.
+
+Together with ``glow_nb`` itself and ``glow_nb.hlir.ops``, which has the operators, this is all that
+they need; the pages of ``docs/howto/`` use nothing else.
+
+==========================  =======================================================================
+to write                    import
+==========================  =======================================================================
+an operator                 ``define_node`` and a base: ``UnaryElementwise``, ``BinaryElementwise``,
+                            or ``glow_nb.Node``; ``require_kind``, ``TensorType``, ``ElementKind``;
+                            ``lowers`` for a rule that expresses it by others;
+                            ``define_scalar_function`` for a function that formulas call
+its gradient                ``gradient``, ``no_gradient``
+its kernel                  ``derive_instruction``, ``kernel_for``, ``KernelSource``,
+                            ``SourceWriter``, ``share``, ``Target``, ``Cost``
+a pass over instructions    ``Program`` and its parts: ``Instruction``, ``Buffer``, ``Activation``,
+                            ``Weight``, ``View``; ``operands_of``, ``read``, ``mutated``,
+                            ``substitute``, ``mark_lifetimes``
+a scheduler, an allocator   ``Steps``, ``LiveRange``, ``ALIGNMENT``, ``aligned_bytes``
+a cost model                ``Plan``, ``Problem``, ``Candidate``, ``Target``, ``Algorithm``,
+                            ``register_algorithm``, ``algorithm_of``
+a backend                   ``Executable``, ``KernelReport``, ``KernelTable``, ``KernelTraits``,
+                            ``instruction_for``, ``members_of``, ``scalar_expression``, ``Register``
+==========================  =======================================================================
+"""
+
+from __future__ import annotations
+
+from glow_nb.backends.backend import Executable as Executable
+from glow_nb.backends.cpu.algorithms import Algorithm as Algorithm
+from glow_nb.backends.cpu.algorithms import Candidate as Candidate
+from glow_nb.backends.cpu.algorithms import algorithm_of as algorithm_of
+from glow_nb.backends.cpu.algorithms import register_algorithm as register_algorithm
+from glow_nb.backends.cpu.algorithms.problem import Problem as Problem
+from glow_nb.base.alignment import ALIGNMENT as ALIGNMENT
+from glow_nb.base.alignment import aligned_bytes as aligned_bytes
+from glow_nb.base.costs import Cost as Cost
+from glow_nb.base.kernel_report import KernelReport as KernelReport
+from glow_nb.base.plan import Plan as Plan
+from glow_nb.base.schema import operands_of as operands_of
+from glow_nb.base.types import Array as Array
+from glow_nb.base.types import ElementKind as ElementKind
+from glow_nb.base.types import TensorType as TensorType
+from glow_nb.hlir.graph import define_node as define_node
+from glow_nb.hlir.ops.families import BinaryElementwise as BinaryElementwise
+from glow_nb.hlir.ops.families import UnaryElementwise as UnaryElementwise
+from glow_nb.hlir.ops.families import require_kind as require_kind
+from glow_nb.hlir.rewrite import Replacement as Replacement
+from glow_nb.hlir.rules import gradient as gradient
+from glow_nb.hlir.rules import lowers as lowers
+from glow_nb.hlir.rules import no_gradient as no_gradient
+from glow_nb.kernels.registry import kernel_for as kernel_for
+from glow_nb.kernels.target import Target as Target
+from glow_nb.kernels.writing.loops import share as share
+from glow_nb.kernels.writing.source import KernelSource as KernelSource
+from glow_nb.kernels.writing.source import SourceWriter as SourceWriter
+from glow_nb.llir.allocate import LiveRange as LiveRange
+from glow_nb.llir.instructions.derived import derive_instruction as derive_instruction
+from glow_nb.llir.instructions.derived import instruction_for as instruction_for
+from glow_nb.llir.kernel_table import KernelTable as KernelTable
+from glow_nb.llir.lifetimes import mark_lifetimes as mark_lifetimes
+from glow_nb.llir.program import Activation as Activation
+from glow_nb.llir.program import Buffer as Buffer
+from glow_nb.llir.program import Instruction as Instruction
+from glow_nb.llir.program import Program as Program
+from glow_nb.llir.program import Register as Register
+from glow_nb.llir.program import View as View
+from glow_nb.llir.program import Weight as Weight
+from glow_nb.llir.program import mutated as mutated
+from glow_nb.llir.program import read as read
+from glow_nb.llir.scalar import define_scalar_function as define_scalar_function
+from glow_nb.llir.scalar import scalar_expression as scalar_expression
+from glow_nb.llir.stack import members_of as members_of
+from glow_nb.llir.substitute import substitute as substitute
+from glow_nb.llir.traits import KernelTraits as KernelTraits
+from glow_nb.scheduling.steps import Steps as Steps

@@ -1,0 +1,23 @@
+"""What users import to extend the compiler: everything is listed, and says what it is."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from glow_nb import extend
+
+NAMES = sorted(name for name in vars(extend) if not name.startswith("_") and name != "annotations")
+
+
+def test_the_documentation_lists_every_name() -> None:
+    assert extend.__doc__ is not None
+    listed = set(re.findall(r"``(\w+)``", extend.__doc__)) - {"glow_nb"}
+    values = {"Array", "Replacement"}  # types that annotations are made of
+    assert listed == {*NAMES} - values
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_offered_has_a_documentation(name: str) -> None:
+    assert getattr(extend, name).__doc__
