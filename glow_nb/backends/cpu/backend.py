@@ -32,6 +32,7 @@ from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.backends.cpu.strides_before_transposes import strides_before_transposes
 from glow_nb.backends.cpu.transposed_convolutions import transposed_convolutions
 from glow_nb.backends.cpu.unsigned_activations import unsigned_activations
+from glow_nb.backends.cpu.widen_convolutions import widen_convolutions
 from glow_nb.base.alignment import aligned_bytes
 from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.steps import Entries, Step
@@ -151,6 +152,7 @@ class CpuBackend(Backend):
                 {"target": self.target},
                 needed="transforms have kernels in the form that it makes, or are products",
             ),
+            Step(widen_convolutions.__name__, {"target": self.target}),
             Step(columns_to_rows.__name__, {"target": self.target, "threads": self.threads}),
             Step(
                 select_packed_operators.__name__,

@@ -1,0 +1,90 @@
+"""Convolutions of 16-bit floats that become those of float32, or do not."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glow_nb.backends.cpu.widen_convolutions import widen_convolutions
+from glow_nb.base.types import ElementKind
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import Constant, Function
+from glow_nb.hlir.ops import ConvertTo, Convolution
+from glow_nb.hlir.ops.windows import Window
+from glow_nb.kernels.machine.rows import ROWS
+from glow_nb.kernels.target import Target
+from tests.matrix_targets import without_matrix_registers
+from tests.targets import SMALL_CORE
+
+WITH_PAIRS = Target(
+    "x86_64-unknown-linux-gnu",
+    "znver4",
+    "+avx,+avx2,+fma,+avx512f,+avx512vl,+avx512bf16",
+    lanes=16,
+)
+"""A processor that multiplies pairs of bfloat16."""
+
+
+def function_of(
+    pixels: int, kind: str = "bfloat16", *, wide: bool = True, is_constant: bool = True
+) -> Function:
+    builder = Builder("narrow")
+    x = builder.input("x", f"{kind}<1 x {pixels} x {pixels} x 16>")
+    numbers = np.random.default_rng(pixels).standard_normal((8, 3, 3, 16))
+    dtype = ml_dtypes.bfloat16 if kind == "bfloat16" else np.float16
+    filter = (
+        builder.constant("w", numbers.astype(dtype))
+        if is_constant
+        else builder.input("w", f"{kind}<8 x 3 x 3 x 16>")
+    )
+    bias = builder.constant("b", np.ones(8, np.float32 if wide else dtype))
+    window = Window((3, 3), (1, 1), (1, 1, 1, 1), (1, 1)).attributes
+    builder.save(builder.emit(Convolution(x, filter, bias, **window, wide=wide)), "y")
+    return builder.function()
+
+
+def convolution_of(function: Function) -> Convolution:
+    (found,) = (node for node in function if isinstance(node, Convolution))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_without_an_instruction_operands_become_float32(kind: str, is_constant: bool) -> None:
+    function = widen_convolutions(function_of(20, kind, is_constant=is_constant), target=SMALL_CORE)
+    found = convolution_of(function)
+    assert not found.wide
+    assert isinstance(found.input, ConvertTo)
+    assert isinstance(found.filter, Constant if is_constant else ConvertTo)
+    assert {factor.type.kind for factor in found.factors} == {ElementKind.FLOAT32}
+
+
+@pytest.mark.parametrize(
+    ("function", "target"),
+    [
+        pytest.param(function_of(20), WITH_PAIRS, id="there is an instruction"),
+        pytest.param(function_of(2), SMALL_CORE, id="4 pixels wait for the filter"),
+        pytest.param(function_of(20, wide=False), SMALL_CORE, id="sums are rounded"),
+        pytest.param(function_of(20, "float16", wide=False), SMALL_CORE, id="of a model"),
+    ],
+)
+def test_others_stay(function: Function, target: Target) -> None:
+    assert widen_convolutions(function, target=target) is function
+
+
+def test_an_instruction_that_is_no_faster_is_none() -> None:
+    row = ROWS["sapphire_rapids"]
+    slow = without_matrix_registers(Target.of(row))
+    assert not convolution_of(widen_convolutions(function_of(20), target=slow)).wide
+
+
+@given(st.integers(5, 24), st.sampled_from(["bfloat16", "float16"]))
+def test_results_are_the_same(pixels: int, kind: str) -> None:
+    function = function_of(pixels, kind)
+    (x,) = function.inputs
+    values = np.random.default_rng(1).standard_normal(x.type.shape).astype(x.type.kind.dtype)
+    wanted = evaluate(function, {"x": values})["y"]
+    found = evaluate(widen_convolutions(function, target=SMALL_CORE), {"x": values})["y"]
+    np.testing.assert_array_equal(found, wanted)
