@@ -4,8 +4,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 
-PARTS: Mapping[str, Callable[[], str]] = {}
+from website import (
+    commands,
+    errors,
+    formulas,
+    grammar,
+    instructions,
+    kernel_words,
+    operators,
+    passes,
+)
+from website.names import MODULES, reference_of
+
+
+def name_of(module: str) -> str:
+    """Return the name of the part that documents the names of *module*."""
+    return "names_of_" + module.rpartition(".")[2]
+
+
+PARTS: Mapping[str, Callable[[], str]] = {
+    "commands": commands.reference,
+    "errors": errors.reference,
+    "formulas": formulas.reference,
+    "instructions": instructions.reference,
+    "kernels": kernel_words.reference,
+    "kinds": grammar.kind_table,
+    "operators": operators.reference,
+    "passes": passes.reference,
+    "tokens": grammar.token_table,
+    **{name_of(module): partial(reference_of, module) for module in MODULES},
+}
 """Functions that return the Markdown of a part."""
 
 PART = re.compile(r"<!-- generated: (\w+) -->\n.*?<!-- end -->", re.DOTALL)

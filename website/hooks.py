@@ -41,6 +41,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Return the page with links of the site and with its generated parts."""
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation", "toc"]
     if page.file.generated_by:
         return markdown
     return with_parts(for_the_site(markdown, f"docs/{page.file.src_uri}"))

@@ -41,8 +41,8 @@ from tests.unit.commands.samples import call
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SHOWN = ("", "text")
-"""Languages of blocks that only show something: a diagram, an output."""
+SHOWN = ("", "text", "ebnf")
+"""Languages of blocks that only show something: a diagram, an output, a grammar that has a test."""
 
 FOREIGN = ("pre-commit",)
 """Programs that are not installed with the tests; the pages offer them, and need them nowhere."""

@@ -41,7 +41,11 @@ def headings(page: Path) -> set[str]:
     """Return the anchors of the headings of *page*, as GitHub and the site make them."""
     prose = re.sub(r"^```.*?^```", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
     found: set[str] = set(re.findall(r'id="([^"]+)"', prose))
+    found |= {*re.findall(r"^::: (\S+)$", prose, re.MULTILINE)}
     for heading in re.findall(r"^#+ +(.+?) *$", prose, re.MULTILINE):
+        if given := re.search(r" \{ #(\S+) \}$", heading):
+            found.add(given[1])
+            continue
         words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
         slug = re.sub(r"[^\w\- ]", "", words.replace("`", "")).strip().lower().replace(" ", "-")
         number = 1

@@ -1,0 +1,130 @@
+"""The reference of public names: which ones stand on which page, and under which heading.
+
+A name that is in no group stands under the last heading of its page, so that none is forgotten.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+
+import glow_nb
+
+Groups = Mapping[str, str]
+"""Names, with spaces between them, under their heading."""
+
+PYTHON: Groups = {
+    "Compile and run": "compile Network CompiledNetwork DynamicNetwork GrowingNetwork ModuleNetwork"
+    " FiniteCheck load_compiled build",
+    "Read and write": "load load_module save_text export_onnx print_ir show_versions",
+    "Graphs": "Builder Function Module Node Value Constant Placeholder State evaluate",
+    "Passes": "optimize lower_for differentiate rewrite Rewriter register_pass Pipeline Step Repeat"
+    " INFERENCE TRAINING INSTRUCTIONS",
+    "Backends": "Backend Cpu Interpreter plans",
+}
+OBSERVERS: Groups = {"Observers": "PassRun each PrintDiff WriteIR Timing StepTime"}
+QUANT: Groups = {
+    "Ranges": "calibrate Ranges ValueRange Histogram Percentile",
+    "Conversion": "quantize convert Conversion Encoding Kept Gains LayerGain Times",
+    "Accuracy": "drift Drift ValueDrift equalize Equalization correct_biases BiasCorrection",
+    "Weights alone": "convert_weights WeightConversion",
+}
+TRAIN: Groups = {
+    "Trainer": "Trainer Batches Epoch History",
+    "Losses": "Loss SoftmaxCrossEntropy SigmoidCrossEntropy MeanSquaredError Huber",
+    "Optimizers": "Optimizer SGD Adam AdamW RMSprop Adagrad",
+    "Schedules of the learning rate": "Schedule Constant Cosine OneCycle StepDecay WarmUp",
+}
+RUNTIME: Groups = {
+    "Partitioning": "partition Partitioning Part DeviceDescription Link",
+    "Running": "HostManager Tracer compile_part Deployable",
+}
+BISECTION: Groups = {
+    "Searches": "bisect bisect_finite bisect_noise",
+    "What they find": "Bisection StepResult FiniteSearch NonFiniteValue NoiseSearch ValueNoise"
+    " LEAST_DECIBELS",
+}
+EXTEND: Groups = {
+    "Operators": "define_node UnaryElementwise BinaryElementwise require_kind lowers gradient"
+    " no_gradient define_scalar_function Replacement",
+    "Types": "TensorType ElementKind Array",
+    "Kernels": "derive_instruction instruction_for kernel_for KernelSource SourceWriter share"
+    " Target Cost",
+    "Programs": "Program Instruction Buffer Activation Weight View Register operands_of read"
+    " mutated substitute mark_lifetimes members_of scalar_expression",
+    "Schedulers and allocators": "Steps LiveRange ALIGNMENT aligned_bytes",
+    "Cost models": "Plan Problem Candidate Algorithm register_algorithm algorithm_of",
+    "Backends": "Executable KernelReport KernelTable KernelTraits",
+}
+MODULES: Mapping[str, Groups] = {
+    "glow_nb": PYTHON,
+    "glow_nb.extend": EXTEND,
+    "glow_nb.observers": OBSERVERS,
+    "glow_nb.quant": QUANT,
+    "glow_nb.train": TRAIN,
+    "glow_nb.runtime": RUNTIME,
+    "glow_nb.bisection": BISECTION,
+}
+"""Public modules in the order in which a name that several have is looked for."""
+
+
+def public_names(module: str) -> list[str]:
+    """Return the public names of *module*, which defines or offers them."""
+    loaded = importlib.import_module(module)
+    if module == "glow_nb.runtime":  # whose names come when they are asked for
+        return sorted(loaded._MODULES)
+    if hasattr(loaded, "__all__"):
+        return sorted(loaded.__all__)
+    if module == "glow_nb.extend":  # which has nothing of its own
+        return sorted(n for n in vars(loaded) if not n.startswith("_") and n != "annotations")
+    return sorted(n for names in MODULES[module].values() for n in names.split())
+
+
+def objects_of(module: str) -> dict[str, object]:
+    """Return the objects that *module* makes public, by their whole names."""
+    loaded = importlib.import_module(module)
+    return {f"{module}.{name}": getattr(loaded, name) for name in public_names(module)}
+
+
+def reference_of(module: str) -> str:
+    """Return the reference of *module* as directives of mkdocstrings under headings."""
+    return "\n".join(_lines(module))
+
+
+def _lines(module: str) -> Iterator[str]:
+    elsewhere = _documented_before(module)
+    left = [name for name in public_names(module) if not _is_error(module, name)]
+    groups = {**{title: names.split() for title, names in MODULES[module].items()}}
+    grouped = {name for names in groups.values() for name in names}
+    groups["Other names"] = [name for name in left if name not in grouped]
+    for title, names in groups.items():
+        present = [name for name in names if name in left]
+        if present:
+            yield from (f"## {title}", "")
+        for name in present:
+            yield from _entry(f"{module}.{name}", elsewhere.get(id(_object(module, name))))
+
+
+def _entry(name: str, elsewhere: str | None) -> Iterator[str]:
+    if elsewhere is None:
+        yield from (f"::: {name}", "")
+    else:
+        yield from (f"### `{name}` {{ #{name} }}", "", f"It is [`{elsewhere}`][{elsewhere}].", "")
+
+
+def _object(module: str, name: str) -> object:
+    return getattr(importlib.import_module(module), name)
+
+
+def _is_error(module: str, name: str) -> bool:
+    found = _object(module, name)
+    return isinstance(found, type) and issubclass(found, glow_nb.GlowError | glow_nb.GlowWarning)
+
+
+def _documented_before(module: str) -> dict[int, str]:
+    """Return the whole names of objects that the modules before *module* document."""
+    found: dict[int, str] = {}
+    for other in list(MODULES)[: list(MODULES).index(module)]:
+        for name, value in objects_of(other).items():
+            found.setdefault(id(value), name)
+    return found
