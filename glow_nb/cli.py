@@ -19,7 +19,7 @@ except KeyboardInterrupt:
 COMMANDS = (
     *("bench", "bisect", "build", "cache", "calibrate", "check", "diff"),
     *("dump", "export", "info", "machine", "opt", "partition", "plans"),
-    *("profile", "quantize", "run", "serve", "train"),
+    *("profile", "quantize", "report", "run", "serve", "train"),
 )
 """The commands, each in a module of its name in ``glow_nb.commands``."""
 

@@ -13,9 +13,10 @@ from glow_nb.backends import Backend, BackendOptions
 from glow_nb.base.errors import OptionError
 from glow_nb.base.finite import FiniteCheck
 from glow_nb.base.progress import report, shown
+from glow_nb.base.random_arrays import random_array
 from glow_nb.base.text import format_name
 from glow_nb.base.types import Array
-from glow_nb.commands.arrays import assign_inputs, random_array
+from glow_nb.commands.arrays import assign_inputs
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.errors import FOUND
 from glow_nb.commands.models import load_model, load_one_program

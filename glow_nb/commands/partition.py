@@ -133,7 +133,7 @@ def _profile(function: Function, devices: Sequence[DeviceDescription]) -> Profil
     It is fed random numbers.
     """
     import glow_nb
-    from glow_nb.commands.arrays import random_array
+    from glow_nb.base.random_arrays import random_array
 
     fastest = max(devices, key=lambda device: device.multiply_adds_per_second)
     network = glow_nb.compile(function, backend=fastest.backend, threads=fastest.cores)

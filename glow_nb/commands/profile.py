@@ -13,8 +13,9 @@ from rich.console import Console
 from glow_nb.backends import Backend, BackendOptions, Cpu
 from glow_nb.base.extras import needing
 from glow_nb.base.quantities import count_of, duration, scaled
+from glow_nb.base.random_arrays import random_array
 from glow_nb.base.text import format_name
-from glow_nb.commands.arrays import assign_inputs, random_array
+from glow_nb.commands.arrays import assign_inputs
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.json_text import json_text
 from glow_nb.commands.machine import describe_limits

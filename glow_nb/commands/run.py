@@ -15,9 +15,10 @@ import numpy as np
 from glow_nb.backends import Backend, BackendOptions
 from glow_nb.base.errors import UnboundInput
 from glow_nb.base.quantities import count_of
+from glow_nb.base.random_arrays import random_array
 from glow_nb.base.text import format_name
 from glow_nb.base.types import Array, TensorType
-from glow_nb.commands.arrays import assign_inputs, member_names, random_array, save_npz
+from glow_nb.commands.arrays import assign_inputs, member_names, save_npz
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.models import (
     compile_model,

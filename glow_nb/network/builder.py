@@ -154,6 +154,7 @@ class Build:
                 partial(_value_names, model, levels),
                 partial(compiler.make_executable, backend=self.backend, threads=self.threads),
                 model.read,
+                model.nodes,
             ),
             check=self.check.check if self.check else None,
             sizes=sizes,

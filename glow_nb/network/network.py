@@ -185,6 +185,51 @@ class Network(NetworkViews, Uncopied):
     def profile(self, inputs: Feeds, *, runs: int = 20, limits: bool = True) -> Profile:
         """Run the network some times and return the time of each kernel."""
 
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        inputs: Feeds | None = None,
+        *,
+        runs: int = 20,
+        against: Network | str | os.PathLike[str] | None = None,
+        drift: object = None,
+        title: str = "",
+    ) -> None:
+        """Write all that is known of the network to one HTML file, for a browser.
+
+        It has the stages side by side, from the nodes of the model to the kernels and their source,
+        passes with what they changed, plans, times below the machine's limits, memory and weights::
+
+            net.report("report.html")
+            net.report("report.html", against=glow_nb.compile(model, precision="bfloat16"))
+
+        Args:
+            path: The file; it needs no other file, and no network.
+            inputs: What the runs are fed whose time is taken; random numbers by default.
+            runs: How often to run; 0 takes no time.
+            against: What to compare with: another network, or the page of an earlier report.
+            drift: What :func:`glow_nb.quant.drift` returned, to be shown as well.
+            title: The title of the page; by default the name of the network.
+
+        Raises:
+            OptionError: An argument has no meaning.
+            FeedError: *inputs* do not fit.
+            ModelError: *against* is a file, and no page of a report of this version.
+            GlowError: The file cannot be written, or nothing is compiled yet.
+        """
+        from glow_nb.network.reporting.writing import write_report  # for a report alone
+
+        write_report(
+            self,
+            path,
+            inputs=inputs,
+            runs=runs,
+            against=against,
+            drift=drift,
+            titles=(title, ""),
+            facts=({}, {}),
+        )
+
     @abstractmethod
     def prepare(self, shapes: Shapes) -> Future[CompiledNetwork]:
         """Return the network of one set of sizes, made in the background if it is not there."""

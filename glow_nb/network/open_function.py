@@ -94,6 +94,9 @@ class OpenFunction:
         """Return names for all values that nodes make."""
         return value_names(self._function)
 
+    def nodes(self) -> None:
+        """Return nothing: a graph is no file."""
+
     def _sizes(self, shapes: Shapes) -> dict[str, int]:
         """Return the size of each symbol; raise GlowError if not all of *shapes* fit."""
         known = [symbol.name for symbol in self._function.sizes]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from glow_nb.base.model_node import ModelNode
 from glow_nb.base.size_ranges import SizeRanges
 from glow_nb.base.specialized import Specialized
 from glow_nb.hlir.graph import Function
@@ -48,6 +49,10 @@ class OpenModel:
     def value_names(self) -> list[str]:
         """Return the names of all values that nodes of the model make."""
         return self.model.value_names()
+
+    def nodes(self) -> list[ModelNode] | None:
+        """Return the nodes of the model as its file has them; None if it is a graph."""
+        return self.model.nodes()
 
 
 def sized_model(loaded: object) -> SizedModel | None:

@@ -13,6 +13,7 @@ from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from glow_nb.backends.backend import Executable
+    from glow_nb.base.model_node import ModelNode
     from glow_nb.hlir.graph import Function
     from glow_nb.llir.program import Program
     from glow_nb.network.variants import VariantCache
@@ -44,14 +45,16 @@ class Rebuilding(Generic[N]):
         names: Callable[[], list[str]],
         executable: Callable[[Program], Executable],
         model: Callable[[], Function | Program | None],
+        nodes: Callable[[], list[ModelNode] | None],
     ) -> None:
         """Make networks that give more values, on a state, by *watched*; *names* lists all.
 
         *executable* makes a program run that differs from the network's by some copies. *model*
-        returns the model as it was before all passes, None where it is gone.
+        returns the model as it was before all passes, None where it is gone, and *nodes* its nodes
+        as its file has them, None where there is no file.
         """
         self.watched, self.names, self.executable = watched, names, executable
-        self.model = model
+        self.model, self.nodes = model, nodes
 
     @cached_property
     def _kept(self) -> VariantCache[tuple[str, ...], WatchedNetwork[N]]:

@@ -12,6 +12,7 @@ from glow_nb.network.network import CompiledNetwork
 from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
+    from glow_nb.base.model_node import ModelNode
     from glow_nb.base.size_ranges import SizeRanges
     from glow_nb.hlir.graph import Function
 
@@ -75,6 +76,10 @@ class SizedModel(Protocol):
 
     def value_names(self) -> list[str]:
         """Return names for all values that nodes of the model make."""
+        ...
+
+    def nodes(self) -> list[ModelNode] | None:
+        """Return the nodes of the model as its file has them; None if it is a graph."""
         ...
 
 

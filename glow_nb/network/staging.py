@@ -71,4 +71,5 @@ def rebuilding_of(
         lambda: model.value_names() or value_names(function),
         no_executable,
         lambda: model.read() or function,
+        model.nodes,
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from glow_nb.base.arguments import Constants, Shapes, as_path
 from glow_nb.base.errors import ModelError, OptionError
+from glow_nb.base.model_node import ModelNode
 from glow_nb.hlir import watched as hlir
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
@@ -44,6 +45,10 @@ class WatchedModel(Protocol):
 
     def read(self) -> Function | Program | None:
         """Return it as it was before all passes; None if its graph is gone."""
+        ...
+
+    def nodes(self) -> list[ModelNode] | None:
+        """Return its nodes as its file has them; None if it is a graph, or gone."""
         ...
 
 
@@ -103,6 +108,15 @@ class GivenModel:
 
         return import_onnx(source, shapes=self._shapes, constants=self._constants)
 
+    def nodes(self) -> list[ModelNode] | None:
+        """Return the nodes of the model as its file has them; None if it is a graph, or gone."""
+        source = self._source()
+        if source is None or isinstance(source, Function | Program):
+            return None
+        from glow_nb.formats.onnx.importer import model_nodes
+
+        return model_nodes(source.proto.graph)
+
 
 class SizedModelFor:
     """A model that leaves sizes open, for some sizes."""
@@ -125,6 +139,10 @@ class SizedModelFor:
         """Return the model before all passes."""
         return self._model.function(self._shapes, self._constants)
 
+    def nodes(self) -> list[ModelNode] | None:
+        """Return the nodes of the model as its file has them; None if it is a graph."""
+        return self._model.nodes()
+
 
 class Gone:
     """A model that nobody has any more."""
@@ -136,6 +154,9 @@ class Gone:
         """Return nothing."""
 
     def read(self) -> None:
+        """Return nothing."""
+
+    def nodes(self) -> None:
         """Return nothing."""
 
 

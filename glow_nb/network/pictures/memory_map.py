@@ -8,7 +8,6 @@ its peak is the lower bound that no placement can beat, the line in both.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +19,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from glow_nb.base.errors import OptionError
-from glow_nb.base.text import format_name
 from glow_nb.llir.in_place import tenancies
-from glow_nb.llir.program import (
-    Activation,
-    Alloc,
-    Arena,
-    Dealloc,
-    Instruction,
-    Program,
-    is_marker,
-    mutated,
-)
-from glow_nb.llir.stack import StackInst
+from glow_nb.llir.lives import Life, arena_of, lives_of
+from glow_nb.llir.program import Arena, Program
 from glow_nb.system.replaced_files import replace_file
 
 PALETTE = ("#3b6fb6", "#e08a3c", "#4f9d69", "#a45ca8", "#c8504b", "#5aa9b8", "#b0a13f")
@@ -53,74 +42,6 @@ ROW_OF_LEGEND = 130
 """Letters that fit into one row of the legend."""
 
 
-@dataclass(frozen=True)
-class Life:
-    """One activation on the map.
-
-    Attributes:
-        name: Of the node whose result it holds.
-        shape: Its shape in text.
-        kind: Opcode of the instruction that first writes it, opcodes of a stack joined.
-        begin: The first instruction that needs it, counting only those that compute.
-        end: One past the last.
-        offset: Bytes from the beginning of the arena.
-        size_bytes: Bytes it takes.
-    """
-
-    name: str
-    shape: str
-    kind: str
-    begin: int
-    end: int
-    offset: int
-    size_bytes: int
-
-
-def lives_of(program: Program) -> list[Life]:
-    """Return the activations of an allocated *program* that take memory, in order of allocation."""
-    arena = _arena_of(program)
-    begins: dict[Activation, int] = {}
-    ends: dict[Activation, int] = {}
-    writers: dict[Activation, Instruction] = {}
-    step = 0
-    for instruction in program.instructions:
-        match instruction:
-            case Alloc(dest=Activation() as buffer):
-                begins[buffer] = step
-            case Dealloc(dest=Activation() as buffer):
-                ends[buffer] = step
-            case _ if not is_marker(instruction):
-                step += 1
-                for written in mutated(instruction):
-                    if isinstance(written.root, Activation):
-                        writers.setdefault(written.root, instruction)
-    return [
-        Life(
-            name=format_name(buffer.name),
-            shape=" × ".join(map(str, buffer.type.shape)),
-            kind=_kind(writers[buffer]) if buffer in writers else "never written",
-            begin=begin,
-            end=ends[buffer],
-            offset=arena.offsets[buffer],
-            size_bytes=buffer.type.size_bytes,
-        )
-        for buffer, begin in begins.items()
-        if buffer.type.size_bytes and ends[buffer] > begin
-    ]
-
-
-def _kind(instruction: Instruction) -> str:
-    if isinstance(instruction, StackInst):
-        return " + ".join(part.opcode for part in instruction.body)
-    return instruction.opcode
-
-
-def _arena_of(program: Program) -> Arena:
-    if program.arena is None:
-        raise OptionError(f"{program!r}: it is not allocated; allocate() it first")
-    return program.arena
-
-
 def draw_memory_map(program: Program, path: Path, title: str = "") -> None:
     """Draw the arena of an allocated *program* to the PNG file *path*.
 
@@ -128,7 +49,7 @@ def draw_memory_map(program: Program, path: Path, title: str = "") -> None:
         OptionError: The program is not allocated, or uses no arena.
         GlowError: The file cannot be written.
     """
-    arena = _arena_of(program)
+    arena = arena_of(program)
     lives = lives_of(program)
     if not lives:
         raise OptionError(f"{program!r}: it has no activations in memory; there is nothing to draw")

@@ -148,6 +148,7 @@ def _rebuilding(
         lambda: whole().names(),
         no_executable,
         lambda: None if again is None else whole().model(),
+        lambda: None if again is None else whole().nodes(),
     )
 
 

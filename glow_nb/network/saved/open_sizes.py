@@ -26,6 +26,7 @@ from glow_nb.network.sized_model import (
 )
 
 if TYPE_CHECKING:
+    from glow_nb.base.model_node import ModelNode
     from glow_nb.base.size_ranges import SizeRanges
     from glow_nb.base.specialized import Specialized
     from glow_nb.compiler.pipelines import Pipeline
@@ -106,6 +107,10 @@ class KnownModel:
     def value_names(self) -> list[str]:
         """Return names for all values that nodes of the model make."""
         return self._opened[0].value_names()
+
+    def nodes(self) -> list[ModelNode] | None:
+        """Return the nodes of the model as its file has them; None if it is a graph."""
+        return self._opened[0].nodes()
 
     def compile_for(self, shapes: Sizes, constants: Mapping[str, Array]) -> CompiledNetwork:
         """Compile the model for inputs of these *shapes*."""

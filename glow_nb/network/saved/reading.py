@@ -36,6 +36,7 @@ from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
     from glow_nb.base.finite import FiniteCheck
+    from glow_nb.base.model_node import ModelNode
     from glow_nb.hlir.graph import Function
     from glow_nb.llir.program import Program
     from glow_nb.network.growing import GrowingNetwork
@@ -224,6 +225,7 @@ def _network(
             partial(_value_names, executable, origin.number, model.watched),
             lambda program: executable.whole.executable.for_program(program),
             partial(_model, origin.number, model.watched),
+            partial(_nodes, origin.number, model.watched),
         ),
         check=model.check,
         sizes=function.sizes,
@@ -267,6 +269,16 @@ def _model(
     """Return function *number* of the model before all passes; None if it is not at hand."""
     try:
         return None if again is None else again()[number].rebuilding.model()
+    except ModelError:  # it was changed or removed meanwhile
+        return None
+
+
+def _nodes(
+    number: int, again: Callable[[], Sequence[CompiledNetwork]] | None
+) -> list[ModelNode] | None:
+    """Return the nodes of the model as its file has them; None if it is not at hand."""
+    try:
+        return None if again is None else again()[number].rebuilding.nodes()
     except ModelError:  # it was changed or removed meanwhile
         return None
 

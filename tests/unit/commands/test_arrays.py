@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from glow_nb.base.errors import GlowError, OptionError
+from glow_nb.base.random_arrays import random_array
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.commands.arrays import (
     assign_inputs,
     member_names,
-    random_array,
     read_npy,
     save_npz,
 )

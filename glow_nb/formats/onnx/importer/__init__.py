@@ -15,6 +15,7 @@ from glow_nb.formats.onnx.importer.decided import with_decided_sizes
 from glow_nb.formats.onnx.importer.dimensions import Shapes
 from glow_nb.formats.onnx.importer.importer import Importer
 from glow_nb.formats.onnx.importer.model import Model, ModelSource, load_model
+from glow_nb.formats.onnx.importer.nodes import model_nodes
 from glow_nb.formats.onnx.importer.open_sizes import import_open
 from glow_nb.formats.onnx.importer.registry import RULES, onnx_op
 from glow_nb.formats.onnx.importer.symbolic import (
@@ -84,6 +85,7 @@ __all__ = [
     "import_onnx",
     "import_open",
     "load_model",
+    "model_nodes",
     "named_nodes",
     "onnx_op",
     "rules",

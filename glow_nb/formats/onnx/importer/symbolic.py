@@ -11,6 +11,7 @@ from google.protobuf.message import EncodeError
 from typing_extensions import override
 
 from glow_nb.base.errors import GlowError, UnsupportedError
+from glow_nb.base.model_node import ModelNode
 from glow_nb.base.size_ranges import SizeRanges
 from glow_nb.base.specialized import Specialized
 from glow_nb.base.summary import Summary
@@ -31,6 +32,7 @@ from glow_nb.formats.onnx.importer.dimensions import (
 )
 from glow_nb.formats.onnx.importer.importer import Importer
 from glow_nb.formats.onnx.importer.model import Model, load_model
+from glow_nb.formats.onnx.importer.nodes import model_nodes
 from glow_nb.formats.onnx.importer.open_sizes import import_open
 from glow_nb.formats.onnx.importer.summary import summary_of
 from glow_nb.formats.onnx.importer.unsupported import UntakenBranch
@@ -120,6 +122,10 @@ class SymbolicModel:
     def value_names(self) -> list[str]:
         """Return names for all values that nodes of the model make."""
         return value_names(self._model.proto.graph)
+
+    def nodes(self) -> list[ModelNode]:
+        """Return the nodes of the model as its file has them."""
+        return model_nodes(self._model.proto.graph)
 
     def _try_sizes(self) -> None:
         """Raise UnsupportedError if the model is refused for all sizes that are tried.

@@ -39,19 +39,6 @@ def parse(text: str) -> Program:
     return program
 
 
-def test_lives_count_instructions_that_compute() -> None:
-    program = allocate(parse(PROGRAM))
-    lives = memory_map.lives_of(program)
-    assert [(life.begin, life.end, life.kind) for life in lives] == [
-        (0, 2, "exp"),
-        (1, 3, "exp"),
-        (2, 4, "relu"),
-    ]
-    assert [life.size_bytes for life in lives] == [16384] * 3
-    assert lives[0].offset == lives[2].offset != lives[1].offset
-    assert lives[1].shape == "4096"
-
-
 def test_draws_a_png(tmp_path: Path) -> None:
     path = tmp_path / "map.png"
     memory_map.draw_memory_map(allocate(parse(PROGRAM)), path, "any $title")

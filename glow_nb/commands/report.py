@@ -1,0 +1,206 @@
+"""``glow-nb report``: all that is known of a network as one page, alone or beside another one."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from typing_extensions import override
+
+from glow_nb.backends import Backend, BackendOptions
+from glow_nb.base.errors import OptionError
+from glow_nb.base.text import format_name
+from glow_nb.commands.arrays import assign_inputs
+from glow_nb.commands.bindings import Bindings, binding_options
+from glow_nb.commands.models import compile_fixed_model
+from glow_nb.commands.options import (
+    ExampleCommand,
+    backend_options,
+    inputs_option,
+    model_argument,
+    without_option,
+)
+from glow_nb.commands.outputs import OutputPath
+from glow_nb.commands.size_ranges import size_options
+from glow_nb.network.network import Network
+from glow_nb.network.reporting.writing import write_report
+
+PAGES = (".html", ".htm")
+"""How the names of pages end; other files are models."""
+
+EXAMPLES = """\
+glow-nb report model.onnx --output report.html
+glow-nb report quantized.onnx --against float.onnx --threads 1 --output both.html
+glow-nb report m.onnx --precision bfloat16 --against-options "--precision float32" --output b.html
+glow-nb report model.onnx --against before.html --output changes.html"""
+
+OWN_OPTIONS = ("--output", "--against", "--against-options", "--title", "--input", "--runs")
+"""Options that do not say how a network is compiled; each is followed by a value."""
+
+ARGUMENTS = "glow_nb.report.arguments"
+"""Where a context keeps the arguments of the command."""
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+class ReportCommand(ExampleCommand):
+    """A command that remembers its arguments, to compile another network by most of them."""
+
+    @override
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[ARGUMENTS] = tuple(args)
+        return super().parse_args(ctx, args)
+
+
+@backend_options
+@without_option
+@binding_options
+@size_options
+def compiled(
+    model: Path,
+    backend: Backend | BackendOptions,
+    threads: int | None,
+    without: tuple[str, ...],
+    bindings: Bindings,
+    sizes: dict[str, Any],
+) -> Network:
+    """Return the network of *model*; its options are those of the command."""
+    return compile_fixed_model(model, bindings, backend, threads, without=without, sizes=sizes)
+
+
+def compile_options(command: Command) -> Command:
+    """Add the options of :func:`compiled`, which *command* gets by their names on the line."""
+    own: list[click.Parameter] = compiled.__dict__["__click_params__"]
+    command.__dict__.setdefault("__click_params__", []).extend(own)
+    return command
+
+
+@click.command(cls=ReportCommand, epilog=EXAMPLES)
+@model_argument
+@click.option(
+    "--output",
+    type=OutputPath(),
+    required=True,
+    metavar="FILE.html",
+    help="The page to write; it needs no other file, and no network.",
+)
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="What MODEL is compared with: another model, compiled by the same options, or a page that "
+    "this command wrote, as for another version of glow_nb.",
+)
+@click.option(
+    "--against-options",
+    "other_options",
+    default="",
+    metavar="OPTIONS",
+    help="Options that hold for what is compared with alone, in quotes. Without --against, that is "
+    "MODEL itself.",
+)
+@click.option("--title", default="", metavar="TEXT", help="Title of the page.  [default: MODEL]")
+@inputs_option
+@click.option(
+    "--runs",
+    type=click.IntRange(min=0, max=100_000),
+    default=20,
+    metavar="N",
+    show_default=True,
+    help="Runs whose time is taken, kernel by kernel; 0 takes none.",
+)
+@compile_options
+@click.pass_context
+def report(
+    context: click.Context,
+    /,
+    model: Path,
+    output: Path,
+    against: Path | None,
+    other_options: str,
+    title: str,
+    inputs: tuple[str, ...],
+    runs: int,
+    **options: Any,
+) -> None:
+    """Write all that is known of MODEL to one HTML file, for a browser.
+
+    MODEL is an ONNX file or IR text. The page has its nodes, graph, lowered graph, program and
+    kernels side by side, so that a click leads from a node of the model to the source of its
+    kernel; what each pass changed; plans and what else was weighed; times below the limits of the
+    machine; memory and weights.
+
+    With --against or --against-options it compares two compilations: A is what is compared with, B
+    is MODEL.
+    """
+    network = compiled(model=model, **options)
+    feeds = assign_inputs(inputs, [*network.inputs, *network.defaults])
+    other = _other(context, model, against, other_options)
+    names = _titles(title, model, against, other_options)
+    write_report(
+        network,
+        output,
+        inputs=feeds or None,
+        runs=runs,
+        against=other,
+        drift=None,
+        titles=names,
+        facts=_facts(context, model, against or model, other_options),
+    )
+    click.echo(f"wrote {output}", err=True)
+
+
+def _other(
+    context: click.Context, model: Path, against: Path | None, options: str
+) -> Network | Path | None:
+    """Return what is compared with, if there is anything."""
+    is_page = against is not None and against.suffix.lower() in PAGES
+    if is_page and options:
+        raise OptionError(
+            f"--against-options {options!r}: {against} is a page, which is compiled already; leave "
+            "one of them out"
+        )
+    if is_page or (against is None and not options):
+        return against
+    given = _with_options(context, options)
+    return compiled(model=against or model, **given)
+
+
+def _with_options(context: click.Context, options: str) -> dict[str, Any]:
+    """Return the values of the options of :func:`compiled`, the given *options* behind all."""
+    try:
+        more = shlex.split(options)
+    except ValueError as error:
+        raise OptionError(f"--against-options {options!r}: {error}") from error
+    names = [parameter.name for parameter in compiled.__dict__["__click_params__"]]
+    arguments = [*context.meta[ARGUMENTS], *more]
+    with context.command.make_context(context.info_name, arguments, parent=context.parent) as made:
+        if made.params["model"] != context.params["model"]:
+            raise OptionError(f"--against-options {options!r}: give options; a model is --against")
+        return {name: made.params[name] for name in names if name is not None}
+
+
+def _titles(title: str, model: Path, against: Path | None, options: str) -> tuple[str, str]:
+    """Return how the page calls both compilations."""
+    own = title or format_name(model.stem)
+    other = format_name((against or model).stem)
+    return own, f"{other} with {options}" if options else other
+
+
+def _facts(
+    context: click.Context, model: Path, other: Path, other_options: str
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what the page says of both compilations, without the paths of other files."""
+    left, said = list(context.meta[ARGUMENTS]), list[str]()
+    while left:
+        one = left.pop(0)
+        if one.partition("=")[0] in OWN_OPTIONS:
+            del left[: "=" not in one]
+        elif one != str(model):
+            said.append(one)
+    options = shlex.join(said)
+    changed = f"those of B, but {other_options}" if other_options else options
+    return {"file": model.name, "options": options}, {"file": other.name, "options": changed}

@@ -1,0 +1,169 @@
+"""One program of a network as a part of its report."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from glow_nb.base.errors import GlowError
+from glow_nb.base.model_node import ModelNode
+from glow_nb.base.steps import Entries, Step, name_of_step, steps_in, what_it_does
+from glow_nb.compiler.driver import run
+from glow_nb.hlir.graph import Function
+from glow_nb.llir.program import Program
+from glow_nb.network.network import CompiledNetwork
+from glow_nb.network.reporting.measuring import Measured
+from glow_nb.network.reporting.programs import ShownProgram
+from glow_nb.report.calls import call_rows, kernel_sources, reports_in_order
+from glow_nb.report.data import Memory, Part, Stage, Table
+from glow_nb.report.memory import life_rows
+from glow_nb.report.passes import PassRecorder
+from glow_nb.report.plans import PLANNER, Alternatives, alternatives_of
+from glow_nb.report.room import Room
+from glow_nb.report.stages import (
+    Numbering,
+    graph_stage,
+    kernel_stage,
+    missing,
+    model_of_function,
+    model_of_nodes,
+    program_stage,
+)
+from glow_nb.report.weights import weight_rows
+
+T = TypeVar("T")
+
+GONE = (
+    "The model is not at hand: the network was read from a folder, or its graph is gone. Compile "
+    "the model again to see it."
+)
+IS_PROGRAM = "A program was given, which was made of no graph here."
+
+
+def part_of(
+    shown: ShownProgram, measured: Measured, room: Room, tables: Iterable[Table] = ()
+) -> Part:
+    """Return all that is known of one program, as far as there is *room* for it.
+
+    *tables* are shown beside those of its sizes.
+    """
+    network = shown.network
+    program, reports = network.program, network.kernels
+    passes = _Passes(shown, room)
+    stages, numbers = _graphs(shown, passes)
+    instructions = program_stage(program, network.function, numbers)
+    numbered = reports_in_order(program, reports)
+    kernels, kernel_numbers = kernel_stage(numbered, instructions)
+    memory = network.memory
+    return Part(
+        title=shown.title,
+        stages=tuple(room.stage(stage) for stage in (*stages, instructions, kernels)),
+        calls=call_rows(program, numbered, kernel_numbers, passes.alternatives, measured.times),
+        sources=tuple(map(room.source, kernel_sources(numbered, kernel_numbers))),
+        passes=tuple(passes.recorder.rows),
+        no_passes=passes.reason,
+        memory=_memory(network),
+        weights=weight_rows(memory.program),
+        tables=(*shown.tables, *_precision(network), *tables),
+        measurement=measured.run,
+        unmeasured=measured.reason,
+    )
+
+
+def _memory(network: CompiledNetwork) -> Memory:
+    report = network.memory
+    lives, left_out = life_rows(report.program)
+    return Memory(
+        arena=report.arena_bytes,
+        lower_bound=report.lower_bound_bytes,
+        unshared=report.unshared_bytes,
+        constants=report.constant_bytes,
+        scratch=report.scratch_bytes,
+        state=report.state_bytes,
+        lives=lives,
+        left_out=left_out,
+    )
+
+
+def _precision(network: CompiledNetwork) -> tuple[Table, ...]:
+    found = network.precision.table
+    title = f"Precision: {network.precision.precision} was asked for"
+    return (Table(title, found.columns, found.rows),) if found.rows else ()
+
+
+def _graphs(shown: ShownProgram, passes: _Passes) -> tuple[list[Stage], Numbering]:
+    """Return the stages before the program, and the numbers of the nodes of the model."""
+    lowered = shown.network.function
+    nodes, whole = _read(shown.nodes), _read(shown.whole)
+    if nodes is not None:
+        model = model_of_nodes(nodes)
+    elif isinstance(whole, Function):
+        model = model_of_function(whole)
+    else:
+        model = _from_origins(lowered) if lowered is not None else missing("model", IS_PROGRAM)
+    numbers = Numbering(item.name for item in model.items)
+    if lowered is None:
+        return [model, missing("graph", IS_PROGRAM), missing("lowered", IS_PROGRAM)], numbers
+    optimized = passes.recorder.optimized
+    graph = missing("graph", passes.reason or GONE)
+    if optimized is not None:
+        graph = graph_stage("graph", optimized, numbers)
+    return [model, graph, graph_stage("lowered", lowered, numbers)], numbers
+
+
+def _read(read: Callable[[], T | None]) -> T | None:
+    """Return what is read, None if it cannot be."""
+    try:
+        return read()
+    except GlowError:  # the file was changed or removed meanwhile
+        return None
+
+
+def _from_origins(lowered: Function) -> Stage:
+    """Return what is known of a model that is gone: the names of nodes that others stand for."""
+    names = itertools.chain.from_iterable(lowered.origins_of(node) for node in lowered)
+    return model_of_nodes([ModelNode(name, "") for name in dict.fromkeys(names)])
+
+
+class _Passes:
+    """The steps of the compiler, run once more on the model to see what each does.
+
+    Attributes:
+        model: What they ran on; None if it is gone.
+        recorder: What they did.
+        alternatives: How products could have been computed.
+        reason: Why nothing is known; empty if they ran.
+    """
+
+    def __init__(self, shown: ShownProgram, room: Room) -> None:
+        """Run the steps that the network was compiled by."""
+        pipeline = shown.network.pipeline
+        does = {name_of_step(step): what_it_does(step) for step in steps_in(pipeline)}
+        self.recorder = PassRecorder(room, does, PLANNER)
+        self.model: Function | Program | None = None
+        self.alternatives: Alternatives = {}
+        self.reason = ""
+        try:
+            self.model = shown.model()
+            if self.model is None:
+                self.reason = GONE
+                return
+            run(self.model, before_code(pipeline), self.recorder)
+        except GlowError as error:
+            self.reason = f"The passes could not be run once more: {error}"
+        if self.recorder.before_plans is not None:
+            options = _options_of(pipeline, PLANNER)
+            self.alternatives = alternatives_of(self.recorder.before_plans, options)
+
+
+def before_code(pipeline: Entries) -> Entries:
+    """Return the steps of *pipeline* that change IR: those up to the check of its placement."""
+    names = [name_of_step(entry) for entry in pipeline]
+    return tuple(pipeline[: names.index("check_placement") + 1])
+
+
+def _options_of(pipeline: Entries, name: str) -> dict[str, Any]:
+    """Return the options of the step called *name*."""
+    found = (step for step in steps_in(pipeline) if name_of_step(step) == name)
+    return dict(next(found, Step(name)).options)

@@ -1,0 +1,140 @@
+"""The programs of a network: one, or those of its stages, functions and sets of sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from glow_nb.base.errors import GlowError
+from glow_nb.base.model_node import ModelNode
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.stages import stages_of
+from glow_nb.llir.program import Program
+from glow_nb.network.dynamic import DynamicNetwork
+from glow_nb.network.growing import GrowingNetwork
+from glow_nb.network.module_network import ModuleNetwork
+from glow_nb.network.network import CompiledNetwork, Network
+from glow_nb.network.staged import StagedNetwork
+from glow_nb.report.data import Table
+
+MOST_PROGRAMS = 8
+"""Programs that a page shows; of more, the first."""
+
+
+ReadModel = Callable[[], Function | Program | None]
+"""Returns a model; None where it is gone."""
+
+
+@dataclass(frozen=True)
+class ShownProgram:
+    """One program of a network, and where it comes from.
+
+    Attributes:
+        title: What tells it from the others; empty if there is but one.
+        network: The program.
+        model: Returns what the passes were given; None where it is gone.
+        whole: Returns the model that it is a part of; None where it is gone.
+        nodes: Returns the nodes of the file that it comes from; None where there is none.
+        tables: What is said of its sizes.
+    """
+
+    title: str
+    network: CompiledNetwork
+    model: ReadModel
+    whole: ReadModel
+    nodes: Callable[[], list[ModelNode] | None]
+    tables: tuple[Table, ...] = ()
+
+
+def programs_of(network: Network) -> list[ShownProgram]:
+    """Return the programs of *network*, in order.
+
+    A network that leaves sizes open and was not compiled yet is compiled for all of them.
+
+    Raises:
+        GlowError: It has no program for all sizes, and none was compiled for some.
+    """
+    if isinstance(network, ModuleNetwork):
+        return [
+            _titled(f"function {name}", shown)
+            for name, one in network.functions.items()
+            for shown in programs_of(one)
+        ]
+    if isinstance(network, GrowingNetwork):
+        return programs_of(network.general)
+    if isinstance(network, DynamicNetwork):
+        return list(_variants(network))
+    assert isinstance(network, CompiledNetwork)
+    return list(_stages(network)) if isinstance(network, StagedNetwork) else [_plain(network)]
+
+
+def _plain(network: CompiledNetwork) -> ShownProgram:
+    made = network.rebuilding
+    guards = _guards(network)
+    title = f"for {network.sizes}" if network.sizes else ""
+    return ShownProgram(title, network, made.model, made.model, made.nodes, guards)
+
+
+def _variants(network: DynamicNetwork) -> Iterator[ShownProgram]:
+    """Yield the programs of *network*, the first ones with what is said of all its sizes."""
+    if not network.variants and network.general is not None:
+        network.compile_first()
+    if not network.variants:
+        _ = network.program  # which says what to do
+    tables = _specialized(network)
+    for number, one in enumerate(network.variants):
+        for shown in programs_of(one):
+            own = (*shown.tables, *tables) if number == 0 else shown.tables
+            yield replace(shown, tables=own)
+
+
+def _stages(network: StagedNetwork) -> Iterator[ShownProgram]:
+    """Yield the programs of all stages, which are made of parts of one model."""
+    whole = network.rebuilding
+    function = whole.model()
+    parts = stages_of(function) if isinstance(function, Function) else ()
+    for number, stage in enumerate(network.stages):
+        part = parts[number].function if len(parts) == len(network.stages) else None
+        for shown in programs_of(stage):
+            title = f"stage {number + 1} of {len(network.stages)}"
+            own = replace(shown, model=_first_of(shown.model, part), whole=whole.model)
+            yield _titled(title, replace(own, nodes=whole.nodes))
+
+
+def _first_of(model: ReadModel, part: Function | None) -> ReadModel:
+    """Return what returns the model of a stage, which is *part* of the whole if it has none."""
+
+    def read() -> Function | Program | None:
+        try:
+            found = model()
+        except GlowError:
+            found = None
+        return part if found is None else found
+
+    return read
+
+
+def _titled(title: str, shown: ShownProgram) -> ShownProgram:
+    return replace(shown, title=f"{title}, {shown.title}" if shown.title else title)
+
+
+def _guards(network: CompiledNetwork) -> tuple[Table, ...]:
+    """Return the comparisons of sizes for which *network* is right."""
+    rows = tuple((str(guard),) for guard in network.guards)
+    note = "Runs with other sizes use another program of the network."
+    return (Table("Guards: what its sizes fulfil", ("comparison",), rows, note),) if rows else ()
+
+
+def _specialized(network: DynamicNetwork) -> tuple[Table, ...]:
+    """Return the sizes that are numbers, and the programs that there are."""
+    found: list[Table] = []
+    numbers = tuple((each.name, str(each.size), each.reason) for each in network.specialized)
+    if numbers:
+        columns = ("dimension", "#size", "why it is a number")
+        found.append(Table("Specialized sizes", columns, numbers))
+    rows = tuple(
+        (one.sizes or "all sizes", str(len(one.kernels)), "; ".join(map(str, one.guards)))
+        for one in network.variants
+    )
+    found.append(Table("Variants", ("sizes", "#kernels", "guards"), rows))
+    return tuple(found)

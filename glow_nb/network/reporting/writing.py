@@ -1,0 +1,149 @@
+"""``net.report``: a network, or two of them side by side, as a page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from glow_nb.base.arguments import as_path, described, whole_number
+from glow_nb.base.distance import decibels, distance, relative_error
+from glow_nb.base.errors import GlowError, OptionError
+from glow_nb.base.feeds import Feeds
+from glow_nb.base.quantities import byte_count
+from glow_nb.base.table import Table as PrintedTable
+from glow_nb.base.text import format_name
+from glow_nb.base.types import Array
+from glow_nb.base.version import __version__
+from glow_nb.network.network import Network
+from glow_nb.network.reporting.measuring import measured, random_feeds
+from glow_nb.network.reporting.parts import part_of
+from glow_nb.network.reporting.programs import MOST_PROGRAMS, ShownProgram, programs_of
+from glow_nb.report.comparison import compared
+from glow_nb.report.data import Compilation, Report, Table
+from glow_nb.report.page import read_page, write_page
+from glow_nb.report.room import Room
+from glow_nb.system.replaced_files import check_writable
+
+Facts = Mapping[str, str]
+
+
+def write_report(
+    network: Network,
+    path: str | os.PathLike[str],
+    *,
+    inputs: Feeds | None,
+    runs: int,
+    against: Network | str | os.PathLike[str] | None,
+    drift: object,
+    titles: tuple[str, str],
+    facts: tuple[Facts, Facts],
+) -> None:
+    """Do what :meth:`Network.report` does, with *titles* and *facts* of both compilations."""
+    place, runs = as_path(path), whole_number("runs", runs, 0)
+    if against is not None and not isinstance(against, Network | str | os.PathLike):
+        raise OptionError(
+            f"against={described(against)}: give a compiled network, or the path of a page that a "
+            "report was written to"
+        )
+    check_writable(place)
+    count = 1 if against is None else 2
+    one = compilation_of(network, inputs, runs, count, titles[0], facts[0], drift)
+    if against is None:
+        write_page(Report(one.title, __version__, (one,)), place)
+        return
+    if isinstance(against, Network):
+        other = compilation_of(against, inputs, runs, count, titles[1], facts[1])
+        accuracy = accuracy_of(network, against, inputs)
+    else:
+        other, accuracy = _read(as_path(against)), None
+    comparison = compared(other, one, accuracy)
+    title = f"{other.title} and {one.title}"
+    write_page(Report(title, __version__, (other, one), comparison), place)
+
+
+def _read(path: Path) -> Compilation:
+    """Return the last compilation of the page *path*: of a comparison, the newer one."""
+    return read_page(path).compilations[-1]
+
+
+def compilation_of(
+    network: Network,
+    inputs: Feeds | None,
+    runs: int,
+    share: int = 1,
+    title: str = "",
+    facts: Facts | None = None,
+    drift: object = None,
+) -> Compilation:
+    """Return *network* level by level, for a page that so many compilations *share*."""
+    programs = programs_of(network)
+    shown = programs[:MOST_PROGRAMS]
+    times = measured(network, programs, inputs, runs)
+    tables = _drift(drift)
+    parts = tuple(
+        part_of(program, time, Room(len(shown) * share), tables if number == 0 else ())
+        for number, (program, time) in enumerate(zip(shown, times, strict=False))
+    )
+    name = programs[0].network.name
+    said = {**(facts or {}), **_facts(network, programs)}
+    return Compilation(title or name, tuple(said.items()), parts, len(programs) - len(shown))
+
+
+def _facts(network: Network, programs: list[ShownProgram]) -> Facts:
+    """Return what a network was compiled for, in words."""
+    first = programs[0].network
+    whole = network if len(programs) == 1 else first
+    return {
+        **{f"input {format_name(name)}": str(type) for name, type in whole.inputs.items()},
+        **{f"output {format_name(name)}": str(type) for name, type in whole.outputs.items()},
+        "threads": str(network.threads),
+        "precision": first.precision.precision,
+        "programs": str(len(programs)),
+        "kernels": str(sum(len(one.network.kernels) for one in programs)),
+        "constants": byte_count(sum(one.network.memory.constant_bytes for one in programs)),
+        "glow_nb": __version__,
+    }
+
+
+def _drift(drift: object) -> tuple[Table, ...]:
+    """Return what ``glow_nb.quant.drift`` returned as a table."""
+    if drift is None:
+        return ()
+    found = getattr(drift, "table", None)
+    if not isinstance(found, PrintedTable):
+        raise OptionError(f"drift={described(drift)}: give what glow_nb.quant.drift returned")
+    note = "dB: ten times the logarithm of the value's energy over that of its error."
+    return (Table("Drift from floats", found.columns, found.rows, note),)
+
+
+def accuracy_of(one: Network, other: Network, inputs: Feeds | None) -> Table | None:
+    """Return how far the outputs of two networks are apart on the same inputs.
+
+    None if they have states, which a run would change, other inputs or no outputs of one shape.
+    """
+    if len(one.state) or len(other.state) or set(one.inputs) != set(other.inputs):
+        return None
+    try:
+        feeds = random_feeds(one, programs_of(one)) if inputs is None else inputs
+        expected, found = other.run(feeds), one.run(feeds)
+    except GlowError:
+        return None
+    rows = tuple(
+        _row(name, array, found[name]) for name, array in expected.items() if name in found
+    )
+    said = "random numbers" if inputs is None else "the given arrays"
+    note = f"Both ran on {said}. The outputs of A are what is expected."
+    columns = ("output", "#relative error", "#largest difference", "#dB")
+    return Table("Outputs of both", columns, rows, note) if rows else None
+
+
+def _row(name: str, expected: Array, found: Array) -> tuple[str, ...]:
+    if expected.shape != found.shape:
+        return name, "", "other shapes", ""
+    return (
+        name,
+        f"{relative_error([expected], [found]):.3g}",
+        f"{distance(expected, found):.3g}",
+        f"{decibels(expected, found):.1f}",
+    )

@@ -1,0 +1,367 @@
+"""What a report holds, as plain data: it is embedded in the page, and read from there again.
+
+Things of a part are named by their numbers in its lists: an instruction names the lowered nodes
+that it computes, a call its instruction and its kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+STAGES = ("model", "graph", "lowered", "program", "kernels")
+"""The stages of a compilation, in the order in which one is made of the other."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing of a stage: a node, an instruction, or a kernel.
+
+    Attributes:
+        name: What the stage calls it.
+        kind: The operator, the opcode, or the family of the kernel.
+        type: The types of its results; empty if they are not known.
+        text: Its text in the language of the stage.
+        origins: The nodes of the model that it does the work of, by number.
+        made_of: The items of the stage before that it was made of, by number, where that is known
+            more precisely than by origins.
+    """
+
+    name: str
+    kind: str
+    type: str
+    text: str
+    origins: tuple[int, ...] = ()
+    made_of: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A compilation at one level.
+
+    Attributes:
+        key: One of :data:`STAGES`.
+        title: What people call it.
+        says: A sentence that says what it is.
+        items: What it consists of, in order.
+        missing: Why it has no items; empty if it has some.
+    """
+
+    key: str
+    title: str
+    says: str
+    items: tuple[Item, ...] = ()
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A way to compute a layer, as the compiler weighed it.
+
+    Attributes:
+        plan: The algorithm and its settings.
+        cycles: The estimated cycles on the machine that it was compiled for.
+        chosen: Whether the layer is computed so.
+        note: What speaks for or against it.
+    """
+
+    plan: str
+    cycles: float
+    chosen: bool
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Time:
+    """What a call took, in seconds, beside the limits of the machine.
+
+    Attributes:
+        minimum: The shortest time of all runs.
+        median: The median of all runs.
+        limit: The least time that the measured limits allow; 0 if they are not known.
+        bound: "arithmetic" or "memory", whichever limits it; empty if that is not known.
+        peak: The dot instruction whose peak counts; empty for multiply-adds of ``float32``.
+    """
+
+    minimum: float
+    median: float
+    limit: float = 0.0
+    bound: str = ""
+    peak: str = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a kernel: what an instruction costs.
+
+    Attributes:
+        instruction: Its number in the program.
+        kernel: The number of its kernel.
+        plan: How the kernel computes; empty if it leaves no choice.
+        threads: Threads that share it.
+        estimated_ns: About how long one thread takes, in nanoseconds; 0 if nobody has estimated it.
+        scratch_bytes: Working memory for each thread.
+        flops: Operations of the operators; a multiply-add is two.
+        executed_flops: Operations that the kernel carries out.
+        constant_bytes: Bytes of weights that it reads.
+        read_bytes: Other bytes that it reads.
+        written_bytes: Bytes that it writes.
+        alternatives: How the layer can be computed, that with the least estimate first.
+        time: What it took; None if it was not measured.
+    """
+
+    instruction: int
+    kernel: int
+    plan: str
+    threads: int
+    estimated_ns: float
+    scratch_bytes: int
+    flops: int
+    executed_flops: int
+    constant_bytes: int
+    read_bytes: int
+    written_bytes: int
+    alternatives: tuple[Alternative, ...] = ()
+    time: Time | None = None
+
+
+@dataclass(frozen=True)
+class PassRow:
+    """One step of the compiler that ran.
+
+    Attributes:
+        name: The step.
+        level: "graph", "program" or "code".
+        seconds: How long it took, with the verification after it.
+        changed: Whether it changed anything.
+        removed: Lines that are gone.
+        added: Lines that are new.
+        constants: By how many it changed the number of constants.
+        items: Nodes or instructions after it.
+        does: A line that says what it does.
+        lines: The difference: lines that begin with ``-``, ``+``, a blank, or ``@`` where lines are
+            left out.
+    """
+
+    name: str
+    level: str
+    seconds: float
+    changed: bool
+    removed: int = 0
+    added: int = 0
+    constants: int = 0
+    items: int = 0
+    does: str = ""
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Life:
+    """An activation in the arena.
+
+    Attributes:
+        name: Its name in the program.
+        type: Its type.
+        kind: What writes it.
+        begin: The first instruction that needs it.
+        end: One past the last.
+        offset: Bytes from the beginning of the arena.
+        size: Bytes that it takes.
+    """
+
+    name: str
+    type: str
+    kind: str
+    begin: int
+    end: int
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a program needs in memory, in bytes.
+
+    Attributes:
+        arena: The block that holds all activations.
+        lower_bound: The largest sum of activations that are live at one time.
+        unshared: What they would take if none shared memory.
+        constants: Weights, as the kernels read them.
+        scratch: Working memory of the kernels, for all threads.
+        state: What stays from run to run.
+        lives: The activations, the largest of them if there are very many.
+        left_out: How many are not among these.
+    """
+
+    arena: int = 0
+    lower_bound: int = 0
+    unshared: int = 0
+    constants: int = 0
+    scratch: int = 0
+    state: int = 0
+    lives: tuple[Life, ...] = ()
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class WeightRow:
+    """A weight of the program.
+
+    Attributes:
+        name: Its name.
+        type: Its type, as the kernels read it.
+        size: Bytes that it takes.
+        readers: The instructions that read it, by number.
+    """
+
+    name: str
+    type: str
+    size: int
+    readers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text.
+
+    Attributes:
+        title: What it shows.
+        columns: Their names; one that begins with ``#`` has numbers.
+        rows: The cells of each row.
+        note: A sentence below it.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Roof:
+    """The limits of a machine, as a roofline shows them.
+
+    Attributes:
+        peaks: What each peak is of, and its operations a second.
+        levels: The levels of memory, and the bytes a second that can be read from each.
+    """
+
+    peaks: tuple[tuple[str, float], ...]
+    levels: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Times of whole runs, in seconds.
+
+    Attributes:
+        runs: How many runs with time stamps there were.
+        minimum: The shortest of these.
+        median: Their median.
+        plain: The shortest of the ordinary runs in turn with them.
+        inputs: What was fed: "random numbers", or "given arrays".
+        roof: The limits of the machine; None if they are not known.
+    """
+
+    runs: int
+    minimum: float
+    median: float
+    plain: float
+    inputs: str
+    roof: Roof | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """One program of a compilation.
+
+    Attributes:
+        title: What tells it from other programs of the network; empty if there is but one.
+        stages: The levels, in the order of :data:`STAGES`.
+        calls: What each instruction costs, in order.
+        sources: The source of each kernel, by its number.
+        entry: The source of what calls them.
+        passes: The steps of the compiler, in order.
+        no_passes: Why there are none; empty if there are some.
+        memory: What it needs in memory.
+        weights: Its weights, the largest first.
+        tables: Further tables: sizes, guards, precision, drift.
+        measurement: Times of whole runs; None if they were not taken.
+        unmeasured: Why there is none; empty if there is one.
+    """
+
+    title: str
+    stages: tuple[Stage, ...]
+    calls: tuple[Call, ...] = ()
+    sources: tuple[str, ...] = ()
+    entry: str = ""
+    passes: tuple[PassRow, ...] = ()
+    no_passes: str = ""
+    memory: Memory = field(default_factory=Memory)
+    weights: tuple[WeightRow, ...] = ()
+    tables: tuple[Table, ...] = ()
+    measurement: Measurement | None = None
+    unmeasured: str = ""
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """A network, level by level.
+
+    Attributes:
+        title: What the page calls it.
+        facts: What it was compiled of and for: names and values.
+        parts: Its programs.
+        left_out: Programs that are not shown.
+    """
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    parts: tuple[Part, ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Match:
+    """An item of one compilation beside that of another.
+
+    Attributes:
+        left: Its number in the first; -1 if only the second has it.
+        right: Its number in the second; -1 if only the first has it.
+        same: Whether their texts are equal.
+    """
+
+    left: int
+    right: int
+    same: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The first programs of two compilations, side by side.
+
+    Attributes:
+        stages: The items of each stage that belong together, by the key of the stage.
+        facts: What was said of both: name, first, second.
+        accuracy: How far the outputs are apart on the same inputs; None if they were not run.
+    """
+
+    stages: dict[str, tuple[Match, ...]]
+    facts: tuple[tuple[str, str, str], ...]
+    accuracy: Table | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a page shows.
+
+    Attributes:
+        title: The title of the page.
+        version: The version of glow_nb that wrote it.
+        compilations: One, or two that are compared.
+        comparison: What they have in common; None if there is one.
+    """
+
+    title: str
+    version: str
+    compilations: tuple[Compilation, ...]
+    comparison: Comparison | None = None

@@ -1,0 +1,78 @@
+"use strict";
+// What the page shows, as glow_nb/report/data.py describes it, and what of it is chosen.
+// Fields at their defaults are left out of the JSON; they are filled in here.
+
+const STAGES = ["model", "graph", "lowered", "program", "kernels"];
+
+const report = JSON.parse(document.getElementById("report").textContent);
+
+for (const compilation of report.compilations) {
+  compilation.parts.forEach(completePart);
+}
+
+function completePart(part) {
+  const lists = { calls: [], sources: [], passes: [], weights: [], tables: [] };
+  Object.assign(part, { ...lists, memory: {}, ...part });
+  const memory = { arena: 0, lower_bound: 0, unshared: 0, constants: 0, scratch: 0, state: 0 };
+  part.memory = { ...memory, lives: [], left_out: 0, ...part.memory };
+  part.stages = part.stages.map((stage) => ({ items: [], missing: "", ...stage }));
+  for (const stage of part.stages) {
+    stage.items = stage.items.map((item) => ({ origins: [], made_of: [], ...item }));
+  }
+  const call = { plan: "", alternatives: [], time: null };
+  part.calls = part.calls.map((each) => ({ ...call, ...each }));
+  const row = { removed: 0, added: 0, constants: 0, items: 0, does: "", lines: [] };
+  part.passes = part.passes.map((each) => ({ ...row, ...each }));
+  part.stage = Object.fromEntries(part.stages.map((stage) => [stage.key, stage]));
+  part.callOf = new Map(part.calls.map((each, number) => [each.instruction, number]));
+}
+
+for (const matches of Object.values(report.comparison ? report.comparison.stages : {})) {
+  for (const match of matches) match.same = match.same || false;
+}
+
+// What is chosen: a view of a program of a compilation, and an item of a stage.
+const chosen = { view: "overview", compilation: 0, part: 0, stage: "", item: -1 };
+
+function compilationNow() {
+  return report.compilations[chosen.compilation];
+}
+
+function partNow() {
+  return compilationNow().parts[chosen.part];
+}
+
+function itemNow() {
+  const stage = partNow().stage[chosen.stage];
+  return stage ? stage.items[chosen.item] : undefined;
+}
+
+// The address of what is chosen, so that the browser's Back button leads back to it.
+function addressOf(wanted) {
+  const where = [wanted.view, wanted.compilation, wanted.part];
+  return "#" + (wanted.item < 0 ? where : [...where, wanted.stage, wanted.item]).join("/");
+}
+
+function readAddress(text) {
+  const [view, compilation, part, stage, item] = text.replace(/^#/, "").split("/");
+  const found = { view: view || "overview", compilation: 0, part: 0, stage: "", item: -1 };
+  if (report.compilations[compilation]) found.compilation = Number(compilation);
+  const compiled = report.compilations[found.compilation];
+  if (compiled.parts[part]) found.part = Number(part);
+  const known = compiled.parts[found.part].stage[stage];
+  if (known && known.items[item]) Object.assign(found, { stage, item: Number(item) });
+  return found;
+}
+
+// Choose something else; without `remember`, Back does not return to what was chosen before.
+function choose(changes, remember = true) {
+  const wanted = { ...chosen, ...changes };
+  const address = addressOf(wanted);
+  if (address === location.hash) return;
+  if (remember) {
+    location.hash = address;
+  } else {
+    history.replaceState(null, "", address);
+    window.dispatchEvent(new HashChangeEvent("hashchange"));
+  }
+}

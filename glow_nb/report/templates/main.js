@@ -1,0 +1,78 @@
+"use strict";
+// The views, the choice among them and among programs, and what happens when the address changes.
+
+const VIEWS = {
+  overview: ["Overview", drawOverview],
+  stages: ["Stages", drawStages],
+  passes: ["Passes", drawPasses],
+  kernels: ["Kernels", drawKernels],
+  memory: ["Memory", drawMemory],
+  weights: ["Weights", drawWeights],
+};
+if (report.comparison) VIEWS.comparison = ["Comparison", drawComparison];
+
+let drawn = "";
+let update;
+
+function show() {
+  Object.assign(chosen, readAddress(location.hash));
+  if (!VIEWS[chosen.view]) chosen.view = "overview";
+  const wanted = [chosen.view, chosen.compilation, chosen.part].join("/");
+  if (wanted === drawn && update) {
+    update();
+    return;
+  }
+  drawn = wanted;
+  showTooltip("");
+  drawViews();
+  drawChoices();
+  const main = document.getElementById("main");
+  main.replaceChildren();
+  update = VIEWS[chosen.view][1](main);
+}
+
+function drawViews() {
+  const order = report.comparison ? ["comparison", ...Object.keys(VIEWS).filter((view) => view !== "comparison")] : Object.keys(VIEWS);
+  const links = order.map((view) => {
+    const item = VIEWS_OF_ITEMS.has(view) ? {} : { stage: "", item: -1 };
+    const href = addressOf({ ...chosen, ...item, view });
+    return h("a", { href, "aria-current": view === chosen.view ? "page" : null, "data-view": view }, VIEWS[view][0]);
+  });
+  const views = document.getElementById("views");
+  views.replaceChildren(...links);
+  const current = views.querySelector("[aria-current]");
+  views.scrollLeft = current.offsetLeft + current.offsetWidth / 2 - views.clientWidth / 2;
+}
+
+function drawChoices() {
+  const place = document.getElementById("choices");
+  const controls = [];
+  if (chosen.view !== "comparison") {
+    controls.push(chooser("Compilation", "compilation", report.compilations.map((each, n) => `${report.comparison ? ["A: ", "B: "][n] : ""}${each.title}`)));
+    controls.push(chooser("Program", "part", compilationNow().parts.map((part) => part.title)));
+  }
+  place.replaceChildren(...controls.filter(Boolean));
+}
+
+function chooser(label, key, titles) {
+  if (titles.length < 2) return null;
+  const options = titles.map((title, n) => h("option", { value: n, selected: n === chosen[key] }, title));
+  const reset = key === "compilation" ? { part: 0 } : {};
+  const onchange = (event) => choose({ ...reset, [key]: Number(event.target.value), stage: "", item: -1 });
+  return h("label", {}, `${label} `, h("select", { onchange }, options));
+}
+
+document.addEventListener("keydown", (event) => {
+  const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+  const field = document.querySelector('main input[type="search"]');
+  if (event.key === "/" && !isTyping && field) {
+    event.preventDefault();
+    field.focus();
+  } else if (event.key === "Escape") {
+    showTooltip("");
+  }
+});
+window.addEventListener("hashchange", show);
+if (!location.hash && report.comparison) chosen.view = "comparison";
+if (!location.hash) history.replaceState(null, "", addressOf(chosen));
+show();

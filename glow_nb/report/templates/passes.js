@@ -1,0 +1,74 @@
+"use strict";
+// The steps of the compiler in order, what each took, and what it changed.
+
+const ROW_OF_PASS = 44;
+
+function drawPasses(main) {
+  const part = partNow();
+  if (!part.passes.length) {
+    main.append(panel("Passes", h("p", {}, part.no_passes)));
+    return undefined;
+  }
+  const view = { part, words: "", order: "run", unchanged: false, current: -1 };
+  const shown = h("div", { class: "panel", "aria-live": "polite" });
+  const longest = Math.max(...part.passes.map((row) => row.seconds));
+  const list = new VirtualList({
+    label: "Steps",
+    most: "70vh",
+    height: ROW_OF_PASS,
+    draw: (number) => passRow(part.passes[number], number, longest),
+    pick: (number) => {
+      view.current = number;
+      list.redraw();
+      shown.replaceChildren(...passDetails(part.passes[number], number));
+    },
+    classOf: (number) => (number === view.current ? "selected" : ""),
+  });
+  const refresh = () => list.show(passOrder(view));
+  const search = searchField("Search steps", (words) => { view.words = words; refresh(); });
+  const order = pressButtons("Order", [["run", "In order"], ["time", "Slowest first"]], "run", (key) => { view.order = key; refresh(); });
+  const all = h("input", { type: "checkbox", onchange: (event) => { view.unchanged = event.target.checked; refresh(); } });
+  main.append(h("div", { class: "bar" }, search, order, h("label", {}, all, "Also steps that changed nothing")));
+  const box = h("section", { class: "stage shown" }, h("h2", {}, "Steps", h("span", { class: "count" }, passTotals(part))), list.element);
+  main.append(h("div", { class: "beside" }, box, shown));
+  refresh();
+  if (list.rows.length) list.pick(list.rows[0]);
+  return undefined;
+}
+
+function passTotals(part) {
+  const changed = part.passes.filter((row) => row.changed).length;
+  return `${changed} of ${part.passes.length} changed something`;
+}
+
+function passOrder(view) {
+  const { passes } = view.part;
+  const numbers = passes.map((_, number) => number);
+  const found = numbers.filter((number) => {
+    const row = passes[number];
+    return (row.changed || view.unchanged) && `${row.name} ${row.does}`.toLowerCase().includes(view.words);
+  });
+  return view.order === "run" ? found : found.sort((one, other) => passes[other].seconds - passes[one].seconds);
+}
+
+function passRow(row, number, longest) {
+  const change = row.changed ? `−${row.removed} +${row.added} lines, ${plural(row.items, row.level === "graph" ? "node" : "instruction")} after it` : "changed nothing";
+  return [
+    h("span", { class: "name" }, `${number}  ${row.name}`),
+    h("span", { class: "about" }, meter(row.seconds / longest), ` ${seconds(row.seconds)} · ${change}`),
+  ];
+}
+
+function passDetails(row, number) {
+  const constants = row.constants ? `, ${row.constants > 0 ? "+" : "−"}${plural(Math.abs(row.constants), "constant")}` : "";
+  const about = `Step ${number} of the ${row.level}, ${seconds(row.seconds)}: ${row.removed} lines removed, ${row.added} added${constants}`;
+  const body = row.lines.length ? differenceLines(row.lines) : h("p", { class: "faint" }, row.changed ? "It changed numbers of constants or places alone; the lines are the same." : "It changed nothing.");
+  return [h("h2", {}, row.name), row.does ? h("p", {}, row.does) : null, h("p", { class: "faint" }, about), body].filter(Boolean);
+}
+
+const CLASSES_OF_MARKS = { "-": "gone", "+": "new", "@": "comment" };
+
+function differenceLines(lines) {
+  const rows = lines.map((line) => h("div", { class: CLASSES_OF_MARKS[line[0]] || "" }, line[0] === "@" ? `⋯ ${line.slice(2)}` : `${line[0] === "-" ? "−" : line[0]} ${line.slice(1)}`));
+  return h("div", { class: "code diff", tabindex: "0", role: "region", "aria-label": "Lines before and after" }, rows);
+}

@@ -1,0 +1,93 @@
+"""``glow-nb report``: pages of networks, and of two of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from glow_nb.report.data import Report
+from glow_nb.report.page import read_page
+from tests.unit.commands.samples import call, fails, write_dense, write_graph
+
+QUICK = ("--backend", "interpreter", "--threads", 1, "--runs", 0)
+
+
+def page(path: Path, *arguments: object) -> Report:
+    result = call("report", *arguments, *QUICK, "--output", path)
+    assert result.exit_code == 0, result.output
+    assert result.stderr.splitlines()[-1] == f"wrote {path}"
+    return read_page(path)
+
+
+def test_a_model_becomes_a_page(tmp_path: Path) -> None:
+    model = write_dense(tmp_path)
+    report = page(tmp_path / "report.html", model, "--title", "a <title>")
+    (one,) = report.compilations
+    assert one.title == "a <title>"
+    facts = dict(one.facts)
+    assert facts["file"] == model.name
+    assert facts["options"] == "--backend interpreter --threads 1"
+
+
+def test_options_of_another_compilation_come_behind_those_of_the_line(tmp_path: Path) -> None:
+    model = write_dense(tmp_path)
+    more = ("--without", "fold_constants", "--against-options", "--without '' --precision bfloat16")
+    report = page(tmp_path / "report.html", model, *more)
+    assert report.comparison is not None
+    (one, other) = report.compilations
+    assert one.title.endswith("with --without '' --precision bfloat16")
+    assert dict(one.facts)["precision"] == "bfloat16"
+    assert dict(other.facts)["precision"] == "float32"
+    names = [{row.name for row in each.parts[0].passes} for each in (one, other)]
+    assert ["fold_constants" in each for each in names] == [True, False]
+
+
+def test_another_model_or_an_earlier_page_is_compared_with(tmp_path: Path) -> None:
+    model, graph = write_dense(tmp_path), write_graph(tmp_path)
+    before, after = tmp_path / "before.html", tmp_path / "after.html"
+    assert [c.title for c in page(before, model, "--against", graph).compilations] == [
+        graph.stem,
+        model.stem,
+    ]
+    report = page(after, graph, "--against", before)
+    assert [c.title for c in report.compilations] == [model.stem, graph.stem]
+
+
+def test_programs_have_pages(tmp_path: Path) -> None:
+    program = tmp_path / "program.glow"
+    dumped = call("dump", write_graph(tmp_path), "--level", "llir", "--output", program)
+    assert dumped.exit_code == 0, dumped.output
+    (one,) = page(tmp_path / "report.html", program).compilations
+    missing = {stage.key: bool(stage.missing) for stage in one.parts[0].stages}
+    assert missing["lowered"]
+    assert not missing["program"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("none.onnx",), "none.onnx"),
+        (("MODEL", "--against", "none.onnx"), "none.onnx"),
+        (("MODEL", "--against", "none.html"), "none.html: cannot be read"),
+        (("MODEL", "--against", "none.html", "--against-options", "--threads 2"), "is a page"),
+        (("MODEL", "--against-options", "'"), '--against-options "\'": No closing quotation'),
+        (("MODEL", "--input", "q=none.npy"), "q"),
+    ],
+)
+def test_what_is_wrong_is_one_error(
+    tmp_path: Path, arguments: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = write_dense(tmp_path)
+    given = [str(model) if one == "MODEL" else one for one in arguments]
+    assert said in fails("report", *given, *QUICK, "--output", "report.html")
+    assert not Path("report.html").exists()
+
+
+def test_options_that_do_not_exist_are_named(tmp_path: Path) -> None:
+    model = write_dense(tmp_path)
+    more = ("--against-options", "--speed 3", "--output", tmp_path / "report.html")
+    assert "--speed" in fails("report", model, *QUICK, *more, code=2)
+    two = ("--against-options", "other.onnx", "--output", tmp_path / "report.html")
+    fails("report", model, *QUICK, *two, code=2)

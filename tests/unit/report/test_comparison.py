@@ -1,0 +1,58 @@
+"""Which items of two compilations belong together."""
+
+from __future__ import annotations
+
+from glow_nb.report.comparison import compared
+from glow_nb.report.data import STAGES, Compilation, Item, Match, Part, Stage
+
+
+def compilation(title: str, *items: Item) -> Compilation:
+    names = ("conv", "bn", "relu", "pool")
+    model = tuple(Item(name, name, "", name, (n,)) for n, name in enumerate(names))
+    stages = [Stage(key, key, "", model if key == "model" else ()) for key in STAGES]
+    stages[2] = Stage("lowered", "lowered", "", items)
+    return Compilation(title, (("threads", title), ("same", "1")), (Part("", tuple(stages)),))
+
+
+def lowered(left: Compilation, right: Compilation) -> tuple[Match, ...]:
+    return compared(left, right).stages["lowered"]
+
+
+def test_items_of_one_name_belong_together() -> None:
+    left = compilation(
+        "1", Item("conv", "convolution", "", "a", (0,)), Item("relu", "relu", "", "r")
+    )
+    right = compilation("2", Item("conv", "packed", "", "b", (0,)), Item("relu", "relu", "", "r"))
+    assert lowered(left, right) == (Match(0, 0, False), Match(1, 1, True))
+
+
+def test_items_that_do_the_same_work_belong_together() -> None:
+    left = compilation(
+        "1", Item("a", "convolution", "", "x", (0, 1)), Item("p", "pool", "", "p", (3,))
+    )
+    right = compilation(
+        "2", Item("b", "convolution", "", "y", (0, 1)), Item("q", "pool", "", "p", (2,))
+    )
+    assert lowered(left, right) == (Match(0, 0, False), Match(-1, 1), Match(1, -1))
+
+
+def test_work_of_another_kind_belongs_together_where_nothing_else_does() -> None:
+    left = compilation("1", Item("a", "winograd", "", "x", (0,)))
+    right = compilation("2", Item("b", "direct", "", "y", (0,)))
+    assert lowered(left, right) == (Match(0, 0, False),)
+
+
+def test_new_items_stand_behind_what_they_follow() -> None:
+    left = compilation("1", Item("conv", "c", "", "c"), Item("relu", "r", "", "r"))
+    right = compilation(
+        "2", Item("new", "n", "", "n"), Item("conv", "c", "", "c"), Item("more", "m", "", "m")
+    )
+    found = lowered(left, right)
+    assert found == (Match(-1, 0), Match(0, 1, True), Match(-1, 2), Match(1, -1))
+
+
+def test_facts_of_both_stand_side_by_side() -> None:
+    assert compared(compilation("1"), compilation("2")).facts == (
+        ("threads", "1", "2"),
+        ("same", "1", "1"),
+    )
