@@ -1,1 +1,1 @@
-"""The demonstration: ResNet50 with seeded weights looks at a photograph (``make demo``)."""
+"""The demonstration: a trained network reads handwritten digits (``make demo``)."""

@@ -1,8 +1,9 @@
-"""ResNet50 looks at a photograph: what it costs to compile, to run and to remember."""
+"""A trained network reads handwritten digits: what it reads, and what that costs."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import time
 from contextlib import nullcontext
@@ -11,25 +12,41 @@ from pathlib import Path
 
 import click
 import numpy as np
-import onnx
 
 import glow_nb
 from glow_nb.base.distance import distance
-from glow_nb.base.extras import how_to_add
 from glow_nb.base.quantities import byte_count
 from glow_nb.base.types import Array
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.commands.errors import CleanCommand
 from glow_nb.commands.wording import make_console, make_table, print_table
-from glow_nb.demo.network import INPUT, LOGITS, PROBABILITIES, make_resnet50
-from glow_nb.demo.photograph import load_image
-from glow_nb.demo.race import Engine, onnxruntime_engines, race
+from glow_nb.demo.handwriting import (
+    IMAGE,
+    MODEL,
+    SCORES,
+    SOURCE,
+    Handwriting,
+    Reading,
+    drawn_with_characters,
+    load_digits,
+    reading_of,
+)
+from glow_nb.demo.memory import NOTHING, memory_of_process
+from glow_nb.demo.picture import COLUMNS, draw_reading
+from glow_nb.demo.race import Runner, race
 from glow_nb.network.network import Network
 from glow_nb.system.cache_folder import CACHE_VARIABLE
 from glow_nb.system.cores import available_cores
 from glow_nb.system.replaced_files import replace_file
+from glow_nb.tools.duel.engines import is_installed, open_onnxruntime
 
-Outputs = dict[str, Array]
+SHOWN = 4
+"""Digits that are printed; a line of them fits 80 columns."""
+
+FIRST, DOUBTED = 4 * COLUMNS, 2 * COLUMNS
+"""Digits in the picture: the first ones, and those that the network is least sure of."""
+
+ENGINES = {"glow_nb": "glow_nb", "onnxruntime": "ONNX Runtime"}
 
 
 @click.command(cls=CleanCommand)
@@ -39,13 +56,13 @@ Outputs = dict[str, Array]
     default=Path("out"),
     show_default=True,
     metavar="FOLDER",
-    help="Where the model, the photograph as an array and the picture of the arena go.",
+    help="Where the picture of what was read goes, and copies of the network and the digits.",
 )
 @click.option(
     "--threads",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Threads of the parallel runs.  [default: all cores that are available]",
+    help="Threads that read all digits at once.  [default: all cores that are available]",
 )
 @click.option(
     "--rounds",
@@ -61,10 +78,10 @@ Outputs = dict[str, Array]
     help="Compile with an empty cache of kernels, which is thrown away afterwards.",
 )
 def main(output: Path, threads: int | None, rounds: int, fresh: bool) -> None:
-    """Compile ResNet50, run it on a photograph, time it and draw its memory.
+    """Read 360 handwritten digits, draw what was read, and time it.
 
-    The network has the structure of ResNet50 and seeded random weights, so the classes it finds
-    mean nothing; everything else is as it would be with trained ones.
+    The network was trained on other digits of the same people. Where ONNX Runtime is installed, it
+    reads the same digits beside glow_nb.
     """
     with tempfile.TemporaryDirectory() if fresh else nullcontext() as folder:
         if folder is not None:
@@ -74,56 +91,54 @@ def main(output: Path, threads: int | None, rounds: int, fresh: bool) -> None:
 
 def _show(output: Path, threads: int, rounds: int) -> None:
     output.mkdir(parents=True, exist_ok=True)
-    image, words = load_image()
-    _say("image", words)
-    started = time.perf_counter()
-    model = make_resnet50(image)
-    seconds = time.perf_counter() - started
-    _say("network", f"ResNet50 with random weights, made for this image in {seconds:.1f} s")
-    _say("", "it is not trained: speed and memory are real, the classes it names mean nothing")
-    save_model(model, image, output)
-    serial = _compile(model, 1)
-    parallel = _compile(model, threads) if threads > 1 else serial
-    _compile(model, 1)
-    reference = glow_nb.compile(model, backend="interpreter", threads=1)
-    outputs = serial.run(image)
-    _show_outputs(outputs, reference.run(image))
-    _show_times(model, image, {1: serial, threads: parallel}, reference, rounds)
-    _show_memory(serial)
-    _draw(serial, output / "memory_map.png")
+    digits = load_digits()
+    count = len(digits.written)
+    _say("digits", f"{count} handwritten digits of 8 x 8 pixels ({SOURCE})")
+    _say("network", "3 convolutions and a dense layer, trained on other digits of these people")
+    model, images = copy_files(digits, output)
+    single, batch = _compile(model, 1, 1), _compile(model, count, threads)
+    _compile(model, count, threads)
+    scores = batch.run({IMAGE: digits.images})[SCORES]
+    _check(model, digits, scores)
+    reading = reading_of(scores)
+    _show_reading(digits, reading)
+    _draw(digits, reading, output / "digits_read.svg")
+    _show_costs(model, images, digits, {1: single, count: batch}, threads, rounds)
+    _say("plan", f"glow_nb has planned all of its memory before a run: {batch.memory}")
 
 
 def _say(topic: str, words: str) -> None:
-    click.echo(f"{topic:<12}{words}")
+    click.echo(f"{topic:<10}{words}")
 
 
-def save_model(model: onnx.ModelProto, image: Array, output: Path) -> None:
-    """Write the model and its input to *output*, for what a reader wants to try next."""
-    file, photograph = output / "resnet50.onnx", output / "photograph.npy"
+def copy_files(digits: Handwriting, output: Path) -> tuple[Path, Path]:
+    """Write the network and the images to *output*, for what a reader wants to try next."""
+    model, images = output / "digits.onnx", output / "digits.npy"
 
     def write_array(place: Path) -> None:
         with place.open("wb") as stream:  # given a path, NumPy would add a suffix to it
-            np.save(stream, image)
+            np.save(stream, digits.images)
 
-    replace_file(file, lambda place: onnx.save(model, place))
-    replace_file(photograph, write_array)
-    _say("", f"{file} is the model, {photograph} the photograph for its input {INPUT!r}")
+    replace_file(model, lambda place: shutil.copyfile(MODEL, place))
+    replace_file(images, write_array)
+    _say("", f"{model} is the network, {images} the digits for its input {IMAGE!r}")
+    return model, images
 
 
-def _compile(model: onnx.ModelProto, threads: int) -> Network:
-    """Compile for so many threads; say how long it took and how many kernels were new.
+def _compile(model: Path, count: int, threads: int) -> Network:
+    """Compile for *count* digits at once; say how long it took and how many kernels were new.
 
-    Several threads share the work in other pieces, so some of their kernels are not cached yet.
+    Other sizes and numbers of threads need other kernels, so some of them are not cached yet.
     """
     before = _cached_objects()
     started = time.perf_counter()
-    network = glow_nb.compile(model, threads=threads)
+    network = glow_nb.compile(model, shapes={"batch": count}, threads=threads)
     seconds = time.perf_counter() - started
     kernels = {kernel.symbol for kernel in network.kernels}
     news = {name.partition(".")[0] for name in _cached_objects() - before}
-    noun = "thread" if threads == 1 else "threads"
-    counted = _count_kernels(len(kernels), len(kernels & news))
-    _say("compile", f"{seconds:.2f} s for {threads} {noun}: {counted}")
+    told = _count_kernels(len(kernels), len(kernels & news))
+    purpose = f"{_digits(count)} at once, {_threads(threads)}"
+    _say("compile", f"{seconds:.2f} s for {purpose}: {told}")
     return network
 
 
@@ -135,76 +150,87 @@ def _cached_objects() -> set[str]:
 
 def _count_kernels(kernels: int, built: int) -> str:
     news = {0: "all of them from the cache", kernels: "all of them built now"}
-    return f"{kernels} different kernels, {news.get(built, f'{built} of them built now')}"
+    return f"{kernels} kernels, {news.get(built, f'{built} of them built now')}"
 
 
-def _show_outputs(outputs: Outputs, reference: Outputs) -> None:
-    logits, expected = outputs[LOGITS], reference[LOGITS]
-    error = distance(expected, logits)
-    _say("result", f"largest difference to the interpreter: {error:.1e} of the largest logit")
-    row = outputs[PROBABILITIES][0]
-    best = np.argsort(-row, kind="stable")[:5]
-    classes = ", ".join(f"{place} ({100 * row[place]:.2f} %)" for place in best)
-    _say("", f"best classes, of a network that is not trained: {classes}")
+def _digits(count: int) -> str:
+    return "1 digit" if count == 1 else f"{count} digits"
 
 
-def _show_times(
-    model: onnx.ModelProto,
-    image: Array,
+def _threads(count: int) -> str:
+    return "1 thread" if count == 1 else f"{count} threads"
+
+
+def _check(model: Path, digits: Handwriting, scores: Array) -> None:
+    shapes = {"batch": len(digits.written)}
+    reference = glow_nb.compile(model, backend="interpreter", shapes=shapes, threads=1)
+    expected = reference.run({IMAGE: digits.images})[SCORES]
+    error = distance(expected, scores)
+    _say("check", f"largest difference from NumPy: {error:.1e} of the largest score")
+
+
+def _show_reading(digits: Handwriting, reading: Reading) -> None:
+    sure = 100 * reading.sureness()
+    captions = [f"reads {reading.read[i]} ({sure[i]:.0f} %)" for i in range(SHOWN)]
+    click.echo()
+    click.echo(drawn_with_characters(digits.images[:SHOWN], captions))
+    click.echo()
+    wrong = np.flatnonzero(reading.read != digits.written)
+    right = len(digits.written) - len(wrong)
+    mistakes = ", ".join(f"{digits.written[i]} read as {reading.read[i]}" for i in wrong)
+    _say("read", f"{right} of {len(digits.written)} digits correctly; wrong: {mistakes or 'none'}")
+
+
+def _draw(digits: Handwriting, reading: Reading, path: Path) -> None:
+    bars = "with the probabilities of 0 to 9"
+    order = np.argsort(reading.sureness(), kind="stable")
+    groups = (
+        (f"The first {FIRST} of {len(order)} digits as they were read, {bars}", range(FIRST)),
+        (f"The {DOUBTED} digits that the network is least sure of", order[:DOUBTED].tolist()),
+    )
+    text = draw_reading(digits, reading, groups)
+    replace_file(path, lambda place: place.write_text(text, encoding="utf-8"))
+    _say("picture", f"{path}: digits as they were read, with the probabilities of 0 to 9")
+
+
+def _show_costs(
+    model: Path,
+    images: Path,
+    digits: Handwriting,
     networks: dict[int, Network],
-    reference: Network,
+    threads: int,
     rounds: int,
 ) -> None:
-    feeds = {INPUT: image}
-    ours = [
-        Engine("glow_nb", threads, partial(network.run, feeds))
-        for threads, network in networks.items()
-    ]
-    peers = onnxruntime_engines(model, feeds, list(networks))
-    if not peers:
-        _say("", "ONNX Runtime is not installed, so it is not in the race (the extra 'bench')")
-    race([*ours, *peers], rounds)
-    interpreter = Engine("interpreter (NumPy)", None, partial(reference.run, feeds))
-    race([interpreter], 1)
+    """Print the times and the memory of both engines."""
+    engines = [engine for engine in ENGINES if is_installed(engine)]
+    threads_of = {count: 1 if count == 1 else threads for count in networks}
+    runners: dict[tuple[str, int], Runner] = {}
+    for count, network in networks.items():
+        feeds = {IMAGE: digits.images[:count]}
+        runners["glow_nb", count] = Runner(partial(network.run, feeds))
+        if "onnxruntime" in engines:
+            theirs = open_onnxruntime(str(model), threads_of[count])
+            runners["onnxruntime", count] = Runner(partial(theirs, feeds))
+    race(list(runners.values()), rounds)
     console = make_console()
-    table = make_table(console, "time per image", ["engine", "#threads", "#ms", "#of glow_nb's"])
-    best = {engine.threads: engine.best_seconds for engine in ours}
-    for engine in (*ours, *peers, interpreter):
-        ratio = engine.best_seconds / best[engine.threads or 1]
-        table.add_row(
-            engine.name,
-            str(engine.threads or "any"),
-            f"{1e3 * engine.best_seconds:.1f}",
-            f"{ratio:.2f} x",
-        )
+    names = [f"#{_digits(count)}, {_threads(threads_of[count])}" for count in networks]
+    table = make_table(console, "what it costs", ["engine", *names, "#memory of the process"])
+    for engine in engines:
+        times = [_duration(runners[engine, count].best_seconds) for count in networks]
+        memory = memory_of_process(engine, model, images, threads)
+        table.add_row(ENGINES[engine], *times, "-" if memory is None else byte_count(memory))
     click.echo()
     print_table(console, table)
+    alone = memory_of_process(NOTHING, model, images, threads)
+    if alone is not None:
+        click.echo(f"{byte_count(alone)} of the memory are Python, NumPy and the digits.")
+    if "onnxruntime" not in engines:
+        click.echo("ONNX Runtime is not installed; after pip install onnxruntime it is compared.")
     click.echo()
 
 
-def _show_memory(network: Network) -> None:
-    memory = network.memory
-    ratio = memory.arena_bytes / memory.lower_bound_bytes
-    _say(
-        "memory",
-        f"arena {byte_count(memory.arena_bytes)}, {ratio:.3f} of its lower bound "
-        f"{byte_count(memory.lower_bound_bytes)}; unshared {byte_count(memory.unshared_bytes)}",
-    )
-    _say(
-        "",
-        f"constants {byte_count(memory.constant_bytes)}, "
-        f"scratch {byte_count(memory.scratch_bytes)} a thread",
-    )
-
-
-def _draw(network: Network, picture: Path) -> None:
-    try:
-        from glow_nb.network.pictures.memory_map import draw_memory_map
-    except ModuleNotFoundError as error:
-        _say("picture", f"none, since {error.name} is not installed; {how_to_add('plot')}")
-        return
-    draw_memory_map(network.program, picture, "ResNet50, one image: every activation in memory")
-    _say("picture", f"{picture}: the arena, time by address")
+def _duration(seconds: float) -> str:
+    return f"{1e6 * seconds:.0f} us" if seconds < 1e-3 else f"{1e3 * seconds:.1f} ms"
 
 
 if __name__ == "__main__":

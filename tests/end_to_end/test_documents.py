@@ -1,9 +1,9 @@
 """What the documents say can be typed can be typed: every block of code, every command.
 
 The Python of a page runs from top to bottom as one script of its own. The commands of a page run in
-the same folder, which holds what the pages speak of: ``out/`` as ``make demo`` leaves it (in the
-default run with the first block of its network alone), a ``model.onnx`` and arrays for it. Where
-running is not the point, it is said here what is checked in its place (:func:`check_command`).
+the same folder, which holds what the pages speak of: ``out/`` as ``make demo`` leaves it, a
+``model.onnx`` and arrays for it. Where running is not the point, it is said here what is checked in
+its place (:func:`check_command`).
 """
 
 from __future__ import annotations
@@ -30,11 +30,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from glow_nb.demo.__main__ import save_model
-from glow_nb.demo.network import STAGES, make_resnet50
-from glow_nb.demo.photograph import load_image
+from glow_nb.demo.__main__ import copy_files
+from glow_nb.demo.handwriting import load_digits
 from glow_nb.runtime.devices.device_file import parse_devices
-from tests.end_to_end.test_demo import FIRST_BLOCK
 from tests.golden.run_case import run_case
 from tests.in_turn import marked
 from tests.unit.commands.samples import call
@@ -92,22 +90,14 @@ def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(FIRST_BLOCK, id="one block"),
-        pytest.param(STAGES, id="all stages", marks=pytest.mark.slow),
-    ],
-)
-def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with everything that the pages speak of."""
     folder = tmp_path_factory.mktemp("documents")
-    image, _ = load_image()
     (folder / "out").mkdir()
     (folder / "experiments").mkdir()
     shutil.copy(ROOT / "experiments" / "digits.onnx", folder / "experiments")
-    model = make_resnet50(image, stages=request.param)
-    save_model(model, image, folder / "out")
+    copy_files(load_digits(), folder / "out")
     onnx.save(small_model(), folder / "model.onnx")
     images = np.random.default_rng(0).random((1, 3, 224, 224), np.float32)
     (folder / "devices.yaml").write_text("devices: [{name: one}, {name: two}]", encoding="utf-8")
