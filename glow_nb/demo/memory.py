@@ -49,5 +49,6 @@ def largest_memory() -> int:
 
 
 if __name__ == "__main__":
-    run_once(*sys.argv[1:4], int(sys.argv[4]))
+    asked, file, arrays, count = sys.argv[1:]
+    run_once(asked, file, arrays, int(count))
     print(largest_memory())

@@ -42,7 +42,7 @@ def test_experiments_use_the_same_network() -> None:
 def test_probabilities_are_the_softmax_of_scores() -> None:
     scores = np.array([[0, np.log(3), 0], [1e4, 0, 0]], np.float32)
     reading = reading_of(scores)
-    np.testing.assert_allclose(reading.probabilities, [[0.2, 0.6, 0.2], [1, 0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(reading.probabilities, [[0.2, 0.6, 0.2], [1.0, 0.0, 0.0]], rtol=1e-6)
     np.testing.assert_array_equal(reading.read, [1, 0])
     np.testing.assert_allclose(reading.sureness(), [0.6, 1], rtol=1e-6)
 
