@@ -25,6 +25,7 @@ from glow_nb.backends.cpu.pack_recurrences import pack_recurrences
 from glow_nb.backends.cpu.plan_kernels import plan_kernels
 from glow_nb.backends.cpu.planned_calls import Kernels, places_of, plan_calls, used_weights
 from glow_nb.backends.cpu.products import PRODUCTS
+from glow_nb.backends.cpu.quantize_by_reciprocals import quantize_by_reciprocals
 from glow_nb.backends.cpu.select_fourier_transforms import select_fourier_transforms
 from glow_nb.backends.cpu.select_gradient_kernels import select_gradient_kernels
 from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
@@ -179,6 +180,7 @@ class CpuBackend(Backend):
                 {"target": self.target},
                 needed="kernels of recurrent layers read their weights in panels",
             ),
+            Step(quantize_by_reciprocals.__name__, {"target": self.target}),
             "sink_transposes",  # transposes that pack a computed operand become one
             "sink_reshapes",  # those of kernels with fewer dimensions move behind what is fused
             "split_reductions",  # one result is the work of one thread: parts are that of several

@@ -25,6 +25,7 @@ from glow_nb.kernels.operators.packed import (
     PackedMatMul,
 )
 from glow_nb.kernels.operators.paired import PairedConvolution
+from glow_nb.kernels.operators.quantize_by_reciprocal import QuantizeByReciprocal
 from glow_nb.kernels.operators.strassen import StrassenMatMul
 from glow_nb.kernels.operators.strassen_weights import StrassenScales, StrassenWeights
 from glow_nb.kernels.operators.unpacked import UnpackedMatMul

@@ -44,11 +44,15 @@ ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
 }
 OPERAND_KINDS: dict[str, dict[str, ElementKind]] = {
     "quantize_linear": {"input": FLOAT32, "scale": FLOAT32},
+    "quantize_by_reciprocal": {"input": FLOAT32, "high": FLOAT32, "low": FLOAT32},
     "requantize": {"input": ElementKind.INT32, "multiplier": FLOAT32},
     "dequantize_linear": {"scale": FLOAT32},
     "select": {"condition": BOOL},
 }
 """The kinds of operands that have not the kind of the others."""
+
+ROUNDING = ("quantize_linear", "quantize_by_reciprocal", "requantize")
+"""Instructions whose kind is that of the bytes that they round to."""
 
 LOOSE: dict[str, dict[str, Any]] = {
     "gelu": {"absolute": 1e-3},
@@ -73,7 +77,7 @@ def _cases() -> list[tuple[type[Instruction], ElementKind, dict[str, Any]]]:
                     attributes = {"kind": FLOAT32}
                 if opcode == "bit_cast":
                     attributes = {"kind": _other_kind_of_the_bits(kind)}
-                if opcode in ("quantize_linear", "requantize"):
+                if opcode in ROUNDING:
                     attributes = {"kind": kind}
                 try:
                     _instruction(instruction_class, kind, (2, 3), attributes)
@@ -116,7 +120,7 @@ def _check(case: tuple[type[Instruction], ElementKind, dict[str, Any]], target: 
 
 
 def _is_sample(case: tuple[type[Instruction], ElementKind, dict[str, Any]]) -> bool:
-    is_quantization = case[0].opcode in ("quantize_linear", "requantize", "dequantize_linear")
+    is_quantization = case[0].opcode in (*ROUNDING, "dequantize_linear")
     return case[1] in (
         (ElementKind.INT8, ElementKind.UINT16) if is_quantization else (FLOAT32, INT64)
     )
