@@ -33,12 +33,8 @@ def operators() -> list[type[Node]]:
 
 def reference() -> str:
     """Return a table of all operators, and what is known of each."""
-    rows = [
-        (f"[`{c.opcode}`](#{c.opcode})", f"`{c.__name__}`", family_of(c), summary(c))
-        for c in operators()
-    ]
-    head = ("operator", "class", "family", "does")
-    return "\n".join([table(head, rows), *map(_entry, operators())])
+    rows = [(f"[`{c.opcode}`](#{c.opcode})", summary(c)) for c in operators()]
+    return "\n".join([table(("operator", "does"), rows), *map(_entry, operators())])
 
 
 def family_of(operator: type[Node]) -> str:
@@ -53,7 +49,7 @@ def _entry(operator: type[Node]) -> str:
     facts = "".join(f"- {fact}\n" for fact in _facts(operator))
     parts = [
         head,
-        f"`glow_nb.hlir.ops.{operator.__name__}`, operands: {operands}\n",
+        f"`glow_nb.hlir.ops.{operator.__name__}` ({family_of(operator)}), operands: {operands}\n",
         description(operator) + "\n",
         _attributes(operator),
         facts,
