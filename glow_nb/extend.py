@@ -10,7 +10,7 @@ an operator                 ``define_node`` and a base: ``UnaryElementwise``, ``
                             or ``glow_nb.Node``; ``require_kind``, ``TensorType``, ``ElementKind``;
                             ``lowers`` for a rule that expresses it by others;
                             ``define_scalar_function`` for a function that formulas call
-its gradient                ``gradient``, ``no_gradient``
+its gradient                ``gradient``, ``no_gradient``, ``Backward``
 its kernel                  ``derive_instruction``, ``kernel_for``, ``KernelSource``,
                             ``SourceWriter``, ``share``, ``Target``, ``Cost``
 a pass over instructions    ``Program`` and its parts: ``Instruction``, ``Buffer``, ``Activation``,
@@ -20,7 +20,8 @@ a scheduler, an allocator   ``Steps``, ``LiveRange``, ``ALIGNMENT``, ``aligned_b
 a cost model                ``Plan``, ``Problem``, ``Candidate``, ``Target``, ``Algorithm``,
                             ``register_algorithm``, ``algorithm_of``
 a backend                   ``Executable``, ``KernelReport``, ``KernelTable``, ``KernelTraits``,
-                            ``instruction_for``, ``members_of``, ``scalar_expression``, ``Register``
+                            ``instruction_for``, ``StackInst``, ``members_of``, ``Register``,
+                            ``scalar_expression``
 ==========================  =======================================================================
 """
 
@@ -41,6 +42,7 @@ from glow_nb.base.schema import operands_of as operands_of
 from glow_nb.base.types import Array as Array
 from glow_nb.base.types import ElementKind as ElementKind
 from glow_nb.base.types import TensorType as TensorType
+from glow_nb.hlir.backward import Backward as Backward
 from glow_nb.hlir.graph import define_node as define_node
 from glow_nb.hlir.ops.families import BinaryElementwise as BinaryElementwise
 from glow_nb.hlir.ops.families import UnaryElementwise as UnaryElementwise
@@ -70,6 +72,7 @@ from glow_nb.llir.program import mutated as mutated
 from glow_nb.llir.program import read as read
 from glow_nb.llir.scalar import define_scalar_function as define_scalar_function
 from glow_nb.llir.scalar import scalar_expression as scalar_expression
+from glow_nb.llir.stack import StackInst as StackInst
 from glow_nb.llir.stack import members_of as members_of
 from glow_nb.llir.substitute import substitute as substitute
 from glow_nb.llir.traits import KernelTraits as KernelTraits
