@@ -17,9 +17,7 @@ from experiments.real_models.tasks import TASKS
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Solve tasks; print what was found."""
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(TASKS)}")
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args(arguments)

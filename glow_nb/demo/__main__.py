@@ -56,7 +56,7 @@ ENGINES = {"glow_nb": "glow_nb", "onnxruntime": "ONNX Runtime"}
     default=Path("out"),
     show_default=True,
     metavar="FOLDER",
-    help="Where the picture of what was read goes, and copies of the network and the digits.",
+    help="Where the picture and the report go, and copies of the network and the digits.",
 )
 @click.option(
     "--threads",
@@ -78,7 +78,7 @@ ENGINES = {"glow_nb": "glow_nb", "onnxruntime": "ONNX Runtime"}
     help="Compile with an empty cache of kernels, which is thrown away afterwards.",
 )
 def main(output: Path, threads: int | None, rounds: int, fresh: bool) -> None:
-    """Read 360 handwritten digits, draw what was read, and time it.
+    """Read 360 handwritten digits, draw what was read, time it, and write a report.
 
     The network was trained on other digits of the same people. Where ONNX Runtime is installed, it
     reads the same digits beside glow_nb.
@@ -103,8 +103,9 @@ def _show(output: Path, threads: int, rounds: int) -> None:
     reading = reading_of(scores)
     _show_reading(digits, reading)
     _draw(digits, reading, output / "digits_read.svg")
-    _show_costs(model, images, digits, {1: single, count: batch}, threads, rounds)
+    show_costs(model, images, digits, {1: single, count: batch}, threads, rounds)
     _say("plan", f"glow_nb has planned all of its memory before a run: {batch.memory}")
+    _report(batch, digits, output / "report.html")
 
 
 def _say(topic: str, words: str) -> None:
@@ -193,7 +194,7 @@ def _draw(digits: Handwriting, reading: Reading, path: Path) -> None:
     _say("picture", f"{path}: digits as they were read, with the probabilities of 0 to 9")
 
 
-def _show_costs(
+def show_costs(
     model: Path,
     images: Path,
     digits: Handwriting,
@@ -227,6 +228,11 @@ def _show_costs(
     if "onnxruntime" not in engines:
         click.echo("ONNX Runtime is not installed; after pip install onnxruntime it is compared.")
     click.echo()
+
+
+def _report(network: Network, digits: Handwriting, path: Path) -> None:
+    network.report(path, {IMAGE: digits.images})
+    _say("report", f"{path}: graphs, kernels, times and memory of this network, for a browser")
 
 
 def _duration(seconds: float) -> str:

@@ -16,10 +16,17 @@ from experiments.real_models.notes_of_a_melody import RATE, keys_of, name_of, pl
 from experiments.real_models.shipped import ShippedFile
 from experiments.real_models.speech_in_sound import OTHER, SPEECH, named, windows
 from experiments.real_models.synthesizer import SOUNDS, spoken
-from experiments.real_models.task import Answer
+from experiments.real_models.task import Answer, Feeds
 from experiments.real_models.tasks import TASKS
-from experiments.real_models.text_in_pictures import boxes_of, collapsed, connected, drawn, read_line
+from experiments.real_models.text_in_pictures import (
+    boxes_of,
+    collapsed,
+    connected,
+    drawn,
+    read_line,
+)
 from glow_nb.base.errors import OptionError
+from glow_nb.base.types import Array
 
 PIECES = ("[CLS]", "[SEP]", "[UNK]", "un", "##afford", "##able", "cafe", ",", "the")
 
@@ -72,7 +79,7 @@ def test_boxes_are_larger_than_the_marks_and_come_from_above() -> None:
 def test_a_line_keeps_its_proportions() -> None:
     shapes = []
 
-    def run(feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def run(feeds: Feeds) -> dict[str, Array]:
         shapes.append(feeds["x"].shape)
         return {"letters": np.zeros((1, 5, 3), np.float32)}
 

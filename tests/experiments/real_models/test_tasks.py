@@ -15,6 +15,7 @@ from experiments.real_models.engines import (
 )
 from experiments.real_models.task import Answer
 from experiments.real_models.tasks import TASKS
+from glow_nb.base.distance import distance
 
 pytestmark = [pytest.mark.real, pytest.mark.jit]
 
