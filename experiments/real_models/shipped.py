@@ -55,7 +55,6 @@ class ShippedFile:
 _OCR = "rapidocr_onnxruntime/models"
 DETECTOR = ShippedFile("rapidocr-onnxruntime", f"{_OCR}/ch_PP-OCRv4_det_infer.onnx")
 RECOGNIZER = ShippedFile("rapidocr-onnxruntime", f"{_OCR}/ch_PP-OCRv4_rec_infer.onnx")
-TURNED = ShippedFile("rapidocr-onnxruntime", f"{_OCR}/ch_ppocr_mobile_v2.0_cls_infer.onnx")
 VOICE = ShippedFile("silero-vad", "silero_vad/data/silero_vad.onnx")
 VOICE_OF_SEQUENCES = ShippedFile("silero-vad", "silero_vad/data/silero_vad_16k_sequence.onnx")
 KINDS = ShippedFile("magika", "magika/models/standard_v3_3/model.onnx")

@@ -26,10 +26,10 @@ PICTURES = (
     ((448, 224), 30, ("The quick brown fox", "jumps over 13 dogs", "Compiler")),
     ((256, 96), 34, ("Digits 42",)),
 )
-"""Width and height, the size of the font, and the lines that are written."""
+"""Width and height (multiples of 32), the size of the font, and the lines that are written."""
 
-STEP, LINE_HEIGHT = 32, 48
-"""Sizes of pictures are multiples of the first; the recognizer wants lines of the second."""
+LINE_HEIGHT = 48
+"""Pixels of a line that the recognizer reads."""
 
 IS_TEXT, SMALLEST = 0.3, 20
 """The least probability of a pixel of text, and the least number of pixels of a line."""
