@@ -19,6 +19,7 @@ OUTSIDE = {
 """Pages that lie beside ``docs/``, by their path in the repository, and their place on the site."""
 
 _LINK = re.compile(r"(?<=\]\()([^)#\s:]+)(?=[)#])")
+_FILE = re.compile(r"(?<!!)\[[\w./]+\.md\](?=\(([^)#\s:]+)[)#])")
 _FENCE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 
 
@@ -40,7 +41,13 @@ def for_the_site(text: str, page: str) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(page), link[1]))
         return posixpath.relpath(place_of(target), posixpath.dirname(place_of(page)) or ".")
 
-    return outside_code(text, lambda part: _LINK.sub(rewritten, part))
+    def titled(link: re.Match[str]) -> str:
+        """Return the title of a page where the text of a link is the name of its file."""
+        target = ROOT / posixpath.normpath(posixpath.join(posixpath.dirname(page), link[1]))
+        title = re.search(r"^# (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+        return f"[{title[1]}]" if title else link[0]
+
+    return outside_code(text, lambda part: _LINK.sub(rewritten, _FILE.sub(titled, part)))
 
 
 def place_of(path: str) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 
 _ROLE = re.compile(r":(?:\w+):`~?([\w.]+)`")
 _BLOCK = re.compile(r"^( *)(.*?) ?::\n\n((?:\1 +\S.*\n|\n)+)", re.MULTILINE)
+_RULE = r"^(=+(?: +=+)+)\n"
+_TABLE = re.compile(f"{_RULE}(.*?){_RULE}(.*?){_RULE}", re.MULTILINE | re.DOTALL)
 _SECTIONS = re.compile(r"^(?:Args|Attributes|Returns|Yields|Raises|Example):", re.MULTILINE)
 
 
@@ -33,7 +35,7 @@ def code(text: str) -> str:
 def description(documented: object) -> str:
     """Return the docstring of *documented* without its sections, as Markdown."""
     text = _SECTIONS.split(inspect.cleandoc(documented.__doc__ or ""))[0]
-    return with_fences(_plain(text) + "\n").strip()
+    return with_fences(_plain(_TABLE.sub(_simple_table, text + "\n"))).strip()
 
 
 def summary(documented: object) -> str:
@@ -55,6 +57,21 @@ def items_of(documented: object, section: str) -> dict[str, str]:
 def _plain(text: str) -> str:
     """Return a part of a docstring as Markdown: names in code, no roles of Sphinx."""
     return _ROLE.sub(r"`\1`", text).replace("``", "`")
+
+
+def _simple_table(found: re.Match[str]) -> str:
+    """Return a simple table of reStructuredText as one of Markdown."""
+    _, head, _, body, rule = found.groups()
+    places = [place.span() for place in re.finditer("=+", rule)]
+    ends = [begin for begin, _ in places[1:]] + [None]
+    rows: list[list[str]] = []
+    for line in (head + body).splitlines():
+        cells = [line[begin:end].strip() for (begin, _), end in zip(places, ends, strict=True)]
+        if cells[0]:
+            rows.append(cells)
+        else:  # more of the row before
+            rows[-1] = [" ".join(pair) for pair in zip(rows[-1], cells, strict=True)]
+    return table(rows[0], rows[1:])
 
 
 def with_fences(text: str) -> str:

@@ -9,6 +9,7 @@ import importlib
 from collections.abc import Iterator, Mapping
 
 import glow_nb
+from website.markdown import description
 
 Groups = Mapping[str, str]
 """Names, with spaces between them, under their heading."""
@@ -68,6 +69,23 @@ MODULES: Mapping[str, Groups] = {
 """Public modules in the order in which a name that several have is looked for."""
 
 
+ALSO: Mapping[str, Groups] = {
+    "glow_nb.extend": {
+        "A new processor": "glow_nb.base.dot_instruction.DotInstruction"
+        " glow_nb.base.dot_instruction.register_dot glow_nb.simd.multiply_adds.emits"
+        " glow_nb.simd.convert.convert glow_nb.kernels.machine.machine.Machine"
+        " glow_nb.backends.cpu.backend.CpuBackend",
+    },
+    "glow_nb.runtime": {
+        "Devices": "glow_nb.runtime.devices.open_device.open_device",
+        "Simulation": "glow_nb.runtime.planning.simulate.simulate"
+        " glow_nb.runtime.planning.simulate.Load glow_nb.runtime.planning.simulate.Machine"
+        " glow_nb.runtime.planning.simulate.Outage",
+    },
+}
+"""Names of other modules that pages use, by the public module on whose page they stand."""
+
+
 def public_names(module: str) -> list[str]:
     """Return the public names of *module*, which defines or offers them."""
     loaded = importlib.import_module(module)
@@ -88,7 +106,8 @@ def objects_of(module: str) -> dict[str, object]:
 
 def reference_of(module: str) -> str:
     """Return the reference of *module* as directives of mkdocstrings under headings."""
-    return "\n".join(_lines(module))
+    introduction = description(importlib.import_module(module))
+    return "\n".join([introduction, "", *_lines(module)])
 
 
 def _lines(module: str) -> Iterator[str]:
@@ -103,6 +122,10 @@ def _lines(module: str) -> Iterator[str]:
             yield from (f"## {title}", "")
         for name in present:
             yield from _entry(f"{module}.{name}", elsewhere.get(id(_object(module, name))))
+    for title, others in ALSO.get(module, {}).items():
+        yield from (f"## {title}", "")
+        for name in others.split():
+            yield from _entry(name, None)
 
 
 def _entry(name: str, elsewhere: str | None) -> Iterator[str]:

@@ -130,6 +130,13 @@ def test_links_on_the_site(page: str, link: str, wanted: str) -> None:
     assert for_the_site(f"see [it]({link})", page) == f"see [it]({wanted})"
 
 
+def test_a_file_is_called_by_its_title() -> None:
+    text = "see [plans.md](../plans.md#a-plan), [it](../plans.md)"
+    title = (ROOT / "docs" / "plans.md").read_text(encoding="utf-8").partition("\n")[0][2:]
+    wanted = f"see [{title}](../plans.md#a-plan), [it](../plans.md)"
+    assert for_the_site(text, "docs/howto/debugging.md") == wanted
+
+
 def test_code_is_left_as_it_is() -> None:
     text = "`[a](../README.md)`\n\n```text\n[a](../README.md)\n```\n"
     assert for_the_site(text, "docs/howto/debugging.md") == text

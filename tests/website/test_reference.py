@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from pkgutil import resolve_name
+from types import ModuleType
 
 import click
 import pytest
@@ -62,6 +64,32 @@ def test_every_name_of_the_package_is_public_in_the_reference() -> None:
 def test_no_group_names_what_is_not_public(module: str) -> None:
     grouped = {name for names in MODULES[module].values() for name in names.split()}
     assert grouped - set(public_names(module)) == set()
+
+
+def test_every_name_that_pages_import_is_in_the_reference() -> None:
+    known = {id(resolve_name(name)) for name in documented()}
+    known |= {id(getattr(ops, name)) for name in ops.__all__}
+    missing = {
+        (page.name, name)
+        for page in sorted((ROOT / "docs").rglob("*.md"))
+        for name, value in imported_by(page)
+        if id(value) not in known and not isinstance(value, ModuleType) and page.name not in INSIDE
+    }
+    assert missing == set()
+
+
+INSIDE = ("porting.md",)
+"""Pages about parts of the package that are not public."""
+
+
+def imported_by(page: Path) -> Iterator[tuple[str, object]]:
+    """Yield what the Python of *page* imports from the package, by its whole name."""
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+    for node in (node for block in blocks for node in ast.walk(ast.parse(block))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("glow_nb"):
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                yield name, resolve_name(name)
 
 
 def test_every_part_has_a_page() -> None:
