@@ -4,11 +4,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 OUT ?= out
+OLDEST ?= .venv-oldest
 
 # Tests start a hundred programs, each of which would compile all sources of the package to bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test slow real lint format types imports dead-code check bench figure11 examples docs docs-table clean
+.PHONY: help install demo test slow real lint format types imports dead-code check bench figure11 examples docs docs-table dist oldest clean
 
 help:
 	@echo 'make demo        read handwritten digits with a trained network; writes a picture of what was read to $(OUT)/'
@@ -22,6 +23,8 @@ help:
 	@echo 'make examples    train networks on digits, measurements of patients and a text; draw the paper'"'"'s figures 2 and 5; writes to $(OUT)/'
 	@echo 'make docs        the documentation as a site, in out/site; a broken link is an error'
 	@echo 'make docs-table  rewrite docs/conformance.md from the ONNX node tests'
+	@echo 'make dist        build wheel and source distribution in dist/, run the quick start with each Python that is there'
+	@echo 'make oldest      unit and golden tests with the oldest packages that setup.cfg allows'
 	@echo 'make clean       remove the environment and what the tools left behind'
 
 # Stamps: a step runs again only when what it depends on is newer.
@@ -56,6 +59,17 @@ $(VENV)/.examples-installed: $(VENV)/.installed
 
 $(VENV)/.docs-installed: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,plot,docs]'
+	touch $@
+
+$(VENV)/.dist-installed: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,plot,dist]'
+	touch $@
+
+# What users get with the oldest packages that setup.cfg allows: the lower bounds as constraints.
+$(OLDEST)/.installed: setup.cfg tests/oldest_packages.py
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(PYTHON) tests/oldest_packages.py > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(OLDEST)/constraints.txt --editable '.[plot,serve]' hypothesis onnxruntime pytest pytest-xdist
 	touch $@
 
 install: $(VENV)/.installed
@@ -111,6 +125,14 @@ docs: $(VENV)/.docs-installed
 docs-table: $(VENV)/.installed
 	$(BIN)/python -m glow_nb.tools.conformance --output docs/conformance.md
 
+dist: $(VENV)/.dist-installed
+	rm -rf build dist
+	$(BIN)/python -m build
+	$(BIN)/python -m tests.distribution dist
+
+oldest: $(OLDEST)/.installed
+	$(OLDEST)/bin/python -m pytest -n auto --dist worksteal tests/unit tests/golden
+
 clean:
-	rm -rf $(VENV) $(OUT) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(OLDEST) $(OUT) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from glow_nb.base.errors import CompileError
 from glow_nb.base.foreign import foreign
+from glow_nb.codegen.numba_releases import require_tested_numba
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 
@@ -16,8 +17,10 @@ def kernel_compiler() -> Callable[[KernelSource, Target], bytes]:
     """Return :func:`glow_nb.codegen.compile.compile_kernel`; the first call imports numba.
 
     Raises:
-        CompileError: numba does not start, as with a variable ``NUMBA_...`` that makes no sense.
+        CompileError: numba is of a release that was not tested, or does not start, as with a
+            variable ``NUMBA_...`` that makes no sense.
     """
+    require_tested_numba()
     subject = f"numba does not start{_settings()}"
     with foreign(CompileError, subject), warnings.catch_warnings():
         # of a value that it cannot read numba only warns, with a traceback

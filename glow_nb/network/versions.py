@@ -9,6 +9,7 @@ import sys
 from glow_nb.base.errors import GlowError
 from glow_nb.base.foreign import foreign
 from glow_nb.base.version import __version__
+from glow_nb.codegen.numba_releases import is_tested, requirement
 from glow_nb.system.cache_folder import default_folder
 from glow_nb.system.cores import available_cores
 from glow_nb.system.installed import installed_versions
@@ -38,12 +39,20 @@ def show_versions() -> None:
         ("planned as", _row()),
         ("cores", f"{available_cores()} of {os.cpu_count()}"),
         ("cache folder", str(default_folder() or "none")),
-        *((name, found.get(name, "not installed")) for name in NEEDED),
+        *((name, found.get(name, "not installed")) for name in NEEDED if name != "numba"),
+        ("numba", _numba(found.get("numba"))),
         *((name, found[name]) for name in OPTIONAL if name in found),
         *sorted((name, value) for name, value in os.environ.items() if name.startswith("GLOW_NB_")),
     ]
     width = max(len(name) for name, _ in rows)
     sys.stdout.writelines(f"{name:{width}}  {value}\n" for name, value in rows)
+
+
+def _numba(version: str | None) -> str:
+    """Return the *version* of numba, and whether kernels can be compiled with it."""
+    if version is None:
+        return "not installed"
+    return version if is_tested(version) else f"{version}, which is refused; {requirement()} works"
 
 
 def _row() -> str:
