@@ -24,7 +24,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -38,11 +37,13 @@ from glow_nb.backends.cpu.algorithms import Candidate, Problem, algorithm_of
 from glow_nb.backends.cpu.algorithms.candidates import candidates_for
 from glow_nb.backends.cpu.products import PRODUCTS, Product, product_key
 from glow_nb.backends.cpu.tune import MeasuringTuner
+from glow_nb.base.quantities import count_of
 from glow_nb.codegen.measure_limits import machine_limits
 from glow_nb.hlir.graph import Function
 from glow_nb.kernels.target import Target
-from glow_nb.network.pictures.memory_map import BACKGROUND, FAINT, INK, PALETTE
+from glow_nb.network.pictures.style import INK, PALETTE, SUBTITLE, frame, own_style
 
+MARKS = "osDv"
 FAMILIES = ("direct", "matrix product", "Winograd", "Strassen")
 ENCODERS = ("encoder_64", "bert_128", "encoder_200", "vit_b16", "audio_encoder")
 """Networks of :mod:`experiments.networks.transformers` that are measured beside the twins."""
@@ -173,13 +174,11 @@ def _describe(layer: Layer, candidate: Candidate) -> str:
 
 def draw(layers: Sequence[Layer], rate: float, path: Path) -> None:
     """Draw measured over estimated time of each candidate to the PNG file *path*."""
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams["text.color"] = INK
+    with own_style():
         figure = Figure(figsize=(11, 6.2))
         FigureCanvasAgg(figure)
         axes = figure.subplots()
-        figure.subplots_adjust(left=0.075, right=0.975, top=0.83, bottom=0.1)
+        figure.subplots_adjust(left=0.075, right=0.975, top=0.85, bottom=0.1)
         ratios = _draw_points(axes, layers, rate)
         _draw_frame(axes, ratios)
         axes.legend(loc="lower right", fontsize=9, facecolor="white", edgecolor="none")
@@ -188,10 +187,10 @@ def draw(layers: Sequence[Layer], rate: float, path: Path) -> None:
         title = "How far the cost model is from the measured time"
         figure.text(0.075, 0.935, title, fontsize=15, fontweight="bold")
         figure.text(
-            0.075, 0.88,
-            f"Each dot is one candidate of one product of {networks} networks;\n"
-            f"{100 * near:.0f} % of them lie between the dashed lines, a factor of {BAND:g} off",
-            fontsize=9, color="#55585e",
+            0.075, 0.885,
+            f"Each dot is one plan of one product, of {networks} networks; {100 * near:.0f} % of them "
+            f"lie between the dashed lines, where the estimate is off by a factor of {BAND:g}",
+            fontsize=10, color=SUBTITLE,
         )  # fmt: skip
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=150)
@@ -209,8 +208,8 @@ def _draw_points(axes: Axes, layers: Sequence[Layer], rate: float) -> list[float
         ]
         if points:
             xs, ys = zip(*points, strict=True)
-            axes.scatter(xs, ys, s=20, alpha=0.65, color=PALETTE[place], linewidth=0,
-                         label=f"{name}: {len(points)}")  # fmt: skip
+            axes.scatter(xs, ys, s=20, alpha=0.65, color=PALETTE[place], marker=MARKS[place], lw=0,
+                         label=f"{name}: {count_of(len(points), 'plan')}")  # fmt: skip
             ratios += ys
     return ratios
 
@@ -231,11 +230,7 @@ def _draw_frame(axes: Axes, ratios: Sequence[float]) -> None:
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_xlabel("measured time, microseconds")
     axes.set_ylabel("measured time over estimated time")
-    axes.set_facecolor(BACKGROUND)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(FAINT)
+    frame(axes)
 
 
 def main() -> None:

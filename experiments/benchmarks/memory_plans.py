@@ -33,6 +33,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.network import compilation as compiler
+from glow_nb.network.pictures.style import BLUE, INK, frame, own_style
 
 MIB = 1 << 20
 PUBLISHED_MIB = {"mobilenet_v1": 4.594, "mobilenet_v2": 5.742, "inception_v3": 7.914}
@@ -108,28 +109,31 @@ def print_plans(plans: Sequence[Plan]) -> None:
 
 def draw_plans(plans: Sequence[Plan], path: Path) -> None:
     """Draw the three sizes of each plan as bars to the PNG file *path*."""
-    figure = Figure(figsize=(9, 0.5 * len(plans) + 1.6), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    places = range(len(plans))
-    bars = {
-        "unshared": ([p.unshared_bytes / MIB for p in plans], "#d9d9d9", 0.8),
-        "arena": ([p.arena_bytes / MIB for p in plans], "#3b76af", 0.5),
-    }
-    for label, (sizes, colour, height) in bars.items():
-        axes.barh(places, sizes, height, color=colour, label=label)
-    bounds = [p.bound_bytes / MIB for p in plans]
-    axes.plot(bounds, places, "|", color="#c03a2b", markersize=16, label="lower bound")
-    for place, p in enumerate(plans):
-        text = f"  {p.unshared_bytes / p.arena_bytes:.1f}x"
-        axes.text(p.unshared_bytes / MIB, place, text, va="center", fontsize=8)
-    axes.set_yticks(places, [p.name for p in plans])
-    axes.invert_yaxis()
-    axes.margins(x=0.08)
-    axes.set_xlabel("MiB of activations; how much smaller sharing makes it at the end of the bar")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="lower right")
-    figure.savefig(path, format="png", dpi=160)
+    with own_style():
+        figure = Figure(figsize=(9, 0.5 * len(plans) + 2), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots()
+        places = range(len(plans))
+        bars = {
+            "all activations apart": ([p.unshared_bytes / MIB for p in plans], "#c9ccd1", 0.8),
+            "arena": ([p.arena_bytes / MIB for p in plans], BLUE, 0.5),
+        }
+        for label, (sizes, colour, height) in bars.items():
+            axes.barh(places, sizes, height, color=colour, label=label)
+        bounds = [p.bound_bytes / MIB for p in plans]
+        axes.plot(bounds, places, "|", color=INK, markersize=16, mew=2, label="lower bound")
+        for place, p in enumerate(plans):
+            text = f"  {p.unshared_bytes / p.arena_bytes:.1f}x smaller"
+            axes.text(p.unshared_bytes / MIB, place, text, va="center", fontsize=8)
+        axes.set_yticks(places, [p.name for p in plans])
+        axes.invert_yaxis()
+        axes.margins(x=0.13)
+        axes.set_xlabel("MiB of activations")
+        frame(axes)
+        axes.grid(axis="x", color="white")
+        axes.set_title("The arena that is planned for the activations of a network", loc="left")
+        figure.legend(loc="outside lower left", ncols=3, frameon=False)
+        figure.savefig(path, format="png", dpi=160)
 
 
 def find_failures(plans: Sequence[Plan]) -> list[str]:

@@ -24,6 +24,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -37,9 +38,17 @@ from experiments.networks.scaling_graphs import SHAPES, Shape, draw_function, dr
 from glow_nb.base.errors import GlowWarning
 from glow_nb.base.passes import PassRun
 from glow_nb.hlir.graph import Function
+from glow_nb.network.pictures.style import PALETTE, frame, own_style
 from glow_nb.system.cache_folder import CACHE_VARIABLE
 
 SIZES = (500, 1000, 2000, 5000, 10_000)
+LINES: tuple[dict[str, Any], ...] = (
+    {"linestyle": "-", "marker": "o"},
+    {"linestyle": "--", "marker": "s"},
+    {"linestyle": ":", "marker": "^"},
+)
+"""How lines differ whose colours are the same."""
+
 DRAWN: dict[str, Callable[[Shape, int], onnx.ModelProto | Function]]
 DRAWN = {"model": draw_model, "function": draw_function}
 
@@ -133,15 +142,27 @@ def table_of(name: str, times: Sequence[Times], most: int) -> Table:
 
 def draw(found: dict[str, list[Times]], path: Path) -> None:
     """Draw the time against the size of every shape of graph, both by powers of ten."""
-    figure = Figure(figsize=(8, 5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    for name, times in found.items():
-        axes.loglog([t.size for t in times], [t.total for t in times], marker="o", label=name)
-    axes.set_xlabel("size of the graph")
-    axes.set_ylabel("seconds to compile")
-    axes.legend(fontsize="small")
-    figure.savefig(path)
+    with own_style():
+        figure = Figure(figsize=(10, 5.5), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        for place, (name, times) in enumerate(found.items()):
+            look = LINES[place // len(PALETTE) % len(LINES)]
+            axes.loglog(
+                [t.size for t in times], [t.total for t in times], color=PALETTE[place % len(PALETTE)],
+                label=name.replace("_", " "), **look,
+            )  # fmt: skip
+        sizes = sorted({t.size for times in found.values() for t in times})
+        axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        axes.set_xticks([], minor=True)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.set_xlabel("size of the graph, nodes")
+        axes.set_ylabel("processor time to compile, seconds")
+        axes.set_title("Time of the first compilation by size and shape of the graph", loc="left")
+        frame(axes)
+        axes.grid(color="white")
+        figure.legend(loc="outside right upper", frameon=False, title="shape of the graph")
+        figure.savefig(path, dpi=160)
 
 
 def measure_shapes(

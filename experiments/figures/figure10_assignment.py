@@ -16,14 +16,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-from experiments.figures.served_networks import ACTIVATION, COLOURS, Block, draw_runs, plan
-from glow_nb.network.pictures.memory_map import INK
+from experiments.figures.served_networks import ACTIVATION, Block, draw_runs, plan
+from glow_nb.network.pictures.style import INK, PALETTE, frame, ink_on, own_style
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting.host import HostManager
 from glow_nb.runtime.hosting.tracer import TracedRun, Tracer
@@ -84,28 +86,33 @@ def draw_memory(
         begin = 0.0
         for part in parts:
             size = part.memory_bytes / MEBIBYTE
-            axes.barh(row, size, left=begin, height=0.7, color=colour[part.network], ec="white")
-            axes.text(begin + size / 2, row, part.part, ha="center", va="center", color="white")
+            shade = colour[part.network]
+            axes.barh(row, size, left=begin, height=0.7, color=shade, ec="white")
+            axes.text(
+                begin + size / 2, row, part.part, ha="center", va="center", color=ink_on(shade)
+            )
             begin += size
         limit = DEVICES[device].memory_bytes / MEBIBYTE
         axes.plot([limit, limit], [row - 0.4, row + 0.4], color=INK, lw=2)
     axes.set_yticks(range(len(held)), list(held))
     axes.invert_yaxis()
-    axes.set(xlabel="MiB; a line is the limit", title="parts on each device: network.part")
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.set(xlabel="memory, MiB", title="parts on each device (network.part)")
+    frame(axes)
 
 
 def draw(held: Mapping[str, Sequence[Held]], runs: Sequence[TracedRun], path: Path) -> None:
     """Draw memory and runs of the devices to the PNG file *path*."""
-    colour: dict[object, str] = dict(zip(NETWORKS, COLOURS, strict=False))
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        figure = Figure(figsize=(12, 3.8), layout="constrained")
+    colour: dict[object, str] = dict(zip(NETWORKS, PALETTE, strict=False))
+    with own_style():
+        figure = Figure(figsize=(12, 4.1), layout="constrained")
         FigureCanvasAgg(figure)
         memory, bars = figure.subplots(1, 2, width_ratios=(1, 1.5))
         draw_memory(memory, held, colour)
         draw_runs(bars, runs, list(held), colour)
-        bars.set_title("runs: each colour is one network, each number one of its parts")
+        bars.set_title("runs; the number of a bar is the part")
+        named: list[Artist] = [Patch(color=colour[n], label=f"network {n}") for n in NETWORKS]
+        named.append(Line2D([], [], color=INK, lw=2, label="limit of the device's memory"))
+        figure.legend(handles=named, loc="outside lower center", ncols=len(named), frameon=False)
         figure.suptitle("Four networks on five devices, after Figure 10 of the Glow paper")
         figure.savefig(path, dpi=160)
 

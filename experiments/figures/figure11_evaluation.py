@@ -9,38 +9,52 @@ fused multiply-adds would allow a convolution that does not save any multiplicat
     python -m experiments.figures.figure11_evaluation --output docs --data docs/measurements.json
 
 writes ``figure11.png``, and puts the table into the measurements. It takes 6 to 10 minutes. With
-``--results FILE`` measurements are kept: what is there is not repeated.
+``--results FILE`` measurements are kept: what is there is not repeated. ``--redraw`` draws the
+table that is in the measurements, and measures nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import matplotlib
 import onnx
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 import glow_nb
 from experiments.benchmarks.printing import TITLES, peers, processor
-from experiments.benchmarks.results import record
-from experiments.networks.twins import make_twin
+from experiments.benchmarks.results import read, record
+from experiments.networks.twins import load_light, make_twin
 from glow_nb.codegen.measure_limits import machine_limits
+from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.cost import total_cost
 from glow_nb.hlir.graph import Function
-from glow_nb.network.pictures.memory_map import BACKGROUND, FAINT, INK
+from glow_nb.network.pictures.style import (
+    ENGINES as COLOURS,
+)
+from glow_nb.network.pictures.style import (
+    INK,
+    SUBTITLE,
+    frame,
+    ink_on,
+    own_style,
+    three_digits,
+)
 from glow_nb.tools.duel.contest import duel
 from glow_nb.tools.duel.engines import ENGINES, OURS, is_installed
 from glow_nb.tools.duel.feeds import random_feeds
 
 NETWORKS = {"resnet50": "ResNet50", "vgg19": "VGG19"}
 BATCHES = (1, 2, 4, 8)
-COLOURS = {"glow_nb": "#3b6fb6", "onnxruntime": "#c9ccd1", "openvino": "#8a8d92"}
+TABLE = "figure 11"
+PEAK = "all multiplications at the core's peak"
 EXPLANATION = (
     "Dashed line: the images a second that the core's measured peak of fused multiply-adds allows "
     "if every multiplication of the convolutions is carried out.\n"
@@ -108,36 +122,58 @@ def table(found: list[Measurement]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def conditions() -> str:
-    """Return a line about the machine and the versions."""
-    return f"One core of {processor()}, float32; {peers()}."
+def conditions(peak: float) -> str:
+    """Return a line about the machine, its *peak* of multiply-adds a second, and the versions."""
+    return f"One core of {processor()}, float32, at most {peak / 1e9:.1f} GFLOP/s; {peers()}."
 
 
-def draw(found: list[Measurement], path: Path) -> None:
-    """Draw the images a second as bars, a panel for each network, to the PNG file *path*."""
-    peak = machine_limits(1).flop_rate
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams["text.color"] = INK
-        figure = Figure(figsize=(12, 5.2))
+def recorded(data: Path) -> tuple[list[Measurement], float, str]:
+    """Return what the file *data* holds: measurements, the core's peak, and the conditions."""
+    tables = [table for part in read(data)["sections"] for table in part["tables"]]
+    found = next(table for table in tables if table["name"] == TABLE)
+    peak = re.search(r"at most ([\d.]+) GFLOP/s", found["measured"])
+    if peak is None:
+        raise SystemExit(f"{data}: the table {TABLE!r} does not say what the core does at most")
+    engines = {title: engine for engine, title in TITLES.items()}
+    networks = {title: network for network, title in NETWORKS.items()}
+    flops = {name: total_cost(import_onnx(load_light(name))).flops for name in NETWORKS}
+    measurements = []
+    for row in found["rows"]:
+        cells = dict(zip(found["columns"], row, strict=True))
+        rates = {e: float(cells[t]) for t, e in engines.items() if cells.get(t)}
+        network = networks[cells["network"]]
+        measurements.append(Measurement(network, int(cells["batch"]), rates, flops[network]))
+    said = f"{found['measured']} Recorded {found['recorded']}."
+    return measurements, 1e9 * float(peak[1]), said
+
+
+def draw(found: list[Measurement], peak: float, said: str, path: Path) -> None:
+    """Draw the images a second as bars, a panel for each network, to the PNG file *path*.
+
+    Args:
+        found: What was measured.
+        peak: Operations a second of the core at most.
+        said: The conditions.
+        path: The file.
+    """
+    with own_style():
+        figure = Figure(figsize=(12, 5.6))
         FigureCanvasAgg(figure)
         names = [name for name in NETWORKS if any(m.network == name for m in found)]
         panels = figure.subplots(1, len(names), squeeze=False)[0]
-        figure.subplots_adjust(left=0.055, right=0.985, top=0.76, bottom=0.19, wspace=0.13)
+        figure.subplots_adjust(left=0.055, right=0.985, top=0.735, bottom=0.18, wspace=0.13)
         for axes, name in zip(panels, names, strict=True):
             draw_panel(axes, [m for m in found if m.network == name], peak)
         panels[0].set_ylabel("images a second", fontsize=10)
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(
-            handles, labels, loc="upper right", ncols=4, frameon=False, fontsize=10,
-            bbox_to_anchor=(0.99, 0.995),
+            handles, labels, loc="upper left", ncols=4, frameon=False, fontsize=10,
+            bbox_to_anchor=(0.047, 0.875), borderaxespad=0,
         )  # fmt: skip
         figure.text(0.055, 0.945, "Images a second on one core", fontsize=16, fontweight="bold")
-        figure.text(
-            0.055, 0.897, f"After Figure 11 of the Glow paper. {conditions()}",
-            fontsize=9.5, color="#55585e",
-        )  # fmt: skip
-        figure.text(0.055, 0.035, EXPLANATION, fontsize=9.5, color="#55585e", linespacing=1.5)
+        said = f"After Figure 11 of the Glow paper. {said}"
+        figure.text(0.055, 0.897, said, fontsize=9.5, color=SUBTITLE)
+        figure.text(0.055, 0.035, EXPLANATION, fontsize=9.5, color=SUBTITLE, linespacing=1.5)
         figure.savefig(path, dpi=160)
 
 
@@ -151,36 +187,32 @@ def draw_panel(axes: Axes, found: list[Measurement], peak: float) -> None:
         bars = axes.bar(xs, heights, width * 0.92, color=COLOURS[engine], label=TITLES[engine])
         axes.bar_label(
             bars,
-            fmt="%.3g",
+            labels=[three_digits(height) for height in heights],
             fontsize=8.5,
             padding=-13,
-            color=INK if engine == "onnxruntime" else "white",
+            color=ink_on(COLOURS[engine]),
             fontweight="bold" if engine == OURS else "normal",
         )
     direct = peak / found[0].flops
-    axes.axhline(direct, color=INK, linewidth=1.1, linestyle=(0, (6, 3)), zorder=0.5,
-                 label="all multiplications at the core's peak")  # fmt: skip
+    axes.axhline(direct, color=INK, linewidth=1.1, linestyle=(0, (6, 3)), zorder=3, label=PEAK)
     axes.set_xticks(range(len(found)), [f"batch {m.batch}" for m in found])
     top = max(direct, *(max(m.rates.values()) for m in found))
     axes.set_ylim(0, top * 1.08)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(NETWORKS[found[0].network], loc="left", fontsize=12, fontweight="bold")
-    axes.set_facecolor(BACKGROUND)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(FAINT)
-    axes.tick_params(color=FAINT, labelsize=9.5)
+    frame(axes, size=9.5)
 
 
 def write(found: list[Measurement], output: Path, data: Path | None) -> None:
     """Write the picture to the folder *output* and the table into *data*; print it if None."""
     output.mkdir(parents=True, exist_ok=True)
-    draw(found, output / "figure11.png")
-    text = f"Images a second. {conditions()}\n\n{table(found)}"
+    peak = machine_limits(1).flop_rate
+    draw(found, peak, conditions(peak), output / "figure11.png")
+    text = f"{conditions(peak)}\n\n{table(found)}"
     if data is None:
         print(text)
         return
-    record(data, "figure 11", text.splitlines())
+    record(data, TABLE, text.splitlines())
 
 
 def main() -> None:
@@ -192,7 +224,11 @@ def main() -> None:
     parser.add_argument("--batches", nargs="+", type=int, choices=BATCHES, default=list(BATCHES))
     parser.add_argument("--results", type=Path, help="JSON file that keeps the measurements")
     parser.add_argument("--twins", type=Path, help="folder that keeps the models")
+    parser.add_argument("--redraw", action="store_true", help="draw the table of --data alone")
     arguments = parser.parse_args()
+    if arguments.redraw:
+        draw(*recorded(arguments.data), arguments.output / "figure11.png")
+        return
     found = load(arguments.results)
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.twins or Path(temporary)

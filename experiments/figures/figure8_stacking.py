@@ -22,13 +22,13 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import glow_nb
 from experiments.benchmarks.timing import seconds_of
+from glow_nb.base.quantities import count_of
 from glow_nb.codegen.compile import compile_assembly
 from glow_nb.compiler import pipelines
 from glow_nb.hlir import ops
@@ -36,7 +36,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
-from glow_nb.network.pictures.memory_map import INK
+from glow_nb.network.pictures.style import BLUE, INK, RED, SUBTITLE, frame, own_style
 
 UNSTACKED = tuple(step for step in pipelines.INSTRUCTIONS if step != "stack_instructions")
 PIPELINES = (pipelines.INSTRUCTIONS, UNSTACKED)
@@ -112,26 +112,38 @@ def copy_seconds(source: np.ndarray, threads: int, runs: int) -> float:
         return min(seconds_of(lambda: list(copy())) for _ in range(runs))
 
 
-def draw(found: list[Measurement], copy: float, path: Path) -> None:
-    """Draw the times over the length of the chain to the PNG file *path*."""
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams["text.color"] = INK
-        figure = Figure(figsize=(8, 4.6))
+def draw(found: list[Measurement], copy: float, size_bytes: int, threads: str, path: Path) -> None:
+    """Draw the times over the length of the chain to the PNG file *path*.
+
+    Args:
+        found: What was measured.
+        copy: Seconds of a copy.
+        size_bytes: Of the array.
+        threads: How many threads, in words.
+        path: The file.
+    """
+    with own_style():
+        figure = Figure(figsize=(8, 4.8))
         FigureCanvasAgg(figure)
-        axes = figure.add_axes((0.085, 0.13, 0.89, 0.68))
+        axes = figure.add_axes((0.085, 0.125, 0.89, 0.66))
         lengths = [m.length for m in found]
         lines = {"one by one": [m.unstacked for m in found], "stacked": [m.stacked for m in found]}
-        for (name, seconds), colour in zip(lines.items(), ("#c0504d", "#3b6fb6"), strict=True):
-            axes.plot(lengths, [1e3 * s for s in seconds], "o-", color=colour, label=name, lw=2)
-        axes.axhline(1e3 * copy, color="#8a8d92", ls="--", lw=2, label="a copy")
+        for (name, seconds), colour, mark in zip(lines.items(), (RED, BLUE), "so", strict=True):
+            axes.plot(
+                lengths, [1e3 * s for s in seconds], f"{mark}-", color=colour, label=name, lw=2
+            )
+        axes.axhline(1e3 * copy, color=INK, ls="--", lw=1.5, label="a copy of the array")
         axes.set(ylim=(0, None), xticks=lengths, ylabel="milliseconds")
         axes.set_xlabel("elementwise operators in a chain")
-        axes.grid(axis="y", color="#e3e5e8")
-        axes.spines[["top", "right"]].set_visible(False)
+        frame(axes)
+        axes.grid(axis="y", color="white")
         axes.legend(frameon=False, loc="upper left")
-        figure.text(0.085, 0.92, "Chains of operators, one by one and stacked", fontsize=14)
-        figure.text(0.085, 0.86, "after Figure 8 of the Glow paper", fontsize=10, color="#55585e")
+        title = "Chains of elementwise operators, stacked into one loop and one by one"
+        figure.text(0.085, 0.92, title, fontsize=13, fontweight="bold")
+        said = (
+            f"{size_bytes / MEGABYTE:g} MiB of float32, {threads}; after Figure 8 of the Glow paper"
+        )
+        figure.text(0.085, 0.85, said, fontsize=10, color=SUBTITLE)
         figure.savefig(path, dpi=160)
 
 
@@ -158,7 +170,8 @@ def main(arguments: list[str] | None = None) -> None:
         times = f"{1e3 * m.stacked:8.2f} ms {1e3 * m.unstacked:8.2f} ms"
         print(f"{m.length:9}{times} {copy / m.stacked:20.2f} {m.unstacked / m.stacked:14.1f}")
     options.output.mkdir(parents=True, exist_ok=True)
-    draw(found, copy, options.output / "figure8.png")
+    threads = count_of(options.threads, "thread")
+    draw(found, copy, x.nbytes, threads, options.output / "figure8.png")
 
 
 if __name__ == "__main__":

@@ -16,14 +16,14 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
-from experiments.figures.served_networks import ACTIVATION, COLOURS, Block, draw_runs, plan
-from glow_nb.network.pictures.memory_map import INK
+from experiments.figures.served_networks import ACTIVATION, Block, draw_runs, plan
+from glow_nb.network.pictures.style import FAINT, INK, PALETTE, own_style
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting.host import HostManager
 from glow_nb.runtime.hosting.tracer import TracedRun, Tracer
@@ -59,28 +59,31 @@ def draw_parts(axes: Axes) -> None:
         column, row = PLACES[block.name]
         for read in block.reads:
             left, height = PLACES.get(read, (column - 1.05, row))
-            arrow = {"arrowstyle": "->", "color": "#8a8d92"}
+            arrow = {"arrowstyle": "->", "color": FAINT}
             axes.annotate("", (column - 0.38, row), (left + 0.38, height), arrowprops=arrow)
         axes.text(
             column, row, f"{block.name}\n{block.device}", ha="center", va="center", fontsize=8,
             bbox={"boxstyle": "round,pad=0.5", "fc": "white", "ec": INK},
         )  # fmt: skip
-    axes.set(xlim=(-0.9, 3.5), ylim=(2.7, -0.7), title="parts")
+    axes.set(xlim=(-0.9, 3.5), ylim=(2.7, -0.7), title="parts, and where they run")
     axes.axis("off")
 
 
 def draw(runs: Sequence[TracedRun], path: Path) -> None:
     """Draw the parts beside their schedule to the PNG file *path*."""
     numbers = sorted({run.execution for run in runs})
-    colour: dict[object, str] = {n: COLOURS[n % len(COLOURS)] for n in numbers}
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        figure = Figure(figsize=(11, 3.6), layout="constrained")
+    colour: dict[object, str] = {
+        number: PALETTE[place % len(PALETTE)] for place, number in enumerate(numbers)
+    }
+    with own_style():
+        figure = Figure(figsize=(11, 3.9), layout="constrained")
         FigureCanvasAgg(figure)
         parts, bars = figure.subplots(1, 2, width_ratios=(1, 1.6))
         draw_parts(parts)
         draw_runs(bars, runs, sorted({run.device for run in runs}), colour)
-        bars.set_title("schedule: each colour is one request")
+        bars.set_title("schedule; the letter of a bar is the part")
+        named = [Patch(color=colour[n], label=f"request {i}") for i, n in enumerate(numbers, 1)]
+        figure.legend(handles=named, loc="outside lower right", ncols=len(named), frameon=False)
         figure.suptitle("A network in parts and its schedule, after Figure 9 of the Glow paper")
         figure.savefig(path, dpi=160)
 

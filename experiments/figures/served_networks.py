@@ -14,6 +14,7 @@ from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Concat, MatMul, Relu
 from glow_nb.network.compilation import build_program, lower_for
+from glow_nb.network.pictures.style import frame, ink_on
 from glow_nb.runtime.deploy import compile_part
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting.tracer import TracedRun
@@ -23,7 +24,6 @@ ROWS, WIDTH = 256, 256
 ACTIVATION = TensorType(ElementKind.FLOAT32, (ROWS, WIDTH))
 LABEL_WIDTH = 0.018
 """The shortest bar that names its part, as a share of the time that is drawn."""
-COLOURS = ("#3b6fb6", "#c0504d", "#6a9a4f", "#8064a2", "#d98c3f", "#4bacc6")
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,10 @@ def draw_runs(
             continue
         axes.text(
             begin + length / 2, row, label,
-            ha="center", va="center", fontsize=7, color="white", clip_on=True,
+            ha="center", va="center", fontsize=7, color=ink_on(shade), clip_on=True,
         )  # fmt: skip
     axes.set_yticks(range(len(rows)), rows)
     axes.invert_yaxis()
-    axes.set_xlabel("milliseconds")
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel("milliseconds since the first run")
+    frame(axes)
+    axes.grid(axis="x", color="white")

@@ -16,6 +16,7 @@ import argparse
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -25,6 +26,9 @@ from experiments.networks.trainable_layers import Layers, split
 from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function
 from glow_nb.train import AdamW, History, OneCycle, SoftmaxCrossEntropy, Trainer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 BATCH, TESTED = 48, 360
 
@@ -96,26 +100,41 @@ def draw(history: History, scores: Array, digits: Array, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
-    FigureCanvasAgg(figure)
-    curves, matrix = figure.subplots(1, 2)
-    epochs = [epoch.number for epoch in history]
-    curves.plot(epochs, history.losses, label="loss, trained digits")
-    curves.plot(epochs, history.validation(), label="loss, tested digits")
-    wrong = [1 - share for share in history.validation("accuracy")]
-    curves.plot(epochs, wrong, label="share of tested digits read wrongly", color="#b3423a")
-    curves.set(xlabel="epoch", yscale="log", title="Learning")
-    curves.legend(frameon=False)
+    from glow_nb.network.pictures.style import BLUE, RED, frame, own_style
+
+    with own_style():
+        figure = Figure(figsize=(14, 4.6), layout="constrained")
+        FigureCanvasAgg(figure)
+        losses, errors, matrix = figure.subplots(1, 3)
+        epochs = [epoch.number for epoch in history]
+        losses.plot(epochs, history.losses, color=BLUE, label="digits it is trained on")
+        losses.plot(epochs, history.validation(), color=RED, label="tested digits")
+        losses.set(xlabel="epoch", ylabel="loss (cross entropy)", yscale="log", title="Loss")
+        losses.legend(frameon=False)
+        wrong = [100 * (1 - share) for share in history.validation("accuracy")]
+        errors.plot(epochs, wrong, color=RED)
+        errors.set(xlabel="epoch", ylabel="%", ylim=(0, None), title="Tested digits read wrongly")
+        for axes in (losses, errors):
+            frame(axes)
+            axes.grid(color="white")
+        draw_confusion(matrix, scores, digits)
+        figure.savefig(path, dpi=120)
+
+
+def draw_confusion(axes: Axes, scores: Array, digits: Array) -> None:
+    """Draw which digits were read as which: a row for each digit, and a number where there is any.
+
+    The shade goes by the share of the row, so that single mistakes are seen.
+    """
     counts = np.zeros((10, 10), int)
     np.add.at(counts, (digits, scores.argmax(1)), 1)
-    matrix.imshow(counts, cmap="Blues")
+    axes.imshow(np.sqrt(counts / np.maximum(counts.sum(1, keepdims=True), 1)), cmap="Greys")
     for (row, column), count in np.ndenumerate(counts):
         if count:
-            colour = "white" if count > counts.max() / 2 else "black"
-            matrix.text(column, row, str(count), ha="center", va="center", color=colour)
+            colour = "white" if row == column else "black"
+            axes.text(column, row, str(count), ha="center", va="center", color=colour)
     title = f"{np.trace(counts)} of {counts.sum()} tested digits read rightly"
-    matrix.set(xlabel="read as", ylabel="digit", title=title, xticks=range(10), yticks=range(10))
-    figure.savefig(path, dpi=120)
+    axes.set(xlabel="read as", ylabel="digit", title=title, xticks=range(10), yticks=range(10))
 
 
 def write_model(function: Function, share: float, path: Path) -> onnx.ModelProto:

@@ -103,15 +103,21 @@ def draw(came: Array, foretold: dict[str, Array], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 4.8), layout="constrained")
-    FigureCanvasAgg(figure)
-    for axes, (name, numbers) in zip(figure.subplots(1, 2), foretold.items(), strict=True):
-        axes.scatter(came, numbers, s=9, alpha=0.6)
-        axes.plot([came.min(), came.max()], [came.min(), came.max()], color="#888888", lw=1)
-        share = explained(numbers, came)
-        axes.set(xlabel="what came", ylabel="what was foretold", xlim=(0, 360), ylim=(0, 360))
-        axes.set_title(f"{name}: {share:.1%} of the variance explained")
-    figure.savefig(path, dpi=120)
+    from glow_nb.network.pictures.style import BLUE, INK, frame, own_style
+
+    with own_style():
+        figure = Figure(figsize=(10, 5.2), layout="constrained")
+        FigureCanvasAgg(figure)
+        most = 1.05 * max(came.max(), *(numbers.max() for numbers in foretold.values()))
+        for axes, (name, numbers) in zip(figure.subplots(1, 2), foretold.items(), strict=True):
+            axes.scatter(came, numbers, s=12, alpha=0.6, color=BLUE, linewidth=0, label="a patient")
+            axes.plot([0, most], [0, most], color=INK, lw=1, ls="--", label="exact prediction")
+            axes.set(xlabel="progression after a year", ylabel="predicted progression")
+            axes.set(xlim=(0, most), ylim=(0, most), aspect="equal")
+            axes.set_title(f"{name}: {explained(numbers, came):.1%} of the variance explained")
+            frame(axes)
+            axes.legend(frameon=False, loc="upper left")
+        figure.savefig(path, dpi=120)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

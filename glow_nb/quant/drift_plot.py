@@ -1,4 +1,4 @@
-"""A picture of what integers lose and gain: the worst values at once, and the times of layers."""
+"""A picture of what fewer bits lose and gain: the worst values at once, and the times of layers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
+from glow_nb.base.quantities import count_of
 from glow_nb.base.text import format_name
+from glow_nb.network.pictures.style import BLUE, GREEN, INK, PURPLE, RED, SUBTITLE, frame, own_style
 from glow_nb.quant.gain import Gains, LayerGain
 from glow_nb.quant.value_drift import DriftValues, ValueDrift
 from glow_nb.system.replaced_files import replace_file
@@ -20,25 +23,27 @@ ROW_INCHES = 0.19
 WORST_SHARE = 0.1
 """The part of the values that is drawn as the worst; at least one."""
 
-LEAST_PERCENT = 0.1
-"""What the axis of saturated numbers shows at least."""
-
 MOST_DECIBELS = 100.0
 """Where the bar of a value without any difference ends."""
 
 LONGEST_NAME = 40
-USUAL, BAD, SATURATED = "#7d9cb8", "#b3423a", "#d9a441"
+USUAL, BAD, OUTPUT, SATURATED, GAIN = BLUE, RED, INK, PURPLE, GREEN
+PREDICTED: dict[str, Any] = {
+    "marker": "D",
+    "color": INK,
+    "markeredgecolor": "white",
+    "markersize": 6,
+}
 
 
 def draw_drift(drift: DriftValues, path: Path) -> None:
     """Draw a bar for each value of *drift*, in the order of the network, to the PNG file *path*.
 
-    On the left is signal to noise, in the middle the share of numbers that are beyond the integers;
-    the worst values are red. If times were measured, the gains of the layers are on the right.
+    On the left is signal to noise; the worst values have a colour of their own, and so have the
+    outputs. Beside it is the share of numbers that are beyond the integers, where there are any. If
+    times were measured, the gains of the layers are on the right.
     """
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # the picture is the same whatever the user's own settings are
-        matplotlib.rcParams["text.parse_math"] = False  # a name may hold dollar signs
+    with own_style():
         figure = _figure(drift)
         replace_file(path, lambda place: figure.savefig(place, format="png", dpi=110))
 
@@ -48,48 +53,77 @@ def _figure(drift: DriftValues) -> Figure:
     gains = drift.gains
     layers = 0 if gains is None else len(_timed(gains))
     width = 10 if gains is None else 17
-    figure = Figure(figsize=(width, 1.6 + ROW_INCHES * max(rows, layers)), layout="constrained")
+    figure = Figure(figsize=(width, 2.2 + ROW_INCHES * max(rows, layers)), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.15, h_pad=0.08)  # type: ignore[union-attr]
     FigureCanvasAgg(figure)
+    figure.suptitle(_title(drift), fontsize=12, fontweight="bold", x=0.01, ha="left")
     if gains is None:
         _draw_values(figure, drift)
     else:
         halves: Any = figure.subfigures(1, 2, width_ratios=(10, 7))
         _draw_values(halves[0], drift)
         _draw_gains(halves[1].subplots(), gains)
-    figure.suptitle(_title(drift), fontsize=11)
     return figure
 
 
 def _draw_values(figure: Figure | SubFigure, drift: DriftValues) -> None:
     rows = (*drift.values, *drift.outputs)
-    noise, saturation = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1))
-    places = range(len(rows))
+    has_saturated = any(row.saturated for row in rows)
+    widths = (3, 1) if has_saturated else (1,)
+    panels = figure.subplots(1, len(widths), sharey=True, width_ratios=widths, squeeze=False)[0]
     worst = drift.worst(math.ceil(WORST_SHARE * len(drift.values)))
-    colours = [BAD if row in worst else USUAL for row in rows]
-    noise.barh(places, [_length(row) for row in rows], color=colours)
-    saturation.barh(places, [100 * row.saturated for row in rows], color=SATURATED)
-    _name_rows(noise, [f"{_short(format_name(row.name))}  {row.opcode}" for row in rows])
-    for label, row in zip(noise.get_yticklabels(), rows, strict=True):
-        label.set_color(BAD if row in worst else "black")
-    noise.set_xlabel("signal to noise, dB")
-    saturation.set_xlabel("saturated, %")
-    most = max((100 * row.saturated for row in rows), default=0.0)
-    saturation.set_xlim(0, max(1.05 * most, LEAST_PERCENT))
-    _clear(saturation)
+    colours = [OUTPUT if row in drift.outputs else BAD if row in worst else USUAL for row in rows]
+    panels[0].barh(range(len(rows)), [_length(row) for row in rows], color=colours)
+    _name_rows(panels[0], [f"{_short(format_name(row.name))} ({row.opcode})" for row in rows])
+    panels[0].set_xlabel("signal to noise, dB (more is better)")
+    _draw_legend(panels[0], _meanings(drift, len(worst), has_saturated))
+    if has_saturated:
+        shares = [100 * row.saturated for row in rows]
+        panels[1].barh(range(len(rows)), shares, color=SATURATED)
+        panels[1].set_xlabel("saturated numbers, %")
+        panels[1].set_xlim(0, 1.05 * max(shares))
+        _clear(panels[1])
+
+
+def _meanings(drift: DriftValues, worst: int, has_saturated: bool) -> list[Patch]:
+    """Return the rows of the legend: what each colour means, and what is not drawn."""
+    counts = (
+        (BAD, worst, f"the worst {worst} of {len(drift.values)} values"),
+        (USUAL, len(drift.values) - worst, count_of(len(drift.values) - worst, "other value")),
+        (OUTPUT, len(drift.outputs), count_of(len(drift.outputs), "output")),
+        ("none", not has_saturated, "no number is saturated"),
+    )
+    return [Patch(color=colour, label=label) for colour, count, label in counts if count]
 
 
 def _draw_gains(axes: Any, gains: Gains) -> None:
-    """Draw, layer by layer, how many times as long floats take: a bar measured, a dot predicted."""
+    """Draw, layer by layer, how many times as long floats take: measured and predicted."""
     layers = _timed(gains)
     places = range(len(layers))
-    measured = [0.0 if layer.measured is None else layer.measured.gain for layer in layers]
-    axes.barh(places, measured, color=USUAL, label="measured")
+    is_measured = gains.measured is not None
+    if is_measured:
+        measured = [0.0 if layer.measured is None else layer.measured.gain for layer in layers]
+        axes.barh(places, measured, color=GAIN)
     predicted = [layer.predicted.gain for layer in layers]
-    axes.plot(predicted, places, "o", color=BAD, markersize=3.5, label="predicted")
-    axes.axvline(1, color="#555555", lw=0.8)
+    axes.plot(predicted, places, linestyle="", **PREDICTED)
+    axes.axvline(1, color=SUBTITLE, lw=1.2, linestyle=(0, (4, 3)))
     _name_rows(axes, [_short(format_name(layer.names[0])) for layer in layers])
-    axes.set_xlabel("time of floats over that of integers, layer by layer")
-    axes.legend(fontsize=8, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("time of the float layer over that of the quantized one")
+    handles: list[Any] = [
+        *([Patch(color=GAIN, label="measured")] if is_measured else []),
+        Line2D([], [], linestyle="", **PREDICTED, label="predicted"),
+        Line2D([], [], color=SUBTITLE, lw=1.2, linestyle=(0, (4, 3)), label="as fast as floats"),
+    ]
+    _draw_legend(axes, handles)
+
+
+def _draw_legend(axes: Any, handles: Sequence[Any]) -> None:
+    """Name the marks of *axes* in one row above it."""
+    axes.legend(
+        handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=max(1, len(handles)),
+        fontsize=9, frameon=False, borderaxespad=0.2, handlelength=1.2, columnspacing=1.4,
+    )  # fmt: skip
 
 
 def _timed(gains: Gains) -> list[LayerGain]:
@@ -99,8 +133,8 @@ def _timed(gains: Gains) -> list[LayerGain]:
 
 def _name_rows(axes: Any, names: Sequence[str]) -> None:
     """Write *names* beside the rows, the first at the top."""
-    axes.set_yticks(range(len(names)), names, fontsize=7)
-    axes.invert_yaxis()
+    axes.set_yticks(range(len(names)), names, fontsize=8)
+    axes.set_ylim(max(len(names), 1) - 0.4, -0.6)
     _clear(axes)
 
 
@@ -109,19 +143,19 @@ def _title(drift: DriftValues) -> str:
         f"{_short(format_name(output.name))} {output.signal_to_noise:.1f} dB"
         for output in drift.outputs[:3]
     )
-    title = f"{_short(format_name(drift.model))}: integers against floats; outputs: {ends}"
+    title = f"{_short(format_name(drift.model))}: values of fewer bits against floats"
+    if ends:
+        title = f"{title}; outputs: {ends}"
     if drift.gains is None or drift.gains.measured is None:
         return title
     predicted, measured = drift.gains.predicted.gain, drift.gains.measured.gain
-    return f"{title}; gain: {measured:.2f} measured, {predicted:.2f} predicted"
+    return f"{title}; {measured:.2f} times as fast (predicted: {predicted:.2f})"
 
 
 def _clear(axes: Any) -> None:
-    axes.grid(axis="x", color="#e4e4e4")
-    axes.set_axisbelow(True)
-    axes.margins(y=0.01)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
+    frame(axes, ("bottom",), size=8)
+    axes.grid(axis="x", color="white", linewidth=1.2)
+    axes.tick_params(axis="y", length=0)
 
 
 def _length(row: ValueDrift) -> float:

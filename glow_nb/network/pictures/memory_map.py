@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-import matplotlib.colors
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -22,14 +20,21 @@ from glow_nb.base.errors import OptionError
 from glow_nb.llir.in_place import tenancies
 from glow_nb.llir.lives import Life, arena_of, lives_of
 from glow_nb.llir.program import Arena, Program
+from glow_nb.network.pictures.style import (
+    FAINT,
+    INK,
+    PALETTE,
+    REST,
+    SUBTITLE,
+    ByteUnit,
+    byte_unit,
+    frame,
+    ink_on,
+    own_style,
+    towards_white,
+)
 from glow_nb.system.replaced_files import replace_file
 
-PALETTE = ("#3b6fb6", "#e08a3c", "#4f9d69", "#a45ca8", "#c8504b", "#5aa9b8", "#b0a13f")
-"""Colours of the kinds of instruction, those that write most bytes first; the rest are grey."""
-
-REST = "#9a9a9a"
-BACKGROUND, INK, FAINT = "#f6f5f2", "#26292e", "#8a8d92"
-MEBIBYTE = 2**20
 EXPLANATION = (
     "Each rectangle is an activation: as wide as the instructions it lives through, as high as its "
     "bytes, coloured by the instruction that writes it, the stronger the larger."
@@ -58,10 +63,7 @@ def draw_memory_map(program: Program, path: Path, title: str = "") -> None:
 
 
 def _make_figure(program: Program, arena: Arena, lives: list[Life], title: str) -> Figure:
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # the picture is the same whatever the user's own settings are
-        matplotlib.rcParams["text.color"] = INK
-        matplotlib.rcParams["text.parse_math"] = False  # a name may hold dollar signs
+    with own_style():
         figure = Figure(figsize=(15, 9))
         FigureCanvasAgg(figure)
         live_axes, map_axes = figure.subplots(
@@ -69,12 +71,13 @@ def _make_figure(program: Program, arena: Arena, lives: list[Life], title: str) 
         )
         figure.subplots_adjust(left=0.055, right=0.985, top=0.88, bottom=0.115)
         steps = len(program.work)
+        unit = byte_unit([arena.size_bytes, arena.lower_bound_bytes])
         colours = _colours(lives)
-        _draw_map(map_axes, arena, lives, steps, colours)
-        _draw_live_bytes(live_axes, arena, lives, steps)
-        _write_title(figure, program, arena, title or f"Memory map of {program.name}")
+        _draw_map(map_axes, arena, lives, steps, colours, unit)
+        _draw_live_bytes(live_axes, arena, lives, steps, unit)
+        _write_title(figure, program, arena, title or f"Memory map of {program.name}", unit)
         _draw_legend(figure, lives, colours)
-        _label(figure, map_axes, lives)
+        _label(figure, map_axes, lives, colours, unit)
     return figure
 
 
@@ -88,69 +91,73 @@ def _colours(lives: Sequence[Life]) -> dict[str, str]:
 
 
 def _draw_map(
-    axes: Axes, arena: Arena, lives: Sequence[Life], steps: int, colours: dict[str, str]
+    axes: Axes,
+    arena: Arena,
+    lives: Sequence[Life],
+    steps: int,
+    colours: dict[str, str],
+    unit: ByteUnit,
 ) -> None:
     largest = max(life.size_bytes for life in lives)
     for life in lives:
-        strength = 0.55 + 0.45 * (life.size_bytes / largest) ** 0.5
         axes.add_patch(
             Rectangle(
-                (life.begin, life.offset / MEBIBYTE),
+                (life.begin, life.offset / unit.size),
                 life.end - life.begin,
-                life.size_bytes / MEBIBYTE,
-                facecolor=_towards_white(colours[life.kind], strength),
+                life.size_bytes / unit.size,
+                facecolor=_shade(life, colours, largest),
                 edgecolor="white",
                 linewidth=0.8 if len(lives) <= MOST_RULED else 0.5,
             )
         )
-    top = max(arena.size_bytes, arena.lower_bound_bytes) / MEBIBYTE
+    top = max(arena.size_bytes, arena.lower_bound_bytes) / unit.size
     axes.set_xlim(0, steps)
     axes.set_ylim(0, top * 1.035)
-    axes.set_facecolor(BACKGROUND)
-    _draw_bound(axes, arena)
+    _draw_bound(axes, arena, unit)
     axes.set_xlabel("instruction")
-    axes.set_ylabel("address, MiB")
-    _plain_frame(axes)
+    axes.set_ylabel(f"address, {unit.name}")
+    frame(axes, size=8)
 
 
-def _draw_bound(axes: Axes, arena: Arena) -> None:
-    bound = arena.lower_bound_bytes / MEBIBYTE
+def _shade(life: Life, colours: dict[str, str], largest: int) -> tuple[float, float, float]:
+    """Return the colour of a rectangle: stronger, the nearer its bytes are to the *largest*."""
+    return towards_white(colours[life.kind], 0.55 + 0.45 * (life.size_bytes / largest) ** 0.5)
+
+
+def _draw_bound(axes: Axes, arena: Arena, unit: ByteUnit) -> None:
+    bound = arena.lower_bound_bytes / unit.size
     axes.axhline(bound, color=INK, linewidth=1.2, linestyle=(0, (6, 3)))
 
 
-def _draw_live_bytes(axes: Axes, arena: Arena, lives: Sequence[Life], steps: int) -> None:
+def _draw_live_bytes(
+    axes: Axes, arena: Arena, lives: Sequence[Life], steps: int, unit: ByteUnit
+) -> None:
     live = [0] * steps
     for life in lives:
         for step in range(life.begin, min(life.end, steps)):
             live[step] += life.size_bytes
-    heights = [size / MEBIBYTE for size in live]
+    heights = [size / unit.size for size in live]
     axes.stairs(heights, range(steps + 1), fill=True, color="#c9ccd1")
     axes.stairs(heights, range(steps + 1), color="#6a6e75", linewidth=0.9)
-    axes.set_ylim(0, arena.lower_bound_bytes / MEBIBYTE * 1.18)
-    _draw_bound(axes, arena)
+    axes.set_ylim(0, arena.lower_bound_bytes / unit.size * 1.18)
+    _draw_bound(axes, arena, unit)
     axes.annotate(
-        f"lower bound {arena.lower_bound_bytes / MEBIBYTE:.2f} MiB",
-        (steps, arena.lower_bound_bytes / MEBIBYTE),
+        f"lower bound {unit.text(arena.lower_bound_bytes)}",
+        (steps, arena.lower_bound_bytes / unit.size),
         xytext=(-4, -3),
         textcoords="offset points",
         ha="right",
         va="top",
         fontsize=8,
     )
-    axes.set_ylabel("live, MiB")
+    axes.set_ylabel(f"live, {unit.name}")
     axes.tick_params(labelbottom=False)
-    _plain_frame(axes)
+    frame(axes, size=8)
 
 
-def _plain_frame(axes: Axes) -> None:
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(FAINT)
-    axes.tick_params(color=FAINT, labelsize=8)
-
-
-def _write_title(figure: Figure, program: Program, arena: Arena, title: str) -> None:
+def _write_title(
+    figure: Figure, program: Program, arena: Arena, title: str, unit: ByteUnit
+) -> None:
     """Write what the picture shows, in the words of ``net.memory`` and ``glow-nb info``."""
     unshared = sum(value.size_bytes for value in tenancies(program))
     size, bound = arena.size_bytes, arena.lower_bound_bytes
@@ -159,10 +166,10 @@ def _write_title(figure: Figure, program: Program, arena: Arena, title: str) -> 
     figure.text(
         0.055,
         0.93,
-        f"arena {size / MEBIBYTE:.2f} MiB, {size / bound:.3f} of its lower bound; unshared "
-        f"{unshared / MEBIBYTE:.2f} MiB, if no memory were used twice",
+        f"arena {unit.text(size)}, {size / bound:.3f} of its lower bound; unshared "
+        f"{unit.text(unshared)}, if no memory were used twice",
         fontsize=10,
-        color="#55585e",
+        color=SUBTITLE,
         va="center",
     )
 
@@ -189,25 +196,34 @@ def _draw_legend(figure: Figure, lives: Sequence[Life], colours: dict[str, str])
     )
 
 
-def _label(figure: Figure, axes: Axes, lives: Sequence[Life]) -> None:
+def _label(
+    figure: Figure,
+    axes: Axes,
+    lives: Sequence[Life],
+    colours: dict[str, str],
+    unit: ByteUnit,
+) -> None:
     """Write into each rectangle the largest of its labels that fits, lying or upright."""
     canvas: Any = figure.canvas
     renderer = canvas.get_renderer()
+    largest = max(life.size_bytes for life in lives)
     for life in lives:
-        low = axes.transData.transform((life.begin, life.offset / MEBIBYTE))
-        high = axes.transData.transform((life.end, (life.offset + life.size_bytes) / MEBIBYTE))
+        low = axes.transData.transform((life.begin, life.offset / unit.size))
+        high = axes.transData.transform((life.end, (life.offset + life.size_bytes) / unit.size))
         width, height = high - low
-        for text, size, rotation in _label_choices(life, width, height, figure.dpi / 72):
+        for text, size, rotation in _label_choices(
+            life, unit.text(life.size_bytes), width, height, figure.dpi / 72
+        ):
             label = axes.text(
                 (life.begin + life.end) / 2,
-                (life.offset + life.size_bytes / 2) / MEBIBYTE,
+                (life.offset + life.size_bytes / 2) / unit.size,
                 text,
                 ha="center",
                 va="center",
                 multialignment="center",
                 fontsize=size,
                 rotation=rotation,
-                color="white",
+                color=ink_on(_shade(life, colours, largest)),
             )
             extent = label.get_window_extent(renderer)
             if extent.width <= 0.94 * width and extent.height <= 0.92 * height:
@@ -216,10 +232,9 @@ def _label(figure: Figure, axes: Axes, lives: Sequence[Life]) -> None:
 
 
 def _label_choices(
-    life: Life, width: float, height: float, pixels_per_point: float
+    life: Life, size: str, width: float, height: float, pixels_per_point: float
 ) -> Iterator[tuple[str, float, int]]:
     """Yield text, size and rotation, the most wanted first, leaving out what is surely too big."""
-    size = f"{life.size_bytes / MEBIBYTE:.2f} MiB"
     for lines in ((life.name, life.shape, size), (life.name, size), (life.name,), (size,)):
         for font_size in LABEL_SIZES:
             along = max(map(len, lines)) * 0.4 * font_size * pixels_per_point
@@ -228,12 +243,3 @@ def _label_choices(
                 room = (width, height) if rotation == 0 else (height, width)
                 if along <= room[0] and across <= room[1]:
                     yield "\n".join(lines), font_size, rotation
-
-
-def _towards_white(colour: str, strength: float) -> tuple[float, float, float]:
-    red, green, blue = matplotlib.colors.to_rgb(colour)
-    return (
-        1 - strength * (1 - red),
-        1 - strength * (1 - green),
-        1 - strength * (1 - blue),
-    )

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -24,15 +23,24 @@ from matplotlib.patheffects import withStroke
 
 from glow_nb.base.errors import OptionError
 from glow_nb.base.machine_limits import MachineLimits
+from glow_nb.base.quantities import count_of
 from glow_nb.base.text import format_name
 from glow_nb.network.pictures.labels import Dot, write_labels
-from glow_nb.network.pictures.memory_map import BACKGROUND, FAINT, INK, PALETTE, REST
+from glow_nb.network.pictures.style import (
+    BACKGROUND,
+    INK,
+    PALETTE,
+    REST,
+    SUBTITLE,
+    frame,
+    own_style,
+)
 from glow_nb.network.profile import KernelTime, Profile
 from glow_nb.system.replaced_files import replace_file
 
 GIGA = 1e9
-LARGEST_DOT = 900.0
-"""Area of the dot of a kernel that takes all of the time, in square points."""
+LARGEST_DOT = 150.0
+"""Area of the dot of the kernel that takes most of the time, in square points."""
 
 SMALLEST_DOT = 14.0
 LONGEST_LABEL = 28
@@ -73,10 +81,7 @@ def drawn_kernels(profile: Profile) -> list[KernelTime]:
 def _make_figure(
     profile: Profile, limits: MachineLimits, kernels: Sequence[KernelTime], title: str
 ) -> Figure:
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # the picture is the same whatever the user's own settings are
-        matplotlib.rcParams["text.color"] = INK
-        matplotlib.rcParams["text.parse_math"] = False  # a name may hold dollar signs
+    with own_style():
         figure = Figure(figsize=(12, 8))
         FigureCanvasAgg(figure)
         axes = figure.subplots()
@@ -88,14 +93,14 @@ def _make_figure(
             axes.scatter(
                 kernel.cost.intensity,
                 kernel.executed_flop_rate / GIGA,
-                s=_area(kernel),
+                s=_area(kernel, kernels),
                 color=colours[kernel.report.family],
                 edgecolor="white",
                 linewidth=0.6,
                 alpha=0.9,
                 zorder=3,
             )
-        _draw_legend(axes, profile, kernels, colours)
+        _draw_legend(axes, kernels, colours)
         _write_title(figure, profile, kernels, title or f"Roofline of {profile.network}")
         _write_labels(axes, kernels, roofs)
     return figure
@@ -126,18 +131,12 @@ def _set_scales(axes: Axes, limits: MachineLimits, kernels: Sequence[KernelTime]
     axes.set_yscale("log")
     axes.set_xlim(min(0.5, min(intensities) / 2), max(4 * ridge, max(intensities) * 2))
     axes.set_ylim(min(rates) / GIGA / 2.5, max(peak, *rates) / GIGA * 1.6)
-    axes.set_facecolor(BACKGROUND)
+    frame(axes)
     axes.set_xlabel("intensity: executed operations for each byte that must move, FLOP/B")
     axes.set_ylabel("executed operations, GFLOP/s")
     axes.grid(which="major", color="white", linewidth=1.2)
-    axes.set_axisbelow(True)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:g}")
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(FAINT)
-    axes.tick_params(which="both", color=FAINT, labelsize=9)
 
 
 def _draw_roofs(axes: Axes, limits: MachineLimits, peaks: Mapping[str, float]) -> list[Any]:
@@ -158,8 +157,10 @@ def _draw_roofs(axes: Axes, limits: MachineLimits, peaks: Mapping[str, float]) -
             linestyle="-" if is_last else (0, (5, 3)),
             zorder=2,
         )
-        start = max(left, bottom / rate)
-        texts.append(_roof_text(axes, f"{level.name}: reads {rate:.0f} GB/s", start, rate, index))
+        start, end = max(left, bottom / rate), min(peak / rate, right)
+        if start < end:
+            text = f"{level.name}: reads {rate:.0f} GB/s"
+            texts.append(_roof_text(axes, text, (start * end) ** 0.5, rate))
     for name, rate in peaks.items():
         texts.append(_draw_peak(axes, name, rate / GIGA, limits.levels[0].read_rate / GIGA))
     return texts
@@ -181,9 +182,8 @@ def _draw_peak(axes: Axes, name: str, peak: float, read_rate: float) -> Any:
     )
 
 
-def _roof_text(axes: Axes, text: str, start: float, rate: float, index: int) -> Any:
-    """Write *text* along the slanted roof of *rate*, a little right of where it enters."""
-    x = start * 1.12 * 1.9**index if index else start * 1.12
+def _roof_text(axes: Axes, text: str, x: float, rate: float) -> Any:
+    """Write *text* along the slanted roof of *rate*, around the intensity *x*."""
     low, high = axes.transData.transform([(x, x * rate), (2 * x, 2 * x * rate)])
     angle = float(np.degrees(np.arctan2(high[1] - low[1], high[0] - low[0])))
     return axes.annotate(
@@ -194,15 +194,13 @@ def _roof_text(axes: Axes, text: str, start: float, rate: float, index: int) -> 
         rotation=angle,
         rotation_mode="anchor",
         path_effects=HALO,
-        ha="left",
+        ha="center",
         va="bottom",
         fontsize=8.5,
     )
 
 
-def _draw_legend(
-    axes: Axes, profile: Profile, kernels: Sequence[KernelTime], colours: dict[str, str]
-) -> None:
+def _draw_legend(axes: Axes, kernels: Sequence[KernelTime], colours: dict[str, str]) -> None:
     shares: dict[str, float] = {}
     for kernel in kernels:
         shares[kernel.report.family] = shares.get(kernel.report.family, 0.0) + kernel.share
@@ -215,20 +213,15 @@ def _draw_legend(
             linestyle="",
             color=colours[family],
             markersize=8,
-            label=f"{family.replace('_', ' ')}: {counts[family]}, {100 * shares[family]:.1f} % "
-            "of the time",
+            label=f"{family.replace('_', ' ')}: {count_of(counts[family], 'kernel')}, "
+            f"{100 * shares[family]:.1f} % of the time",
         )
         for family in colours
     ]
-    left_out = len(profile.kernels) - len(kernels)
-    words = f"not shown: {left_out} without arithmetic or below {100 * SMALLEST_SHARE:g} %"
-    title = f"{words} of the time" if left_out else None
     legend = axes.legend(
         handles=handles,
         loc="lower right",
         fontsize=9,
-        title=title,
-        title_fontsize=8,
         frameon=True,
         facecolor="white",
         edgecolor="none",
@@ -242,16 +235,19 @@ def _write_title(
 ) -> None:
     bound = sum(kernel.bound_seconds for kernel in profile.kernels)
     taken = sum(kernel.min_seconds for kernel in profile.kernels) or 1.0
-    figure.text(0.075, 0.955, title, fontsize=16, fontweight="bold", va="center")
-    figure.text(
-        0.075,
-        0.912,
-        f"{len(kernels)} kernels, threads {profile.threads}; the area of a dot is its share of the "
-        f"time; at their limits all kernels would take {100 * bound / taken:.0f} % of the time",
-        fontsize=10,
-        color="#55585e",
-        va="center",
+    left_out = len(profile.kernels) - len(kernels)
+    drawn = f"{len(kernels)} of {count_of(len(profile.kernels), 'kernel')}"
+    if left_out:
+        rest = f"without arithmetic or below {100 * SMALLEST_SHARE:g} % of the time"
+        drawn = f"{drawn} ({left_out} {'is' if left_out == 1 else 'are'} {rest})"
+    threads = count_of(profile.threads, "thread")
+    lines = (
+        f"{drawn}, {threads}; the area of a dot is the share of the time",
+        f"At their limits, all kernels together would take {100 * bound / taken:.0f} % of the time",
     )
+    figure.text(0.075, 0.96, title, fontsize=16, fontweight="bold", va="center")
+    for place, line in enumerate(lines):
+        figure.text(0.075, 0.925 - 0.025 * place, line, fontsize=10, color=SUBTITLE, va="center")
 
 
 def _write_labels(axes: Axes, kernels: Sequence[KernelTime], roofs: Sequence[Any]) -> None:
@@ -263,7 +259,7 @@ def _write_labels(axes: Axes, kernels: Sequence[KernelTime], roofs: Sequence[Any
         Dot(
             kernel.cost.intensity,
             kernel.executed_flop_rate / GIGA,
-            (_area(kernel) / np.pi) ** 0.5,
+            (_area(kernel, kernels) / np.pi) ** 0.5,
             _short(_layer(kernel)),
         )
         for kernel in kernels
@@ -272,9 +268,9 @@ def _write_labels(axes: Axes, kernels: Sequence[KernelTime], roofs: Sequence[Any
     write_labels(axes, dots, taken, MOST_LABELS, fontsize=7.5, path_effects=HALO)
 
 
-def _area(kernel: KernelTime) -> float:
-    """Return the area of the dot of *kernel*, in square points."""
-    return max(SMALLEST_DOT, LARGEST_DOT * kernel.share)
+def _area(kernel: KernelTime, kernels: Sequence[KernelTime]) -> float:
+    """Return the area of the dot of *kernel* among *kernels*, in square points."""
+    return max(SMALLEST_DOT, LARGEST_DOT * kernel.share / kernels[0].share)
 
 
 def _layer(kernel: KernelTime) -> str:

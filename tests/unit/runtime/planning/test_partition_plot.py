@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("matplotlib")
 
+from matplotlib.figure import Figure
 from matplotlib.image import imread
+from matplotlib.text import Text
 
-from glow_nb.runtime import DeviceDescription, partition
-from glow_nb.runtime.planning.partition_plot import draw_partitioning, short_bytes, short_name
+from glow_nb.runtime import DeviceDescription, Partitioning, partition
+from glow_nb.runtime.planning import partition_plot
+from glow_nb.runtime.planning.partition_plot import draw_partitioning, short_name
 from tests.unit.runtime.networks import chain
 
 
@@ -29,16 +33,34 @@ def test_long_names_of_devices_find_room(tmp_path: Path) -> None:
     assert imread(picture)[:, :4].min() == 1.0
 
 
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, "0 KiB"),
-        (6912, "6.75 KiB"),
-        (80 << 20, "80 MiB"),
-        (2 << 30, "2 GiB"),
-        (1 << 40, "1 TiB"),
-        (5 << 50, "5.12e+03 TiB"),
-    ],
-)
-def test_bytes_have_the_unit_that_suits_them(size: int, text: str) -> None:
-    assert short_bytes(size) == text
+def test_all_bytes_of_a_picture_have_one_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two devices share a chain; one of them has a limit a thousand times as large."""
+    plan = partition(chain([64, 64, 64, 64]), small_and_large())
+    written = texts_of(plan, tmp_path, monkeypatch)
+    units = {unit for text in written for unit in re.findall(r"\d (\w?i?B)\b", text)}
+    assert len(units) == 1
+
+
+def test_each_colour_is_named_in_a_legend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = texts_of(partition(chain([8, 8]), small_and_large()), tmp_path, monkeypatch)
+    named = ("kernels run", "receives or sends", "weights and states", "memory of a run")
+    assert [name for name in named if not any(name in text for text in written)] == []
+
+
+def small_and_large() -> list[DeviceDescription]:
+    kind = {"kind": "interpreter", "backend": "interpreter"}
+    return [
+        DeviceDescription(name, memory_bytes=size, **kind)  # type: ignore[arg-type]
+        for name, size in (("small", 50 << 10), ("large", 50 << 20))
+    ]
+
+
+def texts_of(plan: Partitioning, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return all texts of the picture of *plan*."""
+    figures: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, place, **_: figures.append(figure))
+    monkeypatch.setattr(partition_plot, "replace_file", lambda path, write: write(path))
+    draw_partitioning(plan, folder / "plan.png")
+    return [text.get_text() for text in figures[0].findobj(Text)]
