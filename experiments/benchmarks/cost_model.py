@@ -188,8 +188,8 @@ def draw(layers: Sequence[Layer], rate: float, path: Path) -> None:
         figure.text(0.075, 0.935, title, fontsize=15, fontweight="bold")
         figure.text(
             0.075, 0.885,
-            f"Each dot is one plan of one product, of {networks} networks; {100 * near:.0f} % of them "
-            f"lie between the dashed lines, where the estimate is off by a factor of {BAND:g}",
+            f"Each dot is one plan of one product, of {networks} networks; {100 * near:.0f} % of "
+            f"them lie between the dashed lines, where the estimate is off by a factor of {BAND:g}",
             fontsize=10, color=SUBTITLE,
         )  # fmt: skip
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -147,16 +147,14 @@ def draw(found: dict[str, list[Times]], path: Path) -> None:
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
         for place, (name, times) in enumerate(found.items()):
-            look = LINES[place // len(PALETTE) % len(LINES)]
-            axes.loglog(
-                [t.size for t in times], [t.total for t in times], color=PALETTE[place % len(PALETTE)],
-                label=name.replace("_", " "), **look,
-            )  # fmt: skip
+            turn, colour = divmod(place, len(PALETTE))
+            look = {"color": PALETTE[colour], "label": name.replace("_", " "), **LINES[turn]}
+            axes.loglog([t.size for t in times], [t.total for t in times], **look)
         sizes = sorted({t.size for times in found.values() for t in times})
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axes.set_xticks([], minor=True)
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.set_xlabel("size of the graph, nodes")
+        axes.set_xlabel("size of the graph")
         axes.set_ylabel("processor time to compile, seconds")
         axes.set_title("Time of the first compilation by size and shape of the graph", loc="left")
         frame(axes)

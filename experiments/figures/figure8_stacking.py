@@ -138,7 +138,7 @@ def draw(found: list[Measurement], copy: float, size_bytes: int, threads: str, p
         frame(axes)
         axes.grid(axis="y", color="white")
         axes.legend(frameon=False, loc="upper left")
-        title = "Chains of elementwise operators, stacked into one loop and one by one"
+        title = "Chains of elementwise operators, stacked and one by one"
         figure.text(0.085, 0.92, title, fontsize=13, fontweight="bold")
         said = (
             f"{size_bytes / MEGABYTE:g} MiB of float32, {threads}; after Figure 8 of the Glow paper"

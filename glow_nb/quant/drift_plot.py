@@ -54,7 +54,6 @@ def _figure(drift: DriftValues) -> Figure:
     layers = 0 if gains is None else len(_timed(gains))
     width = 10 if gains is None else 17
     figure = Figure(figsize=(width, 2.2 + ROW_INCHES * max(rows, layers)), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.15, h_pad=0.08)  # type: ignore[union-attr]
     FigureCanvasAgg(figure)
     figure.suptitle(_title(drift), fontsize=12, fontweight="bold", x=0.01, ha="left")
     if gains is None:

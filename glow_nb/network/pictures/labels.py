@@ -41,7 +41,12 @@ class Dot:
 
 
 def write_labels(
-    axes: Axes, dots: Sequence[Dot], taken: Sequence[Bbox], most: int, **style: Any
+    axes: Axes,
+    dots: Sequence[Dot],
+    taken: Sequence[Bbox],
+    most: int,
+    lines: Sequence[Path] = (),
+    **style: Any,
 ) -> int:
     """Label up to *most* of *dots*, the first ones first; return how many found a place.
 
@@ -50,9 +55,11 @@ def write_labels(
         dots: All dots, also those that will have no label: none of them is covered.
         taken: Boxes in pixels that must stay free as well.
         most: Labels to write at most.
+        lines: Lines in pixels that no label covers; the line from a label to its dot may cross
+            them.
         style: How ``axes.annotate`` writes text: size, colour, effects.
     """
-    placer = _Placer(axes, dots, list(taken), style)
+    placer = _Placer(axes, dots, list(taken), lines, style)
     return sum(placer.place(dot) for dot in dots[:most])
 
 
@@ -60,11 +67,16 @@ class _Placer:
     """Keeps what is taken while labels find their places."""
 
     def __init__(
-        self, axes: Axes, dots: Sequence[Dot], taken: list[Bbox], style: dict[str, Any]
+        self,
+        axes: Axes,
+        dots: Sequence[Dot],
+        taken: list[Bbox],
+        drawn: Sequence[Path],
+        style: dict[str, Any],
     ) -> None:
         figure: Any = axes.figure
         self._axes, self._style, self._taken = axes, style, taken
-        self._lines: list[Path] = []
+        self._drawn, self._lines = drawn, list[Path]()
         self._renderer = figure.canvas.get_renderer()
         self._inside = axes.get_window_extent(self._renderer)
         self._pixels = figure.dpi / 72
@@ -118,10 +130,11 @@ class _Placer:
     def _is_free(self, extent: Bbox) -> bool:
         corners = ((extent.x0, extent.y0), (extent.x1, extent.y1))
         within = all(self._inside.contains(x, y) for x, y in corners)
+        lines = (*self._drawn, *self._lines)
         return (
             within
             and not any(extent.overlaps(other) for other in self._taken)
-            and not any(line.intersects_bbox(extent, filled=False) for line in self._lines)
+            and not any(line.intersects_bbox(extent, filled=False) for line in lines)
         )
 
     def _draw_line(self, dot: Dot, right: float, up: float) -> None:

@@ -21,7 +21,6 @@ from glow_nb.llir.in_place import tenancies
 from glow_nb.llir.lives import Life, arena_of, lives_of
 from glow_nb.llir.program import Arena, Program
 from glow_nb.network.pictures.style import (
-    FAINT,
     INK,
     PALETTE,
     REST,
@@ -37,9 +36,10 @@ from glow_nb.system.replaced_files import replace_file
 
 EXPLANATION = (
     "Each rectangle is an activation: as wide as the instructions it lives through, as high as its "
-    "bytes, coloured by the instruction that writes it, the stronger the larger."
+    "bytes, coloured by the instruction that writes it (the stronger, the larger). The legend "
+    "counts them."
 )
-LABEL_SIZES = (9.0, 8.0, 7.0, 6.0, 5.0)
+LABEL_SIZES = (9.0, 8.0, 7.0, 6.0)
 MOST_RULED = 40
 """With more activations than this, rectangles get thinner outlines."""
 
@@ -162,7 +162,7 @@ def _write_title(
     unshared = sum(value.size_bytes for value in tenancies(program))
     size, bound = arena.size_bytes, arena.lower_bound_bytes
     figure.text(0.055, 0.965, title, fontsize=16, fontweight="bold", va="center")
-    figure.text(0.055, 0.901, EXPLANATION, fontsize=8.5, color=FAINT, va="center")
+    figure.text(0.055, 0.901, EXPLANATION, fontsize=8.5, color=SUBTITLE, va="center")
     figure.text(
         0.055,
         0.93,
@@ -180,7 +180,7 @@ def _draw_legend(figure: Figure, lives: Sequence[Life], colours: dict[str, str])
         named = life.kind if colours[life.kind] != REST else "other"
         counts[named] = counts.get(named, 0) + 1
     patches = [
-        Patch(facecolor=colours.get(kind, REST), label=f"{kind.replace('_', ' ')} ({counts[kind]})")
+        Patch(facecolor=colours.get(kind, REST), label=f"{kind.replace('_', ' ')}: {counts[kind]}")
         for kind in [*(kind for kind in colours if kind in counts), *({"other"} & counts.keys())]
     ]
     letters = sum(len(str(patch.get_label())) for patch in patches)

@@ -265,7 +265,8 @@ def _write_labels(axes: Axes, kernels: Sequence[KernelTime], roofs: Sequence[Any
         for kernel in kernels
     ]
     taken = [text.get_window_extent(renderer) for text in texts]
-    write_labels(axes, dots, taken, MOST_LABELS, fontsize=7.5, path_effects=HALO)
+    roof_lines = [line.get_path().transformed(line.get_transform()) for line in axes.lines]
+    write_labels(axes, dots, taken, MOST_LABELS, roof_lines, fontsize=7.5, path_effects=HALO)
 
 
 def _area(kernel: KernelTime, kernels: Sequence[KernelTime]) -> float:

@@ -44,7 +44,13 @@ def own_style() -> Iterator[None]:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(
-            {"text.color": INK, "axes.labelcolor": INK, "text.parse_math": False}
+            {
+                "text.color": INK,
+                "axes.labelcolor": INK,
+                "text.parse_math": False,
+                "figure.constrained_layout.h_pad": 0.1,  # inches
+                "figure.constrained_layout.w_pad": 0.15,
+            }
         )
         yield
 

@@ -15,6 +15,7 @@ pytest.importorskip("matplotlib", exc_type=ImportError)
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.path import Path
 from matplotlib.text import Annotation
 from matplotlib.transforms import Bbox
 
@@ -58,3 +59,13 @@ def test_the_first_dots_are_labelled() -> None:
     dots = [Dot(0.2, 0.5, 2.0, "first"), Dot(0.8, 0.5, 2.0, "second")]
     assert write_labels(axes, dots, [], most=1) == 1
     assert [text.get_text() for text in axes.texts] == ["first"]
+
+
+def test_no_label_covers_a_line_that_is_drawn() -> None:
+    axes, renderer = new_axes()
+    line = Path([(0, 200), (600, 200)])
+    dots = [Dot(x / 10, 0.5, 2.0, f"layer{x}") for x in range(2, 9)]
+    written = write_labels(axes, dots, [], len(dots), [line], fontsize=7)
+    boxes = label_boxes(axes, renderer)
+    assert len(boxes) == written >= 4
+    assert not any(line.intersects_bbox(box, filled=False) for box in boxes)

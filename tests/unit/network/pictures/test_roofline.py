@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,3 +62,19 @@ def test_only_peaks_that_kernels_are_compared_with_are_drawn(tmp_path: Path) -> 
     path = tmp_path / "roofline.png"
     roofline.draw_roofline(measured, path)
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_caption_says_how_many_of_all_kernels_are_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moving = InstructionCost(read_bytes=64, written_bytes=64)
+    limits = MachineLimits(1, 100e9, LEVELS)
+    measured = profile(limits, product(1), product(2), moving)
+    figures: list[Any] = []
+    monkeypatch.setattr(roofline, "replace_file", lambda path, write: write(path))
+    monkeypatch.setattr(
+        roofline.Figure, "savefig", lambda figure, place, **_: figures.append(figure)
+    )
+    roofline.draw_roofline(measured, tmp_path / "a.png")
+    (caption,) = (t.get_text() for t in figures[0].texts if " kernels (" in t.get_text())
+    assert caption.startswith("2 of 3 kernels (1 is without arithmetic or below 0.1 % of the time)")
