@@ -73,6 +73,7 @@ __all__ = [
     "load",
     "load_compiled",
     "load_module",
+    "load_program",
     "lower_for",
     "optimize",
     "plans",

@@ -95,7 +95,7 @@ def supported_pythons(root: Path) -> list[str]:
 def find_python(version: str) -> Path | None:
     """Return an interpreter of *version*, such as 3.12; None if there is none to be found."""
     for candidate in _candidates(version):
-        asked = [candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+        asked = [str(candidate), "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
         try:
             told = subprocess.run(asked, capture_output=True, text=True, check=False)
         except OSError:
@@ -146,7 +146,13 @@ def try_wheel(wheel: Path, python: Path, root: Path) -> None:
         (place / "experiments").mkdir(parents=True)
         shutil.copy(root / "experiments" / "digits.onnx", place / "experiments")
         _must_run([python, "-m", "venv", environment], folder)
-        pip = [programs / "python", "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        pip: list[str | Path] = [
+            programs / "python",
+            "-m",
+            "pip",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]
         _must_run([*pip, "install", wheel.resolve()], folder)
         _must_run([*pip, "check"], folder)
         printed = _must_run([programs / "python", "-c", script], place)

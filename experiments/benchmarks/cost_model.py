@@ -39,7 +39,6 @@ from glow_nb.backends.cpu.products import PRODUCTS, Product, product_key
 from glow_nb.backends.cpu.tune import MeasuringTuner
 from glow_nb.base.quantities import count_of
 from glow_nb.codegen.measure_limits import machine_limits
-from glow_nb.hlir.graph import Function
 from glow_nb.kernels.target import Target
 from glow_nb.network.pictures.style import INK, PALETTE, SUBTITLE, frame, own_style
 
@@ -95,7 +94,6 @@ class Layer:
 def measure(network: str, target: Target, threads: int) -> list[Layer]:
     """Measure every product of *network* that has more than one candidate."""
     function = glow_nb.load(make_twin(network) if network in NAMES else NETWORKS[network]())
-    assert isinstance(function, Function)
     nodes = [
         node
         for node in glow_nb.optimize(function)

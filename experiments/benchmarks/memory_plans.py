@@ -78,10 +78,7 @@ def plan(name: str, function: Function) -> Plan:
 def make_plans(models: Sequence[Path]) -> Iterator[Plan]:
     """Yield the plans of *models*, or of the twins and the published networks if there are none."""
     for model in models:
-        function = glow_nb.load(model)
-        if not isinstance(function, Function):
-            raise SystemExit(f"{model}: holds a program; its memory is planned already")
-        yield plan(model.stem, function)
+        yield plan(model.stem, glow_nb.load(model))
     if models:
         return
     for name in NAMES:

@@ -64,7 +64,6 @@ def row(name: str, function: Function, images: Array, digits: Array, scores: Arr
 def table(ranges: quant.Ranges, images: Array, digits: Array) -> list[str]:
     """Return the lines for floats and for all schemas, methods and options."""
     function = glow_nb.load(MODEL, shapes={"batch": len(images)})
-    assert isinstance(function, Function)
     scores = glow_nb.compile(function).run(images)["scores"]
     lines = [row("float32", function, images, digits, scores)]
     for schema in SCHEMAS:

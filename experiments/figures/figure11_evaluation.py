@@ -35,7 +35,6 @@ from experiments.networks.twins import load_light, make_twin
 from glow_nb.codegen.measure_limits import machine_limits
 from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir.cost import total_cost
-from glow_nb.hlir.graph import Function
 from glow_nb.network.pictures.style import (
     ENGINES as COLOURS,
 )
@@ -87,7 +86,6 @@ def measure(network: str, batch: int, folder: Path) -> Measurement:
         onnx.save(make_twin(network, batch), path)
     light = onnx.load(path, load_external_data=False)
     function = glow_nb.load(light)
-    assert isinstance(function, Function)
     results = duel(
         str(path),
         random_feeds(light),

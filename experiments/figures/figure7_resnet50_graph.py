@@ -96,7 +96,6 @@ def main() -> None:
     arguments = parser.parse_args()
     backend = backend_named("cpu")
     imported = glow_nb.load(make_twin("resnet50"))
-    assert isinstance(imported, Function)
     lowered = glow_nb.lower_for(imported, backend)
     block = residual_block(lowered, arguments.block)
     print(f"{len(imported.nodes)} nodes of the imported graph became {len(lowered.nodes)}")

@@ -24,6 +24,5 @@ def ablations(graph: glow_nb.Function, backend: str) -> dict[str, tuple[int, int
 
 if __name__ == "__main__":
     graph = glow_nb.load(make_twin(sys.argv[1] if sys.argv[1:] else "squeezenet"))
-    assert isinstance(graph, glow_nb.Function)
     for name, (kernels, arena) in ablations(graph, "interpreter").items():
         print(f"{name or 'with all passes':28} {kernels:5} kernels, arena of {arena} bytes")

@@ -27,6 +27,5 @@ def operators(graph: glow_nb.Function, options: glow_nb.Cpu) -> Counter[str]:
 
 if __name__ == "__main__":
     graph = glow_nb.load(make_twin(sys.argv[1] if sys.argv[1:] else "squeezenet"))
-    assert isinstance(graph, glow_nb.Function)
     for options in (glow_nb.Cpu(), glow_nb.Cpu(cost_model=direct_sums)):
         print(dict(operators(graph, options)))

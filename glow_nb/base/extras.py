@@ -26,8 +26,9 @@ def needing(extra: str, subject: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
         raise OptionError(
-            f"{subject}: {error.name} is not installed; {how_to_add(extra)}"
+            f"{subject}: {package} is not installed; {how_to_add(extra)}"
         ) from error
 
 

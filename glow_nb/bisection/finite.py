@@ -21,7 +21,7 @@ from glow_nb.bisection.search import named_inputs
 from glow_nb.bisection.states import Evaluator
 from glow_nb.hlir.graph import Function
 from glow_nb.network.compiling import compile
-from glow_nb.network.loading import Graph, load
+from glow_nb.network.loading import Graph, load_ir
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def bisect_finite(
         OptionError: An argument has no meaning.
         FeedError: An input is missing, unknown, or of another type.
     """
-    loaded = load(graph, shapes=shapes)
+    loaded = load_ir(graph, shapes=shapes)
     feeds = named_inputs(loaded, inputs)
     looked_for = as_finite_check(check) or FiniteCheck()
     report("running the kernels")

@@ -24,7 +24,7 @@ from glow_nb.bisection.states import Evaluator, Key, StateValues, key_of
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.network.compilation import optimize
-from glow_nb.network.loading import Graph, load
+from glow_nb.network.loading import Graph, load_ir
 
 QUANTIZING = (ops.Quantize, ops.QuantizeLinear)
 
@@ -114,7 +114,7 @@ def bisect_noise(
 
 
 def _loaded(graph: Graph, shapes: Shapes | None) -> Function:
-    loaded = load(graph, shapes=shapes)
+    loaded = load_ir(graph, shapes=shapes)
     if not isinstance(loaded, Function):
         raise OptionError(f"{loaded!r:.80} is a program; give the graph that it was made of")
     return loaded

@@ -44,7 +44,7 @@ from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import Bound, Instruction, Program
 from glow_nb.network import compilation as compiler
 from glow_nb.network.compiling import as_threads
-from glow_nb.network.loading import Graph, load
+from glow_nb.network.loading import Graph, load_ir
 from glow_nb.system.state_store import StateStore
 
 TOLERANCE = 1e-4
@@ -156,7 +156,7 @@ def bisect(
     refuse_arguments("bisect", options.keys() - known, known)
     cores = as_threads(threads)
     chosen = backend_named(backend, threads=cores, options=options)
-    loaded = load(graph, shapes=shapes)
+    loaded = load_ir(graph, shapes=shapes)
     opened = symbols_in(value.type.shape for value in loaded.inputs)
     if opened:
         raise OptionError(

@@ -83,6 +83,8 @@ _LINE = re.compile(r'File "<[^>]*>", line (\d+)|<[^<>]*> \((\d+)\)')
 _NAME = re.compile(r"name '(\w+)' is not defined")
 _WITHOUT_SOURCE = re.compile(r'\nFile "<[^>]*>", line \d+:\n<source missing[^\n]*\n')
 """How numba names a line of text that is in no file, and a name that is nowhere."""
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
+"""How numba switches the colours of a terminal in its messages, if colorama is installed."""
 
 
 class _KernelCompiler(compiler.CompilerBase):
@@ -285,7 +287,7 @@ def _check_symbols(payload: bytes, source: KernelSource, target: Target) -> None
 
 def _described(source: KernelSource, error: Exception) -> str:
     """Return what numba says of *source*, behind the line that it is about."""
-    lines, text = source.text.split("\n"), str(error)
+    lines, text = source.text.split("\n"), _COLOURS.sub("", str(error))
     line = _line_of(lines, error)
     place = f", line {line}, `{lines[line - 1].strip()}`" if line else ""
     said = _WITHOUT_SOURCE.sub("", text).strip()
@@ -299,7 +301,7 @@ def _line_of(lines: Sequence[str], error: Exception) -> int:
     """Return the line, from 1, that *error* is about; 0 if it does not say."""
     if isinstance(error, SyntaxError):
         return error.lineno or 0
-    text = str(error)
+    text = _COLOURS.sub("", str(error))
     told = _LINE.search(text)
     if told is not None:
         return min(int(told[1] or told[2]), len(lines))

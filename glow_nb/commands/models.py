@@ -21,7 +21,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.stages import decided_sizes, names_of
 from glow_nb.llir.program import Program
 from glow_nb.network.dynamic import DynamicNetwork
-from glow_nb.network.loading import load_open
+from glow_nb.network.loading import load_ir, load_open
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.open_model import sized_model
 from glow_nb.network.staged import StagedNetwork
@@ -45,7 +45,7 @@ def load_model(
     check_bindings_apply(model, bindings)
     constants = bindings.constants(model)
     with hints(model):
-        return glow_nb.load(str(model), shapes=bindings.shapes, constants=constants)
+        return load_ir(str(model), shapes=bindings.shapes, constants=constants)
 
 
 def _load_open(model: Path, bindings: Bindings, sizes: Mapping[str, Any]) -> Function:
@@ -125,7 +125,7 @@ def compile_model(
     """
     check_bindings_apply(model, bindings)
     if model.suffix == SUFFIX:
-        glow_nb.load(str(model))  # which says what to do where it has several functions
+        load_ir(str(model))  # which says what to do where it has several functions
     return glow_nb.compile(
         str(model),
         backend=backend,
@@ -191,7 +191,7 @@ def _quoted(text: str) -> str:
 def check_bindings_apply(model: Path, bindings: Bindings) -> None:
     """Raise OptionError if *bindings* bind what is fixed in IR text."""
     if model.suffix == SUFFIX and bindings.names:
-        bindings.require_open(model, glow_nb.load(str(model)))
+        bindings.require_open(model, load_ir(str(model)))
 
 
 @contextmanager

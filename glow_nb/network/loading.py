@@ -1,4 +1,4 @@
-"""From what names or holds a model to a graph or a program: :func:`glow_nb.load`."""
+"""From what names or holds a model to a graph or a program: :func:`glow_nb.load` and its like."""
 
 from __future__ import annotations
 
@@ -43,27 +43,26 @@ def load(
     shapes: Shapes | None = None,
     constants: Constants | None = None,
     open_sizes: bool = False,
-) -> Function | Program:
-    """Return *graph* as a function, or as a program if it is IR text of the lower level.
+) -> Function:
+    """Return *graph* as a function.
 
     Args:
         graph: The path of an ONNX model or of IR text (``.glow``), the bytes of a model, an
-            ``onnx.ModelProto``, IR text itself, a Function, a Module with one function, or a
-            Program.
+            ``onnx.ModelProto``, IR text itself, a Function, or a Module with one function.
         shapes: Sizes of symbolic dimensions by name, or whole shapes by input name. Without them a
             graph or IR text whose sizes are open stays as it is. An initializer that an ONNX model
             lists as an input, too, becomes an input by a whole shape.
         constants: Inputs of an ONNX model that are fixed to these arrays and no inputs any more;
             needed where a shape is computed from their numbers. Initializers that the model lists
             as inputs, too, get these numbers in place of their own.
-
         open_sizes: Sizes of an ONNX model that *shapes* does not give are open in the graph, as
             ``float32<batch x 3>``. What has to be a number becomes that of an example, and a
             ``GlowWarning`` says what and why. Without it, all sizes must be given.
 
     Raises:
-        OptionError: *shapes* or *constants* do not fit the model, it is no ONNX model, or it has
-            several functions, which :func:`load_module` returns.
+        OptionError: *shapes* or *constants* do not fit the model, it is no ONNX model, it is the
+            text of a program, which :func:`load_program` returns, or it has several functions,
+            which :func:`load_module` returns.
         ModelError: The model is broken, or has symbolic dimensions that *shapes* does not bind.
         UnsupportedError: Operators that are not supported; all of them are listed.
         ParseError: The IR text is not valid.
@@ -71,7 +70,48 @@ def load(
     source, bound, fixed = source_of(graph), as_shapes(shapes) or {}, as_constants(constants)
     if open_sizes and not isinstance(source, Function | Module | Program):
         return _imported_open(source, bound, fixed)
-    loaded = imported(source, bound, fixed)
+    loaded = _one_of(source, bound, fixed)
+    if isinstance(loaded, Program):
+        raise OptionError(
+            f"{loaded!r} is a program, instructions over buffers, and load() returns graphs; "
+            "glow_nb.load_program(path) returns it, and compile() takes it as it is"
+        )
+    return loaded
+
+
+def load_program(graph: Graph) -> Program:
+    """Return the program that *graph* is, or whose IR text it holds.
+
+    Args:
+        graph: The path of IR text (``.glow``), IR text itself, or a Program.
+
+    Raises:
+        OptionError: It is no program but a graph or a model, which :func:`load` returns.
+        ModelError: The file cannot be read.
+        ParseError: The IR text is not valid.
+    """
+    source = source_of(graph)
+    if not isinstance(source, Program):
+        kind = "a graph" if isinstance(source, Function | Module) else "an ONNX model"
+        raise OptionError(
+            f"{described(graph)} is {kind}, and load_program() returns programs; glow_nb.load() "
+            "returns its graph, and the program of a compiled network is net.program"
+        )
+    return source
+
+
+def load_ir(
+    graph: Graph, *, shapes: Shapes | None = None, constants: Constants | None = None
+) -> Function | Program:
+    """Return what :func:`load` returns, or the program that *graph* is; raise what they raise."""
+    return _one_of(source_of(graph), as_shapes(shapes) or {}, as_constants(constants))
+
+
+def _one_of(
+    source: Function | Module | Program | Model, shapes: Shapes, constants: Constants
+) -> Function | Program:
+    """Return *source* as one function, whose sizes are known, or as a program."""
+    loaded = imported(source, shapes, constants)
     if isinstance(loaded, Function | Program):
         return loaded
     if isinstance(loaded, Module):
@@ -108,7 +148,7 @@ def load_open(
     """
     source, bound, fixed = source_of(graph), as_shapes(shapes) or {}, as_constants(constants)
     if isinstance(source, Function | Module | Program):
-        return load(source, shapes=shapes, constants=constants)
+        return load_ir(source, shapes=shapes, constants=constants)
     from glow_nb.formats.onnx.importer import SymbolicModel, defaults_of
 
     source = replace(source, for_training=for_training)

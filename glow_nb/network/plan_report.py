@@ -16,7 +16,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.kept_names import require_kept
 from glow_nb.network import compilation as compiler
 from glow_nb.network.compiling import as_threads
-from glow_nb.network.loading import Graph, load
+from glow_nb.network.loading import Graph, load_ir
 
 if TYPE_CHECKING:
     from glow_nb.backends.cpu.algorithms.explain import PlanTable
@@ -58,7 +58,7 @@ def plans(
             f"backend={described(backend)}: it has one kernel for each operator; plans are those "
             "of backend='cpu'"
         )
-    function = load(graph, shapes=shapes, constants=constants)
+    function = load_ir(graph, shapes=shapes, constants=constants)
     if not isinstance(function, Function):
         raise OptionError("the graph is a program, whose plans stand in its text; give a function")
     require_kept([function], chosen.keep)

@@ -60,6 +60,7 @@ from glow_nb.network.files import save_text as save_text
 from glow_nb.network.growing import GrowingNetwork as GrowingNetwork
 from glow_nb.network.loading import load as load
 from glow_nb.network.loading import load_module as load_module
+from glow_nb.network.loading import load_program as load_program
 from glow_nb.network.module_network import ModuleNetwork as ModuleNetwork
 from glow_nb.network.network import CompiledNetwork as CompiledNetwork
 from glow_nb.network.network import Network as Network

@@ -133,7 +133,6 @@ LARGE = [mobilenet_v2, partial(resnet18, 1)]
 @pytest.mark.parametrize(("make", "backend"), in_turn(LARGE, BACKENDS, slow=LARGE[1:]))
 def test_constants_and_arena_are_small(make: Callable[[], onnx.ModelProto], backend: str) -> None:
     function = glow_nb.load(make())
-    assert isinstance(function, Function)
     integers = quant.quantize(function, made_up_ranges(function), least_gain=0)
     floats, program = (program_of(each, BACKENDS[backend]) for each in (function, integers))
     assert constant_bytes(program) < 0.27 * constant_bytes(floats)

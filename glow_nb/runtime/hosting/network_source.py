@@ -11,7 +11,7 @@ from glow_nb.base.schema import listed
 from glow_nb.base.types import TensorType
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.network.loading import Graph, load
+from glow_nb.network.loading import Graph, load_ir
 from glow_nb.network.open_model import sized_model
 from glow_nb.network.sized_model import SizedModel
 from glow_nb.runtime.hosting.batching import batch_sizes, listed_types
@@ -55,7 +55,7 @@ def plans_of(
 def _loaded(network: Graph) -> Function | Program | SizedModel:
     """Return what *network* is: of fixed sizes, or a model that leaves some open."""
     try:
-        loaded = load(network)
+        loaded = load_ir(network)
     except UnboundDimension:  # which only an ONNX model raises
         from glow_nb.formats.onnx.importer import SymbolicModel, load_model
 
@@ -89,7 +89,7 @@ def _built(name: str, build: Callable[[int], Planned], rows: int) -> Function | 
     """Return what a function of a user makes of a batch size."""
     with foreign(GlowError, f"network {name!r}: {name_of(build)}({rows})"):
         made = build(rows)
-    return made if isinstance(made, Partitioning) else _as_function(name, load(made))
+    return made if isinstance(made, Partitioning) else _as_function(name, load_ir(made))
 
 
 def _as_function(name: str, loaded: Function | Program) -> Function:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import glow_nb
 from glow_nb.base.arguments import Shapes
 from glow_nb.base.errors import GlowError, ModelError, OptionError, UnboundDimension
 from glow_nb.base.size import symbols_of
@@ -18,6 +17,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.stages import decided_sizes
 from glow_nb.hlir.with_sizes import with_sizes
 from glow_nb.llir.program import Program
+from glow_nb.network.loading import load_ir
 from glow_nb.network.open_function import OpenFunction
 from glow_nb.network.sized_model import SizedModel
 from glow_nb.network.text_files import SUFFIX
@@ -109,7 +109,7 @@ def read_source(file: ModelFile, options: LoadOptions) -> ModelSource:
     if file.path.suffix == SUFFIX:
         constants = Path(os.path.realpath(file.path)).with_suffix(".npz")
         stamp = Stamp.of([*own, constants])
-        return _of_text(glow_nb.load(str(file.path)), stamp, options)
+        return _of_text(load_ir(str(file.path)), stamp, options)
     from glow_nb.formats.onnx.importer import (
         SymbolicModel,
         declared_inputs,
@@ -192,7 +192,7 @@ def _with_rows(
     except OptionError as error:
         raise ModelError(_other_open_sizes(file, model)) from error
 
-    def of_rows(rows: int) -> glow_nb.Function:
+    def of_rows(rows: int) -> Function:
         return model.function(dict.fromkeys(symbols, rows))
 
     one = of_rows(1)

@@ -18,7 +18,6 @@ from experiments.training import digits as train_digits
 from experiments.training.digits import network, write_model
 from experiments.training.text import python_reference, windows
 from glow_nb.base.types import Array
-from glow_nb.hlir.graph import Function
 from glow_nb.train.selection import select
 
 SHIPPED = Path(train_digits.__file__).parents[1] / "digits.onnx"
@@ -38,7 +37,6 @@ def test_the_regression_of_figure_2_learns() -> None:
 def test_networks_have_the_weights_of_their_models(name: str) -> None:
     model = CASES[name].make(2)
     function = glow_nb.load(model)
-    assert isinstance(function, Function)
     initializers = {tensor.name for tensor in model.graph.initializer}
     assert {weight.name for weight in select(function, None, ()).weights} == initializers
     inputs, classes = CASES[name].data(1)[0]

@@ -48,13 +48,11 @@ def convolution_chain() -> onnx.ModelProto:
 
 def lowered() -> Function:
     function = glow_nb.load(convolution_chain())
-    assert isinstance(function, Function)
     return glow_nb.optimize(function)
 
 
 def test_the_importer_names_the_onnx_node() -> None:
     function = glow_nb.load(convolution_chain())
-    assert isinstance(function, Function)
     found = {function.origins_of(node) for node in function if not isinstance(node, ops.Reshape)}
     assert {("conv",), ("bn",), ("side conv",), ("add",), ("relu",)} <= found
     assert not any("identity" in names for names in found)

@@ -29,6 +29,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network.dynamic import DynamicNetwork
 from glow_nb.network.files import load_constants
+from glow_nb.network.loading import load_ir
 from glow_nb.network.network import CompiledNetwork, Network
 from tests.unit.commands.samples import write_dense
 from tests.unit.formats.onnx.importer.models import model, value
@@ -259,10 +260,26 @@ def test_a_function_and_its_program_survive_their_files(tmp_path: Path) -> None:
         path = tmp_path / f"{name}.glow"
         glow_nb.save_text(ir, path)
         assert sorted(p.name for p in tmp_path.glob(f"{name}*")) == [f"{name}.glow", f"{name}.npz"]
-        loaded = glow_nb.load(path)
+        loaded = load_ir(path)
         assert isinstance(loaded, Program) == (name == "program")
         again = glow_nb.compile(path, backend="interpreter")
         np.testing.assert_array_equal(again.run(X)["y"], expected)
+
+
+def test_a_program_and_a_graph_each_have_a_function_that_loads_them(tmp_path: Path) -> None:
+    net = glow_nb.compile(one_input(), backend="interpreter")
+    path = tmp_path / "program.glow"
+    glow_nb.save_text(net.program, path)
+    for given in (path, str(net.program), net.program):
+        assert str(glow_nb.load_program(given)) == str(net.program)
+        with pytest.raises(OptionError, match=r"is a program, .*glow_nb\.load_program\(path\)"):
+            glow_nb.load(given)
+    for given, kind in (
+        (net.function, "a graph"),
+        (glow_nb.export_onnx(one_input()), "an ONNX model"),
+    ):
+        with pytest.raises(OptionError, match=rf"is {kind}, and load_program.*glow_nb\.load\(\)"):
+            glow_nb.load_program(given)
 
 
 def test_text_without_its_numbers_verifies_but_does_not_compile(tmp_path: Path) -> None:

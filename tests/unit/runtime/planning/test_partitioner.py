@@ -160,7 +160,6 @@ def test_an_operator_of_an_imported_model_is_kept_off_by_its_name() -> None:
     ]
     graph = helper.make_graph(nodes, "small", [x], [y], [filters])
     function = glow_nb.load(helper.make_model(graph))
-    assert isinstance(function, Function)
     unable, able = devices(2, multiply_adds_per_second=1e9)
     unable = dataclasses.replace(
         unable, multiply_adds_per_second=1e12, options={"unsupported": ["convolution"]}

@@ -306,7 +306,6 @@ def compare(outputs: dict[str, Array], wanted: list[Array]) -> None:
 def test_results_have_the_sizes_that_runs_decide(name: str) -> None:
     text, feeds = CASES[name]
     function = glow_nb.load(model(text), open_sizes=True)
-    assert isinstance(function, glow_nb.Function)
     assert print_function(parse_function(print_function(function))) == print_function(function)
     for each, wanted in zip(feeds, expected(model(text), feeds), strict=True):
         compare(evaluate(function, each), wanted)
@@ -358,7 +357,6 @@ def test_a_number_of_several_uses_has_the_range_that_all_allow() -> None:
         y = Add (large, other) }"""
     for rows in ("3", "n"):
         function = glow_nb.load(model(text.replace("ROWS", rows)), open_sizes=True)
-        assert isinstance(function, glow_nb.Function)
         (size,) = (symbol for symbol in function.sizes if symbol.name != "n")
         assert (size.low, size.high) == (0, 5) and not function.guards
         with pytest.raises(FeedError, match=r"6 .*range 0\.\.5"):

@@ -31,7 +31,6 @@ def test_open_images_are_deformed() -> None:
     inputs.append(value("w", (2, 2, 3, 3)))
     proto = one("DeformConv", ("x", "w", "o"), opset=19, inputs=inputs, pads=[1, 1, 1, 1])
     function = glow_nb.load(proto, open_sizes=True)
-    assert isinstance(function, glow_nb.Function)
     for n, m in ((1, 3), (2, 5)):
         arrays = [numbers(n, 2, m, 4), numbers(n, 18, m, 4), numbers(2, 2, 3, 3)]
         feeds = dict(zip("xow", arrays, strict=True))
