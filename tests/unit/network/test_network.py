@@ -332,7 +332,8 @@ def test_without_matplotlib_its_packages_are_named(
     net: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "glow_nb.network.pictures.memory_map", raising=False)
+    for name in ("memory_map", "style"):
+        monkeypatch.delitem(sys.modules, f"glow_nb.network.pictures.{name}", raising=False)
     with pytest.raises(
         OptionError, match="matplotlib is not installed; pip install matplotlib pillow"
     ):
