@@ -35,7 +35,8 @@ FOLDERS = (".ci", ".github", "docs", "experiments", "glow_nb", "tests", "website
 """Folders of which the source distribution holds every file."""
 FILES = (
     *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"),
-    *("SECURITY.md", "pyproject.toml", "ruff.toml", "setup.cfg", "mkdocs.yml", ".pre-commit-config.yaml"),
+    *("SECURITY.md", "mkdocs.yml", "pyproject.toml", "ruff.toml", "setup.cfg"),
+    ".pre-commit-config.yaml",
 )
 QUICK_START = "digit: 3"
 """What the quick start prints first, wherever it runs."""

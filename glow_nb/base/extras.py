@@ -27,9 +27,7 @@ def needing(extra: str, subject: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        raise OptionError(
-            f"{subject}: {package} is not installed; {how_to_add(extra)}"
-        ) from error
+        raise OptionError(f"{subject}: {package} is not installed; {how_to_add(extra)}") from error
 
 
 def how_to_add(extra: str) -> str:
