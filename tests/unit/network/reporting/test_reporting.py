@@ -131,7 +131,7 @@ def test_networks_of_stages_show_each_stage_and_one_model(tmp_path: Path) -> Non
 
 def test_modules_show_each_function(tmp_path: Path) -> None:
     first, second = glow_nb.load(GRAPH), glow_nb.load(GRAPH.replace("@main", "@other"))
-    module = Module((first, second))  # type: ignore[arg-type]
+    module = Module((first, second))
     net = compiled(module)
     parts = only(written(net, tmp_path)).parts
     assert [part.title for part in parts] == ["function main", "function other"]
