@@ -1,13 +1,13 @@
 """Two compilations side by side: which of their nodes, instructions and kernels belong together.
 
 Items belong together by their names, which passes keep; what is left does where it does the work of
-the same nodes of the model, by the same kind if there is one. They stay in the order of both
-compilations, as far as these agree.
+a node that both models have. They stay in the order of both compilations, as far as these agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from glow_nb.report.data import STAGES, Comparison, Compilation, Item, Match, Part, Table
 
@@ -29,8 +29,7 @@ def _matched(left: Part, right: Part, key: str) -> tuple[Match, ...]:
     one, other = _stage(left, key), _stage(right, key)
     names = _origin_names(left), _origin_names(right)
     pairs = _by_name(one, other)
-    pairs |= _by_origin(one, other, names, pairs, by_kind=True)
-    pairs |= _by_origin(one, other, names, pairs, by_kind=False)
+    pairs |= _by_work(one, other, pairs, names)
     return _in_order(one, other, pairs)
 
 
@@ -55,29 +54,33 @@ def _once(items: Sequence[Item]) -> dict[str, int]:
     return {name: numbers[0] for name, numbers in found.items() if len(numbers) == 1}
 
 
-def _by_origin(
+def _by_work(
     left: Sequence[Item],
     right: Sequence[Item],
-    names: tuple[list[str], list[str]],
-    known: dict[int, int],
-    *,
-    by_kind: bool,
+    known: Mapping[int, int],
+    names: tuple[Sequence[str], Sequence[str]],
 ) -> dict[int, int]:
-    """Return the numbers of items that are not *known* and do the same work, *by_kind* the same."""
+    """Return the numbers of items that are not *known* and do the work of the same nodes.
 
-    def work(item: Item, names: Sequence[str]) -> tuple[str, frozenset[str]]:
-        return by_kind * item.kind, frozenset(names[origin] for origin in item.origins)
-
-    taken, waiting = set(known.values()), dict[object, list[int]]()
+    Of several, one of the same kind is taken, then the one with the most nodes in common.
+    """
+    taken, users = set(known.values()), dict[str, list[int]]()
     for number, item in enumerate(right):
-        if number not in taken and item.origins:
-            waiting.setdefault(work(item, names[1]), []).append(number)
+        for name in () if number in taken else _work(item, names[1]):
+            users.setdefault(name, []).append(number)
     found: dict[int, int] = {}
     for number, item in enumerate(left):
-        same = waiting.get(work(item, names[0])) if number not in known else None
-        if same:
-            found[number] = same.pop(0)
+        work = [] if number in known else _work(item, names[0])
+        shared = Counter(user for name in work for user in users.get(name, ()) if user not in taken)
+        if shared:
+            best = max(shared, key=lambda n: (right[n].kind == item.kind, shared[n], -n))
+            found[number] = best
+            taken.add(best)
     return found
+
+
+def _work(item: Item, names: Sequence[str]) -> list[str]:
+    return [names[origin] for origin in item.origins]
 
 
 def _in_order(

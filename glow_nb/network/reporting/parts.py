@@ -95,10 +95,10 @@ def _precision(network: CompiledNetwork) -> tuple[Table, ...]:
 def _graphs(shown: ShownProgram, passes: _Passes) -> tuple[list[Stage], Numbering]:
     """Return the stages before the program, and the numbers of the nodes of the model."""
     lowered = shown.network.function
-    nodes, whole = _read(shown.nodes), _read(shown.whole)
+    nodes = _read(shown.nodes)
     if nodes is not None:
         model = model_of_nodes(nodes)
-    elif isinstance(whole, Function):
+    elif isinstance(whole := _read(shown.whole), Function):
         model = model_of_function(whole)
     else:
         model = _from_origins(lowered) if lowered is not None else missing("model", IS_PROGRAM)

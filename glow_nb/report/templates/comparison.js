@@ -7,12 +7,11 @@ const STATES = { same: ["=", ""], changed: ["≠", "changed"], gone: ["−", "go
 function drawComparison(main) {
   const { comparison } = report;
   const parts = report.compilations.map((compilation) => compilation.parts[0]);
-  main.append(namesOfBoth(), comparedNumbers(parts));
-  const accuracy = comparison.accuracy;
-  if (accuracy) main.append(textTable(accuracy));
+  const accuracy = comparison.accuracy ? textTable(comparison.accuracy) : null;
+  main.append(namesOfBoth());
+  main.append(h("div", { class: "two" }, comparedNumbers(parts), h("div", {}, accuracy, liveOfBoth(parts))));
   main.append(matchedItems(parts));
-  const passes = passesOfBoth(parts);
-  main.append(h("div", { class: "two" }, passes, h("div", {}, liveOfBoth(parts), factsOfBoth(comparison))));
+  main.append(h("div", { class: "two" }, passesOfBoth(parts), factsOfBoth(comparison)));
   return undefined;
 }
 

@@ -94,7 +94,8 @@ function factsOfBoth(comparison) {
 
 // The live bytes of both over their instructions, each from its first to its last.
 function liveOfBoth(parts) {
-  const [width, height, left] = [560, 180, 64];
+  const room = document.getElementById("main").clientWidth - 80;
+  const [width, height, left] = [Math.max(240, innerWidth < 760 ? room : room / 2), 180, 64];
   const curves = parts.map(liveBytes);
   const most = Math.max(1, ...curves.flat());
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Live bytes of both" });

@@ -23,7 +23,7 @@ function callColumns(part) {
   ];
   if (isTimed) {
     columns.push(["GFLOP/s", "5rem", (call) => call.flops / spent(call) || 0, (call) => (call.flops / spent(call) / 1e9 || 0).toFixed(1), "number wide"]);
-    columns.push(["of limit", "4.2rem", (call) => -part_of(call), (call) => (part_of(call) ? percent(part_of(call), 0) : ""), "number"]);
+    columns.push(["of limit", "4.2rem", (call) => -part_of(call), (call) => (part_of(call) ? percent(part_of(call), 0) : ""), "number wide"]);
     columns.push(["limit", "6rem", null, (call) => (call.time ? call.time.bound || "" : ""), "widest"]);
   }
   columns.push(["moved", "5.5rem", movedBytes, (call) => bytes(movedBytes(call)), "number widest"]);
