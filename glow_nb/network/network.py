@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from glow_nb.backends.backend import Executable
     from glow_nb.base.finite import FiniteCheck
-    from glow_nb.base.size import Guard
     from glow_nb.codegen.loaded_program import DirectRun
     from glow_nb.network.course import Course
     from glow_nb.network.profile import Profile
@@ -306,20 +305,9 @@ class CompiledNetwork(CompiledViews, Network):
         return self._runner.run_over(arrays, sizes)
 
     @property
-    def border(self) -> Border:
-        """What it takes and gives."""
-        return self._border
-
-    @property
     def direct_run(self) -> DirectRun | None:
         """The fast path of a run, if there is one."""
         return self._direct_run
-
-    @property
-    def guards(self) -> tuple[Guard, ...]:
-        """The comparisons of open sizes for which the network is right, beside their ranges."""
-        found: tuple[Guard, ...] = getattr(self.executable, "guards", ())
-        return found
 
     @property
     @override

@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from glow_nb.base.arguments import as_path
 from glow_nb.base.counted import visible_types
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from glow_nb.backends.backend import Executable
     from glow_nb.base.kernel_report import KernelList
     from glow_nb.base.precision import PrecisionReport
+    from glow_nb.base.size import Guard
     from glow_nb.compiler.pipelines import Pipeline
     from glow_nb.hlir.graph import Function
     from glow_nb.llir.program import Program
     from glow_nb.network.memory_report import MemoryReport
+    from glow_nb.network.rebuilding import Rebuilding
 
 
 class NetworkViews(ABC):
@@ -159,7 +161,10 @@ class CompiledViews(NetworkViews):
     Attributes:
         sizes: Of a network that leaves sizes open, which it was compiled for.
         executable: What runs.
+        rebuilding: What makes it once more, and knows the model.
     """
+
+    rebuilding: Rebuilding[Any]
 
     def __init__(
         self,
@@ -185,6 +190,17 @@ class CompiledViews(NetworkViews):
     def name(self) -> str:
         """The name of the program."""
         return self._border.name
+
+    @property
+    def border(self) -> Border:
+        """What it takes and gives."""
+        return self._border
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """The comparisons of open sizes for which the network is right, beside their ranges."""
+        found: tuple[Guard, ...] = getattr(self.executable, "guards", ())
+        return found
 
     @property
     @override

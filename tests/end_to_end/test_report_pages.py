@@ -57,10 +57,9 @@ def write_model(path: Path) -> Path:
         helper.make_node("MatMul", ["positive", "w1"], ["second"], name=WICKED),
         helper.make_node("Softmax", ["second"], ["y"], name="last"),
     ]
-    values = [
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [32, 64])] for name in ("x", "y")
-    ]
-    graph = helper.make_graph(nodes, "layers", *values, weights)
+    taken = helper.make_tensor_value_info("x", TensorProto.FLOAT, [32, 64])
+    given = helper.make_tensor_value_info("y", TensorProto.FLOAT, [32, 64])
+    graph = helper.make_graph(nodes, "layers", [taken], [given], weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
     return path
 

@@ -12,10 +12,10 @@ from glow_nb.base.feeds import Feeds
 from glow_nb.base.machine_limits import MachineLimits
 from glow_nb.base.random_arrays import random_array
 from glow_nb.base.types import Array
-from glow_nb.network.module_network import ModuleNetwork
-from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.profile import KernelTime, Profile
-from glow_nb.network.reporting.programs import ShownProgram
+from glow_nb.network.reporting.networks import ReportedNetwork
+from glow_nb.network.reporting.programs import ShownProgram, functions_of
+from glow_nb.network.views import CompiledViews
 from glow_nb.report.data import Measurement, Roof, Time
 
 SEED = 0
@@ -38,7 +38,7 @@ class Measured:
 
 
 def measured(
-    network: Network, programs: Sequence[ShownProgram], inputs: Feeds | None, runs: int
+    network: ReportedNetwork, programs: Sequence[ShownProgram], inputs: Feeds | None, runs: int
 ) -> list[Measured]:
     """Return what runs of *network* take, for each of its *programs*.
 
@@ -49,23 +49,24 @@ def measured(
     """
     if not runs:
         return [Measured(reason="Time was not measured.")] * len(programs)
-    if isinstance(network, ModuleNetwork):
+    functions: Mapping[str, ReportedNetwork] = functions_of(network)
+    if functions:
         return [
             one
-            for function in network.functions.values()
+            for function in functions.values()
             for one in _measured(function, _of(programs, function), None, runs)
         ]
     return _measured(network, programs, inputs, runs)
 
 
-def _of(programs: Sequence[ShownProgram], function: Network) -> list[ShownProgram]:
+def _of(programs: Sequence[ShownProgram], function: ReportedNetwork) -> list[ShownProgram]:
     """Return those of *programs* that are of one *function* of a module."""
     own = [function, *getattr(function, "stages", ())]
     return [shown for shown in programs if shown.network in own]
 
 
 def _measured(
-    network: Network, programs: Sequence[ShownProgram], inputs: Feeds | None, runs: int
+    network: ReportedNetwork, programs: Sequence[ShownProgram], inputs: Feeds | None, runs: int
 ) -> list[Measured]:
     try:
         feeds = inputs if inputs is not None else random_feeds(network, programs)
@@ -79,10 +80,10 @@ def _measured(
     return [_of_program(shown, profile, said) for shown in programs]
 
 
-def random_feeds(network: Network, programs: Sequence[ShownProgram]) -> dict[str, Array]:
+def random_feeds(network: ReportedNetwork, programs: Sequence[ShownProgram]) -> dict[str, Array]:
     """Return random arrays for *network*, of the sizes that its first program is planned for."""
     rng = np.random.default_rng(SEED)
-    whole = network if isinstance(network, CompiledNetwork) else programs[0].network
+    whole = network if isinstance(network, CompiledViews) else programs[0].network
     border = whole.border
     types = {name: border.inputs[name] for name in network.inputs if name in border.inputs}
     shapes = border.example
@@ -96,7 +97,9 @@ def _of_program(shown: ShownProgram, profile: Profile, inputs: str) -> Measured:
     places = range(len(known) - len(reports) + 1)
     begin = next((n for n in places if known[n : n + len(reports)] == reports), None)
     if begin is None:
-        return Measured(reason="Time was not measured: the runs were made by another program.")
+        return Measured(
+            reason="Time was not measured: the runs went through another program of the network."
+        )
     own = profile.kernels[begin : begin + len(reports)]
     plain = min(profile.timings.plain_seconds, default=0.0)
     seconds = profile.run_seconds or [0.0]

@@ -12,9 +12,9 @@ from glow_nb.base.steps import Entries, Step, name_of_step, steps_in, what_it_do
 from glow_nb.compiler.driver import run
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.network.network import CompiledNetwork
 from glow_nb.network.reporting.measuring import Measured
 from glow_nb.network.reporting.programs import ShownProgram
+from glow_nb.network.views import CompiledViews
 from glow_nb.report.calls import call_rows, kernel_sources, reports_in_order
 from glow_nb.report.data import Memory, Part, Stage, Table
 from glow_nb.report.memory import life_rows
@@ -71,7 +71,7 @@ def part_of(
     )
 
 
-def _memory(network: CompiledNetwork) -> Memory:
+def _memory(network: CompiledViews) -> Memory:
     report = network.memory
     lives, left_out = life_rows(report.program)
     return Memory(
@@ -86,7 +86,7 @@ def _memory(network: CompiledNetwork) -> Memory:
     )
 
 
-def _precision(network: CompiledNetwork) -> tuple[Table, ...]:
+def _precision(network: CompiledViews) -> tuple[Table, ...]:
     found = network.precision.table
     title = f"Precision: {network.precision.precision} was asked for"
     return (Table(title, found.columns, found.rows),) if found.rows else ()

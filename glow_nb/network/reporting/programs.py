@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from glow_nb.base.errors import GlowError
 from glow_nb.base.model_node import ModelNode
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.stages import stages_of
 from glow_nb.llir.program import Program
-from glow_nb.network.dynamic import DynamicNetwork
-from glow_nb.network.growing import GrowingNetwork
-from glow_nb.network.module_network import ModuleNetwork
-from glow_nb.network.network import CompiledNetwork, Network
-from glow_nb.network.staged import StagedNetwork
+from glow_nb.network.views import CompiledViews
 from glow_nb.report.data import Table
 
 MOST_PROGRAMS = 8
@@ -39,14 +36,14 @@ class ShownProgram:
     """
 
     title: str
-    network: CompiledNetwork
+    network: CompiledViews
     model: ReadModel
     whole: ReadModel
     nodes: Callable[[], list[ModelNode] | None]
     tables: tuple[Table, ...] = ()
 
 
-def programs_of(network: Network) -> list[ShownProgram]:
+def programs_of(network: object) -> list[ShownProgram]:
     """Return the programs of *network*, in order.
 
     A network that leaves sizes open and was not compiled yet is compiled for all of them.
@@ -54,28 +51,42 @@ def programs_of(network: Network) -> list[ShownProgram]:
     Raises:
         GlowError: It has no program for all sizes, and none was compiled for some.
     """
-    if isinstance(network, ModuleNetwork):
+    if isinstance(network, CompiledViews):
+        stages: Sequence[object] = getattr(network, "stages", ())
+        return list(_staged(network, stages)) if stages else [_plain(network)]
+    functions = functions_of(network)
+    if functions:
         return [
             _titled(f"function {name}", shown)
-            for name, one in network.functions.items()
+            for name, one in functions.items()
             for shown in programs_of(one)
         ]
-    if isinstance(network, GrowingNetwork):
-        return programs_of(network.general)
-    if isinstance(network, DynamicNetwork):
+    if hasattr(network, "variants"):
         return list(_variants(network))
-    assert isinstance(network, CompiledNetwork)
-    return list(_stages(network)) if isinstance(network, StagedNetwork) else [_plain(network)]
+    asked: Any = network
+    return programs_of(asked.general)  # it keeps caches
 
 
-def _plain(network: CompiledNetwork) -> ShownProgram:
+def functions_of(network: object) -> Mapping[str, Any]:
+    """Return the functions of a module by name; none if *network* is another one.
+
+    The kinds of networks are told by what they have: they import this package, and it not them.
+    """
+    is_other = hasattr(network, "variants") or hasattr(network, "general")
+    if is_other or isinstance(network, CompiledViews):
+        return {}
+    found: Mapping[str, Any] = getattr(network, "functions", {})
+    return found
+
+
+def _plain(network: CompiledViews) -> ShownProgram:
     made = network.rebuilding
     guards = _guards(network)
     title = f"for {network.sizes}" if network.sizes else ""
     return ShownProgram(title, network, made.model, made.model, made.nodes, guards)
 
 
-def _variants(network: DynamicNetwork) -> Iterator[ShownProgram]:
+def _variants(network: Any) -> Iterator[ShownProgram]:
     """Yield the programs of *network*, the first ones with what is said of all its sizes."""
     if not network.variants and network.general is not None:
         network.compile_first()
@@ -88,15 +99,15 @@ def _variants(network: DynamicNetwork) -> Iterator[ShownProgram]:
             yield replace(shown, tables=own)
 
 
-def _stages(network: StagedNetwork) -> Iterator[ShownProgram]:
-    """Yield the programs of all stages, which are made of parts of one model."""
+def _staged(network: CompiledViews, stages: Sequence[object]) -> Iterator[ShownProgram]:
+    """Yield the programs of all *stages* of *network*, which are made of parts of one model."""
     whole = network.rebuilding
     function = whole.model()
     parts = stages_of(function) if isinstance(function, Function) else ()
-    for number, stage in enumerate(network.stages):
-        part = parts[number].function if len(parts) == len(network.stages) else None
+    for number, stage in enumerate(stages):
+        part = parts[number].function if len(parts) == len(stages) else None
         for shown in programs_of(stage):
-            title = f"stage {number + 1} of {len(network.stages)}"
+            title = f"stage {number + 1} of {len(stages)}"
             own = replace(shown, model=_first_of(shown.model, part), whole=whole.model)
             yield _titled(title, replace(own, nodes=whole.nodes))
 
@@ -118,14 +129,14 @@ def _titled(title: str, shown: ShownProgram) -> ShownProgram:
     return replace(shown, title=f"{title}, {shown.title}" if shown.title else title)
 
 
-def _guards(network: CompiledNetwork) -> tuple[Table, ...]:
+def _guards(network: CompiledViews) -> tuple[Table, ...]:
     """Return the comparisons of sizes for which *network* is right."""
     rows = tuple((str(guard),) for guard in network.guards)
     note = "Runs with other sizes use another program of the network."
     return (Table("Guards: what its sizes fulfil", ("comparison",), rows, note),) if rows else ()
 
 
-def _specialized(network: DynamicNetwork) -> tuple[Table, ...]:
+def _specialized(network: Any) -> tuple[Table, ...]:
     """Return the sizes that are numbers, and the programs that there are."""
     found: list[Table] = []
     numbers = tuple((each.name, str(each.size), each.reason) for each in network.specialized)

@@ -15,10 +15,16 @@ from glow_nb.base.table import Table as PrintedTable
 from glow_nb.base.text import format_name
 from glow_nb.base.types import Array
 from glow_nb.base.version import __version__
-from glow_nb.network.network import Network
 from glow_nb.network.reporting.measuring import measured, random_feeds
+from glow_nb.network.reporting.networks import ReportedNetwork
 from glow_nb.network.reporting.parts import part_of
-from glow_nb.network.reporting.programs import MOST_PROGRAMS, ShownProgram, programs_of
+from glow_nb.network.reporting.programs import (
+    MOST_PROGRAMS,
+    ShownProgram,
+    functions_of,
+    programs_of,
+)
+from glow_nb.network.views import NetworkViews
 from glow_nb.report.comparison import compared
 from glow_nb.report.data import Compilation, Report, Table
 from glow_nb.report.page import read_page, write_page
@@ -29,19 +35,19 @@ Facts = Mapping[str, str]
 
 
 def write_report(
-    network: Network,
+    network: ReportedNetwork,
     path: str | os.PathLike[str],
     *,
     inputs: Feeds | None,
     runs: int,
-    against: Network | str | os.PathLike[str] | None,
+    against: ReportedNetwork | str | os.PathLike[str] | None,
     drift: object,
     titles: tuple[str, str],
     facts: tuple[Facts, Facts],
 ) -> None:
-    """Do what :meth:`Network.report` does, with *titles* and *facts* of both compilations."""
+    """Do what :meth:`glow_nb.Network.report` does, with *titles* and *facts* of both networks."""
     place, runs = as_path(path), whole_number("runs", runs, 0)
-    if against is not None and not isinstance(against, Network | str | os.PathLike):
+    if against is not None and not isinstance(against, NetworkViews | str | os.PathLike):
         raise OptionError(
             f"against={described(against)}: give a compiled network, or the path of a page that a "
             "report was written to"
@@ -52,11 +58,11 @@ def write_report(
     if against is None:
         write_page(Report(one.title, __version__, (one,)), place)
         return
-    if isinstance(against, Network):
+    if isinstance(against, str | os.PathLike):
+        other, accuracy = _read(as_path(against)), None
+    else:
         other = compilation_of(against, inputs, runs, count, titles[1], facts[1])
         accuracy = accuracy_of(network, against, inputs)
-    else:
-        other, accuracy = _read(as_path(against)), None
     comparison = compared(other, one, accuracy)
     title = f"{other.title} and {one.title}"
     write_page(Report(title, __version__, (other, one), comparison), place)
@@ -68,7 +74,7 @@ def _read(path: Path) -> Compilation:
 
 
 def compilation_of(
-    network: Network,
+    network: ReportedNetwork,
     inputs: Feeds | None,
     runs: int,
     share: int = 1,
@@ -90,10 +96,10 @@ def compilation_of(
     return Compilation(title or name, tuple(said.items()), parts, len(programs) - len(shown))
 
 
-def _facts(network: Network, programs: list[ShownProgram]) -> Facts:
+def _facts(network: ReportedNetwork, programs: list[ShownProgram]) -> Facts:
     """Return what a network was compiled for, in words."""
     first = programs[0].network
-    whole = network if len(programs) == 1 else first
+    whole = first if functions_of(network) else network
     return {
         **{f"input {format_name(name)}": str(type) for name, type in whole.inputs.items()},
         **{f"output {format_name(name)}": str(type) for name, type in whole.outputs.items()},
@@ -117,12 +123,15 @@ def _drift(drift: object) -> tuple[Table, ...]:
     return (Table("Drift from floats", found.columns, found.rows, note),)
 
 
-def accuracy_of(one: Network, other: Network, inputs: Feeds | None) -> Table | None:
+def accuracy_of(one: ReportedNetwork, other: ReportedNetwork, inputs: Feeds | None) -> Table | None:
     """Return how far the outputs of two networks are apart on the same inputs.
 
-    None if they have states, which a run would change, other inputs or no outputs of one shape.
+    None for modules of functions, networks with states, which a run would change, those with other
+    inputs, and where no output is of both.
     """
-    if len(one.state) or len(other.state) or set(one.inputs) != set(other.inputs):
+    if functions_of(one) or functions_of(other) or len(one.state) or len(other.state):
+        return None
+    if set(one.inputs) != set(other.inputs):
         return None
     try:
         feeds = random_feeds(one, programs_of(one)) if inputs is None else inputs
