@@ -26,6 +26,7 @@ from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.optimize.hoist_roundings import hoist_roundings
 from glow_nb.hlir.optimize.lower_precision import lower_precision
+from glow_nb.hlir.optimize.share_roundings import share_roundings
 from glow_nb.llir.allocate import Allocator
 from glow_nb.llir.program import Buffer, Program
 from glow_nb.llir.with_sizes import symbols_of_program
@@ -157,7 +158,10 @@ def precision_steps(backend: Backend) -> Entries:
         owner=COMPILER,
         needed=f"precision={backend.precision!r} asks for it",
     )
-    moving: Entries = (hoist_roundings.__name__, "sink_transposes", "sink_reshapes")
+    moving: Entries = (
+        *(share_roundings.__name__, hoist_roundings.__name__),
+        *("sink_transposes", "sink_reshapes"),
+    )
     cleaning: Entries = ("fold_constants", "eliminate_common_nodes", "eliminate_dead_nodes")
     return (lowering, *owned((*cleaning, Repeat((*moving, *cleaning))), COMPILER))
 
