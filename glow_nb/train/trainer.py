@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from typing_extensions import override
@@ -12,7 +12,6 @@ from glow_nb.backends import BackendLike
 from glow_nb.base.arguments import as_array, as_path, described, truth, whole_number
 from glow_nb.base.errors import FeedError, ModelError, OptionError
 from glow_nb.base.feeds import Feeds
-from glow_nb.base.foreign import foreign, name_of
 from glow_nb.base.precision import Precision
 from glow_nb.base.progress import tell
 from glow_nb.base.types import Array
@@ -26,14 +25,12 @@ from glow_nb.system.replaced_files import check_writable
 from glow_nb.train.batches import Batches, Data, Stream, as_batches
 from glow_nb.train.checkpoint import Checkpoint, check_weights, read_checkpoint, write_checkpoint
 from glow_nb.train.engine import Engine
+from glow_nb.train.evaluation import Metric, mean_scores, whole_batches
 from glow_nb.train.fitting import FitState, History, Place, Score, run_fit
-from glow_nb.train.losses import LossFunction, samples_of
+from glow_nb.train.losses import LossFunction
 from glow_nb.train.numbers import MOST_INTEGER
 from glow_nb.train.optimizers import Optimizer
 from glow_nb.train.selection import as_patterns
-
-Metric = Callable[[Array, Array], float]
-"""Takes the predictions and the targets of a batch, and returns their mean score."""
 
 
 class Trainer(Uncopied):
@@ -262,7 +259,7 @@ class Trainer(Uncopied):
         steps = None if every is None else whole_number("every", every, 1)
         limit = None if patience is None else whole_number("patience", patience, 1)
         data = as_batches(batches, seed=self._seed)
-        judged = None if validation is None else self._judged(validation)
+        judged = None if validation is None else whole_batches(validation, self._engine.batch)
         if path is not None:
             check_writable(path)
         if not self._has_told and self._engine.selection is not None:
@@ -305,33 +302,11 @@ class Trainer(Uncopied):
         The network is in its form for inference. Whole arrays are taken in their order, and the
         last batch may be smaller, for which the network is compiled once more.
         """
-        return self._evaluate(self._judged(batches))
-
-    def _judged(self, data: Data) -> Batches | Stream:
-        """Return *data* in batches that the network takes, to the last one."""
-        batches, size = as_batches(data, keep_last=True), self._engine.batch
-        if size is not None and isinstance(batches, Batches) and batches.samples % size:
-            raise FeedError(
-                f"{batches.samples} samples to evaluate: the network takes batches of {size} alone,"
-                " and the last one would be smaller; give a multiple, or a model that leaves the "
-                "size of its batch open"
-            )
-        return batches
+        return self._evaluate(whole_batches(batches, self._engine.batch))
 
     def _evaluate(self, batches: Batches | Stream) -> Score:
-        totals: dict[str, float] = {}
-        counts: dict[str, float] = {}
-        for inputs, targets in batches.epoch(0):
-            arrays, wanted = self._checked(inputs, targets)
-            prediction, loss = self._engine.judge(arrays, wanted)
-            scores = {"loss": (loss, self._engine.count(wanted))}
-            for name, metric in self._metrics.items():
-                with foreign(OptionError, f"metric {name!r}: {name_of(metric)}"):
-                    scores[name] = float(metric(prediction, wanted)), samples_of(wanted)
-            for name, (score, count) in scores.items():
-                totals[name] = totals.get(name, 0.0) + count * score
-                counts[name] = counts.get(name, 0.0) + count
-        return {name: total / counts[name] for name, total in totals.items()}
+        checked = (self._checked(inputs, targets) for inputs, targets in batches.epoch(0))
+        return mean_scores(self._engine, checked, self._metrics)
 
     def predict(self, inputs: Feeds) -> dict[str, Array]:
         """Return the outputs of the network for a batch, in its form for inference."""
