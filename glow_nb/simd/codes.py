@@ -24,11 +24,11 @@ from glow_nb.simd.memory import (
     hint_second_level,
     literal,
     load_vector,
+    offset,
     store_vector,
     to_index,
 )
 from glow_nb.simd.outer_product import PLAIN, add_products
-from glow_nb.simd.tile import offset
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile
 
 WORD_BITS = 32

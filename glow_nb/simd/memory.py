@@ -170,6 +170,11 @@ def used_in(builder: Any, columns: Count, column: int, tile_lanes: int, vectors:
     return builder.sub(columns, ir.Constant(INDEX, column * tile_lanes))
 
 
+def offset(builder: Any, index: Any, elements: int) -> Any:
+    """Return the LLVM *index*, so many *elements* further."""
+    return builder.add(index, ir.Constant(INDEX, elements)) if elements else index
+
+
 def advanced(builder: Any, index: Any, count: int, step: Any) -> Any:
     """Return *index* and *count* times *step* more, both as from :func:`to_index`."""
     if isinstance(step, ir.Constant):

@@ -102,6 +102,7 @@ from glow_nb.simd import (
     take,
     taps,
     tile,
+    tile_memory,
     transpose,
     wide,
     window,
@@ -207,9 +208,9 @@ _INTRINSICS: dict[ModuleType, str] = {
     look_up: "look_up",
     take: "take",
     stream: "store_streaming to_line fence",
-    tile: "tile_bias tile_fill tile_zero tile_load tile_load_masked tile_load_rows tile_get"
-    " tile_set tile_join tile_rows tile_columns tile_keep tile_store tile_store_masked tile_any"
-    " tile_is_finite",
+    tile: "tile_fill tile_zero tile_get tile_set tile_join tile_rows tile_columns tile_keep"
+    " tile_any tile_is_finite",
+    tile_memory: "tile_bias tile_load tile_load_masked tile_load_rows tile_store tile_store_masked",
     outer_product: "tile_fma",
     codes: "tile_dot_codes dequantize_codes",
     paired_dot: "tile_dot_paired",

@@ -32,10 +32,11 @@ from glow_nb.simd.memory import (
     load_scalar,
     load_vector,
     load_vector_masked,
+    offset,
     to_index,
 )
 from glow_nb.simd.multiply_adds import multiply_add_of
-from glow_nb.simd.tile import offset, read_vector
+from glow_nb.simd.tile_memory import read_vector
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile, llvm_vector
 
 Place = tuple[Any, Pointer, Any]

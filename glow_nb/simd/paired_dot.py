@@ -25,10 +25,10 @@ from glow_nb.simd.memory import (
     literal,
     load_scalar,
     load_vector,
+    offset,
     to_index,
 )
 from glow_nb.simd.outer_product import Groups, add_products
-from glow_nb.simd.tile import offset
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile
 
 UINT8, INT8 = ElementKind.UINT8, ElementKind.INT8

@@ -9,7 +9,7 @@ from numba.extending import intrinsic
 
 from glow_nb.simd.lanes import I32, Lanes
 from glow_nb.simd.memory import are_literal, literal, to_index
-from glow_nb.simd.tile import read_vector
+from glow_nb.simd.tile_memory import read_vector
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile
 
 

@@ -32,10 +32,11 @@ from glow_nb.simd.memory import (
     are_literal,
     literal,
     load_vector,
+    offset,
     store_vector,
     to_index,
 )
-from glow_nb.simd.tile import offset, tile_of
+from glow_nb.simd.tile import tile_of
 from glow_nb.simd.types import Pointer, RegisterTile
 
 

@@ -12,9 +12,8 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 from glow_nb.simd.lanes import Lanes
-from glow_nb.simd.memory import are_literal, literal, to_index
+from glow_nb.simd.memory import are_literal, literal, offset, to_index
 from glow_nb.simd.outer_product import Groups
-from glow_nb.simd.tile import offset
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile, Vec
 
 MEANING = """``{name}(t, x, i, stride, phase, phases, w, j, shift)``.

@@ -1,9 +1,8 @@
 """Register tiles: ``rows`` x ``vectors`` accumulators as one value, with coarse intrinsics.
 
 A tile lives in registers through loops, and one line of generated source is one step of the
-algorithm. Sizes are integer literals, and distances mostly; a number of columns that is none leaves
-some of them in the last vector. The 16-bit floats are accumulated in ``float32``:
-what is loaded is converted to the kind of the tile, what is stored to that of the memory.
+algorithm. Sizes are integer literals, and distances mostly. The 16-bit floats are accumulated in
+``float32``. Loads and stores of tiles are in :mod:`glow_nb.simd.tile_memory`.
 """
 
 from __future__ import annotations
@@ -17,27 +16,10 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from glow_nb.base.types import ElementKind
-from glow_nb.simd.convert import convert
 from glow_nb.simd.lanes import FLOAT32, Lanes, splat_value
-from glow_nb.simd.memory import (
-    Count,
-    address,
-    advanced,
-    are_literal,
-    count_of,
-    further,
-    literal,
-    load_first_lanes,
-    load_vector,
-    store_counted,
-    store_first_lanes,
-    store_vector,
-    to_index,
-    used_in,
-)
+from glow_nb.simd.memory import are_literal, literal
 from glow_nb.simd.scalars import element_of
 from glow_nb.simd.types import (
-    INDEX,
     POINTER,
     Pointer,
     RegisterTile,
@@ -47,78 +29,22 @@ from glow_nb.simd.types import (
 )
 
 
-def offset(builder: Any, index: Any, elements: int) -> Any:
-    """Return the LLVM *index*, so many *elements* further."""
-    return builder.add(index, ir.Constant(INDEX, elements)) if elements else index
-
-
 def accumulator(kind: ElementKind) -> ElementKind:
     """Return the kind in which sums of *kind* are accumulated."""
     return FLOAT32 if is_narrow(kind) else kind
 
 
-def read_vector(
-    builder: Any,
-    pointer: Any,
-    index: Any,
-    memory: Pointer,
-    tile: RegisterTile,
-    columns: Count | None = None,
-) -> Any:
-    """Load a vector of the tile's kind from element *index* on, the first *columns* lanes only."""
-    count = tile.lanes if columns is None else columns
-    return read_elements(builder, pointer, index, memory, tile.kind, tile.lanes, count)
-
-
-def read_elements(
-    builder: Any,
-    pointer: Any,
-    index: Any,
-    memory: Pointer,
-    kind: ElementKind,
-    lanes: int,
-    count: Count,
-) -> Any:
-    """Load a vector of *kind* from element *index* on, the first *count* of its *lanes* only."""
-    place = address(builder, pointer, index, memory.kind)
-    if isinstance(count, int):
-        count = ir.Constant(INDEX, max(0, count))
-    if isinstance(count, ir.Constant) and count.constant >= lanes:
-        loaded = load_vector(builder, place, memory.kind, lanes)
-    else:
-        loaded = load_first_lanes(builder, place, memory.kind, lanes, count)
-    return convert(Lanes(builder, loaded, memory.kind, lanes), kind).value
-
-
-def _empty(tile: RegisterTile) -> Any:
+def empty_tile(tile: RegisterTile) -> Any:
+    """Return the LLVM value of a *tile* whose elements are yet to come."""
     return ir.Constant(tile.llvm, ir.Undefined)
 
 
 def tile_of(builder: Any, tile: RegisterTile, vectors: Iterable[Any]) -> Any:
     """Return the LLVM value of a *tile* of LLVM *vectors*, row by row."""
-    result = _empty(tile)
+    result = empty_tile(tile)
     for part, vector in enumerate(vectors):
         result = builder.insert_value(result, vector, part)
     return result
-
-
-@intrinsic(prefer_literal=True)
-def tile_bias(typing: Any, pointer: Any, index: Any, rows: Any, vectors: Any, lanes: Any) -> Any:
-    """``tile_bias(p, i, rows, vectors, lanes)``: each row is the elements i, i + 1, ..."""
-    if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes)):
-        return None
-    kind = accumulator(pointer.kind)
-    tile = RegisterTile(kind, literal(lanes), literal(rows), literal(vectors))
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        index = to_index(context, builder, arguments[1], signature.args[1])
-        result = _empty(tile)
-        for column, vector in enumerate(_load_row(builder, arguments[0], index, pointer, tile)):
-            for row in range(tile.rows):
-                result = builder.insert_value(result, vector, row * tile.vectors + column)
-        return result
-
-    return tile(pointer, index, rows, vectors, lanes), codegen
 
 
 @intrinsic(prefer_literal=True)
@@ -131,7 +57,7 @@ def tile_fill(typing: Any, pointer: Any, number: Any, rows: Any, vectors: Any, l
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         element = element_of(context, builder, arguments[1], signature.args[1], tile.kind)
         vector = splat_value(builder, element, tile.lanes)
-        result = _empty(tile)
+        result = empty_tile(tile)
         for part in range(tile.rows * tile.vectors):
             result = builder.insert_value(result, vector, part)
         return result
@@ -149,102 +75,6 @@ def tile_zero(typing: Any, tile: Any) -> Any:
         return ir.Constant(tile.llvm, None)
 
     return tile(tile), codegen
-
-
-@intrinsic(prefer_literal=True)
-def tile_load(
-    typing: Any, pointer: Any, index: Any, stride: Any, rows: Any, vectors: Any, lanes: Any
-) -> Any:
-    """``tile_load(p, i, stride, rows, vectors, lanes)``: row r starts at element i + r * stride."""
-    if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes)):
-        return None
-    tile = RegisterTile(pointer.kind, literal(lanes), literal(rows), literal(vectors))
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        index = to_index(context, builder, arguments[1], signature.args[1])
-        step = to_index(context, builder, arguments[2], signature.args[2])
-        result = _empty(tile)
-        for row in range(tile.rows):
-            start = advanced(builder, index, row, step)
-            for column, vector in enumerate(_load_row(builder, arguments[0], start, pointer, tile)):
-                result = builder.insert_value(result, vector, row * tile.vectors + column)
-        return result
-
-    return tile(pointer, index, stride, rows, vectors, lanes), codegen
-
-
-@intrinsic(prefer_literal=True)
-def tile_load_rows(
-    typing: Any, pointer: Any, index: Any, stride: Any, rows: Any, vectors: Any, lanes: Any, n: Any
-) -> Any:
-    """``tile_load_rows(p, i, stride, rows, vectors, lanes, n)``: tile_load of n rows, 1 or more.
-
-    The last of them stands in the rows behind it, too.
-    """
-    if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes)):
-        return None
-    tile = RegisterTile(pointer.kind, literal(lanes), literal(rows), literal(vectors))
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        index, step, count = (
-            to_index(context, builder, arguments[k], signature.args[k]) for k in (1, 2, 6)
-        )
-        last = builder.sub(count, ir.Constant(INDEX, 1))
-        result = _empty(tile)
-        for row in range(tile.rows):
-            number = ir.Constant(INDEX, row)
-            number = builder.select(builder.icmp_signed("<", number, last), number, last)
-            start = builder.add(index, builder.mul(number, step))
-            for column, vector in enumerate(_load_row(builder, arguments[0], start, pointer, tile)):
-                result = builder.insert_value(result, vector, row * tile.vectors + column)
-        return result
-
-    return tile(pointer, types.unliteral(index), stride, rows, vectors, lanes, n), codegen
-
-
-@intrinsic(prefer_literal=True)
-def tile_load_masked(
-    typing: Any,
-    pointer: Any,
-    index: Any,
-    stride: Any,
-    rows: Any,
-    vectors: Any,
-    lanes: Any,
-    columns: Any,
-) -> Any:
-    """``tile_load_masked(p, i, stride, rows, vectors, lanes, n)``: n elements of each row.
-
-    Row r starts at element i + r * stride; the other lanes are zero, their memory is not touched.
-    """
-    if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes)):
-        return None
-    tile = RegisterTile(pointer.kind, literal(lanes), literal(rows), literal(vectors))
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        index = to_index(context, builder, arguments[1], signature.args[1])
-        step = to_index(context, builder, arguments[2], signature.args[2])
-        count = count_of(context, builder, arguments[6], signature.args[6])
-        result = _empty(tile)
-        for row in range(tile.rows):
-            start = advanced(builder, index, row, step)
-            for column in range(tile.vectors):
-                used = used_in(builder, count, column, tile.lanes, tile.vectors)
-                place = offset(builder, start, column * tile.lanes)
-                vector = read_vector(builder, arguments[0], place, pointer, tile, used)
-                result = builder.insert_value(result, vector, row * tile.vectors + column)
-        return result
-
-    operands = (pointer, types.unliteral(index), stride, rows, vectors, lanes, columns)
-    return tile(*operands), codegen
-
-
-def _load_row(
-    builder: Any, pointer: Any, index: Any, memory: Pointer, tile: RegisterTile
-) -> list[Any]:
-    """Load one row of vectors from element *index* on."""
-    starts = [offset(builder, index, column * tile.lanes) for column in range(tile.vectors)]
-    return [read_vector(builder, pointer, start, memory, tile) for start in starts]
 
 
 @intrinsic(prefer_literal=True)
@@ -375,62 +205,3 @@ def tile_keep(typing: Any, tile: Any) -> Any:
         return builder.bitcast(copy, POINTER)
 
     return Pointer(tile.kind)(tile), codegen
-
-
-@intrinsic(prefer_literal=True)
-def tile_store(typing: Any, pointer: Any, index: Any, stride: Any, tile: Any) -> Any:
-    """``tile_store(p, i, stride, t)``: row r goes to the elements from i + r * stride on."""
-    if not (isinstance(tile, RegisterTile) and isinstance(pointer, Pointer)):
-        return None
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        for place, vector, _ in _parts(context, builder, signature, arguments):
-            store_vector(builder, place, vector, pointer.kind)
-        return context.get_dummy_value()
-
-    return types.void(pointer, index, stride, tile), codegen
-
-
-@intrinsic(prefer_literal=True)
-def tile_store_masked(
-    typing: Any, pointer: Any, index: Any, stride: Any, tile: Any, columns: Any
-) -> Any:
-    """``tile_store_masked(p, i, stride, t, n)``: the first n elements of each row only."""
-    if not (isinstance(tile, RegisterTile) and isinstance(pointer, Pointer)):
-        return None
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        count = count_of(context, builder, arguments[4], signature.args[4])
-        for place, vector, column in _parts(context, builder, signature, arguments):
-            left = used_in(builder, count, column, tile.lanes, tile.vectors)
-            if not isinstance(left, int):
-                store_counted(builder, place, vector, pointer.kind, left)
-            elif left >= tile.lanes:
-                store_vector(builder, place, vector, pointer.kind)
-            elif left > 0:
-                store_first_lanes(builder, place, vector, pointer.kind, left)
-        return context.get_dummy_value()
-
-    return types.void(pointer, index, stride, tile, columns), codegen
-
-
-def _parts(
-    context: Any, builder: Any, signature: Any, arguments: Any
-) -> list[tuple[Any, Any, int]]:
-    """Address, value and column of each vector of a tile that is to be stored."""
-    pointer, tile = signature.args[0], signature.args[3]
-    stride = count_of(context, builder, arguments[2], signature.args[2])
-    index = to_index(context, builder, arguments[1], signature.args[1])
-    parts = []
-    for row in range(tile.rows):
-        for column in range(tile.vectors):
-            if isinstance(stride, int):
-                elements = offset(builder, index, row * stride + column * tile.lanes)
-            else:
-                start = further(builder, index, row, stride)
-                elements = offset(builder, start, column * tile.lanes)
-            place = address(builder, arguments[0], elements, pointer.kind)
-            value = builder.extract_value(arguments[3], row * tile.vectors + column)
-            value = convert(Lanes(builder, value, tile.kind, tile.lanes), pointer.kind).value
-            parts.append((place, value, column))
-    return parts

@@ -12,7 +12,8 @@ from numba.extending import intrinsic
 from glow_nb.base.types import ElementKind
 from glow_nb.simd.lanes import Lanes, constant_vector
 from glow_nb.simd.memory import Count, are_literal, count_of, literal, to_index, used_in
-from glow_nb.simd.tile import accumulator, read_elements, read_vector
+from glow_nb.simd.tile import accumulator
+from glow_nb.simd.tile_memory import read_elements, read_vector
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile, llvm_vector
 
 WINDOW_REGISTERS = 14
