@@ -12,14 +12,15 @@ the lanes of a panel read the same channels, from its first one on, as those of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Iterable
+from contextlib import nullcontext
 from math import gcd, prod
 
 from glow_nb.base.plan import Plan
 from glow_nb.base.size import surely, symbols_of
 from glow_nb.kernels.products.blocking import Cut
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.outer_taps import OuterTaps
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.stacks.fusion import Fusion
@@ -69,8 +70,8 @@ class DepthwiseWriter:
         self.source = "rows" if self.is_staged else "input"
         self.source_depth = shape.depth if self.is_expanded else shape.channels
         self.source_step = self.source_depth if self.is_staged else self.step
-        self.outer = "zy"[3 - shape.rank :]
         self.out = SourceWriter()
+        self.taps = OuterTaps(self.out, shape)
 
     @property
     def scratch_elements(self) -> int:
@@ -133,19 +134,7 @@ class DepthwiseWriter:
 
     def _write_line(self) -> None:
         """Locate one output line and the taps it has, then compute it panel by panel."""
-        out, shape = self.out, self.shape
-        rest = "line"
-        for axis, name in reversed(list(enumerate(self.outer))):
-            size = shape.output[axis]
-            number = times(f"({rest} % {size})", shape.stride[axis])
-            out.line(f"{name} = {plus(number, -shape.begins[axis])}")
-            rest = f"{rest} // {size}"
-            step, taps, inputs = shape.dilation[axis], shape.kernel[axis], shape.input[axis]
-            low, high = f"{step - 1} - {name}", f"{inputs + step - 1} - {name}"
-            if step > 1:
-                low, high = f"({low}) // {step}", f"({high}) // {step}"
-            out.line(f"{name}_begin = max(0, {low})\n{name}_end = min({taps}, {high})")
-        out.line(f"image = {rest}")
+        self.taps.write_places("line")
         if self.is_expanded:
             self._write_expansion()
         elif self.is_padded:
@@ -161,9 +150,9 @@ class DepthwiseWriter:
             out.line(f"left_e = min({shape.begins[0]}, {self.pixels})")
             out.line(f"kept_e = max(0, min({shape.input[0]}, {self.pixels} - left_e))")
             before, elements = times("left_e", shape.depth), times("kept_e", shape.channels)
-        with self._taps("e"):
-            out.line(f"from_e = {times(self._input_line('e'), self.step)}")
-            place = times(self._tap("e"), self.pixels * shape.depth)
+        with self.taps.loops("e"):
+            out.line(f"from_e = {times(self.taps.input_line('e'), self.step)}")
+            place = times(self.taps.number("e"), self.pixels * shape.depth)
             out.line(f"to_e = {plus(place, before)}")
             # A store writes beyond its m elements what the next one writes again.
             with out.block(f"for i_e in range({elements}):"):
@@ -194,7 +183,7 @@ class DepthwiseWriter:
             out.line(f"x_e = {plus('i_e', -shape.begins[0])}")
             out.line(f"to_e = i_e * {shape.channels} + from_e")
             with out.block(f"if 0 <= x_e < {shape.input[0]}:"):
-                place = f"({plus(self._input_line('e'), 'x_e')}) * {self.step} + from_e"
+                place = f"({plus(self.taps.input_line('e'), 'x_e')}) * {self.step} + from_e"
                 out.line(f"copy(rows, to_e, input, {place}, count_e)")
             with out.block("else:"):
                 out.line("clear(rows, to_e, count_e)")
@@ -364,10 +353,10 @@ class DepthwiseWriter:
             out.line(f"t_{name} = tile_bias_masked(bias, channel_{name}, {size}, {columns})")
         else:
             out.line(f"t_{name} = tile_bias(bias, channel_{name}, {size})")
-        with self._taps(name):
-            line = self._input_line(name)
+        with self.taps.loops(name):
+            line = self.taps.input_line(name)
             if self.is_staged:
-                line = times(self._tap(name), self.pixels)
+                line = times(self.taps.number(name), self.pixels)
             first = plus(line, times(at, shape.stride[-1]), -self.begin)
             channel = f"channel_{name}"
             if self.multiplier > 1 and not self.is_expanded:
@@ -375,7 +364,7 @@ class DepthwiseWriter:
             x = plus(times(f"({first})", self.source_step), channel)
             out.line(f"x_{name} = {x}")
             line_weights = shape.kernel[-1] * shape.channels_per_group * shape.depth
-            weights = times(self._tap(name), line_weights)
+            weights = times(self.taps.number(name), line_weights)
             out.line(f"w_{name} = {plus(weights, f'channel_{name}')}")
             self._write_slide(name, columns, seen, panel)
         self.tiles.write(
@@ -399,26 +388,3 @@ class DepthwiseWriter:
             f"t_{name} = {slide}(t_{name}, {self.source}, x_{name}, {self.source_step}, filter, "
             f"w_{name}, {shape.depth}{size}, {window}, {columns}, {seen}{end_of})"
         )
-
-    @contextmanager
-    def _taps(self, name: str) -> Iterator[None]:
-        """Loop over the taps of the outer dimensions that lie inside the input."""
-        with ExitStack() as loops:
-            for axis in self.outer:
-                header = f"for {axis}_{name} in range({axis}_begin, {axis}_end):"
-                loops.enter_context(self.out.block(header))
-            yield
-
-    def _tap(self, name: str) -> str:
-        """Return the number of the tap that the loops of :meth:`_taps` are at."""
-        if self.shape.rank == len("zyx"):
-            return f"(z_{name} * {self.shape.kernel[1]} + y_{name})"
-        return f"y_{name}" if self.outer else "0"
-
-    def _input_line(self, name: str) -> str:
-        """Return the number of the first pixel of the input line that the loops are at."""
-        line = "image"
-        for number, axis in enumerate(self.outer):
-            place = plus(axis, times(f"{axis}_{name}", self.shape.dilation[number]))
-            line = f"({plus(times(line, self.shape.input[number]), place)})"
-        return times(line, self.shape.input[-1])
