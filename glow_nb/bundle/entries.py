@@ -20,6 +20,16 @@ from glow_nb.bundle.codes import (
     WRONG_CONSTANTS,
     WRONG_PROCESSOR,
 )
+from glow_nb.bundle.entry_texts import (
+    BAD,
+    BAD_OR_NO_SIZES,
+    CHECKS,
+    COPY_FED,
+    FUNCTION,
+    INITIALIZE,
+    READY,
+    VARIANT,
+)
 from glow_nb.bundle.filled import filled
 from glow_nb.bundle.open_functions import open_functions_text, open_variant_text
 from glow_nb.bundle.places import Place, Places, load_word
@@ -28,206 +38,6 @@ from glow_nb.bundle.processor_check import TILES_NOT_GIVEN, chooser
 from glow_nb.bundle.processors import platform_like
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.codegen.target_machine import target_machine
-
-_CHECKS = """
-define internal i1 @${NAME}.misaligned(ptr %a, ptr %b, ptr %c) {
-  %x = ptrtoint ptr %a to i64
-  %y = ptrtoint ptr %b to i64
-  %z = ptrtoint ptr %c to i64
-  %xy = or i64 %x, %y
-  %xyz = or i64 %xy, %z
-  %rest = and i64 %xyz, 63
-  %odd = icmp ne i64 %rest, 0
-  %no_x = icmp eq i64 %x, 0
-  %no_y = icmp eq i64 %y, 0
-  %no_z = icmp eq i64 %z, 0
-  %no_xy = or i1 %no_x, %no_y
-  %no = or i1 %no_xy, %no_z
-  %bad = or i1 %odd, %no
-  ret i1 %bad
-}
-
-define internal i64 @${NAME}.variant_in(ptr %tensors) {
-  %word = load i64, ptr %tensors
-  %number = and i64 %word, $LOW
-  %rest = xor i64 %word, %number
-  %ours = icmp eq i64 %rest, $IDENTITY
-  %known = icmp ult i64 %number, $VARIANTS
-  %good = and i1 %ours, %known
-  %found = select i1 %good, i64 %number, i64 -1
-  ret i64 %found
-}
-
-define internal i32 @${NAME}.unable(i64 %number) { ; why no variant was chosen
-  %refused = icmp eq i64 %number, $TILES_NOT_GIVEN
-  %code = select i1 %refused, i32 $TILES_REFUSED, i32 $WRONG_PROCESSOR
-  ret i32 %code
-}
-"""
-
-_INITIALIZE = """
-define i32 @${NAME}_initialize(ptr %constants, ptr %tensors) {
-start:
-  %bad = call i1 @${NAME}.misaligned(ptr %constants, ptr %tensors, ptr %tensors)
-  br i1 %bad, label %misaligned, label %aligned
-misaligned:
-  ret i32 $MISALIGNED
-aligned:
-  %place = getelementptr i8, ptr %constants, i64 $IDENTITY_OFFSET
-  %identity = load i64, ptr %place
-  %ours = icmp eq i64 %identity, $IDENTITY
-  br i1 %ours, label %choose, label %strange
-strange:
-  ret i32 $WRONG_CONSTANTS
-choose:
-  %number = call i64 @${NAME}.choose()
-  %none = icmp slt i64 %number, 0
-  br i1 %none, label %unable, label %fill
-unable:
-  %why = call i32 @${NAME}.unable(i64 %number)
-  ret i32 %why
-fill:
-$COPIES
-  %word = or i64 %number, $IDENTITY
-  store i64 %word, ptr %tensors
-  ret i32 0
-}
-
-define ptr @${NAME}_variant() {
-  %number = call i64 @${NAME}.choose()
-  switch i64 %number, label %none [ $NAME_CASES ]
-none:
-  ret ptr null
-$NAME_RETURNS
-}
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-"""
-
-_FUNCTION = """
-define i32 @$FUNCTION($GIVEN) {
-start:
-$BAD
-  br i1 %bad, label %misaligned, label %choose
-misaligned:
-  ret i32 $MISALIGNED
-choose:
-  %number = call i64 @${NAME}.variant_in(ptr %tensors)
-  switch i64 %number, label %none [ $CASES ]
-none:
-  ret i32 $NOT_INITIALIZED
-$RUNS
-}
-
-define i32 @${FUNCTION}_share($GIVEN, i64 %thread, i64 %phase, i64 %share) {
-start:
-$BAD
-  br i1 %bad, label %misaligned, label %count
-misaligned:
-  ret i32 $MISALIGNED
-count:
-  %is_thread = icmp ult i64 %thread, $THREADS
-  br i1 %is_thread, label %choose, label %nobody
-nobody:
-  ret i32 $NO_SUCH_SHARE
-choose:
-  %number = call i64 @${NAME}.variant_in(ptr %tensors)
-  switch i64 %number, label %none [ $CASES ]
-none:
-  ret i32 $NOT_INITIALIZED
-$STEPS
-}
-"""
-
-_VARIANT = """
-define internal void @${WORK}.step(ptr %bindings, ptr %constants, ptr %tensors, ptr %arena,
-                                 i64 %thread, i64 %phase, i64 %share) {
-start:
-$AREA
-$FED
-  %own_phase = sub i64 %phase, $LEAD
-  %is_phase = icmp ult i64 %own_phase, $PHASES
-  %is_share = icmp ult i64 %share, $SHARES
-  %is_work = and i1 %is_phase, %is_share
-  br i1 %is_work, label %work, label %done
-work:
-  %own = getelementptr i8, ptr %constants, i64 $CONSTANTS
-$SCRATCH
-  call void @$ENTRY(ptr %own, ptr %arena, ptr %bindings, ptr %scratch, i64 %thread,
-                    i64 %own_phase, i64 %share, i64 $SHARES)
-  br label %done
-done:
-  ret void
-}
-
-define internal void @${WORK}.bind(ptr %bindings, ptr %constants, ptr %tensors, ptr %arena) {
-$AREA
-$BIND
-  ret void
-}
-
-define internal i32 @${WORK}.run($GIVEN) {
-start:
-  %bindings = alloca [$BINDINGS x ptr], align 16
-$READY_TO_RUN
-bind:
-  call void @${WORK}.bind(ptr %bindings, ptr %constants, ptr %tensors, ptr %arena)
-  br label %phase
-phase:
-  %number = phi i64 [ 0, %bind ], [ %next, %after ]
-  br label %share
-share:
-  %part = phi i64 [ 0, %phase ], [ %following, %share ]
-  call void @${WORK}.step(ptr %bindings, ptr %constants, ptr %tensors, ptr %arena, i64 0,
-                        i64 %number, i64 %part)
-  %following = add i64 %part, 1
-  %more = icmp ult i64 %following, $SHARES
-  br i1 %more, label %share, label %after
-after:
-  %next = add i64 %number, 1
-  %again = icmp ult i64 %next, $ALL_PHASES
-  br i1 %again, label %phase, label %end
-end:
-  ret i32 0
-}
-
-define internal i32 @${WORK}.part($GIVEN, i64 %thread, i64 %phase, i64 %share) {
-start:
-  %bindings = alloca [$BINDINGS x ptr], align 16
-$READY
-bind:
-  call void @${WORK}.bind(ptr %bindings, ptr %constants, ptr %tensors, ptr %arena)
-  call void @${WORK}.step(ptr %bindings, ptr %constants, ptr %tensors, ptr %arena, i64 %thread,
-                        i64 %phase, i64 %share)
-  ret i32 0
-}
-"""
-
-_BAD = "  %bad = call i1 @${NAME}.misaligned(ptr %constants, ptr %tensors, ptr %arena)"
-_BAD_OR_NO_SIZES = """
-  %bad_block = call i1 @${NAME}.misaligned(ptr %constants, ptr %tensors, ptr %arena)
-  %bad_sizes = call i1 @${NAME}.no_sizes(ptr %sizes)
-  %bad = or i1 %bad_block, %bad_sizes
-"""
-
-_READY = """
-  %ready = call i32 @${WORK}.ready(ptr %tensors, ptr %sizes, i64 $PHASE, i64 $SHARE)
-  %goes_on = icmp eq i32 %ready, 0
-  br i1 %goes_on, label %bind, label %stop
-stop:
-  %is_code = icmp sgt i32 %ready, 0
-  %code = select i1 %is_code, i32 %ready, i32 0
-  ret i32 %code
-"""
-
-_COPY_FED = """  %is_first = icmp eq i64 %phase, 0
-  br i1 %is_first, label %feed, label %later
-feed:
-  %is_one = icmp eq i64 %share, 0
-  br i1 %is_one, label %copy, label %done
-copy:
-$COPIES
-  br label %done
-later:"""
 
 
 def compile_entries(bundle: Bundle) -> bytes:
@@ -271,8 +81,8 @@ def entries_text(bundle: Bundle) -> str:
             [variant.uses_tiles for variant in bundle.variants],
         ),
         *_names(bundle),
-        filled(_CHECKS, common),
-        filled(_INITIALIZE, common, COPIES=_first_values(bundle), **_name_cases(bundle)),
+        filled(CHECKS, common),
+        filled(INITIALIZE, common, COPIES=_first_values(bundle), **_name_cases(bundle)),
     ]
     if bundle.sizes:
         pieces.append(open_functions_text(bundle))
@@ -335,10 +145,10 @@ def _function(
     calls = [f"{called}.v{v}.run({given})" for v in variants]
     parts = [f"{called}.v{v}.part({given}, i64 %thread, i64 %phase, i64 %share)" for v in variants]
     yield filled(
-        _FUNCTION,
+        FUNCTION,
         common,
         FUNCTION=called,
-        BAD=filled(_BAD_OR_NO_SIZES if bundle.sizes else _BAD, common),
+        BAD=filled(BAD_OR_NO_SIZES if bundle.sizes else BAD, common),
         CASES=cases,
         RUNS="\n".join(map(_case, variants, calls)),
         STEPS="\n".join(map(_case, variants, parts)),
@@ -346,9 +156,9 @@ def _function(
     for v, variant in enumerate(bundle.variants):
         native, work = variant.natives[number], f"{called}.v{v}"
         places = Places(bundle, function, native)
-        ready = _READY if bundle.sizes else "  br label %bind"
+        ready = READY if bundle.sizes else "  br label %bind"
         yield filled(
-            _VARIANT,
+            VARIANT,
             common,
             ENTRY=_entry(bundle, v, native),
             WORK=work,
@@ -389,7 +199,7 @@ def _fed(function: BundledFunction, places: Places) -> str:
             *places.tensors[len(function.inputs) + output].lines(f"to{number}"),
             _copy(number, size_bytes),
         ]
-    return filled(_COPY_FED, COPIES="\n".join(lines))
+    return filled(COPY_FED, COPIES="\n".join(lines))
 
 
 def _copy(number: int, size_bytes: str) -> str:
