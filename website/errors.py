@@ -8,8 +8,8 @@ import glow_nb
 from glow_nb.base import errors
 from glow_nb.base.errors import GlowError, GlowWarning
 from glow_nb.base.finite import NonFiniteError
+from glow_nb.base.open_size_error import OpenSizeError
 from glow_nb.base.outputs import NoOutputError
-from glow_nb.base.size import OpenSizeError
 
 
 def reference() -> str:

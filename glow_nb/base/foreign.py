@@ -11,7 +11,7 @@ import os
 
 from glow_nb.base.errors import GlowError, MemoryLimitError, ModelError
 from glow_nb.base.memory_limit import out_of_memory
-from glow_nb.base.size import OpenSizeError
+from glow_nb.base.open_size_error import OpenSizeError
 
 NOBODYS_FAULT = (MemoryLimitError, ModelError, OpenSizeError)
 

@@ -9,9 +9,7 @@ which names the size: nothing takes a number for it in silence.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
@@ -22,9 +20,11 @@ from glow_nb.base.guards import OPPOSITE as OPPOSITE
 from glow_nb.base.guards import RELATIONS, decided
 from glow_nb.base.guards import Guard as Guard
 from glow_nb.base.noted import note, noted
+from glow_nb.base.open_size_error import open_error
 from glow_nb.base.override import override
 from glow_nb.base.polynomial_bounds import bounds_of
 from glow_nb.base.quotient import Quotient
+from glow_nb.base.size_as_code import PRINTS_CODE
 from glow_nb.base.small_sizes import decided_by_small
 from glow_nb.base.symbol import MAX_SIZE as MAX_SIZE
 from glow_nb.base.symbol import RESERVED as RESERVED
@@ -33,23 +33,6 @@ from glow_nb.base.symbol import example as example
 from glow_nb.base.whole_numbers import at as at
 from glow_nb.base.whole_numbers import bounds as bounds
 from glow_nb.base.whole_numbers import symbols_in as symbols_in
-
-
-class OpenSizeError(GlowError):
-    """A plain number is needed where a ``size`` is known only when the network runs."""
-
-    size: Size
-
-
-def open_error(size: Size, problem: str) -> OpenSizeError:
-    """Return the error that says what the *problem* with a *size* is that is no number."""
-    error = OpenSizeError(
-        f"size {size!s:.80}: {problem}; give it as a number, by shapes= of glow_nb.load or "
-        "glow_nb.compile"
-    )
-    error.size = size
-    return error
-
 
 Atom = Symbol | Quotient
 Terms = polynomial.Terms[Atom]
@@ -234,7 +217,7 @@ class Size(_WholeNumber):
 
     @override
     def __str__(self) -> str:
-        return format(self) if _PRINTS_CODE.get() else self.ir_text
+        return format(self) if PRINTS_CODE.get() else self.ir_text
 
     @override
     def __format__(self, _: str) -> str:
@@ -246,27 +229,11 @@ class Size(_WholeNumber):
     @property
     def ir_text(self) -> str:
         """The text of the IR, whatever ``str`` is at the moment."""
-        before = _PRINTS_CODE.set(False)
+        before = PRINTS_CODE.set(False)
         try:
             return polynomial.text_of(self.terms)
         finally:
-            _PRINTS_CODE.reset(before)
-
-
-_PRINTS_CODE = ContextVar("_PRINTS_CODE", default=False)
-
-
-@contextmanager
-def printed_as_code() -> Iterator[None]:
-    """Let ``str(size)`` be what Python computes, as ``format`` is: inside of it code is written.
-
-    The text of the IR, ``(height + 1)/2``, would be another number there.
-    """
-    before = _PRINTS_CODE.set(True)
-    try:
-        yield
-    finally:
-        _PRINTS_CODE.reset(before)
+            PRINTS_CODE.reset(before)
 
 
 def _is_rounded(factors: tuple[Atom, ...]) -> TypeGuard[tuple[Quotient]]:

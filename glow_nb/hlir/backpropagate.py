@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from glow_nb.base.errors import GradientError, PassError
 from glow_nb.base.foreign import foreign, name_of
+from glow_nb.base.open_size_error import OpenSizeError, open_error
 from glow_nb.base.schema import map_operands, operand_specs, operands_of
-from glow_nb.base.size import OpenSizeError, open_error
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Value

@@ -11,8 +11,8 @@ from typing_extensions import override
 
 from glow_nb.base.errors import GlowError, OptionError, VerifyError
 from glow_nb.base.noted import keep, trial
+from glow_nb.base.open_size_error import OpenSizeError, open_error
 from glow_nb.base.schema import operands_of, renewed
-from glow_nb.base.size import OpenSizeError, open_error
 from glow_nb.base.types import TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.given_function import given_function

@@ -15,7 +15,9 @@ from dataclasses import replace
 
 from glow_nb.base.errors import CompileError, UnsupportedError
 from glow_nb.base.map_sizes import renaming
-from glow_nb.base.size import OpenSizeError, Symbol, printed_as_code
+from glow_nb.base.open_size_error import OpenSizeError
+from glow_nb.base.size import Symbol
+from glow_nb.base.size_as_code import printed_as_code
 from glow_nb.base.types import ElementKind
 from glow_nb.kernels.writing.source import INDENT, KernelSource
 from glow_nb.llir.program import Instruction

@@ -14,7 +14,8 @@ from glow_nb.base.arguments import Shapes, as_array, as_shapes
 from glow_nb.base.errors import GlowError, OptionError, UnboundInput, UnsupportedError
 from glow_nb.base.feeds import Feeds, check_open_feeds, gathered, name_feeds
 from glow_nb.base.override import override
-from glow_nb.base.types import Array, SymbolicType
+from glow_nb.base.types import Array
+from glow_nb.network.dynamic_views import DynamicViews, InputShapes, SizesKey
 from glow_nb.network.general import GeneralPrograms
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.request import MAX_VARIANTS
@@ -32,26 +33,16 @@ from glow_nb.system.background import Background, done_now
 from glow_nb.system.state_store import StateStore
 
 if TYPE_CHECKING:
-    from glow_nb.base.kernel_report import KernelList
-    from glow_nb.base.precision import PrecisionReport
-    from glow_nb.base.specialized import Specialized
     from glow_nb.codegen.loaded_program import DirectRun
     from glow_nb.compiler.pipelines import Pipeline
-    from glow_nb.hlir.graph import Function
-    from glow_nb.llir.program import Program
-    from glow_nb.network.memory_report import MemoryReport
     from glow_nb.network.profile import Profile
     from glow_nb.network.saved.signature import Signature
-
-InputShapes = tuple[tuple[str, tuple[int, ...]], ...]
-_Key = tuple[InputShapes, tuple[tuple[str, bytes], ...]]
-"""Shapes of inputs, and the bytes of those that are constants. Programs for all have numbers."""
 
 MOST_FIXED = 1024
 """Elements of an array whose numbers a network may be compiled for."""
 
 
-class DynamicNetwork(Network):
+class DynamicNetwork(DynamicViews):
     """A network with open sizes, as :func:`glow_nb.compile` returns it.
 
     One program runs for all sizes. It is compiled when the first arrays are fed, and planned for
@@ -103,7 +94,7 @@ class DynamicNetwork(Network):
         self._model, self._compile_for, self._kept = model, compile_for, kept
         self._state = StateStore() if state is None else state
         self._fixed: set[str] = set()  # inputs with a default whose numbers shapes depend on
-        self._variants: VariantCache[_Key | int, CompiledNetwork] = VariantCache(
+        self._variants: VariantCache[SizesKey | int, CompiledNetwork] = VariantCache(
             max_variants, in_turn=in_turn
         )
         self._threads, self._max_variants = threads, max_variants
@@ -137,18 +128,6 @@ class DynamicNetwork(Network):
         key = tuple(zip(self._model.inputs, shapes, strict=True))
         with suppress(GlowError):  # the program is ending, and the general program goes on
             self._background.submit(partial(self._variant, key))
-
-    @property
-    @override
-    def state(self) -> StateStore:
-        """What all sizes share; only graphs have some, no model of ONNX has."""
-        return self._state
-
-    @property
-    @override
-    def functions(self) -> dict[str, Network]:
-        """The one function, under the name of the sizes that were used last."""
-        return {self._last("functions").name: self}
 
     @override
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -220,32 +199,6 @@ class DynamicNetwork(Network):
             self.compile_first()
         self._direct = self.general.direct
         return self.general.networks[0].of_one_program
-
-    @property
-    @override
-    def inputs(self) -> dict[str, SymbolicType]:
-        return dict(self._model.inputs)
-
-    @property
-    @override
-    def defaults(self) -> dict[str, SymbolicType]:
-        return dict(self._model.defaults)
-
-    @property
-    @override
-    def outputs(self) -> dict[str, SymbolicType]:
-        return dict(self._model.outputs)
-
-    @property
-    def specialized(self) -> tuple[Specialized, ...]:
-        """The sizes of the model that the program for all sizes has as numbers, and why."""
-        return self.general.specialized if self.general else ()
-
-    @property
-    def variants(self) -> tuple[CompiledNetwork, ...]:
-        """The networks that are compiled: those for all sizes, then others, last used last."""
-        general = self.general.networks if self.general else ()
-        return (*general, *self._variants.ready().values())
 
     @override
     def run(
@@ -346,7 +299,7 @@ class DynamicNetwork(Network):
             general.served_otherwise(failure, feeds, self._model.inputs)
         return network, {name: array for name, array in feeds.items() if name not in fixed}
 
-    def _has(self, key: _Key) -> bool:
+    def _has(self, key: SizesKey) -> bool:
         """Return whether the network *key* is ready, or is the first one that will be."""
         is_only = self.general is None or self.general.first is None
         return self._variants.is_ready(key) or (is_only and key in self._variants)
@@ -370,7 +323,7 @@ class DynamicNetwork(Network):
         return self._variants.get(key, partial(self._compiled, key, shapes, fixed))
 
     def _compiled(
-        self, key: _Key, shapes: InputShapes, fixed: Mapping[str, Array]
+        self, key: SizesKey, shapes: InputShapes, fixed: Mapping[str, Array]
     ) -> CompiledNetwork:
         fed = {name: shape for name, shape in shapes if name not in fixed}
         constants = {name: array.copy() for name, array in fixed.items()}
@@ -397,82 +350,3 @@ class DynamicNetwork(Network):
         if self.general is not None and types.keys() == self._model.inputs.keys():
             shapes = tuple(types[name].shape for name in self._model.inputs)
             self.general.take_over(shapes, network, self._max_variants)
-
-    def _last(self, what: str) -> CompiledNetwork:
-        """Return the network that was used last, to say *what* it has."""
-        ready = self._variants.ready()
-        if self.general is not None and self.general.first is not None and not ready:
-            return self.general.first
-        if not ready:
-            raise self._not_compiled(what)
-        return list(ready.values())[-1]
-
-    def _not_compiled(self, what: str) -> GlowError:
-        return GlowError(
-            f"the network's {what}: it is not compiled for any sizes yet ({self._open_sizes()}); "
-            "run it once, call prepare, or give compile the sizes by shapes="
-        )
-
-    def _open_sizes(self) -> str:
-        return ", ".join(
-            f"input {name!r} is {type}"
-            for name, type in self._model.inputs.items()
-            if type.shape is None or any(isinstance(size, str) for size in type.shape)
-        )
-
-    @property
-    @override
-    def value_names(self) -> list[str]:
-        return self._model.value_names()
-
-    @property
-    @override
-    def threads(self) -> int:
-        return self._threads
-
-    @property
-    @override
-    def program(self) -> Program:
-        return self._last("program").program
-
-    @property
-    @override
-    def function(self) -> Function | None:
-        return self._last("graph").function
-
-    @property
-    @override
-    def memory(self) -> MemoryReport:
-        return self._last("memory").memory
-
-    @property
-    @override
-    def pipeline(self) -> Pipeline:
-        return self._pipeline()
-
-    @property
-    @override
-    def precision(self) -> PrecisionReport:
-        return self._last("precision").precision
-
-    @property
-    @override
-    def kernels(self) -> KernelList:
-        return self._last("kernels").kernels
-
-    @property
-    @override
-    def source(self) -> str:
-        return self._last("source").source
-
-    def _readiness(self) -> str:
-        ready = [network.sizes for network in self.variants]
-        return f"compiled for {'; '.join(ready)}" if ready else "not compiled for any sizes yet"
-
-    @override
-    def _title(self) -> str:
-        return f"DynamicNetwork: {self._readiness()}"
-
-    @override
-    def __repr__(self) -> str:
-        return f"<DynamicNetwork {self._show_types()}, {self._readiness()}>"

@@ -11,7 +11,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import glow_nb
-from glow_nb.base.size import OpenSizeError, Symbol
+from glow_nb.base.open_size_error import OpenSizeError
+from glow_nb.base.size import Symbol
 from glow_nb.base.size_ranges import SizeRanges
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.formats.onnx.importer import import_open, load_model

@@ -11,7 +11,8 @@ from glow_nb.base.fitting_sizes import nearest_fits
 from glow_nb.base.override import override
 from glow_nb.base.sizes_of_shapes import sizes_of_shapes
 from glow_nb.base.types import Array
-from glow_nb.network.dynamic import DynamicNetwork, InputShapes
+from glow_nb.network.dynamic import DynamicNetwork
+from glow_nb.network.dynamic_views import InputShapes
 from glow_nb.network.general import broken_guards
 from glow_nb.network.network import CompiledNetwork
 from glow_nb.network.saved.open_sizes import KnownModel

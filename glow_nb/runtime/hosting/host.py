@@ -4,64 +4,34 @@ from __future__ import annotations
 
 import math
 import threading
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
 
 from glow_nb.base.arguments import as_integer, described, seconds, whole_number
 from glow_nb.base.errors import (
-    CompileError,
     DeadlineError,
-    GlowError,
-    GlowWarning,
-    ModelError,
     OptionError,
-    PartitionError,
-    PassError,
     RefusedError,
-    UnsupportedError,
 )
 from glow_nb.base.feeds import Feeds
 from glow_nb.base.schema import closest
-from glow_nb.base.size import OpenSizeError
 from glow_nb.base.types import Array
 from glow_nb.base.uncopied import Uncopied
-from glow_nb.network.sized_model import SizedModel
 from glow_nb.runtime.devices.device import Device, Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
-from glow_nb.runtime.hosting.dataflow import Dataflow
 from glow_nb.runtime.hosting.dispatcher import Dispatcher
-from glow_nb.runtime.hosting.executor import run_once
 from glow_nb.runtime.hosting.hosted_device import HostedDevice, open_all
+from glow_nb.runtime.hosting.loading import batches_that_agree, load_network
 from glow_nb.runtime.hosting.network_info import NetworkInfo, info_of
-from glow_nb.runtime.hosting.network_source import (
-    Servable,
-    check_batched,
-    has_state,
-    open_batch,
-    plans_of,
-    sized_source,
-)
-from glow_nb.runtime.hosting.open_plan import open_plan
+from glow_nb.runtime.hosting.network_source import Servable
 from glow_nb.runtime.hosting.provisioner import Provisioner
 from glow_nb.runtime.hosting.recovery import Recovery
 from glow_nb.runtime.hosting.request import Request
-from glow_nb.runtime.hosting.row_check import sizes_that_agree
 from glow_nb.runtime.hosting.schedule import Schedule
 from glow_nb.runtime.hosting.served_network import ServedNetwork
 from glow_nb.runtime.hosting.statistics import Statistics
 from glow_nb.runtime.hosting.tracer import Tracer
-
-NOT_FOR_ALL_SIZES = (
-    CompileError,
-    ModelError,
-    OpenSizeError,
-    PartitionError,
-    PassError,
-    UnsupportedError,
-)
-"""Why a network with open sizes is not one program on one device."""
 
 GRACE_SECONDS = 1.0
 """How long a device may go on with a run whose deadline has passed, before it is killed."""
@@ -177,9 +147,9 @@ class HostManager(Uncopied):
             seconds("max_delay", max_delay),
         )
         with self._reserved(name):
-            loaded = self._load(name, network, max_batch, duplicates)
+            loaded = load_network(self._provisioner, name, network, max_batch, duplicates)
             try:
-                flows = self._kept(name, loaded) if max_batch > 1 else loaded
+                flows = batches_that_agree(name, loaded) if max_batch > 1 else loaded
                 served = ServedNetwork(
                     name, flows, max_queued=self._max_queued, max_delay=max_delay, priority=priority
                 )
@@ -189,40 +159,6 @@ class HostManager(Uncopied):
                 raise
             used = {part for flow in flows for part in flow.parts}
             self._provisioner.unload([flow for flow in loaded if used.isdisjoint(flow.parts)])
-
-    def _load(
-        self, name: str, network: Servable, max_batch: int, duplicates: int | None
-    ) -> list[Dataflow]:
-        """Load *network*: for all sizes, if it leaves some open, or else for batch sizes."""
-        source = sized_source(network)
-        if isinstance(source, SizedModel):
-            try:
-                plan = open_plan(name, source, max_batch)
-                if plan.function.state:
-                    duplicates = _of_one(name, duplicates, max_batch)
-                return self._provisioner.load_open(name, plan, duplicates)
-            except NOT_FOR_ALL_SIZES as error:
-                self._require_batch(name, source, error)
-        plans = plans_of(name, source, max_batch)
-        if has_state(plans):
-            duplicates = _of_one(name, duplicates, max_batch)
-        return self._provisioner.load(name, plans, duplicates)
-
-    def _require_batch(self, name: str, model: SizedModel, error: GlowError) -> None:
-        """Warn of what keeps *model* from all sizes; raise it if not the batch alone is open."""
-        try:
-            open_batch(name, model)
-        except OptionError:
-            raise OptionError(
-                f"network {name!r}: there is no program for all of its sizes ({error}); load it "
-                "with shapes="
-            ) from error
-        warnings.warn(
-            f"network {name!r}: it is loaded for each batch size, as there is no program for all "
-            f"sizes: {error}",
-            GlowWarning,
-            stacklevel=4,
-        )
 
     @contextmanager
     def _reserved(self, name: str) -> Iterator[None]:
@@ -243,20 +179,6 @@ class HostManager(Uncopied):
         finally:
             if self._adding.get(name) is token:
                 del self._adding[name]
-
-    def _kept(self, name: str, flows: list[Dataflow]) -> list[Dataflow]:
-        """Return the batch sizes that give the same bits; warn of those that do not."""
-        check_batched(name, flows)
-        kept = sizes_that_agree(name, flows, run_once)
-        if len(kept) < len(flows):
-            left_out = [flow.rows for flow in flows if flow not in kept]
-            warnings.warn(
-                f"network {name!r}: batches of {left_out} give other bits than one of "
-                f"{flows[-1].rows} and are left out; so few rows run as a batch of {kept[0].rows}",
-                GlowWarning,
-                stacklevel=3,
-            )
-        return kept
 
     def _publish(self, network: ServedNetwork) -> None:
         with self._changing:
@@ -382,16 +304,6 @@ class HostManager(Uncopied):
         """Close the host; after an interrupt from the keyboard, wait for no request any more."""
         is_interrupted = error is not None and not isinstance(error, Exception)
         self.close(0.0 if is_interrupted else None)
-
-
-def _of_one(name: str, duplicates: int | None, max_batch: int) -> int:
-    """Return the copies of a network with state; raise OptionError if more is asked for."""
-    if duplicates in (1, None) and max_batch == 1:
-        return 1
-    raise OptionError(
-        f"network {name!r}: it has state, so it has one copy and runs one request at a time; "
-        f"duplicates={duplicates} and max_batch={max_batch} must be 1"
-    )
 
 
 def _number(name: str, value: object) -> int:

@@ -14,16 +14,9 @@ from hypothesis import strategies as st
 
 from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.base.noted import keep, trial
-from glow_nb.base.size import (
-    OpenSizeError,
-    Size,
-    Symbol,
-    at,
-    bounds,
-    example,
-    printed_as_code,
-    same,
-)
+from glow_nb.base.open_size_error import OpenSizeError
+from glow_nb.base.size import Size, Symbol, at, bounds, example, same
+from glow_nb.base.size_as_code import printed_as_code
 from glow_nb.base.size_text import read_size
 from glow_nb.base.tokens import TokenStream
 

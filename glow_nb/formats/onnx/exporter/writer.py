@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from glow_nb.base.conversion import is_small_float
+from glow_nb.base.open_size_error import open_error
 from glow_nb.base.schema import operands_of
-from glow_nb.base.size import Symbol, open_error, symbols_in, symbols_of
+from glow_nb.base.size import Symbol, symbols_in, symbols_of
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.formats.onnx.exporter.counted import OpenSizes
 from glow_nb.formats.onnx.exporter.kinds import (

@@ -14,9 +14,10 @@ from typing_extensions import override
 
 from glow_nb.base.errors import ModelError, UnboundInput, UnsupportedError
 from glow_nb.base.noted import keep, trial
+from glow_nb.base.open_size_error import OpenSizeError
 from glow_nb.base.payload import Recipe
 from glow_nb.base.schema import map_operands, operands_of
-from glow_nb.base.size import OpenSizeError, same, symbols_of
+from glow_nb.base.size import same, symbols_of
 from glow_nb.base.types import Array, ElementKind, TensorType
 from glow_nb.formats.onnx.importer.constants import MAX_GROWTH_BYTES, Constants
 from glow_nb.formats.onnx.importer.decided import DecidedSizes

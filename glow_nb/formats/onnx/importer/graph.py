@@ -21,8 +21,8 @@ from glow_nb.base.errors import (
     UnsupportedError,
     VerifyError,
 )
+from glow_nb.base.open_size_error import OpenSizeError
 from glow_nb.base.progress import report
-from glow_nb.base.size import OpenSizeError
 from glow_nb.base.types import Array
 from glow_nb.formats.onnx.importer.constants import MAX_CONSTANT_BYTES
 from glow_nb.formats.onnx.importer.context import AlreadyReportedError, Context

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from glow_nb.base.errors import GlowError, ModelError, UnsupportedError
 from glow_nb.base.noted import keep, trial
-from glow_nb.base.size import Guard, OpenSizeError, Size, Symbol, example, hinted
+from glow_nb.base.open_size_error import OpenSizeError
+from glow_nb.base.size import Guard, Size, Symbol, example, hinted, symbols_of
 from glow_nb.base.size_ranges import SizeRanges
 from glow_nb.base.solved_guards import range_where, solved
 from glow_nb.base.specialized import Specialized
@@ -124,9 +125,11 @@ class _Search:
                     function = importer.function()
                 except OpenSizeError as error:
                     names = {symbol: name for name, symbol in importer.symbols.items()}
-                    needed = " and ".join(names.get(one, one.name) for one in error.size.symbols)
+                    needed = " and ".join(
+                        names.get(one, one.name) for one in symbols_of(error.size)
+                    )
                     reason = f"{importer.place}: it needs a number for {needed}"
-                    self._specialize(importer, {s: s.hint for s in error.size.symbols}, reason)
+                    self._specialize(importer, {s: s.hint for s in symbols_of(error.size)}, reason)
                     continue
                 except UnsupportedError:
                     if self._decides or not importer.decided.are_wanted:

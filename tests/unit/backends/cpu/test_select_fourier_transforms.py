@@ -3,7 +3,8 @@
 import pytest
 
 from glow_nb.backends.cpu.select_fourier_transforms import select_fourier_transforms
-from glow_nb.base.size import OpenSizeError, Symbol
+from glow_nb.base.open_size_error import OpenSizeError
+from glow_nb.base.size import Symbol
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function

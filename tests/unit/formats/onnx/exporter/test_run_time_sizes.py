@@ -9,7 +9,7 @@ from onnx.reference import ReferenceEvaluator
 
 import glow_nb
 from glow_nb.base.errors import UnsupportedError
-from glow_nb.base.size import OpenSizeError
+from glow_nb.base.open_size_error import OpenSizeError
 from glow_nb.formats.onnx.export import export_onnx
 from glow_nb.hlir.parse import parse_function
 
