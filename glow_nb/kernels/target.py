@@ -107,7 +107,7 @@ class Target:
         """The row that the processor's name and features choose, and why."""
         return choose_row(self.cpu, FLOAT_BYTES * self.native_lanes)
 
-    @property
+    @cached_property
     def enabled_features(self) -> frozenset[str]:
         """The features that code for this processor may use, without their signs."""
         named = self.features.split(",")
@@ -119,7 +119,7 @@ class Target:
         has_many = "+avx512vl" in self.features or self.triple.startswith(("aarch64", "arm64"))
         return 32 if has_many else 16
 
-    @property
+    @cached_property
     def instruction_sets(self) -> frozenset[str]:
         """What kernels may use beside plain vectors.
 

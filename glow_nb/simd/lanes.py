@@ -238,7 +238,21 @@ def constant_vector(kind: ElementKind, numbers: Sequence[float]) -> Any:
         elements = elements.view(np.uint16)
     if kind.is_storage:
         elements = elements.view(np.uint8)
-    return ir.Constant(llvm_vector(kind, len(numbers)), elements.tolist())
+    listed, vector = elements.tolist(), llvm_vector(kind, len(numbers))
+    first = elements[:1].tobytes()
+    if elements.tobytes() == first * len(listed):  # -0.0 and 0.0 differ
+        return SplatConstant(vector, listed[0])
+    return ir.Constant(vector, listed)
+
+
+class SplatConstant(ir.Constant):
+    """A vector with one number in all lanes: written as such, not lane by lane.
+
+    To write out the lanes, and to read them again, takes a tenth of the time of many a kernel.
+    """
+
+    def _get_reference(self) -> str:
+        return f"splat ({self.constant[0]})"
 
 
 def call_named(builder: Any, name: str, result: Any, operands: Sequence[Any]) -> Any:
@@ -253,7 +267,7 @@ def splat_value(builder: Any, scalar: Any, lanes: int) -> Any:
     vector = ir.VectorType(scalar.type, lanes)
     undefined = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(undefined, scalar, ir.Constant(I32, 0))
-    zeros = ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)
+    zeros = ir.Constant(ir.VectorType(I32, lanes), None)
     return builder.shuffle_vector(first, undefined, zeros)
 
 
