@@ -20,6 +20,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate, evaluate_node
 from glow_nb.hlir.graph import Function, Node, Placeholder, Value
 from glow_nb.hlir.ops import Add, ConvertTo, Mul, ReduceSum
+from tests.property.asked_types import plain
 from tests.property.drawn_operators import (
     SIZES,
     STARTS,
@@ -28,7 +29,6 @@ from tests.property.drawn_operators import (
     draw_arguments,
     draw_numbers,
     made,
-    plain,
 )
 
 RANGES = ((-4, 4), (-2, 2), (-1, 1), (0, 2), (1, 3))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from math import inf, prod
 from random import Random
@@ -24,7 +24,6 @@ from types import MappingProxyType
 from typing import Any, get_args
 
 import numpy as np
-from typing_extensions import override
 
 from glow_nb.base.conversion import converted
 from glow_nb.base.dot_instruction import DOTS
@@ -35,6 +34,7 @@ from glow_nb.base.types import QUANTIZED, Array, ElementKind, TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value
 from glow_nb.kernels.operators.channel_wise import ChannelWiseConvolution
+from tests.property.asked_types import Memory, asked
 
 KINDS = tuple(ElementKind)
 QUANTIZATIONS = ((0.25, 0), (0.5, 3), (1.0, 1), (2.0, 0))
@@ -68,54 +68,6 @@ GROUPED_DOTS = sorted(name for name, dot in DOTS.items() if dot.group > 1 and no
 
 class NotDrawnError(Exception):
     """No arguments were found that the operator takes."""
-
-
-@dataclass
-class Memory:
-    """What an operator asked about the types of its operands before it complained."""
-
-    questions: int = 0
-    others: list[TensorType] = field(default_factory=list)
-
-
-@dataclass(frozen=True, repr=False)
-class AskedType(TensorType):
-    """A type that remembers how often it was asked, and from which types it was found different."""
-
-    memory: Memory = field(default_factory=Memory)
-
-    @override
-    def __getattribute__(self, name: str) -> Any:
-        """Count the question and answer it."""
-        memory: Memory = object.__getattribute__(self, "memory")
-        memory.questions += 1
-        return object.__getattribute__(self, name)
-
-    @override
-    def __eq__(self, other: object) -> bool:
-        """Compare kinds, shapes and quantization."""
-        if not isinstance(other, TensorType):
-            return False
-        is_same = _parts(self) == _parts(other)
-        if not is_same:
-            self.memory.others.append(plain(other))
-        return is_same
-
-    @override
-    def __hash__(self) -> int:
-        """Return what an equal plain type returns."""
-        return hash(plain(self))
-
-
-def _parts(
-    type: TensorType,
-) -> tuple[ElementKind, tuple[int, ...], float | None, int | None]:
-    return type.kind, type.shape, type.scale, type.offset
-
-
-def plain(type: TensorType) -> TensorType:
-    """Return *type* without memory."""
-    return TensorType(*_parts(type))
 
 
 GOOD = (inf,)
@@ -343,7 +295,7 @@ def judged(node_class: type[Node], arguments: Arguments, judge: Judge) -> Verdic
 def _asking(value: Any, memory: Memory) -> Any:
     """Return the placeholders for an operand field of the types *value*; an attribute as it is."""
     if isinstance(value, TensorType):
-        return Placeholder("x", AskedType(*_parts(value), memory=memory))
+        return Placeholder("x", asked(value, memory))
     return tuple(_asking(item, memory) for item in value) if types_in(value) else value
 
 

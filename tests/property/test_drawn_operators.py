@@ -41,7 +41,8 @@ from glow_nb.llir.program import INSTRUCTIONS
 from glow_nb.network import compilation as compiler
 from tests.in_turn import marked
 from tests.property import drawn_operators
-from tests.property.drawn_operators import DrawnGraph, NotDrawnError, draw_graph, plain
+from tests.property.asked_types import plain
+from tests.property.drawn_operators import DrawnGraph, NotDrawnError, draw_graph
 
 PAIRED = "its order is made of its weights; test_paired_convolution draws these"
 NOT_DRAWN = {

@@ -12,7 +12,7 @@ from glow_nb.hlir.graph import Constant, Function, Node
 from glow_nb.hlir.ops import FullyConnected, MatMul
 from glow_nb.kernels.operators import PairedConvolution
 from glow_nb.kernels.operators.pairings import STEP_INPUTS, PairedWeights
-from tests.unit.backends.cpu.test_select_packed_operators import AVX2, processor
+from tests.unit.backends.cpu.test_select_products_of_bytes import AVX2, processor
 
 
 def product_of_bytes(left: str, weights: Array, *, rows: tuple[int, ...] = (30,)) -> Function:

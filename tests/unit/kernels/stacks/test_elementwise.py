@@ -13,13 +13,13 @@ from glow_nb.fuse.loop_body import LoopBody
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel
 from glow_nb.kernels.stacks.elementwise import live_vectors, loop_source
-from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.derived import instruction_for, known_instructions
-from glow_nb.llir.instructions.shape import CopyInst
-from glow_nb.llir.program import Buffer, Instruction, View
+from glow_nb.llir.program import Buffer, Instruction
 from tests.in_turn import each_with_one_width, in_turn, left_out, marked, one_in
 from tests.unit.kernels.cases import assert_close, check, instruction_of, random_array
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
+from tests.unit.kernels.stacks.buffers import BOOL, FLOAT32, INT64, TARGETS, buffer_of
 from tests.unit.storage_numbers import UNFIT
 
 AddInst = instruction_for(ops.Add)
@@ -31,9 +31,8 @@ SelectInst = instruction_for(ops.Select)
 SubInst = instruction_for(ops.Sub)
 TanhInst = instruction_for(ops.Tanh)
 
-BOOL, FLOAT32, INT64 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.INT64
 HOST = Target.host()
-TARGETS = [Target.host(lanes) for lanes in LANE_COUNTS]
+
 ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
     "leaky_relu": [{"alpha": 0.3}],
     "clip": [{"minimum": -1.0, "maximum": 6.0}, {"minimum": 0.0}],
@@ -154,10 +153,6 @@ def test_instruction_of_every_kind_and_width(case: Any, target: Target) -> None:
     _check(case, target)
 
 
-def _buffer(*shape: int, kind: ElementKind = FLOAT32) -> Buffer:
-    return Buffer("buffer", TensorType(kind, shape))
-
-
 SHAPES = [
     ((4, 1, 9), (4, 6, 9)),  # broadcast in the middle
     ((4, 6, 1), (4, 6, 9)),  # broadcast along the rows
@@ -208,8 +203,8 @@ def test_kinds_convert_to_each_other(source: ElementKind, kind: ElementKind) -> 
 
 @pytest.mark.jit
 def test_one_buffer_may_be_both_operands() -> None:
-    x = _buffer(37)
-    dest = _buffer(37)
+    x = buffer_of(37)
+    dest = buffer_of(37)
     kernel = RunningKernel(generate_kernel(MulInst(dest, x, x), TARGETS[1]), TARGETS[1])
     numbers = np.arange(37, dtype=np.float32)
     result, _ = guarded((37,), FLOAT32)
@@ -220,7 +215,7 @@ def test_one_buffer_may_be_both_operands() -> None:
 @pytest.mark.jit
 @pytest.mark.parametrize("shape", [(1,), (13,), (64,), (3, 700), (70, 5)])
 def test_result_may_take_the_place_of_an_operand(shape: tuple[int, ...]) -> None:
-    dest, rhs = _buffer(*shape), _buffer(*(1,) * (len(shape) - 1), shape[-1])
+    dest, rhs = buffer_of(*shape), buffer_of(*(1,) * (len(shape) - 1), shape[-1])
     target = Target.host()
     kernel = RunningKernel(generate_kernel(SubInst(dest, dest, rhs), target), target)
     numbers = random_array(np.random.default_rng(0), dest.type, specials=False)
@@ -231,79 +226,16 @@ def test_result_may_take_the_place_of_an_operand(shape: tuple[int, ...]) -> None
         np.testing.assert_array_equal(place, numbers - row)
 
 
-def _view(base: Buffer, shape: tuple[int, ...], start: int, steps: tuple[int, ...]) -> View:
-    return View("view", base.type.with_shape(shape), base=base, start=start, steps=steps)
-
-
-def _copied(dest: Buffer, src: Buffer, target: Target) -> tuple[Any, Any]:
-    """Return the region of *dest* after a copy into it, and what NumPy makes of the same copy."""
-    kernel = RunningKernel(generate_kernel(CopyInst(dest, src), target), target)
-    kind = dest.type.kind
-    dtype = (
-        np.dtype(np.uint8) if kind.is_storage else kind.dtype
-    )  # NumPy cannot stride all of these
-    numbers = np.arange(src.root.type.size).astype(dtype)
-    regions = []
-    for threads in (1, 3):
-        region = np.full(dest.root.type.size, 99, dtype)
-        kernel(
-            region.view(kind.dtype)[dest.offset :],
-            numbers.view(kind.dtype)[src.offset :],
-            threads=threads,
-        )
-        regions.append(region)
-    assert regions[0].tobytes() == regions[1].tobytes()
-    wanted = np.full(dest.root.type.size, 99, dtype)
-    _window(wanted, dest)[...] = _window(numbers, src)
-    return regions[0], wanted
-
-
-def _window(memory: Any, buffer: Buffer) -> Any:
-    steps = [step * memory.itemsize for step in buffer.strides]
-    return np.lib.stride_tricks.as_strided(memory[buffer.offset :], buffer.type.shape, steps)
-
-
-VIEWS = [
-    # channels 3 to 7 of 16, as Concat along the last axis writes them
-    (_view(_buffer(2, 9, 16), (2, 9, 5), 3, (144, 16, 1)), _buffer(2, 9, 5)),
-    # rows 2 to 4, as Split along an outer axis reads them
-    (_buffer(3, 40), _view(_buffer(9, 40), (3, 40), 80, (40, 1))),
-    # every second column, backwards
-    (_buffer(6, 10), _view(_buffer(6, 20), (6, 10), 19, (20, -2))),
-    # the rows of an image upside down
-    (_buffer(5, 33), _view(_buffer(5, 33), (5, 33), 132, (-33, 1))),
-    # a matrix, repeated and transposed
-    (_buffer(3, 4, 70), _view(_buffer(4, 70), (3, 4, 70), 0, (0, 70, 1))),
-    (_buffer(17, 9), _view(_buffer(9, 17), (17, 9), 0, (1, 17))),
-    (_view(_buffer(17, 9), (9, 17), 0, (1, 9)), _view(_buffer(19, 9), (9, 17), 0, (1, 9))),
-]
-
-
-@pytest.mark.jit
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
-@pytest.mark.parametrize(("dest", "src"), VIEWS)
-def test_copy_goes_through_views(dest: Buffer, src: Buffer, target: Target) -> None:
-    found, wanted = _copied(dest, src, target)
-    np.testing.assert_array_equal(found, wanted)
-
-
-@pytest.mark.jit
-@pytest.mark.parametrize("kind", one_in(4, ElementKind, always=[FLOAT32]))
-def test_copy_moves_every_kind(kind: ElementKind) -> None:
-    found, wanted = _copied(_buffer(7, 37, kind=kind), _buffer(7, 37, kind=kind), Target.host())
-    assert found.tobytes() == wanted.tobytes()
-
-
 def test_equal_work_gives_equal_text() -> None:
     target = Target.host()
-    first = generate_kernel(AddInst(_buffer(5), _buffer(5), _buffer(5)), target)
+    first = generate_kernel(AddInst(buffer_of(5), buffer_of(5), buffer_of(5)), target)
     other = (Buffer("x; import os", TensorType(FLOAT32, (5,))) for _ in range(3))
     assert generate_kernel(AddInst(*other), target) == first
-    assert generate_kernel(SubInst(_buffer(5), _buffer(5), _buffer(5)), target) != first
+    assert generate_kernel(SubInst(buffer_of(5), buffer_of(5), buffer_of(5)), target) != first
 
 
 def test_text_reads_like_the_loop_it_is() -> None:
-    dest, rows, row = _buffer(3, 8), _buffer(3, 8), _buffer(1, 8)
+    dest, rows, row = buffer_of(3, 8), buffer_of(3, 8), buffer_of(1, 8)
     text = generate_kernel(AddInst(dest, rows, row), Target.host(4)).text
     assert text == (
         "def kernel(dest, src0, src1, scratch, thread, threads):\n"
@@ -323,8 +255,8 @@ def test_live_vectors_are_counted() -> None:
 
 
 def test_long_loops_take_narrower_vectors() -> None:
-    operands = [_buffer(640) for _ in range(9)]
-    sums = [_buffer(640) for _ in range(8)]
+    operands = [buffer_of(640) for _ in range(9)]
+    sums = [buffer_of(640) for _ in range(8)]
     body: list[Instruction] = [AddInst(sums[0], operands[0], operands[1])]
     body += [
         MulInst(new, old, x) for old, new, x in zip(sums, sums[1:], operands[2:], strict=False)
@@ -333,25 +265,24 @@ def test_long_loops_take_narrower_vectors() -> None:
     assert "load(src0, j, 32)" in short
     wide = loop_source(LoopBody(tuple(body), tuple(sums)), Target.host(8)).text
     assert "load(src0, j, 32)" in wide  # each result is stored and forgotten
-    last = AddInst(_buffer(640), sums[0], sums[1])
+    last = AddInst(buffer_of(640), sums[0], sums[1])
     for old in (*sums[2:], *operands):
         body.append(last)
-        last = AddInst(_buffer(640), last.dest, old)
+        last = AddInst(buffer_of(640), last.dest, old)
     narrow = loop_source(LoopBody((*body, last), (last.dest,)), Target.host(8)).text
     assert "load(src0, j, 8)" in narrow
 
 
 def test_nothing_to_do_is_nothing() -> None:
-    text = generate_kernel(ReluInst(_buffer(0, 3), _buffer(0, 3)), Target.host()).text
+    text = generate_kernel(ReluInst(buffer_of(0, 3), buffer_of(0, 3)), Target.host()).text
     assert text.endswith("    return\n")
 
 
 @pytest.mark.jit
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
 def test_loop_stores_only_what_is_read_later(target: Target) -> None:
-    x, row, total, positive, flag = (
-        _buffer(5, 50), _buffer(1, 50), _buffer(5, 50), _buffer(5, 50), _buffer(5, 50, kind=BOOL)
-    )  # fmt: skip
+    x, row, total, positive = (buffer_of(n, 50) for n in (5, 1, 5, 5))
+    flag = buffer_of(5, 50, kind=BOOL)
     body = LoopBody(
         (AddInst(total, x, row), ReluInst(positive, total), LessInst(flag, positive, row)),
         stored=(positive, flag),

@@ -12,7 +12,8 @@ from glow_nb.formats.onnx.importer import import_onnx
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
-from tests.unit.formats.onnx.exporter.test_export_onnx import of, operators, run
+from tests.unit.formats.onnx.exporter.exported import of
+from tests.unit.formats.onnx.exporter.test_export_onnx import operators, run
 
 Kind = Literal["int32", "int64", "uint8"]
 

@@ -4,60 +4,25 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from typing_extensions import override
 
-from glow_nb.backends.interpreter import InterpretedProgram
 from glow_nb.base.errors import CompileError, DeviceError, FeedError, MemoryLimitError, OptionError
-from glow_nb.codegen.loaded_program import LoadedProgram
 from glow_nb.llir.program import Program
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device import Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
-from glow_nb.runtime.devices.engine import Engine
-from glow_nb.runtime.devices.managed_device import ManagedDevice
 from glow_nb.runtime.devices.open_device import open_device
 from tests.in_turn import marked
 from tests.unit.runtime.deployables import compile_text, deploy, feed
 from tests.unit.runtime.devices.conftest import Open
+from tests.unit.runtime.devices.managed.squares import squares
 
 pytestmark = pytest.mark.jit
-
-
-@pytest.fixture(scope="module")
-def used() -> Iterator[list[Any]]:
-    """Yield the process devices that tests have left in good order."""
-    devices: list[Any] = []
-    yield devices
-    for device in devices:
-        device.close()
-
-
-@pytest.fixture
-def opened(opened: Open, used: list[Any]) -> Iterator[Open]:
-    """Return what opens a device; a process may be one that another test has left."""
-    mine: list[Any] = []
-
-    def open_one(kind: str, **fields: Any) -> Any:
-        if kind != "process" or fields:
-            return opened(kind, **fields)
-        mine.append(used.pop() if used else open_device(DeviceDescription("d", kind=kind)))
-        return mine[-1]
-
-    yield open_one
-    for device in mine:
-        if device.health().alive:
-            for key in list(device._networks._held):
-                device.evict(key)
-        is_as_new = device.health() == Health(alive=True)
-        used.append(device) if is_as_new else device.close()
-
 
 COUNTER = """
 state %count : int32<2> = dense [0, 10]
@@ -74,14 +39,6 @@ func @main(%x : float32<4>, %s : float32<4>) -> (%s : float32<4>) {
   %s_save = save(%sum, %s)
 }
 """
-
-
-def squares(device: Any, count: int, key: str = "net") -> None:
-    """Assert that *count* runs that wait for each other are right."""
-    futures = [device.submit(key, [feed(seed)]) for seed in range(count)]
-    for seed, future in enumerate(futures):
-        (result,) = future.result(30)
-        np.testing.assert_array_equal(result, feed(seed) ** 2)
 
 
 def test_runs_have_the_results_of_the_network(opened: Open, kind: str, network: Deployable) -> None:
@@ -265,45 +222,6 @@ def test_an_output_that_is_an_input(opened: Open, tmp_path: Path, kind: str) -> 
         np.testing.assert_array_equal(result, x + s)
 
 
-@pytest.mark.parametrize("kind", ["interpreter", "simulated"])
-def test_an_interrupted_run_leaves_the_device_as_it_was(
-    opened: Open, kind: str, network: Deployable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(InterpretedProgram, "run", interrupt)
-        patched.setattr(LoadedProgram, "run_checked", interrupt)
-        device = opened(kind)
-        device.add("net", network)
-        with pytest.raises(KeyboardInterrupt):
-            device.run("net", [feed(0)])
-    assert device.health().running == 0
-    device.add("other", network)
-    squares(device, 3, "other")
-
-
-def test_a_submission_that_is_interrupted_gives_the_device_up(
-    opened: Open, kind: str, network: Deployable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    device = opened(kind)
-    device.add("net", network)
-
-    def interrupt(_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(device._engine, "begin", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        device.submit("net", [feed(0)])
-    assert device.health() == Health(
-        alive=False, reason="it was interrupted while a run was sent to it"
-    )
-    device.restart()
-    device.add("net", network)
-    squares(device, 2)
-
-
 def test_a_program_that_is_not_allocated(opened: Open, interpreted: Deployable) -> None:
     assert isinstance(interpreted.program, Program)
     unplaced = replace(interpreted, program=replace(interpreted.program, arena=None))
@@ -311,89 +229,6 @@ def test_a_program_that_is_not_allocated(opened: Open, interpreted: Deployable) 
     with pytest.raises(CompileError, match="device 'd': network 'net': .*not allocated"):
         device.add("net", unplaced)
     device.add("net", interpreted)
-
-
-class AtOnce:
-    """An engine that ends runs while they are begun."""
-
-    slots = 1
-
-    def __init__(self, ended: Any) -> None:
-        self.ended = ended
-
-    def begin(self, run: Any) -> None:
-        self.ended(run, [run.inputs[0] + 1])
-
-    def load(self, held: Any) -> None: ...
-
-    unload = load
-
-    def serve(self) -> None: ...
-
-    stop = kill = serve
-
-
-class DeviceOfAtOnce(ManagedDevice):
-    @override
-    def _start(self) -> Engine:
-        return AtOnce(self._ended)
-
-
-def test_runs_may_end_while_they_are_begun(native: Deployable) -> None:
-    device = DeviceOfAtOnce(DeviceDescription("d"))
-    device.add("net", native)
-    results: list[float] = []
-
-    def go_on(future: Any) -> None:
-        results.append(future.result()[0][0])
-        if len(results) < 100:
-            device.submit("net", future.result()).add_done_callback(go_on)
-
-    threads = []
-    for _ in range(3):
-        threads.append(threading.Thread(target=lambda: [device.run("net", [feed(0)])] * 100))
-        threads[-1].start()
-    device.submit("net", [np.zeros(1000, np.float32)]).add_done_callback(go_on)
-    for thread in threads:
-        thread.join(30)
-    assert results[:3] == [1, 2, 3]
-    device.close()
-
-
-def test_closing_waits_for_runs_and_takes_no_more(
-    opened: Open, kind: str, network: Deployable
-) -> None:
-    device = opened(kind)
-    device.add("net", network)
-    futures = [device.submit("net", [feed(seed)]) for seed in range(10)]
-    device.close()
-    device.close()
-    for seed, future in enumerate(futures):
-        np.testing.assert_array_equal(future.result(30)[0], feed(seed) ** 2)
-    assert device.health() == Health(alive=False, reason="it is closed")
-    with pytest.raises(DeviceError, match="device 'd': it is closed"):
-        device.submit("net", [feed(0)])
-    with pytest.raises(DeviceError, match="device 'd': it is closed"):
-        device.restart()
-
-
-def test_a_callback_may_submit(opened: Open, kind: str, network: Deployable) -> None:
-    device = opened(kind)
-    device.add("net", network)
-    results: list[Any] = []
-    done = threading.Event()
-
-    def go_on(future: Any) -> None:
-        results.append(future.result()[0])
-        if len(results) < 5:
-            device.submit("net", [results[-1]]).add_done_callback(go_on)
-        else:
-            done.set()
-
-    x = np.full(1000, 0.5, np.float32)
-    device.submit("net", [x]).add_done_callback(go_on)
-    assert done.wait(30)
-    assert [result[0] for result in results] == [0.5**2, 0.5**4, 0.5**8, 0.5**16, 0.5**32]
 
 
 def test_what_cannot_be_loaded_is_not_there(
