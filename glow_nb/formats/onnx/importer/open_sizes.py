@@ -125,11 +125,10 @@ class _Search:
                     function = importer.function()
                 except OpenSizeError as error:
                     names = {symbol: name for name, symbol in importer.symbols.items()}
-                    needed = " and ".join(
-                        names.get(one, one.name) for one in symbols_of(error.size)
-                    )
+                    open_ones = symbols_of(error.size)
+                    needed = " and ".join(names.get(one, one.name) for one in open_ones)
                     reason = f"{importer.place}: it needs a number for {needed}"
-                    self._specialize(importer, {s: s.hint for s in symbols_of(error.size)}, reason)
+                    self._specialize(importer, {s: s.hint for s in open_ones}, reason)
                     continue
                 except UnsupportedError:
                     if self._decides or not importer.decided.are_wanted:
