@@ -14,8 +14,7 @@ rest of the package knows only ``compile_kernel``.
 from __future__ import annotations
 
 import gc
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -30,6 +29,7 @@ from numba.core.compiler_machinery import PassManager
 from glow_nb.base.errors import CompileError
 from glow_nb.codegen.c_library import C_LIBRARY
 from glow_nb.codegen.debugging.kernel_lines import LoweringWithLines, with_debug_info
+from glow_nb.codegen.kernel_errors import described, numbered
 from glow_nb.codegen.numba_contexts import TargetContext, TypingContext
 from glow_nb.codegen.separate_names import SeparateNames
 from glow_nb.codegen.symbols import read_symbols
@@ -77,14 +77,6 @@ COMPILER_FAILURES = (
     ValueError,
 )
 """What faulty text provokes: numba lets whatever its typing and lowering meet escape as it is."""
-
-
-_LINE = re.compile(r'File "<[^>]*>", line (\d+)|<[^<>]*> \((\d+)\)')
-_NAME = re.compile(r"name '(\w+)' is not defined")
-_WITHOUT_SOURCE = re.compile(r'\nFile "<[^>]*>", line \d+:\n<source missing[^\n]*\n')
-"""How numba names a line of text that is in no file, and a name that is nowhere."""
-_COLOURS = re.compile(r"\x1b\[[\d;]*m")
-"""How numba switches the colours of a terminal in its messages, if colorama is installed."""
 
 
 class _KernelCompiler(compiler.CompilerBase):
@@ -155,7 +147,7 @@ def _compile_module(source: KernelSource, target: Target) -> Any:
             if source.has_lines:
                 module = llvm.parse_assembly(with_debug_info(str(module), source.symbol))
     except COMPILER_FAILURES as error:
-        raise CompileError(_described(source, error)) from error
+        raise CompileError(described(source, error, NAMESPACE)) from error
     return module
 
 
@@ -281,38 +273,5 @@ def _check_symbols(payload: bytes, source: KernelSource, target: Target) -> None
         raise CompileError(
             f"kernel {source.symbol}: its object needs {', '.join(foreign)}, which only exists "
             f"inside Python or not at all; the generator of {source.family} must use the SIMD layer"
-            f"\n{_numbered(source.text)}"
+            f"\n{numbered(source)}"
         )
-
-
-def _described(source: KernelSource, error: Exception) -> str:
-    """Return what numba says of *source*, behind the line that it is about."""
-    lines, text = source.text.split("\n"), _COLOURS.sub("", str(error))
-    line = _line_of(lines, error)
-    place = f", line {line}, `{lines[line - 1].strip()}`" if line else ""
-    said = _WITHOUT_SOURCE.sub("", text).strip()
-    return (
-        f"kernel {source.symbol}{place}: generated source does not compile; this is a defect of "
-        f"its generator\n{type(error).__name__}: {said}\n{_numbered(source.text)}"
-    )
-
-
-def _line_of(lines: Sequence[str], error: Exception) -> int:
-    """Return the line, from 1, that *error* is about; 0 if it does not say."""
-    if isinstance(error, SyntaxError):
-        return error.lineno or 0
-    text = _COLOURS.sub("", str(error))
-    told = _LINE.search(text)
-    if told is not None:
-        return min(int(told[1] or told[2]), len(lines))
-    name = _NAME.search(text)
-    if name is None:
-        return 0
-    word = re.compile(rf"\b{re.escape(name[1])}\b")
-    return next((number for number, line in enumerate(lines, 1) if word.search(line)), 0)
-
-
-def _numbered(text: str) -> str:
-    """Return *text* with line numbers, as an error shows it."""
-    lines = text.rstrip("\n").split("\n")
-    return "\n".join(f"{number:4} | {line}" for number, line in enumerate(lines, 1))

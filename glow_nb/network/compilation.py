@@ -10,7 +10,8 @@ from functools import partial
 
 from glow_nb.backends.backend import Backend, CompiledInSteps, Executable
 from glow_nb.backends.held_weights import share_weights
-from glow_nb.base.errors import CompileError
+from glow_nb.base.arguments import described
+from glow_nb.base.errors import CompileError, OptionError
 from glow_nb.base.foreign import foreign
 from glow_nb.base.memory_limit import require_memory, within_memory
 from glow_nb.base.passes import Observer, PassRun, tell
@@ -92,8 +93,10 @@ def order_for(
 
     Raises:
         OptionError: A pipeline names what is no pass, or *without* what would not run, or what
-            cannot be left out.
+            cannot be left out; *scheduler* or *allocator* cannot be called.
     """
+    _check_function("scheduler", scheduler, "glow_nb.extend.Steps")
+    _check_function("allocator", allocator, "a sequence of glow_nb.extend.LiveRange")
     graph = graph_order(backend, pipeline)
     program = program_order(backend, program_pipeline, scheduler=scheduler, allocator=allocator)
     with code_of(backend, "compile_steps"):
@@ -102,6 +105,12 @@ def order_for(
         own = [Step(n, owner=backend.name, does=does, needed=why) for n, does in made]
     left = Pipeline((*graph, *program)).checked(without)
     return Order(Pipeline(left_out(graph, left)), Pipeline(left_out(program, left)), Pipeline(own))
+
+
+def _check_function(argument: str, given: object, of: str) -> None:
+    """Raise OptionError unless *given* is a function, or None."""
+    if given is not None and not callable(given):
+        raise OptionError(f"{argument}={described(given)}: give a function of {of}")
 
 
 def leaving_out(backend: Backend, names: Collection[str]) -> Backend:

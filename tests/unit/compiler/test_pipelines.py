@@ -312,6 +312,13 @@ def test_a_wrong_placement_is_refused(place: object, message: str) -> None:
         glow_nb.compile(small_network(), backend="interpreter", allocator=place)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("argument", ["scheduler", "allocator"])
+def test_what_cannot_be_called_is_refused(argument: str) -> None:
+    wrong: dict[str, Any] = {argument: 3}
+    with pytest.raises(OptionError, match=f"{argument}=3: give a function of .*glow_nb.extend"):
+        glow_nb.compile(small_network(), backend="interpreter", **wrong)
+
+
 def test_what_a_scheduler_raises_is_our_error() -> None:
     def broken(steps: Steps) -> list[int]:
         raise KeyError("mine")
