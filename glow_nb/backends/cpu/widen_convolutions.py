@@ -35,13 +35,22 @@ def widen_convolutions(function: Function, *, target: Target | None = None) -> F
         %y = convolution(%f, %v : float32<...>, %b) {...}
     """
     chosen = target or Target.host()
+    filters: dict[Value, Constant] = {}  # several convolutions may read one
+
+    def widened(value: Value, kind: ElementKind, rewriter: Rewriter) -> Value:
+        node = ConvertTo(value, kind)
+        if not isinstance(value, Constant):
+            return rewriter.emit(node)
+        if value not in filters:
+            filters[value] = folded(node, rewriter.unique_name(value.name))
+        return filters[value]
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         if not (isinstance(node, Convolution) and node.wide) or _is_multiplied(node, chosen):
             return None
         if hinted(prod(node.type.shape[:-1])) < _fewest_pixels(chosen):
             return None
-        input, filter = (_widened(factor, node.type.kind, rewriter) for factor in node.factors)
+        input, filter = (widened(factor, node.type.kind, rewriter) for factor in node.factors)
         return rewriter.emit(replace(node, input=input, filter=filter, wide=False, name=""))
 
     return rewrite(function, rule)
@@ -59,9 +68,3 @@ def _fewest_pixels(target: Target) -> float:
     multiplied = machine.fma_per_cycle * target.unit_lanes
     read = machine.dram_bytes_per_cycle / ElementKind.FLOAT32.size_bytes
     return multiplied / read
-
-
-def _widened(value: Value, kind: ElementKind, rewriter: Rewriter) -> Value:
-    """Return *value* as *kind*; a constant stays one."""
-    node = ConvertTo(value, kind)
-    return folded(node, value.name) if isinstance(value, Constant) else rewriter.emit(node)

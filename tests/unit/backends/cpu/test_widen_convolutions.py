@@ -13,6 +13,7 @@ from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Constant, Function
 from glow_nb.hlir.ops import ConvertTo, Convolution
 from glow_nb.hlir.ops.windows import Window
+from glow_nb.hlir.verify import verify
 from glow_nb.kernels.machine.rows import ROWS
 from glow_nb.kernels.target import Target
 from tests.matrix_targets import without_matrix_registers
@@ -48,6 +49,24 @@ def function_of(
 def convolution_of(function: Function) -> Convolution:
     (found,) = (node for node in function if isinstance(node, Convolution))
     return found
+
+
+def test_convolutions_that_share_a_filter() -> None:
+    """The two of many pixels share one of float32; that of one pixel keeps its own."""
+    builder = Builder("shared")
+    numbers = np.random.default_rng(0).standard_normal((8, 1, 1, 16))
+    filter = builder.constant("w", numbers.astype(ml_dtypes.bfloat16))
+    bias = builder.constant("b", np.ones(8, np.float32))
+    window = Window((1, 1), (1, 1), (0, 0, 0, 0), (1, 1)).attributes
+    for name, pixels in (("first", 20), ("second", 16), ("third", 1)):
+        x = builder.input(name, f"bfloat16<1 x {pixels} x {pixels} x 16>")
+        made = builder.emit(Convolution(x, filter, bias, **window, wide=True))
+        builder.save(made, f"of_{name}")
+    function = widen_convolutions(builder.function(), target=SMALL_CORE)
+    verify(function)
+    first, second, third = (node for node in function if isinstance(node, Convolution))
+    assert first.filter is second.filter
+    assert [node.wide for node in (first, second, third)] == [False, False, True]
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float16"])
