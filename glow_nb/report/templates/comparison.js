@@ -16,8 +16,8 @@ function drawComparison(main) {
 }
 
 function namesOfBoth() {
-  const name = (n, colour) => h("span", {}, h("i", { class: "swatch", style: { background: `var(--${colour})` } }), `${n ? "B" : "A"}: ${report.compilations[n].title}`);
-  return h("p", { class: "legend" }, name(0, "blue"), name(1, "orange"));
+  const [first, second] = report.compilations.map((compilation) => compilation.title);
+  return h("p", { class: "legend" }, swatch("blue", `A: ${first}`), swatch("orange", `B: ${second}`));
 }
 
 function runTime(part) {
@@ -67,7 +67,8 @@ function matchedItems(parts) {
     empty: "Both are the same here.",
   });
   const count = h("span", { class: "faint", role: "status" });
-  const order = pressButtons("Order", [["stage", "In order"], ["time", "By difference of time"]], view.order, (key) => { view.order = key; refresh(); });
+  const orders = [["stage", "In order"], ["time", "By difference of time"]];
+  const order = pressButtons("Order", orders, view.order, (key) => { view.order = key; refresh(); });
   const refresh = () => {
     view.current = -1;
     order.hidden = !hasTimes(view);
@@ -143,7 +144,7 @@ function matchRow(view, match) {
     h("span", { class: "name", title: item ? item.name : "" }, item ? item.name : "—"),
     h("span", { class: "about" }, item ? [item.kind, item.type, timeText(view, match, side)].filter(Boolean).join(" · ") : ""),
   ));
-  return h("div", { class: "cells", style: { gridTemplateColumns: "1.2rem minmax(0, 1fr) minmax(0, 1fr)" } }, h("span", { class: "mark" }, sign), cells);
+  return cellsIn("1.2rem minmax(0, 1fr) minmax(0, 1fr)", "", [h("span", { class: "mark" }, sign), cells]);
 }
 
 // Nodes share an instruction, which takes its time once: only instructions and kernels have one.

@@ -8,8 +8,9 @@ function matchDetails(view, match) {
   const texts = items.map((item) => (item ? item.text : ""));
   const [first, second] = items[0] && items[1] ? wordDifference(...texts) : texts.map((text) => [text]);
   const side = (title, item, text, n) => {
-    if (!item) return h("div", {}, h("h3", {}, title), h("p", { class: "faint" }, "It has nothing here."));
-    return h("div", {}, h("h3", {}, `${title}: ${item.name}`), h("div", { class: "code" }, h("pre", {}, text)), callsOfSide(view, match, n));
+    if (!item) return h("div", {}, h("h3", {}, title), faint("It has nothing here."));
+    const code = h("div", { class: "code" }, h("pre", {}, text));
+    return h("div", {}, h("h3", {}, `${title}: ${item.name}`), code, callsOfSide(view, match, n));
   };
   return [h("div", { class: "two" }, side("A", items[0], first, 0), side("B", items[1], second, 1))];
 }
@@ -18,7 +19,7 @@ function callsOfSide(view, match, side) {
   const part = view.parts[side];
   const number = side ? match.right : match.left;
   const calls = callsOfItem(part, view.stage, number);
-  if (!calls.length) return h("p", { class: "faint" }, "No kernel computes it.");
+  if (!calls.length) return faint("No kernel computes it.");
   const rows = calls.map((call) => [
     otherPageLink(side, "kernels", call.kernel, part.stage.kernels.items[call.kernel].kind),
     call.plan,
@@ -74,13 +75,17 @@ function passesOfBoth(parts) {
   const names = [...new Set(sums.flatMap((found) => [...found.keys()]))];
   const rows = names.map((name) => {
     const [first, second] = sums.map((found) => found.get(name));
-    const cells = [name, first ? `${first.changes} of ${first.runs}` : "not run", second ? `${second.changes} of ${second.runs}` : "not run", first ? seconds(first.seconds) : "", second ? seconds(second.seconds) : ""];
+    const changes = (sum) => (sum ? `${sum.changes} of ${sum.runs}` : "not run");
+    const spent = (sum) => (sum ? seconds(sum.seconds) : "");
+    const cells = [name, changes(first), changes(second), spent(first), spent(second)];
     const differs = !first || !second || first.changes !== second.changes;
     if (differs) cells.class = "changed";
     return [differs, cells];
   });
   const sorted = rows.sort((one, other) => other[0] - one[0]).map(([, cells]) => cells);
-  return panel("Passes: how often they changed something", names.length ? table(["pass", "#A", "#B", "#time of A", "#time of B"], sorted, 25) : h("p", { class: "faint" }, "The passes of neither are known."));
+  const columns = ["pass", "#A", "#B", "#time of A", "#time of B"];
+  const shown = names.length ? table(columns, sorted, 25) : faint("The passes of neither are known.");
+  return panel("Passes: how often they changed something", shown);
 }
 
 function factsOfBoth(comparison) {

@@ -12,7 +12,7 @@ function itemDetails(part, key, number) {
   const about = [item.kind, item.type].filter(Boolean).join(" · ");
   const text = key === "kernels" ? null : h("div", { class: "code" }, h("pre", {}, item.text));
   const said = panel(title, about ? h("p", { class: "faint mono" }, about) : null, trail(part, key, related), text);
-  const costs = calls.length ? costPanels(part, calls) : [h("p", { class: "faint" }, whyNoCall(part, key, related))];
+  const costs = calls.length ? costPanels(part, calls) : [faint(whyNoCall(part, key, related))];
   const source = related.kernels.length ? sourcePanel(part, related.kernels) : null;
   return h("div", { class: "item" }, h("div", {}, said, costs), source);
 }
@@ -42,7 +42,8 @@ function linksTo(stage, numbers) {
   const links = numbers.slice(0, MOST_LINKS).map(link);
   if (numbers.length > MOST_LINKS) {
     const rest = numbers.slice(MOST_LINKS, 200);
-    const more = h("button", { class: "link", onclick: () => more.replaceWith(...rest.map(link)) }, `and ${numbers.length - MOST_LINKS} more`);
+    const onclick = () => more.replaceWith(...rest.map(link));
+    const more = h("button", { class: "link", onclick }, `and ${numbers.length - MOST_LINKS} more`);
     links.push(more);
   }
   return links;
@@ -59,13 +60,14 @@ function callTable(part, calls) {
     const call = part.calls[number];
     const item = part.stage.program.items[call.instruction];
     const spent = call.time ? call.time.minimum : call.estimated_ns * 1e-9;
-    return [itemLink("program", call.instruction, item.name), item.kind, call.plan, bytes(call.read_bytes + call.written_bytes + call.constant_bytes), seconds(spent)];
+    const link = itemLink("program", call.instruction, item.name);
+    return [link, item.kind, call.plan, bytes(movedBytes(call)), seconds(spent)];
   });
   return table(["instruction", "kind", "plan", "#moved", "#time"], rows, 20);
 }
 
 function costRows(call) {
-  const moved = call.constant_bytes + call.read_bytes + call.written_bytes;
+  const moved = movedBytes(call);
   const rows = [];
   if (call.time) {
     const { minimum, median, limit, bound, peak } = call.time;
@@ -79,13 +81,14 @@ function costRows(call) {
   if (call.estimated_ns) rows.push(["estimate for one thread", seconds(call.estimated_ns * 1e-9)]);
   rows.push(["operations", operations(call.flops)]);
   if (call.executed_flops !== call.flops) rows.push(["carried out", operations(call.executed_flops)]);
-  rows.push(["weights read", bytes(call.constant_bytes)], ["other bytes read", bytes(call.read_bytes)], ["bytes written", bytes(call.written_bytes)]);
+  rows.push(["weights read", bytes(call.constant_bytes)], ["other bytes read", bytes(call.read_bytes)]);
+  rows.push(["bytes written", bytes(call.written_bytes)]);
   rows.push(["scratch of a thread", bytes(call.scratch_bytes)], ["threads", String(call.threads)]);
   return rows;
 }
 
 function planPanel(call) {
-  if (!call.plan) return panel("Plan", h("p", { class: "faint" }, "This kernel leaves no choice."));
+  if (!call.plan) return panel("Plan", faint("This kernel leaves no choice."));
   const plan = h("div", { class: "code" }, h("pre", {}, call.plan));
   if (!call.alternatives.length) return panel("Plan", plan);
   const best = Math.min(...call.alternatives.map((each) => each.cycles).filter(Boolean));
@@ -94,7 +97,9 @@ function planPanel(call) {
     if (each.chosen) cells.class = "new";
     return cells;
   });
-  return panel("Plan, and what else was weighed", plan, h("h3", {}, "Candidates by estimated cycles"), table(["candidate", "#cycles", "#of the least", "note"], rows, 12));
+  const candidates = table(["candidate", "#cycles", "#of the least", "note"], rows, 12);
+  const title = h("h3", {}, "Candidates by estimated cycles");
+  return panel("Plan, and what else was weighed", plan, title, candidates);
 }
 
 function sourcePanel(part, kernels) {

@@ -24,6 +24,20 @@ function panel(title, ...children) {
   return h("section", { class: "panel" }, title ? h("h2", {}, title) : null, ...children);
 }
 
+function faint(text) {
+  return h("p", { class: "faint" }, text);
+}
+
+function swatch(colour, title, radius = "2px") {
+  const mark = h("i", { class: "swatch", style: { background: `var(--${colour})`, borderRadius: radius } });
+  return h("span", {}, mark, title);
+}
+
+// A row of cells in columns, as tables that draw only the rows in sight have them.
+function cellsIn(template, classes, cells) {
+  return h("div", { class: `cells ${classes}`, style: { gridTemplateColumns: template } }, cells);
+}
+
 function tile(value, label, note = "") {
   return h("div", { class: "tile", title: note }, h("b", {}, value), h("span", {}, label));
 }

@@ -11,7 +11,7 @@ function callColumns(part) {
   const items = part.stage.program.items;
   const kernels = part.stage.kernels.items;
   const nodes = (call) => items[call.instruction].origins.map((origin) => part.stage.model.items[origin].name).join(", ");
-  const part_of = (call) => (call.time && call.time.limit ? Math.min(1, call.time.limit / call.time.minimum) : 0);
+  const limitPart = (call) => (call.time && call.time.limit ? Math.min(1, call.time.limit / call.time.minimum) : 0);
   const columns = [
     ["#", "2.6rem", (call) => -call.instruction, (call) => String(call.instruction), "number"],
     ["kernel", "minmax(6rem, 1fr)", null, (call) => kernels[call.kernel].kind, ""],
@@ -22,8 +22,10 @@ function callColumns(part) {
     ["share", "8.6rem", spent, (call) => [percent(spent(call) / total), " ", meter(spent(call) / total)], "number wide"],
   ];
   if (isTimed) {
-    columns.push(["GFLOP/s", "5rem", (call) => call.flops / spent(call) || 0, (call) => (call.flops / spent(call) / 1e9 || 0).toFixed(1), "number wide"]);
-    columns.push(["of limit", "4.2rem", (call) => -part_of(call), (call) => (part_of(call) ? percent(part_of(call), 0) : ""), "number wide"]);
+    const rate = (call) => call.flops / spent(call) / 1e9 || 0;
+    const ofLimit = (call) => (limitPart(call) ? percent(limitPart(call), 0) : "");
+    columns.push(["GFLOP/s", "5rem", rate, (call) => rate(call).toFixed(1), "number wide"]);
+    columns.push(["of limit", "4.2rem", (call) => -limitPart(call), ofLimit, "number wide"]);
     columns.push(["limit", "6rem", null, (call) => (call.time ? call.time.bound || "" : ""), "widest"]);
   }
   columns.push(["moved", "5.5rem", movedBytes, (call) => bytes(movedBytes(call)), "number widest"]);
@@ -60,14 +62,15 @@ function drawKernels(main) {
   const roof = roofline(part, (number) => { list.reveal(number); list.pick(number, false); });
   const box = h("section", { class: "stage shown" }, heads, list.element);
   box.style.marginBottom = "1rem";
-  if (part.unmeasured) main.append(h("p", { class: "faint" }, part.unmeasured));
+  if (part.unmeasured) main.append(faint(part.unmeasured));
   main.append(roof || "", h("div", { class: "bar" }, search), box, details);
   refresh();
   const update = () => {
     const item = itemNow();
     list.redraw();
     if (roof) markPoints(roof, part);
-    details.replaceChildren(item ? itemDetails(part, chosen.stage, chosen.item) : h("p", { class: "faint" }, "Choose a kernel to see its plan, what else was weighed, and its source."));
+    const invitation = "Choose a kernel to see its plan, what else was weighed, and its source.";
+    details.replaceChildren(item ? itemDetails(part, chosen.stage, chosen.item) : faint(invitation));
   };
   update();
   return update;
@@ -89,8 +92,9 @@ function callOrder(view) {
   const numbers = part.calls.map((_, number) => number);
   const found = numbers.filter((number) => {
     const call = part.calls[number];
-    const text = `${searchText(part, part.stage.program.items[call.instruction])} ${part.stage.kernels.items[call.kernel].kind} ${call.plan}`;
-    return text.toLowerCase().includes(view.words);
+    const { kind } = part.stage.kernels.items[call.kernel];
+    const text = searchText(part, part.stage.program.items[call.instruction]);
+    return `${text} ${kind} ${call.plan}`.toLowerCase().includes(view.words);
   });
   if (!view.sorted) return found;
   return found.sort((one, other) => view.sorted(part.calls[other]) - view.sorted(part.calls[one]));
@@ -99,7 +103,7 @@ function callOrder(view) {
 function callRow(call, columns, template) {
   const cells = columns.map(([, , , cell, classes]) => h("span", { class: classes }, cell(call)));
   for (const cell of cells) cell.title = cell.textContent;
-  return h("div", { class: "cells", style: { gridTemplateColumns: template } }, cells);
+  return cellsIn(template, "", cells);
 }
 
 function callHeads(columns, template, sort) {
@@ -114,7 +118,7 @@ function callHeads(columns, template, sort) {
     head.append(h("button", { onclick, title: `Sort by ${title}` }, title));
     return head;
   });
-  return h("div", { class: "cells heads", style: { gridTemplateColumns: template } }, heads);
+  return cellsIn(template, "heads", heads);
 }
 
 function callSummary(part, number) {
@@ -122,6 +126,9 @@ function callSummary(part, number) {
   const item = part.stage.program.items[call.instruction];
   const lines = [item.name, part.stage.kernels.items[call.kernel].kind];
   if (call.time) lines.push(`${seconds(call.time.minimum)}, ${operations(call.flops / call.time.minimum)}FLOP/s`);
-  if (call.time && call.time.limit) lines.push(`${percent(Math.min(1, call.time.limit / call.time.minimum), 0)} of the speed that ${call.time.bound} allows`);
+  if (call.time && call.time.limit) {
+    const reached = percent(Math.min(1, call.time.limit / call.time.minimum), 0);
+    lines.push(`${reached} of the speed that ${call.time.bound} allows`);
+  }
   return lines.join("\n");
 }

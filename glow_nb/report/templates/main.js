@@ -48,7 +48,8 @@ function drawChoices() {
   const place = document.getElementById("choices");
   const controls = [];
   if (chosen.view !== "comparison") {
-    controls.push(chooser("Compilation", "compilation", report.compilations.map((each, n) => `${report.comparison ? ["A: ", "B: "][n] : ""}${each.title}`)));
+    const titles = report.compilations.map((each, n) => `${"AB"[n]}: ${each.title}`);
+    controls.push(chooser("Compilation", "compilation", titles));
     controls.push(chooser("Program", "part", compilationNow().parts.map((part) => part.title)));
   }
   place.replaceChildren(...controls.filter(Boolean));

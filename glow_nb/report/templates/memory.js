@@ -13,17 +13,19 @@ function drawMemory(main) {
     return undefined;
   }
   const view = { part, zoom: 1, current: -1, order: livesInOrder(memory.lives) };
-  const map = h("div", { class: "map", tabindex: "0", role: "application", "aria-label": "Memory map; arrow keys go through the activations" });
+  const label = "Memory map; arrow keys go through the activations";
+  const map = h("div", { class: "map", tabindex: "0", role: "application", "aria-label": label });
   const said = h("div", { class: "panel", id: "life", "aria-live": "polite" }, "Point at a rectangle, or press the arrow keys in the map.");
   const redraw = () => map.replaceChildren(memoryPicture(view, map));
   const zoom = (factor) => { view.zoom = Math.min(64, Math.max(1, view.zoom * factor)); redraw(); };
-  const buttons = h("div", { class: "group" }, h("button", { onclick: () => zoom(2) }, "Wider"), h("button", { onclick: () => zoom(0.5) }, "Narrower"));
+  const wider = h("button", { onclick: () => zoom(2) }, "Wider");
+  const buttons = h("div", { class: "group" }, wider, h("button", { onclick: () => zoom(0.5) }, "Narrower"));
   map.addEventListener("keydown", (event) => moveInMap(view, map, said, event));
   map.addEventListener("click", (event) => {
     if (event.target.dataset.n !== undefined) pickLife(view, map, said, Number(event.target.dataset.n));
   });
   tooltips(map, (number) => lifeText(memory.lives[number]));
-  const note = memory.left_out ? h("p", { class: "faint" }, `${plural(memory.left_out, "small activation")} are not drawn.`) : null;
+  const note = memory.left_out ? faint(`${plural(memory.left_out, "small activation")} are not drawn.`) : null;
   main.append(panel("Arena: what lies where, and for how long", h("div", { class: "bar" }, buttons), map, memoryLegend(view), note), said);
   redraw();
   return undefined;
@@ -159,8 +161,8 @@ function moveInMap(view, map, said, event) {
 
 function memoryLegend(view) {
   const colours = kindColours(view.part.memory.lives);
-  const entry = (colour, title) => h("span", {}, h("i", { class: "swatch", style: { background: `var(--kind-${colour})` } }), title);
-  const entries = [...colours].filter(([, colour]) => colour < KINDS).sort((one, other) => one[1] - other[1]).map(([kind, colour]) => entry(colour, kind));
-  if ([...colours.values()].includes(KINDS)) entries.push(entry(KINDS, "others"));
+  const own = [...colours].filter(([, colour]) => colour < KINDS).sort((one, other) => one[1] - other[1]);
+  const entries = own.map(([kind, colour]) => swatch(`kind-${colour}`, kind));
+  if (own.length < colours.size) entries.push(swatch(`kind-${KINDS}`, "others"));
   return h("div", { class: "legend" }, entries);
 }

@@ -34,12 +34,14 @@ function said(part) {
   const notes = [];
   const { measurement } = part;
   if (measurement) {
-    notes.push(`Times are of ${plural(measurement.runs, "run")} on ${measurement.inputs}: shortest ${seconds(measurement.minimum)} with time stamps, median ${seconds(measurement.median)}.`);
+    const { runs, inputs, minimum, median } = measurement;
+    const times = `shortest ${seconds(minimum)} with time stamps, median ${seconds(median)}`;
+    notes.push(`Times are of ${plural(runs, "run")} on ${inputs}: ${times}.`);
   }
   if (part.unmeasured) notes.push(part.unmeasured);
   const more = compilationNow().left_out;
   if (more) notes.push(`${plural(more, "further program")} of this network are not in this page.`);
-  return notes.map((note) => h("p", { class: "faint" }, note));
+  return notes.map(faint);
 }
 
 // Return the part of the kernels' time that the machine's limits ask for.
@@ -72,6 +74,6 @@ function familyShares(part) {
 }
 
 function textTable(shown) {
-  const note = shown.note ? h("p", { class: "faint" }, shown.note) : null;
+  const note = shown.note ? faint(shown.note) : null;
   return panel(shown.title, table(shown.columns, shown.rows), note);
 }

@@ -14,7 +14,7 @@ function drawPasses(main) {
   const longest = Math.max(...part.passes.map((row) => row.seconds));
   const list = new VirtualList({
     label: "Steps",
-    most: "70vh",
+    most: innerWidth < 1100 ? "40vh" : "70vh",
     height: ROW_OF_PASS,
     draw: (number) => passRow(part.passes[number], number, longest),
     pick: (number) => {
@@ -52,7 +52,8 @@ function passOrder(view) {
 }
 
 function passRow(row, number, longest) {
-  const change = row.changed ? `−${row.removed} +${row.added} lines, ${plural(row.items, row.level === "graph" ? "node" : "instruction")} after it` : "changed nothing";
+  const after = plural(row.items, row.level === "graph" ? "node" : "instruction");
+  const change = row.changed ? `−${row.removed} +${row.added} lines, ${after} after it` : "changed nothing";
   return [
     h("span", { class: "name" }, `${number}  ${row.name}`),
     h("span", { class: "about" }, meter(row.seconds / longest), ` ${seconds(row.seconds)} · ${change}`),
@@ -62,13 +63,18 @@ function passRow(row, number, longest) {
 function passDetails(row, number) {
   const constants = row.constants ? `, ${row.constants > 0 ? "+" : "−"}${plural(Math.abs(row.constants), "constant")}` : "";
   const about = `Step ${number} of the ${row.level}, ${seconds(row.seconds)}: ${row.removed} lines removed, ${row.added} added${constants}`;
-  const body = row.lines.length ? differenceLines(row.lines) : h("p", { class: "faint" }, row.changed ? "It changed numbers of constants or places alone; the lines are the same." : "It changed nothing.");
-  return [h("h2", {}, row.name), row.does ? h("p", {}, row.does) : null, h("p", { class: "faint" }, about), body].filter(Boolean);
+  const why = row.changed ? "It changed numbers of constants alone; the lines are the same." : "It changed nothing.";
+  const body = row.lines.length ? differenceLines(row.lines) : faint(why);
+  return [h("h2", {}, row.name), row.does ? h("p", {}, row.does) : null, faint(about), body].filter(Boolean);
 }
 
 const CLASSES_OF_MARKS = { "-": "gone", "+": "new", "@": "comment" };
 
 function differenceLines(lines) {
-  const rows = lines.map((line) => h("div", { class: CLASSES_OF_MARKS[line[0]] || "" }, line[0] === "@" ? `⋯ ${line.slice(2)}` : `${line[0] === "-" ? "−" : line[0]} ${line.slice(1)}`));
+  const rows = lines.map((line) => {
+    const [mark, text] = [line[0], line.slice(1)];
+    const shown = { "@": "⋯", "-": "−" }[mark] || mark;
+    return h("div", { class: CLASSES_OF_MARKS[mark] || "" }, `${shown} ${mark === "@" ? text.trim() : text}`);
+  });
   return h("div", { class: "code diff", tabindex: "0", role: "region", "aria-label": "Lines before and after" }, rows);
 }

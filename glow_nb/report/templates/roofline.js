@@ -11,7 +11,8 @@ function roofline(part, pick) {
   const peaks = roof.peaks.filter(([name], n) => n === 0 || used.has(name));
   const scale = rooflineScale(points, peaks);
   const { width } = scale;
-  const picture = svg("svg", { width, height: ROOF.height, viewBox: `0 0 ${width} ${ROOF.height}`, role: "img", "aria-label": "Roofline of the kernels" });
+  const size = { width, height: ROOF.height, viewBox: `0 0 ${width} ${ROOF.height}` };
+  const picture = svg("svg", { ...size, role: "img", "aria-label": "Roofline of the kernels" });
   picture.append(...rooflineAxes(scale), ...rooflineRoofs(scale, peaks, roof.levels));
   const longest = Math.max(...points.map((point) => point.spent));
   for (const point of points) picture.append(rooflineMark(scale, point, longest));
@@ -74,7 +75,8 @@ function rooflineRoofs(scale, peaks, levels) {
     const start = Math.max(left, 10 ** scale.y0 / rate);
     const end = Math.min(right, peak / rate);
     const text = svg("text", { class: "on-lines", x: scale.x(start) + 12, y: scale.y(start * rate) - 14 }, name);
-    return [svg("line", { class: "level", x1: scale.x(start), y1: scale.y(start * rate), x2: scale.x(end), y2: scale.y(end * rate) }), text];
+    const [y1, y2] = [scale.y(start * rate), scale.y(end * rate)];
+    return [svg("line", { class: "level", x1: scale.x(start), y1, x2: scale.x(end), y2 }), text];
   });
   const nearest = Math.max(...levels.map(([, rate]) => rate));
   const roofs = peaks.map(([name, rate]) => {
@@ -90,17 +92,18 @@ function rooflineMark(scale, point, longest) {
   const size = 3.5 + 7 * Math.sqrt(point.spent / longest);
   const [x, y] = [scale.x(point.x), scale.y(point.y)];
   const classes = `point ${point.bound || "arithmetic"}`;
+  const common = { class: classes, "data-n": point.number, "fill-opacity": 0.75 };
   if (point.bound === "memory") {
-    return svg("rect", { class: classes, "data-n": point.number, x: x - size, y: y - size, width: 2 * size, height: 2 * size, "fill-opacity": 0.75 });
+    return svg("rect", { ...common, x: x - size, y: y - size, width: 2 * size, height: 2 * size });
   }
-  return svg("circle", { class: classes, "data-n": point.number, cx: x, cy: y, r: size, "fill-opacity": 0.75 });
+  return svg("circle", { ...common, cx: x, cy: y, r: size });
 }
 
 function rooflineLegend(part, points) {
   const left = part.calls.length - points.length;
   const entries = [
-    h("span", {}, h("i", { class: "swatch", style: { background: "var(--blue)", borderRadius: "50%" } }), "arithmetic limits it"),
-    h("span", {}, h("i", { class: "swatch", style: { background: "var(--orange)" } }), "memory limits it"),
+    swatch("blue", "arithmetic limits it", "50%"),
+    swatch("orange", "memory limits it"),
     h("span", { class: "faint" }, "The larger, the longer it takes."),
   ];
   if (left) entries.push(h("span", { class: "faint" }, `Not drawn: ${plural(left, "call")} without arithmetic.`));

@@ -130,6 +130,6 @@ function updateStages(view, columns, tabs, details) {
     if (wanted.length) list.reveal(wanted.find((number) => list.rows.includes(number)));
     else list.redraw();
   }
-  const invitation = h("p", { class: "faint" }, "Choose a node to follow it through all stages, to its kernel and the kernel's source.");
+  const invitation = faint("Choose a node to follow it through all stages, to its kernel and the kernel's source.");
   details.replaceChildren(item ? itemDetails(view.part, chosen.stage, chosen.item) : invitation);
 }

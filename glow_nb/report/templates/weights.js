@@ -27,8 +27,10 @@ function drawWeights(main) {
   };
   const heads = ["weight", isNarrow ? null : "type", "size", isNarrow ? null : "share", "read by"].filter(Boolean);
   const classes = { size: "number", share: "number" };
-  const head = h("div", { class: "cells heads", style: { gridTemplateColumns: template } }, heads.map((title) => h("span", { class: classes[title] || "" }, title)));
-  const said = `${plural(part.weights.length, "weight")}, ${bytes(total)} as the kernels read them. A click goes to the instruction that reads it.`;
+  const titles = heads.map((title) => h("span", { class: classes[title] || "" }, title));
+  const head = cellsIn(template, "heads", titles);
+  const counted = `${plural(part.weights.length, "weight")}, ${bytes(total)} as the kernels read them.`;
+  const said = `${counted} A click goes to the instruction that reads it.`;
   main.append(h("div", { class: "bar" }, searchField("Search weights", show), h("span", { class: "faint" }, said)));
   main.append(h("section", { class: "stage shown" }, head, list.element));
   show("");
@@ -45,5 +47,5 @@ function weightRow(part, row, total, template) {
     template === WEIGHT_COLUMNS ? h("span", { class: "number" }, percent(share), " ", meter(share)) : null,
     h("span", { class: "mono", title: readers.join(", ") }, readers.join(", ") || "nothing"),
   ];
-  return h("div", { class: "cells", style: { gridTemplateColumns: template } }, cells);
+  return cellsIn(template, "", cells);
 }
