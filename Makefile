@@ -96,6 +96,7 @@ format: $(VENV)/.installed
 
 types: $(VENV)/.installed
 	$(BIN)/mypy
+	$(BIN)/python -m tests.typed_documents
 
 imports: $(VENV)/.installed
 	$(BIN)/lint-imports

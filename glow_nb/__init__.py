@@ -58,6 +58,7 @@ __all__ = [
     "RefusedError",
     "Repeat",
     "Rewriter",
+    "StagedNetwork",
     "State",
     "StateError",
     "Step",

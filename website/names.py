@@ -15,9 +15,9 @@ Groups = Mapping[str, str]
 """Names, with spaces between them, under their heading."""
 
 PYTHON: Groups = {
-    "Compile and run": "compile Network CompiledNetwork DynamicNetwork GrowingNetwork ModuleNetwork"
-    " FiniteCheck load_compiled build",
-    "Read and write": "load load_module save_text export_onnx print_ir show_versions",
+    "Compile and run": "compile Network CompiledNetwork DynamicNetwork GrowingNetwork"
+    " StagedNetwork ModuleNetwork FiniteCheck load_compiled build",
+    "Read and write": "load load_module load_program save_text export_onnx print_ir show_versions",
     "Graphs": "Builder Function Module Node Value Constant Placeholder State evaluate",
     "Passes": "optimize lower_for differentiate rewrite Rewriter register_pass Pipeline Step Repeat"
     " INFERENCE TRAINING INSTRUCTIONS",

@@ -67,4 +67,5 @@ from glow_nb.network.network import Network as Network
 from glow_nb.network.plan_report import plans as plans
 from glow_nb.network.printing import print_ir as print_ir
 from glow_nb.network.saved.load_compiled import load_compiled as load_compiled
+from glow_nb.network.staged import StagedNetwork as StagedNetwork
 from glow_nb.network.versions import show_versions as show_versions

@@ -1,142 +1,155 @@
-"""All operators of the high-level IR, one file a family; see each class for its formula."""
+"""All operators of the high-level IR, one file a family; see each class for its formula.
+
+Each is imported under its own name, which tells type checkers that it is public here.
+"""
 
 import glow_nb.hlir.ops.unrolled_recurrence
-from glow_nb.hlir.ops.activation import (
-    Clip,
-    Elu,
-    Gelu,
-    HardSigmoid,
-    HardSwish,
-    LeakyRelu,
-    PRelu,
-    Relu,
-    Sigmoid,
-    Softplus,
-    Swish,
-    Tanh,
+from glow_nb.hlir.ops.activation import Clip as Clip
+from glow_nb.hlir.ops.activation import Elu as Elu
+from glow_nb.hlir.ops.activation import Gelu as Gelu
+from glow_nb.hlir.ops.activation import HardSigmoid as HardSigmoid
+from glow_nb.hlir.ops.activation import HardSwish as HardSwish
+from glow_nb.hlir.ops.activation import LeakyRelu as LeakyRelu
+from glow_nb.hlir.ops.activation import PRelu as PRelu
+from glow_nb.hlir.ops.activation import Relu as Relu
+from glow_nb.hlir.ops.activation import Sigmoid as Sigmoid
+from glow_nb.hlir.ops.activation import Softplus as Softplus
+from glow_nb.hlir.ops.activation import Swish as Swish
+from glow_nb.hlir.ops.activation import Tanh as Tanh
+from glow_nb.hlir.ops.arithmetic import Add as Add
+from glow_nb.hlir.ops.arithmetic import And as And
+from glow_nb.hlir.ops.arithmetic import BitShift as BitShift
+from glow_nb.hlir.ops.arithmetic import BitwiseAnd as BitwiseAnd
+from glow_nb.hlir.ops.arithmetic import BitwiseOr as BitwiseOr
+from glow_nb.hlir.ops.arithmetic import BitwiseXor as BitwiseXor
+from glow_nb.hlir.ops.arithmetic import Div as Div
+from glow_nb.hlir.ops.arithmetic import Maximum as Maximum
+from glow_nb.hlir.ops.arithmetic import Minimum as Minimum
+from glow_nb.hlir.ops.arithmetic import Modulo as Modulo
+from glow_nb.hlir.ops.arithmetic import Mul as Mul
+from glow_nb.hlir.ops.arithmetic import Or as Or
+from glow_nb.hlir.ops.arithmetic import Pow as Pow
+from glow_nb.hlir.ops.arithmetic import Sub as Sub
+from glow_nb.hlir.ops.arithmetic import Xor as Xor
+from glow_nb.hlir.ops.attention import Attention as Attention
+from glow_nb.hlir.ops.batch_norm_training import BatchNormTraining as BatchNormTraining
+from glow_nb.hlir.ops.broadcast import Broadcast as Broadcast
+from glow_nb.hlir.ops.columns_to_image import ColumnsToImage as ColumnsToImage
+from glow_nb.hlir.ops.comparison import Equal as Equal
+from glow_nb.hlir.ops.comparison import Greater as Greater
+from glow_nb.hlir.ops.comparison import GreaterEqual as GreaterEqual
+from glow_nb.hlir.ops.comparison import Less as Less
+from glow_nb.hlir.ops.comparison import LessEqual as LessEqual
+from glow_nb.hlir.ops.comparison import Select as Select
+from glow_nb.hlir.ops.convolution import Convolution as Convolution
+from glow_nb.hlir.ops.convolution_filter_gradient import (
+    ConvolutionFilterGradient as ConvolutionFilterGradient,
 )
-from glow_nb.hlir.ops.arithmetic import (
-    Add,
-    And,
-    BitShift,
-    BitwiseAnd,
-    BitwiseOr,
-    BitwiseXor,
-    Div,
-    Maximum,
-    Minimum,
-    Modulo,
-    Mul,
-    Or,
-    Pow,
-    Sub,
-    Xor,
-)
-from glow_nb.hlir.ops.attention import Attention
-from glow_nb.hlir.ops.batch_norm_training import BatchNormTraining
-from glow_nb.hlir.ops.broadcast import Broadcast
-from glow_nb.hlir.ops.columns_to_image import ColumnsToImage
-from glow_nb.hlir.ops.comparison import Equal, Greater, GreaterEqual, Less, LessEqual, Select
-from glow_nb.hlir.ops.convolution import Convolution
-from glow_nb.hlir.ops.convolution_filter_gradient import ConvolutionFilterGradient
-from glow_nb.hlir.ops.decide_size import DecideSize
-from glow_nb.hlir.ops.dequantizing_products import DequantizingMatMul
-from glow_nb.hlir.ops.elementwise import (
-    Abs,
-    Acos,
-    Acosh,
-    Asin,
-    Asinh,
-    Atan,
-    Atanh,
-    BitCast,
-    Ceil,
-    ConvertTo,
-    Cos,
-    Cosh,
-    Erf,
-    Exp,
-    Floor,
-    IsInf,
-    IsNaN,
-    Log,
-    Neg,
-    Not,
-    Reciprocal,
-    Round,
-    Sign,
-    Sin,
-    Sinh,
-    Sqrt,
-    Tan,
-)
-from glow_nb.hlir.ops.fourier import FourierTransform
-from glow_nb.hlir.ops.gather import Gather, GatherElements, GatherND
-from glow_nb.hlir.ops.grid_sample import GridSample
-from glow_nb.hlir.ops.group_normalization import GroupNormalization
-from glow_nb.hlir.ops.insertion import InsertSlice
-from glow_nb.hlir.ops.linear_quantization import DequantizeLinear, QuantizeLinear, Requantize
-from glow_nb.hlir.ops.matrix import Determinant, FullyConnected, MatMul
-from glow_nb.hlir.ops.normalization import (
-    BatchNormalization,
-    LayerNormalization,
-    LocalResponseNormalization,
-    LogSoftmax,
-    Moments,
-    Softmax,
-)
-from glow_nb.hlir.ops.pooling import AvgPool, MaxPool, MaxPoolWithArgmax
-from glow_nb.hlir.ops.pooling_gradients import AvgPoolGradient, MaxPoolGradient
-from glow_nb.hlir.ops.profile import Profile
-from glow_nb.hlir.ops.quantization import (
-    AsQuantized,
-    Dequantize,
-    IntLookupTable,
-    Quantize,
-    Rescale,
-    Stored,
-)
-from glow_nb.hlir.ops.quantized_elementwise import (
-    QuantizedAdd,
-    QuantizedDiv,
-    QuantizedMaximum,
-    QuantizedMinimum,
-    QuantizedMul,
-    QuantizedSub,
-)
-from glow_nb.hlir.ops.quantized_pooling import QuantizedAveragePool
+from glow_nb.hlir.ops.decide_size import DecideSize as DecideSize
+from glow_nb.hlir.ops.dequantizing_products import DequantizingMatMul as DequantizingMatMul
+from glow_nb.hlir.ops.elementwise import Abs as Abs
+from glow_nb.hlir.ops.elementwise import Acos as Acos
+from glow_nb.hlir.ops.elementwise import Acosh as Acosh
+from glow_nb.hlir.ops.elementwise import Asin as Asin
+from glow_nb.hlir.ops.elementwise import Asinh as Asinh
+from glow_nb.hlir.ops.elementwise import Atan as Atan
+from glow_nb.hlir.ops.elementwise import Atanh as Atanh
+from glow_nb.hlir.ops.elementwise import BitCast as BitCast
+from glow_nb.hlir.ops.elementwise import Ceil as Ceil
+from glow_nb.hlir.ops.elementwise import ConvertTo as ConvertTo
+from glow_nb.hlir.ops.elementwise import Cos as Cos
+from glow_nb.hlir.ops.elementwise import Cosh as Cosh
+from glow_nb.hlir.ops.elementwise import Erf as Erf
+from glow_nb.hlir.ops.elementwise import Exp as Exp
+from glow_nb.hlir.ops.elementwise import Floor as Floor
+from glow_nb.hlir.ops.elementwise import IsInf as IsInf
+from glow_nb.hlir.ops.elementwise import IsNaN as IsNaN
+from glow_nb.hlir.ops.elementwise import Log as Log
+from glow_nb.hlir.ops.elementwise import Neg as Neg
+from glow_nb.hlir.ops.elementwise import Not as Not
+from glow_nb.hlir.ops.elementwise import Reciprocal as Reciprocal
+from glow_nb.hlir.ops.elementwise import Round as Round
+from glow_nb.hlir.ops.elementwise import Sign as Sign
+from glow_nb.hlir.ops.elementwise import Sin as Sin
+from glow_nb.hlir.ops.elementwise import Sinh as Sinh
+from glow_nb.hlir.ops.elementwise import Sqrt as Sqrt
+from glow_nb.hlir.ops.elementwise import Tan as Tan
+from glow_nb.hlir.ops.fourier import FourierTransform as FourierTransform
+from glow_nb.hlir.ops.gather import Gather as Gather
+from glow_nb.hlir.ops.gather import GatherElements as GatherElements
+from glow_nb.hlir.ops.gather import GatherND as GatherND
+from glow_nb.hlir.ops.grid_sample import GridSample as GridSample
+from glow_nb.hlir.ops.group_normalization import GroupNormalization as GroupNormalization
+from glow_nb.hlir.ops.insertion import InsertSlice as InsertSlice
+from glow_nb.hlir.ops.linear_quantization import DequantizeLinear as DequantizeLinear
+from glow_nb.hlir.ops.linear_quantization import QuantizeLinear as QuantizeLinear
+from glow_nb.hlir.ops.linear_quantization import Requantize as Requantize
+from glow_nb.hlir.ops.matrix import Determinant as Determinant
+from glow_nb.hlir.ops.matrix import FullyConnected as FullyConnected
+from glow_nb.hlir.ops.matrix import MatMul as MatMul
+from glow_nb.hlir.ops.normalization import BatchNormalization as BatchNormalization
+from glow_nb.hlir.ops.normalization import LayerNormalization as LayerNormalization
+from glow_nb.hlir.ops.normalization import LocalResponseNormalization as LocalResponseNormalization
+from glow_nb.hlir.ops.normalization import LogSoftmax as LogSoftmax
+from glow_nb.hlir.ops.normalization import Moments as Moments
+from glow_nb.hlir.ops.normalization import Softmax as Softmax
+from glow_nb.hlir.ops.pooling import AvgPool as AvgPool
+from glow_nb.hlir.ops.pooling import MaxPool as MaxPool
+from glow_nb.hlir.ops.pooling import MaxPoolWithArgmax as MaxPoolWithArgmax
+from glow_nb.hlir.ops.pooling_gradients import AvgPoolGradient as AvgPoolGradient
+from glow_nb.hlir.ops.pooling_gradients import MaxPoolGradient as MaxPoolGradient
+from glow_nb.hlir.ops.profile import Profile as Profile
+from glow_nb.hlir.ops.quantization import AsQuantized as AsQuantized
+from glow_nb.hlir.ops.quantization import Dequantize as Dequantize
+from glow_nb.hlir.ops.quantization import IntLookupTable as IntLookupTable
+from glow_nb.hlir.ops.quantization import Quantize as Quantize
+from glow_nb.hlir.ops.quantization import Rescale as Rescale
+from glow_nb.hlir.ops.quantization import Stored as Stored
+from glow_nb.hlir.ops.quantized_elementwise import QuantizedAdd as QuantizedAdd
+from glow_nb.hlir.ops.quantized_elementwise import QuantizedDiv as QuantizedDiv
+from glow_nb.hlir.ops.quantized_elementwise import QuantizedMaximum as QuantizedMaximum
+from glow_nb.hlir.ops.quantized_elementwise import QuantizedMinimum as QuantizedMinimum
+from glow_nb.hlir.ops.quantized_elementwise import QuantizedMul as QuantizedMul
+from glow_nb.hlir.ops.quantized_elementwise import QuantizedSub as QuantizedSub
+from glow_nb.hlir.ops.quantized_pooling import QuantizedAveragePool as QuantizedAveragePool
+from glow_nb.hlir.ops.quantized_products import QuantizedConvolution as QuantizedConvolution
+from glow_nb.hlir.ops.quantized_products import QuantizedFullyConnected as QuantizedFullyConnected
+from glow_nb.hlir.ops.quantized_products import QuantizedMatMul as QuantizedMatMul
 from glow_nb.hlir.ops.quantized_products import (
-    QuantizedConvolution,
-    QuantizedFullyConnected,
-    QuantizedMatMul,
-    QuantizedTransposedConvolution,
+    QuantizedTransposedConvolution as QuantizedTransposedConvolution,
 )
-from glow_nb.hlir.ops.random import (
-    Bernoulli,
-    Dropout,
-    InverseErf,
-    RandomBits,
-    RandomNormal,
-    RandomUniform,
-)
-from glow_nb.hlir.ops.recurrence import Recurrence, RecurrenceGradient
-from glow_nb.hlir.ops.recurrent_layer import RecurrentLayer
-from glow_nb.hlir.ops.reduction import (
-    ArgMax,
-    ArgMin,
-    CumSum,
-    ReduceMax,
-    ReduceMean,
-    ReduceMin,
-    ReduceProd,
-    ReduceSum,
-    TopK,
-)
-from glow_nb.hlir.ops.regions import RoiAlign
-from glow_nb.hlir.ops.scatter import ScatterElements, ScatterND
-from glow_nb.hlir.ops.selection import NonMaxSuppression, NonZero, Unique
-from glow_nb.hlir.ops.shape import Concat, Pad, Reshape, Slice, Split, Tile, Transpose
-from glow_nb.hlir.ops.sizes import Sizes
-from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution
+from glow_nb.hlir.ops.random import Bernoulli as Bernoulli
+from glow_nb.hlir.ops.random import Dropout as Dropout
+from glow_nb.hlir.ops.random import InverseErf as InverseErf
+from glow_nb.hlir.ops.random import RandomBits as RandomBits
+from glow_nb.hlir.ops.random import RandomNormal as RandomNormal
+from glow_nb.hlir.ops.random import RandomUniform as RandomUniform
+from glow_nb.hlir.ops.recurrence import Recurrence as Recurrence
+from glow_nb.hlir.ops.recurrence import RecurrenceGradient as RecurrenceGradient
+from glow_nb.hlir.ops.recurrent_layer import RecurrentLayer as RecurrentLayer
+from glow_nb.hlir.ops.reduction import ArgMax as ArgMax
+from glow_nb.hlir.ops.reduction import ArgMin as ArgMin
+from glow_nb.hlir.ops.reduction import CumSum as CumSum
+from glow_nb.hlir.ops.reduction import ReduceMax as ReduceMax
+from glow_nb.hlir.ops.reduction import ReduceMean as ReduceMean
+from glow_nb.hlir.ops.reduction import ReduceMin as ReduceMin
+from glow_nb.hlir.ops.reduction import ReduceProd as ReduceProd
+from glow_nb.hlir.ops.reduction import ReduceSum as ReduceSum
+from glow_nb.hlir.ops.reduction import TopK as TopK
+from glow_nb.hlir.ops.regions import RoiAlign as RoiAlign
+from glow_nb.hlir.ops.scatter import ScatterElements as ScatterElements
+from glow_nb.hlir.ops.scatter import ScatterND as ScatterND
+from glow_nb.hlir.ops.selection import NonMaxSuppression as NonMaxSuppression
+from glow_nb.hlir.ops.selection import NonZero as NonZero
+from glow_nb.hlir.ops.selection import Unique as Unique
+from glow_nb.hlir.ops.shape import Concat as Concat
+from glow_nb.hlir.ops.shape import Pad as Pad
+from glow_nb.hlir.ops.shape import Reshape as Reshape
+from glow_nb.hlir.ops.shape import Slice as Slice
+from glow_nb.hlir.ops.shape import Split as Split
+from glow_nb.hlir.ops.shape import Tile as Tile
+from glow_nb.hlir.ops.shape import Transpose as Transpose
+from glow_nb.hlir.ops.sizes import Sizes as Sizes
+from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution as TransposedConvolution
 
 __all__ = [name for name, value in globals().items() if isinstance(value, type)]
