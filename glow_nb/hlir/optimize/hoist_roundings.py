@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from functools import partial
 
+from glow_nb.base.size import hinted
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Function, Node, Value, producer_of
 from glow_nb.hlir.ops import (
@@ -37,7 +38,8 @@ def hoist_roundings(function: Function) -> Function:
     order of numbers. An elementwise operator that chooses, as relu, is passed only on the way
     to such an operator: the conversion joins its kernel where it stands. Attention, whose kernel
     nothing joins, rounds its result itself. If all that is read of a tensor are slices that are
-    rounded, as queries, keys and values of one product, the tensor is rounded.
+    rounded, as queries, keys and values of one product, and these are at least half of it, the
+    tensor is rounded.
 
     ::
 
@@ -48,14 +50,18 @@ def hoist_roundings(function: Function) -> Function:
 
 
 def _of_slices(function: Function) -> frozenset[str]:
-    """Return the names of the conversions of slices of what nothing reads but these."""
+    """Return the names of the conversions of slices of what nothing reads but these.
+
+    Slices that are less than half of it, as the last row, are rounded where they are.
+    """
     users, found = function.users(), set[str]()
     for source, readers in users.items():
         if not all(isinstance(reader, Slice | Split) for reader in readers):
             continue
-        of_parts = [
-            user for node in readers for part in node.results for user in users.get(part, ())
-        ]
+        parts = [part for reader in readers for part in reader.results]
+        if 2 * sum(hinted(part.type.size) for part in parts) < hinted(source.type.size):
+            continue
+        of_parts = [user for part in parts for user in users.get(part, ())]
         kinds = {user.kind if isinstance(user, ConvertTo) else None for user in of_parts}
         if len(kinds) == 1 and source.type.kind.is_float:
             found.update(user.name for user in of_parts if isinstance(user, ConvertTo))

@@ -192,6 +192,15 @@ def test_a_tensor_that_is_read_as_float32_too_is_not_rounded() -> None:
     assert hoist_roundings(function) is function
 
 
+def test_a_small_slice_is_rounded_where_it_is() -> None:
+    builder = Builder()
+    x = builder.input("x", "float32<9 x 4>")
+    last = builder.emit(ops.Slice(x, (8, 0), (9, 4), (1, 1)))
+    builder.save(builder.emit(ops.ConvertTo(last, BFLOAT16)), "y")
+    function = builder.function()
+    assert hoist_roundings(function) is function
+
+
 def test_attention_rounds_its_result_if_the_one_reader_does() -> None:
     builder = Builder()
     q, k, v = (builder.input(name, "bfloat16<1 x 2 x 9 x 8>") for name in "qkv")
