@@ -57,6 +57,8 @@ class ManyEngines(ExampleCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.allow_extra_args = True  # to tell a misspelt engine from a second model
         left = super().parse_args(ctx, list(_spread(args)))
+        if left and left[0] in PRECISIONS:
+            ctx.fail(f"repeat the option for each precision: --precision {left[0]}")
         if left and ctx.params.get("against"):
             ctx.fail(f"{left[0]!r} is no engine; use {' or '.join(PEERS)}, and one MODEL")
         if left:
