@@ -108,6 +108,8 @@ def test_precisions_have_rows_and_ratios(tmp_path: Path, monkeypatch: pytest.Mon
     assert [row["relative_min"] for row in rows] == [1.0, 0.25, 3.0, 1.0, 2.0]
     assert len({row["error"] for row in rows}) == 1
     assert "'half' is not one of 'float32'" in fails(*given, "--precision", "half", code=2)
+    message = fails(*given, "--precision", "bfloat16", "float32", code=2)
+    assert "repeat the option for each precision: --precision float32" in message
 
 
 def test_a_precision_that_no_peer_has_makes_no_ratio(
