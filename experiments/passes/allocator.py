@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 import glow_nb
 from experiments.networks.twins import make_twin
-from glow_nb.base.alignment import aligned_bytes
-from glow_nb.llir.allocate import LiveRange
+from glow_nb.extend import LiveRange, aligned_bytes
 
 
 def first_fit(live_ranges: Sequence[LiveRange]) -> list[int]:

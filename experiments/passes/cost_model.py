@@ -11,8 +11,7 @@ from collections import Counter
 
 import glow_nb
 from experiments.networks.twins import make_twin
-from glow_nb.base.plan import Plan
-from glow_nb.network.compilation import lower_for
+from glow_nb.extend import Plan
 
 
 def direct_sums(plan: Plan, problem: object, target: object, cycles: float) -> float:
@@ -22,7 +21,7 @@ def direct_sums(plan: Plan, problem: object, target: object, cycles: float) -> f
 
 def operators(graph: glow_nb.Function, options: glow_nb.Cpu) -> Counter[str]:
     """Return how often each operator of the lowered graph occurs; nothing is compiled."""
-    return Counter(node.opcode for node in lower_for(graph, options.make(threads=1)).nodes)
+    return Counter(node.opcode for node in glow_nb.lower_for(graph, options.make(threads=1)).nodes)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ import sys
 
 import glow_nb
 from experiments.networks.twins import make_twin
-from glow_nb.llir.traits import KernelTraits, Traits
+from glow_nb.extend import KernelTraits
 
 
 class NoEpilogues(glow_nb.Interpreter):
     """The interpreter, whose kernels take no elementwise operators as prologue or epilogue."""
 
-    traits: Traits = dict.fromkeys(glow_nb.Interpreter.traits, KernelTraits())
+    traits = dict.fromkeys(glow_nb.Interpreter.traits, KernelTraits())
 
 
 if __name__ == "__main__":

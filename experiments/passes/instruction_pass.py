@@ -10,10 +10,7 @@ import sys
 
 import glow_nb
 from experiments.networks.twins import make_twin
-from glow_nb.base.schema import operands_of
-from glow_nb.llir.lifetimes import mark_lifetimes
-from glow_nb.llir.program import Activation, Program
-from glow_nb.llir.substitute import substitute
+from glow_nb.extend import Activation, Program, mark_lifetimes, operands_of, substitute
 
 
 def relu_in_place(program: Program) -> Program:

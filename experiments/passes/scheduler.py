@@ -9,7 +9,7 @@ import sys
 
 import glow_nb
 from experiments.networks.twins import make_twin
-from glow_nb.scheduling.steps import Steps
+from glow_nb.extend import Steps
 
 
 def greedy(steps: Steps) -> list[int]:

@@ -252,7 +252,11 @@ def script_of(page: Path) -> str:
 
 LONG = (
     *("deploying.md", "inspecting.md", "plans.md", "running.md", "runtime.md", "training.md"),
-    *(page.name for page in (ROOT / "docs" / "howto").glob("*.md") if page.stem != "precision"),
+    *(
+        page.name
+        for page in (ROOT / "docs" / "howto").glob("*.md")
+        if page.stem not in ("README", "precision")
+    ),
 )
 """Pages that train, build, draw and measure: their scripts and commands run in the slow run. Those
 of most how-to pages run in ``test_howto.py`` as well."""
