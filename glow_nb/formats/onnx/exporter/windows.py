@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from glow_nb.base.size import Size, surely
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Pad, Slice
 from glow_nb.hlir.rewrite import Rewriter
@@ -42,20 +43,37 @@ def windows_of(node: Any, value: Value, fill: float, rewriter: Rewriter) -> tupl
 
 
 def sees_something(node: Any) -> bool:
-    """Return whether there is a cell of the input under every window."""
+    """Return whether there is a cell of the input under every window, whatever the sizes are."""
     rank = len(node.kernel)
+    axes = zip(
+        node.input.type.shape[1 : 1 + rank],
+        node.type.shape[1 : 1 + rank],
+        node.pads[:rank],
+        node.pads[rank:],
+        node.kernel,
+        node.stride,
+        node.dilation,
+        strict=True,
+    )
+    return all(_sees_something(*axis) for axis in axes)
+
+
+def _sees_something(
+    size: int, places: int, begin: int, end: int, kernel: int, stride: int, dilation: int
+) -> bool:
+    """Return whether there is a cell of one axis under every window.
+
+    It is so if the first window ends in the axis, the last one begins in it, and no two taps are
+    farther apart than the axis is long. Otherwise, each window is looked at.
+    """
+    reach = dilation * (kernel - 1)
+    if surely(begin, "<=", reach) and surely(end, "<=", reach) and surely(dilation, "<=", size):
+        return True
+    if any(isinstance(number, Size) for number in (size, places, begin)):
+        return False
     return all(
-        any(0 <= place * s + tap * d - begin < size for tap in range(kernel))
-        for size, begin, kernel, s, d, count in zip(
-            node.input.type.shape[1 : 1 + rank],
-            node.pads,
-            node.kernel,
-            node.stride,
-            node.dilation,
-            node.type.shape[1 : 1 + rank],
-            strict=False,
-        )
-        for place in range(count)
+        any(0 <= place * stride + tap * dilation - begin < size for tap in range(kernel))
+        for place in range(places)
     )
 
 
