@@ -130,7 +130,7 @@ class PassRow:
 
     Attributes:
         name: The step.
-        level: "graph", "program" or "code".
+        level: "graph" or "program": what it made.
         seconds: How long it took, with the verification after it.
         changed: Whether it changed anything.
         removed: Lines that are gone.
@@ -279,7 +279,6 @@ class Part:
         stages: The levels, in the order of :data:`STAGES`.
         calls: What each instruction costs, in order.
         sources: The source of each kernel, by its number.
-        entry: The source of what calls them.
         passes: The steps of the compiler, in order.
         no_passes: Why there are none; empty if there are some.
         memory: What it needs in memory.
@@ -293,7 +292,6 @@ class Part:
     stages: tuple[Stage, ...]
     calls: tuple[Call, ...] = ()
     sources: tuple[str, ...] = ()
-    entry: str = ""
     passes: tuple[PassRow, ...] = ()
     no_passes: str = ""
     memory: Memory = field(default_factory=Memory)

@@ -9,6 +9,9 @@ function drawComparison(main) {
   const parts = report.compilations.map((compilation) => compilation.parts[0]);
   const accuracy = comparison.accuracy ? textTable(comparison.accuracy) : null;
   main.append(namesOfBoth());
+  if (report.compilations.some((compilation) => compilation.parts.length > 1)) {
+    main.append(faint(`Compared are the first programs: ${parts.map((part) => part.title || "the only one").join(" and ")}.`));
+  }
   main.append(h("div", { class: "two" }, comparedNumbers(parts), h("div", {}, accuracy, liveOfBoth(parts))));
   main.append(matchedItems(parts));
   main.append(h("div", { class: "two" }, passesOfBoth(parts), factsOfBoth(comparison)));

@@ -16,6 +16,7 @@ function roofline(part, pick) {
   picture.append(...rooflineAxes(scale), ...rooflineRoofs(scale, peaks, roof.levels));
   const longest = Math.max(...points.map((point) => point.spent));
   for (const point of points) picture.append(rooflineMark(scale, point, longest));
+  picture.append(...picture.querySelectorAll(".on-lines")); // above the marks
   tooltips(picture, (number) => callSummary(part, number));
   picture.addEventListener("click", (event) => {
     if (event.target.dataset.n !== undefined) pick(Number(event.target.dataset.n));

@@ -17,6 +17,7 @@ from glow_nb.quant.comparison import Drift
 from glow_nb.quant.value_drift import ValueDrift
 from glow_nb.report.data import Compilation, Item, Part, Report
 from glow_nb.report.page import read_page
+from tests.caches import SIZES, plain_step
 from tests.unit.commands.samples import write_dense
 
 GRAPH = """\
@@ -127,6 +128,14 @@ def test_networks_of_stages_show_each_stage_and_one_model(tmp_path: Path) -> Non
     names = [item.name for item in items(parts[0], "model")]
     (gather,) = [item for item in items(parts[1], "program") if item.kind == "gather"]
     assert [names[n] for n in gather.origins] == ["taken"]
+
+
+def test_networks_that_keep_caches_show_their_program(tmp_path: Path) -> None:
+    net = compiled(plain_step().model, sizes=SIZES, caches={"past": "present"})
+    (part,) = only(written(net, tmp_path, runs=2)).parts
+    assert items(part, "program")
+    assert part.passes, part.no_passes
+    assert part.measurement is not None or part.unmeasured
 
 
 def test_modules_show_each_function(tmp_path: Path) -> None:
