@@ -260,6 +260,15 @@ def test_a_comparison_shows_what_differs(browser: Chrome, pages: Path) -> None:
     page.require_no_errors()
 
 
+@pytest.mark.parametrize("address", ["#constructor/length/x/constructor/-1", "#stages/9/9/model/x"])
+def test_an_address_that_means_nothing_leads_to_what_there_is(
+    browser: Chrome, pages: Path, address: str
+) -> None:
+    page = Page(browser, pages / "report.html", address)
+    assert page.all("#main *")
+    page.require_no_errors()
+
+
 def test_the_colours_are_those_that_the_reader_prefers(browser: Chrome, pages: Path) -> None:
     page = Page(browser, pages / "report.html")
     light = page.one("body").value_of_css_property("background-color")

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from glow_nb.backends.backend import CompiledInSteps
 from glow_nb.base.errors import GlowError
 from glow_nb.base.model_node import ModelNode
 from glow_nb.base.steps import Entries, Step, name_of_step, steps_in, what_it_does
@@ -65,7 +66,7 @@ def part_of(
         no_passes=passes.reason,
         memory=_memory(network),
         weights=weight_rows(memory.program),
-        tables=(*shown.tables, *_precision(network), *tables),
+        tables=(*shown.tables, *_precision(network), *_code(network), *tables),
         measurement=measured.run,
         unmeasured=measured.reason,
     )
@@ -90,6 +91,20 @@ def _precision(network: CompiledViews) -> tuple[Table, ...]:
     found = network.precision.table
     title = f"Precision: {network.precision.precision} was asked for"
     return (Table(title, found.columns, found.rows),) if found.rows else ()
+
+
+def _code(network: CompiledViews) -> tuple[Table, ...]:
+    """Return how long the backend took to make code of the program, if it was made now."""
+    if not isinstance(network.executable, CompiledInSteps):
+        return ()
+    does = {name_of_step(step): what_it_does(step) for step in steps_in(network.pipeline)}
+    rows = tuple(
+        (name, f"{1e3 * seconds:.1f}", does.get(name, ""))
+        for name, seconds in network.executable.compile_seconds.items()
+    )
+    columns = ("step", "#milliseconds", "what it does")
+    note = "Kernels that the cache has are not compiled again."
+    return (Table("From the program to code", columns, rows, note),)
 
 
 def _graphs(shown: ShownProgram, passes: _Passes) -> tuple[list[Stage], Numbering]:

@@ -56,11 +56,11 @@ function addressOf(wanted) {
 function readAddress(text) {
   const [view, compilation, part, stage, item] = text.replace(/^#/, "").split("/");
   const found = { view: view || "overview", compilation: 0, part: 0, stage: "", item: -1 };
-  if (report.compilations[compilation]) found.compilation = Number(compilation);
+  if (report.compilations[Number(compilation)]) found.compilation = Number(compilation);
   const compiled = report.compilations[found.compilation];
-  if (compiled.parts[part]) found.part = Number(part);
-  const known = compiled.parts[found.part].stage[stage];
-  if (known && known.items[item]) Object.assign(found, { stage, item: Number(item) });
+  if (compiled.parts[Number(part)]) found.part = Number(part);
+  const known = STAGES.includes(stage) && compiled.parts[found.part].stage[stage];
+  if (known && known.items[Number(item)]) Object.assign(found, { stage, item: Number(item) });
   return found;
 }
 

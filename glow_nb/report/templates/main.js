@@ -16,7 +16,7 @@ let update;
 
 function show() {
   Object.assign(chosen, readAddress(location.hash));
-  if (!VIEWS[chosen.view]) chosen.view = "overview";
+  if (!Object.hasOwn(VIEWS, chosen.view)) chosen.view = "overview";
   const wanted = [chosen.view, chosen.compilation, chosen.part].join("/");
   if (wanted === drawn && update) {
     update();

@@ -252,6 +252,7 @@ def test_kernels_have_source_plans_and_times_below_limits(tmp_path: Path) -> Non
     assert part.measurement is not None
     assert part.measurement.roof is not None
     assert part.measurement.inputs == "random numbers"
+    assert "From the program to code" in [table.title for table in part.tables]
     given = {"x": np.ones((2, 3), np.float32)}
     (fed,) = only(written(net, tmp_path, inputs=given, runs=2)).parts
     assert fed.measurement is not None

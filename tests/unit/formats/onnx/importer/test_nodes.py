@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from onnx import helper, numpy_helper
 
@@ -26,7 +28,7 @@ def test_nodes_are_called_as_what_is_imported_calls_its_origin() -> None:
 def test_attributes_are_short_text() -> None:
     body = helper.make_graph([helper.make_node("Relu", ["x"], ["r"])], "body", [], [])
     tensor = numpy_helper.from_array(np.zeros((2, 3), np.float32))
-    attributes = {
+    attributes: dict[str, Any] = {
         "alpha": 0.5,
         "axis": -1,
         "mode": b"\xffnearest",
