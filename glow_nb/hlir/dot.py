@@ -57,7 +57,7 @@ def _edges(node: Node, ids: dict[Value, str], in_registers: Collection[str]) -> 
         style = ", style = dashed" if operand is node.predicate else style
         label = json.dumps(str(operand.type))
         if isinstance(node, Save) and isinstance(operand, Placeholder) and operand is node.output:
-            edges.append(f"  {ids[node]} -> {ids[operand]} [label = {label}];")
+            edges.append(f"  {ids[node]} -> {ids[operand]} [label = {label}, fontsize = 8];")
             continue
         edges.append(f"  {ids[source]} -> {ids[node]} [label = {label}, fontsize = 8{style}];")
     return edges

@@ -11,7 +11,7 @@ import yaml
 
 from glow_nb.base.version import __version__
 from tests.distribution import FILES, FOLDERS, quick_start, supported_pythons
-from tests.oldest_packages import constraints
+from tests.oldest_packages import LEFT_OUT, constraints
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,6 +38,13 @@ def test_pythons_are_those_that_may_be_installed_on(settings: configparser.Confi
 def test_each_package_has_a_lower_bound() -> None:
     pinned = dict(line.split("==") for line in constraints(ROOT / "setup.cfg"))
     assert {"numba", "numpy", "onnx", "matplotlib", "starlette"} <= pinned.keys()
+
+
+def test_what_the_oldest_packages_cannot_test_exists() -> None:
+    for name in LEFT_OUT:
+        path, _, test = name.partition("::")
+        text = (ROOT / "tests" / "unit" / path).read_text(encoding="utf-8")
+        assert f"def {test}(" in text or not test
 
 
 def test_files_of_the_source_distribution_are_there() -> None:

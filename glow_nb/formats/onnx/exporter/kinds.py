@@ -47,7 +47,9 @@ def is_optional_output(op: str, opset: int, index: int) -> bool:
 
 
 def takes(op: str, opset: int, variable: str, kind: ElementKind) -> bool:
-    """Return whether *variable* of an operator may be *kind*."""
+    """Return whether *variable* of an operator may be *kind*; an unknown operator takes none."""
+    if find_schema("", op, opset) is None:
+        return False
     kinds = _kinds_by_variable(op, opset)
     return variable not in kinds or kind in kinds[variable]
 
