@@ -13,6 +13,8 @@ an operator                 ``define_node`` and a base: ``UnaryElementwise``, ``
 its gradient                ``gradient``, ``no_gradient``, ``Backward``
 its kernel                  ``derive_instruction``, ``kernel_for``, ``KernelSource``,
                             ``SourceWriter``, ``share``, ``Target``, ``Cost``
+a pass as a pattern         ``Rewrite``, ``rule``, ``Rules``; ``wildcards``, ``wildcard``, ``ANY``,
+                            ``number``, ``any_of``, ``named``, ``used_here``
 a pass over instructions    ``Program`` and its parts: ``Instruction``, ``Buffer``, ``Activation``,
                             ``Weight``, ``View``; ``operands_of``, ``read``, ``mutated``,
                             ``substitute``, ``mark_lifetimes``
@@ -37,7 +39,17 @@ from glow_nb.base.alignment import ALIGNMENT as ALIGNMENT
 from glow_nb.base.alignment import aligned_bytes as aligned_bytes
 from glow_nb.base.costs import Cost as Cost
 from glow_nb.base.kernel_report import KernelReport as KernelReport
+from glow_nb.base.pattern import ANY as ANY
+from glow_nb.base.pattern import any_of as any_of
+from glow_nb.base.pattern import named as named
+from glow_nb.base.pattern import number as number
+from glow_nb.base.pattern import used_here as used_here
+from glow_nb.base.pattern import wildcard as wildcard
+from glow_nb.base.pattern import wildcards as wildcards
 from glow_nb.base.plan import Plan as Plan
+from glow_nb.base.rewriting import Rewrite as Rewrite
+from glow_nb.base.rewriting import Rules as Rules
+from glow_nb.base.rewriting import rule as rule
 from glow_nb.base.schema import operands_of as operands_of
 from glow_nb.base.types import Array as Array
 from glow_nb.base.types import ElementKind as ElementKind
@@ -56,6 +68,7 @@ from glow_nb.kernels.target import Target as Target
 from glow_nb.kernels.writing.loops import share as share
 from glow_nb.kernels.writing.source import KernelSource as KernelSource
 from glow_nb.kernels.writing.source import SourceWriter as SourceWriter
+from glow_nb.llir import rewriting as _rewriting  # noqa: F401  rules apply to programs
 from glow_nb.llir.allocate import LiveRange as LiveRange
 from glow_nb.llir.instructions.derived import derive_instruction as derive_instruction
 from glow_nb.llir.instructions.derived import instruction_for as instruction_for

@@ -53,6 +53,7 @@ EXTEND: Groups = {
     " Target Cost",
     "Programs": "Program Instruction Buffer Activation Weight View Register operands_of read"
     " mutated substitute mark_lifetimes members_of scalar_expression",
+    "Rules": "Rewrite rule Rules wildcards wildcard ANY number any_of named used_here",
     "Schedulers and allocators": "Steps LiveRange ALIGNMENT aligned_bytes",
     "Cost models": "Plan Problem Candidate Algorithm register_algorithm algorithm_of",
     "Backends": "Executable KernelReport KernelTable KernelTraits",

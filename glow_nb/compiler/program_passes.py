@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glow_nb.llir.rewriting  # noqa: F401  rules are passes, too
 from glow_nb.base.passes import PassRegistry
 from glow_nb.fuse.stack_instructions import stack_instructions
 from glow_nb.llir.optimize.eliminate_copies import eliminate_copies

@@ -20,6 +20,7 @@ from typing_extensions import override
 from glow_nb.base.attributes import check_attributes
 from glow_nb.base.costs import Cost
 from glow_nb.base.errors import GlowError, UnsupportedError, VerifyError
+from glow_nb.base.pattern import has_patterns, pattern_of
 from glow_nb.base.plan import Plan
 from glow_nb.base.schema import (
     Registry,
@@ -55,6 +56,7 @@ class Node(Value):
         type: The type of the first result; of the stored value for a node without results.
         type_transparent: It moves or selects elements: of operands with a quantized type it makes
             results with that type, and does with the integers what it does with real numbers.
+        commutes: Its two operands may change places; patterns look for both orders.
     """
 
     opcode: ClassVar[str]
@@ -62,12 +64,20 @@ class Node(Value):
     data_parallel: ClassVar[bool]
     has_side_effects: ClassVar[bool] = False
     type_transparent: ClassVar[bool] = False
+    commutes: ClassVar[bool] = False
     _: KW_ONLY
     predicate: Value | None = None
     name: str = ""
     plan: Plan | None = None
     type: TensorType = field(init=False)
     result_types: tuple[TensorType, ...] = field(init=False)
+
+    def __new__(cls, *values: object, **fields: object) -> Self:
+        """Return a new node; with patterns among its operands, the pattern of one."""
+        if has_patterns(values) or (fields and has_patterns(fields.values())):
+            found: Self = pattern_of(cls, values, fields)
+            return found
+        return object.__new__(cls)
 
     def __post_init__(self) -> None:
         check_attributes(self)
@@ -227,7 +237,11 @@ N = TypeVar("N", bound=Node)
 
 @dataclass_transform(eq_default=False, frozen_default=True)
 def define_node(
-    opcode: str, *, scalar: str = "", data_parallel: bool | None = None
+    opcode: str,
+    *,
+    scalar: str = "",
+    data_parallel: bool | None = None,
+    commutes: bool = False,
 ) -> Callable[[type[N]], type[N]]:
     """Make a class a node: a frozen dataclass, registered under *opcode*.
 
@@ -235,12 +249,14 @@ def define_node(
     (broadcast) place of the operands alone. ``scalar`` says so, and how, unless ``data_parallel``
     is False, as for an operator with a table: it is the expression of one element over the names
     of operands and attributes (:mod:`glow_nb.llir.scalar`). Instruction and kernel follow from it.
+    ``commutes`` says that its two operands may change places: patterns look for both orders.
     """
 
     def define(cls: type[N]) -> type[N]:
         cls = as_dataclass(cls)
         cls.opcode, cls.scalar = opcode, scalar
         cls.data_parallel = bool(scalar) if data_parallel is None else data_parallel
+        cls.commutes = commutes
         NODES.add(opcode, cls)
         return cls
 

@@ -26,12 +26,17 @@ def uniform(value: Value) -> Any:
     NaN is no number, and a constant without elements has none.
     """
     array = array_of(value)
-    if array is None or array.size == 0:
+    return None if array is None else uniform_number(array)
+
+
+def uniform_number(array: Array) -> Any:
+    """Return the number that every element of *array* is, as a Python scalar; else None."""
+    if array.size == 0:
         return None
     first, last = (array[(place,) * array.ndim] for place in (0, -1))
     if first != last or first != first or (array.size > 2 and (array != first).any()):
         return None
-    return first.item() if value.type.kind.value != "bfloat16" else float(first)
+    return float(first) if array.dtype == ElementKind.BFLOAT16.dtype else first.item()
 
 
 def is_uniform(value: Value, number: float) -> bool:

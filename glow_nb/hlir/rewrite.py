@@ -94,6 +94,15 @@ class Rewriter(Builder):
         """Return the last node if it should take the name of the current one, still free."""
         return self.nodes[-1] if self._name_is_free and self.nodes else None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the function has sizes that are known only when it runs."""
+        return bool(self._function.sizes)
+
+    def has(self, node: Node) -> bool:
+        """Return whether *node* is emitted, or was in the function to begin with."""
+        return any(node is each for each in self.nodes)
+
     def use_count(self, value: Value) -> int:
         """Return how many operands of the function read *value*."""
         counted = self._new_use_counts.get(value)

@@ -20,6 +20,7 @@ from typing_extensions import override
 from glow_nb.base.attributes import check_attributes
 from glow_nb.base.counted import Counted
 from glow_nb.base.errors import VerifyError
+from glow_nb.base.pattern import has_patterns, pattern_of
 from glow_nb.base.payload import HasPayload, Payload
 from glow_nb.base.plan import Plan
 from glow_nb.base.schema import (
@@ -194,6 +195,13 @@ class Instruction:
     name: str = ""
     origins: tuple[str, ...] = ()
     plan: Plan | None = None
+
+    def __new__(cls, *values: object, **fields: object) -> Self:
+        """Return a new instruction; with patterns among its operands, the pattern of one."""
+        if has_patterns(values) or (fields and has_patterns(fields.values())):
+            found: Self = pattern_of(cls, values, fields)
+            return found
+        return object.__new__(cls)
 
     def __post_init__(self) -> None:
         check_attributes(self)

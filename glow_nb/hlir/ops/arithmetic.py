@@ -17,7 +17,7 @@ def _is_integer(x: Any) -> bool:
     return bool(np.issubdtype(x.dtype, np.integer))
 
 
-@define_node("add", scalar="lhs + rhs")
+@define_node("add", scalar="lhs + rhs", commutes=True)
 class Add(BinaryElementwise):
     """Sum: ``result[i] = lhs[i] + rhs[i]``; integers wrap."""
 
@@ -31,7 +31,7 @@ class Sub(BinaryElementwise):
     compute = np.subtract
 
 
-@define_node("mul", scalar="lhs * rhs")
+@define_node("mul", scalar="lhs * rhs", commutes=True)
 class Mul(BinaryElementwise):
     """Product: ``result[i] = lhs[i] * rhs[i]``; integers wrap."""
 
@@ -72,14 +72,14 @@ class Pow(BinaryElementwise):
         return np.where(y < 0, inverse, power)
 
 
-@define_node("maximum", scalar="maximum(lhs, rhs)")
+@define_node("maximum", scalar="maximum(lhs, rhs)", commutes=True)
 class Maximum(BinaryElementwise):
     """Larger element, of two zeros the positive one; NaN if either is NaN."""
 
     compute = staticmethod(larger)
 
 
-@define_node("minimum", scalar="minimum(lhs, rhs)")
+@define_node("minimum", scalar="minimum(lhs, rhs)", commutes=True)
 class Minimum(BinaryElementwise):
     """Smaller element, of two zeros the negative one; NaN if either is NaN."""
 
@@ -102,7 +102,7 @@ class Modulo(BinaryElementwise):
         return np.fmod(x, y) if self.fmod else np.mod(x, y)
 
 
-@define_node("bitwise_and", scalar="lhs & rhs")
+@define_node("bitwise_and", scalar="lhs & rhs", commutes=True)
 class BitwiseAnd(BinaryElementwise):
     """Bits set in both integers."""
 
@@ -111,7 +111,7 @@ class BitwiseAnd(BinaryElementwise):
     compute = np.bitwise_and
 
 
-@define_node("bitwise_or", scalar="lhs | rhs")
+@define_node("bitwise_or", scalar="lhs | rhs", commutes=True)
 class BitwiseOr(BinaryElementwise):
     """Bits set in either integer."""
 
@@ -120,7 +120,7 @@ class BitwiseOr(BinaryElementwise):
     compute = np.bitwise_or
 
 
-@define_node("bitwise_xor", scalar="lhs ^ rhs")
+@define_node("bitwise_xor", scalar="lhs ^ rhs", commutes=True)
 class BitwiseXor(BinaryElementwise):
     """Bits set in exactly one of the integers."""
 
@@ -145,7 +145,7 @@ class BitShift(BinaryElementwise):
         return np.left_shift(x, y) if self.direction == "left" else np.right_shift(x, y)
 
 
-@define_node("and", scalar="lhs & rhs")
+@define_node("and", scalar="lhs & rhs", commutes=True)
 class And(BinaryElementwise):
     """True where both are true."""
 
@@ -154,7 +154,7 @@ class And(BinaryElementwise):
     compute = np.bitwise_and
 
 
-@define_node("or", scalar="lhs | rhs")
+@define_node("or", scalar="lhs | rhs", commutes=True)
 class Or(BinaryElementwise):
     """True where either is true."""
 
@@ -163,7 +163,7 @@ class Or(BinaryElementwise):
     compute = np.bitwise_or
 
 
-@define_node("xor", scalar="lhs ^ rhs")
+@define_node("xor", scalar="lhs ^ rhs", commutes=True)
 class Xor(BinaryElementwise):
     """True where exactly one is true."""
 

@@ -20,7 +20,7 @@ from glow_nb.hlir.ops.families import (
 )
 
 
-@define_node("equal", scalar="lhs == rhs")
+@define_node("equal", scalar="lhs == rhs", commutes=True)
 class Equal(Comparison):
     """True where the elements are equal; NaN equals nothing."""
 

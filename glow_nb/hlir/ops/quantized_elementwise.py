@@ -61,7 +61,7 @@ class QuantizedBinary(Node):
             return quantized(self.function(x, y), self.type)
 
 
-@define_node("quantized_add", data_parallel=True)
+@define_node("quantized_add", data_parallel=True, commutes=True)
 class QuantizedAdd(QuantizedBinary):
     """Sum of the real numbers, quantized."""
 
@@ -75,7 +75,7 @@ class QuantizedSub(QuantizedBinary):
     real, function = Sub, np.subtract
 
 
-@define_node("quantized_mul", data_parallel=True)
+@define_node("quantized_mul", data_parallel=True, commutes=True)
 class QuantizedMul(QuantizedBinary):
     """Product of the real numbers, quantized."""
 
@@ -89,14 +89,14 @@ class QuantizedDiv(QuantizedBinary):
     real, function = Div, np.divide
 
 
-@define_node("quantized_minimum", data_parallel=True)
+@define_node("quantized_minimum", data_parallel=True, commutes=True)
 class QuantizedMinimum(QuantizedBinary):
     """Smaller real number, quantized."""
 
     real, function = Minimum, np.minimum
 
 
-@define_node("quantized_maximum", data_parallel=True)
+@define_node("quantized_maximum", data_parallel=True, commutes=True)
 class QuantizedMaximum(QuantizedBinary):
     """Larger real number, quantized."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from glow_nb.base.schema import operands_of
-from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.live import with_live_nodes
 from glow_nb.hlir.passes import register_pass
 
 
@@ -17,12 +17,4 @@ def eliminate_dead_nodes(function: Function) -> Function:
         %b = tanh(%x)            %b = tanh(%x)
         %s = save(%b, %y)        %s = save(%b, %y)
     """
-    live: set[Value] = set()
-    kept: list[Node] = []
-    for node in reversed(function.nodes):
-        if node.has_side_effects or any(result in live for result in node.results):
-            kept.append(node)
-            live.update(operands_of(node))
-    if len(kept) == len(function.nodes):
-        return function
-    return function.with_nodes(reversed(kept))
+    return with_live_nodes(function)

@@ -15,10 +15,11 @@ from experiments.passes import (
     fusion_rule,
     graph_pass,
     instruction_pass,
+    pattern_rule,
     scheduler,
 )
 from glow_nb.base.plan import Plan
-from glow_nb.hlir.ops import Add, Convolution, MatMul, Relu, Softmax, Tanh
+from glow_nb.hlir.ops import Add, Convolution, MatMul, MaxPool, Relu, Softmax, Tanh
 from glow_nb.scheduling.ordering import Scheduler
 from glow_nb.scheduling.steps import Steps
 
@@ -58,6 +59,21 @@ def test_an_instruction_pass_computes_in_place() -> None:
     net = glow_nb.compile(network(), backend="interpreter", program_pipeline=passes)
     assert "relu @out %mat_mul, @in %mat_mul " in str(net.program)
     check_numbers(net)
+
+
+def test_a_pattern_puts_pools_before_relus() -> None:
+    builder = glow_nb.Builder("small")
+    image = builder.input("x", "float32<1 x 4 x 6 x 3>")
+    relu, two, no = builder.emit(Relu(image)), (2, 2), (0, 0, 0, 0)
+    pool = MaxPool(relu, kernel=two, stride=two, pads=no, dilation=(1, 1))
+    builder.save(builder.emit(pool), "y")
+    function = builder.function()
+    changed = glow_nb.optimize(function, pipeline=(pattern_rule.pools_first,))
+    assert pattern_rule.rectified(changed) == 18 == pattern_rule.rectified(function) // 4
+    feed = np.linspace(-9, 9, 72, dtype=np.float32).reshape(1, 4, 6, 3)
+    for graph in (function, changed):
+        wanted = np.maximum(feed.reshape(1, 2, 2, 3, 2, 3).max(axis=(2, 4)), 0)
+        np.testing.assert_array_equal(glow_nb.evaluate(graph, feed)["y"], wanted)
 
 
 def test_an_ablation_shows_what_passes_save() -> None:
