@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import Convolution, Slice, Transpose
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rewriting import any_of, rewrite_once, rule, used_here, wildcards
+
+x, order = wildcards("x order")
 
 
 @register_pass
@@ -25,27 +27,22 @@ def strides_before_transposes(function: Function) -> Function:
         %t = transpose(%s : <1 x 64 x 16 x 48>) {permutation = [0, 2, 3, 1]}
         %c = convolution(%t, ...) {kernel = [1, 1], stride = [1, 2], ...}
     """
-    return rewrite(function, _rule, Convolution)
+    return rewrite_once(function, _lines_first)
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if not isinstance(node, Convolution) or node.predicate is not None or node.type.size == 0:
-        return None
-    before, rank = node.input, node.type.rank
-    if not isinstance(before, Transpose) or rewriter.use_count(before) != 1:
-        return None
-    if before.permutation != (0, *range(2, rank), 1):
+@rule(any_of(Convolution, input=used_here(Transpose(x, order))))
+def _lines_first(node: Convolution, x: Value, order: tuple[int, ...]) -> Node | None:
+    rank = node.type.rank
+    if node.type.size == 0 or order != (0, *range(2, rank), 1):
         return None
     axes = [axis for axis in range(rank - 3) if _leaves_out(node, axis)]
     if not axes:
         return None
-    shape = before.input.type.shape
     steps, stride = [1] * rank, list(node.stride)
     for axis in axes:
         steps[2 + axis], stride[axis] = stride[axis], 1
-    lines = rewriter.emit(Slice(before.input, (0,) * rank, shape, tuple(steps)))
-    moved = rewriter.emit(Transpose(lines, before.permutation))
-    return rewriter.emit(dataclasses.replace(node, input=moved, stride=tuple(stride)))
+    lines = Slice(x, (0,) * rank, x.type.shape, tuple(steps))
+    return dataclasses.replace(node, input=Transpose(lines, order), stride=tuple(stride))
 
 
 def _leaves_out(node: Convolution, axis: int) -> bool:

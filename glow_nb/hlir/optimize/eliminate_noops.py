@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from glow_nb.hlir.graph import Function, Node
-from glow_nb.hlir.ops import (
-    Broadcast,
-    Concat,
-    ConvertTo,
-    Pad,
-    Reshape,
-    Slice,
-    Tile,
-    Transpose,
-)
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.ops import Broadcast, Concat, ConvertTo, Pad, Reshape, Slice, Tile, Transpose
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rewriting import ANY, Rewrite, Rules, any_of, keeps_type, rewrite_once, wildcards
 
-_MOVES: tuple[type[Node], ...] = (
-    *(Broadcast, Concat, ConvertTo, Pad, Reshape, Slice, Tile, Transpose),
-)
+x, shape, order, steps = wildcards("x shape order steps")
 
 
 @register_pass
@@ -31,27 +20,19 @@ def eliminate_noops(function: Function) -> Function:
         %b = reshape(%a) {shape = [2, 4]}        %b = reshape(%x) {shape = [2, 4]}
         %c = slice(%b) {starts = [0, 0], ...}    // all of %b: readers of %c read %b
     """
-    return rewrite(function, _rule, *_MOVES)
+    return rewrite_once(function, _RULES)
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    match node:
-        case Reshape(input=value) if value.type == node.type:
-            return value
-        case Reshape(input=Reshape(input=value)):
-            return rewriter.emit(Reshape(value, shape=node.shape))
-        case Transpose(input=value, permutation=permutation) if list(permutation) == sorted(
-            permutation
-        ):
-            return value
-        case Concat(inputs=(value,)):
-            return value
-        case Pad(input=value, pads=pads) if not any(pads):
-            return value
-        case Slice(input=value, steps=steps) if value.type == node.type and set(steps) <= {1}:
-            return value
-        case Broadcast(input=value) | Tile(input=value) if value.type == node.type:
-            return value
-        case ConvertTo(input=value) if value.type == node.type:
-            return value
-    return None
+_RULES = Rules(
+    "eliminate_noops",
+    Rewrite(any_of(Broadcast, ConvertTo, Reshape, Tile, input=x), x, when=keeps_type),
+    Rewrite(Reshape(Reshape(x, ANY), shape), Reshape(x, shape)),
+    Rewrite(Transpose(x, order), x, when=lambda order: list(order) == sorted(order)),
+    Rewrite(Concat((x,), axis=ANY), x),
+    Rewrite(any_of(Pad, input=x), x, when=lambda node: not any(node.pads)),
+    Rewrite(
+        any_of(Slice, input=x, steps=steps),
+        x,
+        when=lambda node, x, steps: keeps_type(node, x) and set(steps) <= {1},
+    ),
+)

@@ -15,7 +15,8 @@ from glow_nb.hlir.ops.quantized_elementwise import BINARY
 from glow_nb.hlir.optimize.dequantized import PRODUCTS, emit_bounded, quantization_of
 from glow_nb.hlir.optimize.ranges import Range
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rewriting import Rules, any_of, named, rewrite_once, rule, used_here
 
 ROUNDING = (*PRODUCTS, *BINARY, Quantize, QuantizedAveragePool, Rescale)
 """Operators that round to a quantized type of any scale."""
@@ -40,31 +41,17 @@ def fold_rescales(function: Function) -> Function:
         ->
         %r = quantized_add(%x, %y) {kind = int8, scale = 0.25, offset = 0}
     """
-    return rewrite(function, _rule, *READING)
+    return rewrite_once(function, _RULES)
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if node.predicate is not None:
-        return None
-    folded: Replacement = None
-    if isinstance(node, Rescale):
-        folded = _folded_up(node, rewriter)
-    if folded is None and isinstance(node, READING):
-        folded = _folded_down(node, rewriter)
-    return folded
-
-
-def _folded_up(node: Rescale, rewriter: Rewriter) -> Replacement:
-    source = node.input
-    if not isinstance(source, ROUNDING):
-        return None
-    if source.predicate is not None or rewriter.use_count(source) != 1:
-        return None
+@rule(any_of(Rescale, input=used_here(named("source", any_of(*ROUNDING)))))
+def _folded_up(node: Rescale, source: Node, rewriter: Rewriter) -> Value:
     inner = dataclasses.replace(source, name="", **quantization_of(node))
     return emit_bounded(rewriter.emit(inner), real_limits(source.type), rewriter)
 
 
-def _folded_down(node: Node, rewriter: Rewriter) -> Replacement:
+@rule(any_of(*READING))
+def _folded_down(node: Node, rewriter: Rewriter) -> Node | None:
     def read(value: Value) -> Value:
         if not isinstance(value, Rescale) or value.predicate or rewriter.use_count(value) != 1:
             return value
@@ -72,7 +59,10 @@ def _folded_down(node: Node, rewriter: Rewriter) -> Replacement:
         return value.input if least <= low and high <= greatest else value
 
     changed = map_operands(node, read)
-    return None if changed is node else rewriter.emit(changed.copied(name=""))
+    return None if changed is node else changed.copied(name="")
+
+
+_RULES = Rules("fold_rescales", _folded_up, _folded_down)
 
 
 def real_limits(type: TensorType) -> Range:

@@ -8,7 +8,8 @@ from typing import Any
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.ops import AvgPool, Convolution, ReduceMean, Reshape
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rewriting import any_of, named, rewrite_once, rule, used_here
 
 
 @register_pass
@@ -29,17 +30,13 @@ def hoist_means(function: Function) -> Function:
         %p = avg_pool(%x) {kernel = [2, 2], stride = [2, 2], ...}
         %y = convolution(%p : <1 x 4 x 4 x 16>, %w, %b) {kernel = [1, 1], stride = [1, 1], ...}
     """
-    return rewrite(function, _rule, AvgPool, ReduceMean)
+    return rewrite_once(function, _means_first)
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if not isinstance(node, AvgPool | ReduceMean):
-        return None
-    product = node.input
-    if not isinstance(product, Convolution) or rewriter.use_count(product) != 1:
-        return None
-    if node.predicate is not None or product.predicate is not None:
-        return None
+@rule(any_of(AvgPool, ReduceMean, input=used_here(named("product", any_of(Convolution)))))
+def _means_first(
+    node: AvgPool | ReduceMean, product: Convolution, rewriter: Rewriter
+) -> Node | None:
     if not product.input.type.size:
         return None  # the mean of no pixels is NaN, the product of no channels is not
     if not (_is_product_of_pixels(product) and _is_mean_of_pixels(node)):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from glow_nb.base.types import ElementKind
-from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import ConvertTo
 from glow_nb.hlir.ops.families import keeps_every_number
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rewriting import rewrite_once, rule, wildcards
+
+x, between, last = wildcards("x between last")
 
 
 @register_pass
@@ -22,25 +24,21 @@ def merge_conversions(function: Function) -> Function:
         %a = convert_to(%x : float16) {kind = float32}    ->
         %b = convert_to(%a) {kind = float64}                  %b = convert_to(%x) {kind = float64}
     """
-    return rewrite(function, _rule, ConvertTo)
+    return rewrite_once(function, _once)
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    match node:
-        case ConvertTo(input=ConvertTo(input=value, predicate=None) as inner, predicate=None):
-            if not keeps_every_number(value.type.kind, inner.kind):
-                return None
-            if value.type.kind is ElementKind.UINT32 and inner.kind.is_float and _is_short(node):
-                return None
-            if value.type == node.type:
-                # A storage kind may have infinities that a conversion to it makes finite.
-                return None if node.kind.is_storage else value
-            return rewriter.emit(ConvertTo(value, kind=node.kind))
-    return None
+@rule(ConvertTo(ConvertTo(x, kind=between), kind=last))
+def _once(x: Value, between: ElementKind, last: ElementKind) -> Value | None:
+    first = x.type.kind
+    if not keeps_every_number(first, between):
+        return None
+    if first is ElementKind.UINT32 and between.is_float and _is_short(last):
+        return None
+    if first is last:  # a storage kind may have infinities that a conversion to it makes finite
+        return None if last.is_storage else x
+    return ConvertTo(x, kind=last)
 
 
-def _is_short(node: ConvertTo) -> bool:
-    """Return whether floats become the kind of *node* through int32."""
-    return node.kind.value.startswith(("int", "uint")) and (
-        node.kind is ElementKind.INT32 or node.kind.bits < 32
-    )
+def _is_short(kind: ElementKind) -> bool:
+    """Return whether floats become *kind* through int32."""
+    return kind.value.startswith(("int", "uint")) and (kind is ElementKind.INT32 or kind.bits < 32)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from glow_nb.base.types import ElementKind
-from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import AsQuantized, Dequantize, Quantize, Rescale, Stored
 from glow_nb.hlir.optimize.dequantized import quantization_of
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rewriting import Rewrite, Rules, any_of, keeps_type, rewrite_once, wildcards
+
+(x,) = wildcards("x")
 
 
 @register_pass
@@ -23,21 +24,17 @@ def merge_quantizations(function: Function) -> Function:
         %q = quantize(%d) {kind = int8, scale = 0.5, offset = 0}         // readers of %q read %x
         %r = quantize(%d) {kind = int8, scale = 0.25, offset = 0}        %r = rescale(%x) {...}
     """
-    return rewrite(function, _rule, Quantize, Rescale, AsQuantized, Stored)
+    return rewrite_once(function, _RULES)
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if node.predicate is not None:
-        return None
-    match node:
-        case Quantize(input=Dequantize(input=source, kind=ElementKind.FLOAT32, predicate=None)):
-            if source.type == node.type:
-                return source
-            return rewriter.emit(Rescale(source, **quantization_of(node)))
-        case Rescale(input=source) if source.type == node.type:
-            return source
-        case AsQuantized(input=Stored(input=source, predicate=None)) if source.type == node.type:
-            return source
-        case Stored(input=AsQuantized(input=source, predicate=None)):
-            return source
-    return None
+_RULES = Rules(
+    "merge_quantizations",
+    Rewrite(any_of(Quantize, input=Dequantize(x)), x, when=keeps_type),
+    Rewrite(
+        any_of(Quantize, input=Dequantize(x)),
+        lambda node, x: Rescale(x, **quantization_of(node)),
+    ),
+    Rewrite(any_of(Rescale, input=x), x, when=keeps_type),
+    Rewrite(any_of(AsQuantized, input=Stored(x)), x, when=keeps_type),
+    Rewrite(Stored(any_of(AsQuantized, input=x)), x),
+)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 
-from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Clip, Quantize, Relu
 from glow_nb.hlir.optimize.dequantized import emit_bounded
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rewriting import any_of, named, rewrite_once, rule, wildcards
+
+(x,) = wildcards("x")
 
 
 @register_pass
@@ -25,15 +28,11 @@ def quantize_clips(function: Function) -> Function:
         ->
         %q = quantize(%x) {kind = uint8, scale = 0.5, offset = 0}
     """
-    return rewrite(function, _rule, Quantize)
+    return rewrite_once(function, _first)
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    match node:
-        case Quantize(input=Relu(input=real, predicate=None), predicate=None):
-            bounds = (0.0, math.inf)
-        case Quantize(input=Clip(input=real, predicate=None) as clip, predicate=None):
-            bounds = min(clip.bounds), clip.bounds[1]
-        case _:
-            return None
-    return emit_bounded(rewriter.emit(node.copied(input=real, name="")), bounds, rewriter)
+@rule(any_of(Quantize, input=named("bounded", any_of(Relu, Clip, input=x))))
+def _first(node: Quantize, bounded: Relu | Clip, x: Value, rewriter: Rewriter) -> Value:
+    low, high = (0.0, math.inf) if isinstance(bounded, Relu) else bounded.bounds
+    quantized = rewriter.emit(node.copied(input=x, name=""))
+    return emit_bounded(quantized, (min(low, high), high), rewriter)

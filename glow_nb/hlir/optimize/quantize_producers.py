@@ -8,7 +8,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Quantize
 from glow_nb.hlir.optimize.dequantized import PRODUCTS, quantization_of
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rewriting import Rewrite, any_of, named, rewrite_once, used_here
 
 
 @register_pass
@@ -25,15 +25,10 @@ def quantize_producers(function: Function) -> Function:
         ->
         %q = quantized_convolution(%x, ...) {..., kind = uint8, scale = 0.5, offset = 128}
     """
-    return rewrite(function, _rule, Quantize)
+    return rewrite_once(function, _RULE)
 
 
-def _rule(node: Quantize, rewriter: Rewriter) -> Replacement:
-    if node.predicate is not None:
-        return None
-    product = node.input
-    if not isinstance(product, PRODUCTS) or product.predicate is not None:
-        return None
-    if rewriter.use_count(product) != 1:
-        return None
-    return rewriter.emit(dataclasses.replace(product, name="", **quantization_of(node)))
+_RULE = Rewrite(
+    any_of(Quantize, input=used_here(named("product", any_of(*PRODUCTS)))),
+    lambda node, product: dataclasses.replace(product, name="", **quantization_of(node)),
+)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import Add, FullyConnected, MatMul, Reshape
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rewriting import Rewrite, named, rewrite_once, used_here, wildcards
+
+x, w, row, wide = wildcards("x w row wide")
 
 
 @register_pass
@@ -20,21 +22,16 @@ def raise_fully_connected(function: Function) -> Function:
         %y = add(%p, %row : <1 x 10>)             %b = reshape(%row) {shape = [10]}
                                                   %y = fully_connected(%x, %w, %b)
     """
-    return rewrite(function, _rule, Add)
+    return rewrite_once(function, _RULE)
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    match node:
-        case (
-            Add(lhs=MatMul(predicate=None) as product, rhs=row, predicate=None)
-            | Add(lhs=row, rhs=MatMul(predicate=None) as product, predicate=None)
-        ):
-            pass
-        case _:
-            return None
-    depth = product.type.shape[-1]
-    is_layer = product.type.rank == 2 and row.type.shape == (1, depth)
-    if not is_layer or product.type != node.type or rewriter.use_count(product) != 1:
-        return None
-    bias = rewriter.emit(Reshape(row, (depth,)))
-    return rewriter.emit(FullyConnected(product.lhs, product.rhs, bias, wide=product.wide))
+def _is_layer(node: Node, product: Value, row: Value) -> bool:
+    rank, depth = product.type.rank, product.type.shape[-1]
+    return rank == 2 and row.type.shape == (1, depth) and product.type == node.type
+
+
+_RULE = Rewrite(
+    Add(used_here(named("product", MatMul(x, w, wide=wide))), row),
+    lambda x, w, row, wide: FullyConnected(x, w, Reshape(row, row.type.shape[1:]), wide=wide),
+    when=_is_layer,
+)

@@ -6,10 +6,21 @@ import dataclasses
 from typing import Any
 
 from glow_nb.hlir.graph import Function, Node, Value
-from glow_nb.hlir.known import is_uniform
 from glow_nb.hlir.ops import Add, Broadcast, GroupNormalization, Mul, Reshape
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rewriting import (
+    ANY,
+    Rewrite,
+    Rules,
+    any_of,
+    named,
+    number,
+    rewrite_once,
+    used_here,
+    wildcards,
+)
+
+x, operand = wildcards("x operand")
 
 
 @register_pass
@@ -29,63 +40,47 @@ def raise_group_normalization(function: Function) -> Function:
         ->
         %y = group_normalization(%x, %scale, %bias) {groups = 8, channel_axis = 1}
     """
-    return rewrite(function, _rule, Reshape, Mul, Add)
+    return rewrite_once(function, _RULES)
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if node.predicate is not None:
-        return None
-    match node:
-        case Reshape(input=GroupNormalization(input=Reshape() as before) as inner):
-            return _without_reshapes(node, inner, before, rewriter)
-        case (
-            Mul(lhs=GroupNormalization() as inner, rhs=factor)
-            | Mul(lhs=factor, rhs=GroupNormalization() as inner)
-        ) if is_uniform(inner.scale, 1) and is_uniform(inner.bias, 0):
-            return _absorb(node, inner, "scale", factor, rewriter)
-        case (
-            Add(lhs=GroupNormalization() as inner, rhs=summand)
-            | Add(lhs=summand, rhs=GroupNormalization() as inner)
-        ) if is_uniform(inner.bias, 0):
-            return _absorb(node, inner, "bias", summand, rewriter)
-    return None
-
-
-def _without_reshapes(
-    node: Reshape, inner: GroupNormalization, before: Reshape, rewriter: Rewriter
-) -> Replacement:
+def _without_reshapes(node: Reshape, inner: GroupNormalization, x: Value) -> Node | None:
     """Normalize what is reshaped: the channels of a group lie side by side in both shapes."""
-    x, shape = before.input, before.input.type.shape
-    is_own = inner.predicate is None and rewriter.use_count(inner) == 1
-    if not is_own or inner.channel_axis != 1 or node.type != x.type or len(shape) < 2:
+    shape = x.type.shape
+    if inner.channel_axis != 1 or node.type != x.type or len(shape) < 2:
         return None
     channels, fewer = shape[1], inner.scale.type.size
     if shape[0] != inner.type.shape[0] or not fewer or channels % fewer:
         return None
     size = channels // fewer
-    changes: dict[str, Any] = {
-        name: _repeated(getattr(inner, name), size, rewriter) for name in ("scale", "bias")
-    }
-    return rewriter.emit(dataclasses.replace(inner, input=x, name=node.name, **changes))
+    scale, bias = (_repeated(each, size) for each in (inner.scale, inner.bias))
+    return dataclasses.replace(inner, input=x, scale=scale, bias=bias, name=node.name)
 
 
-def _repeated(vector: Value, times: int, rewriter: Rewriter) -> Value:
+def _repeated(vector: Value, times: int) -> Value:
     """Return each element of *vector* that many *times*."""
     if times == 1:
         return vector
     size = vector.type.size
-    column = rewriter.emit(Reshape(vector, (size, 1)))
-    return rewriter.emit(Reshape(rewriter.emit(Broadcast(column, (size, times))), (size * times,)))
+    return Reshape(Broadcast(Reshape(vector, (size, 1)), (size, times)), (size * times,))
 
 
-def _absorb(
-    node: Node, inner: GroupNormalization, field: str, operand: Value, rewriter: Rewriter
-) -> Replacement:
+def _absorb(node: Mul | Add, inner: GroupNormalization, operand: Value) -> Node | None:
     axis, shape = inner.channel_axis, inner.type.shape
     wanted = tuple(size if each == axis else 1 for each, size in enumerate(shape))
-    is_own = rewriter.use_count(inner) == 1 and inner.predicate is None
-    if not is_own or node.type != inner.type or operand.type.shape != wanted:
+    if node.type != inner.type or operand.type.shape != wanted:
         return None
-    vector = rewriter.emit(Reshape(operand, (shape[axis],)))
-    changes: dict[str, Any] = {field: vector}
-    return rewriter.emit(dataclasses.replace(inner, name=node.name, **changes))
+    field = "scale" if isinstance(node, Mul) else "bias"
+    changes: dict[str, Any] = {field: Reshape(operand, (shape[axis],))}
+    return dataclasses.replace(inner, name=node.name, **changes)
+
+
+def _group(**fields: Any) -> Any:
+    return used_here(named("inner", any_of(GroupNormalization, **fields)))
+
+
+_RULES = Rules(
+    "raise_group_normalization",
+    Rewrite(Reshape(_group(input=Reshape(x, ANY)), ANY), _without_reshapes),
+    Rewrite(Mul(_group(scale=number(1), bias=number(0)), operand), _absorb),
+    Rewrite(Add(_group(bias=number(0)), operand), _absorb),
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from glow_nb.hlir.graph import Function, Node, Value
-from glow_nb.hlir.known import is_uniform, uniform
+from glow_nb.hlir.known import uniform
 from glow_nb.hlir.ops import (
     Greater,
     GreaterEqual,
@@ -18,7 +18,25 @@ from glow_nb.hlir.ops import (
     Select,
 )
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rewriting import (
+    Rewrite,
+    Rules,
+    any_of,
+    keeps_type,
+    number,
+    rewrite_once,
+    wildcard,
+    wildcards,
+)
+
+
+def _is_finite(value: Value) -> bool:
+    found = uniform(value)
+    return found is not None and math.isfinite(found)
+
+
+(x,) = wildcards("x")
+alpha = wildcard("alpha", _is_finite)
 
 
 @register_pass
@@ -36,57 +54,33 @@ def raise_leaky_relu(function: Function) -> Function:
         %c = greater(%x, %zero)    ->
         %y = select(%c, %x, %m)        %y = leaky_relu(%x) {alpha = 0.1}
     """
-    return rewrite(function, _rule, Select, Maximum)
+    return rewrite_once(function, _RULES)
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if node.predicate is not None or not node.type.kind.is_float:
+def _leaky(node: Node, x: Value, alpha: Value) -> Node | None:
+    if not node.type.kind.is_float or not keeps_type(node, x):
         return None
-    if isinstance(node, Select):
-        return _choice(node, rewriter)
-    if not isinstance(node, Maximum):
-        return None
-    for x, fraction in ((node.lhs, node.rhs), (node.rhs, node.lhs)):
-        alpha = _multiple_of(fraction, x)
-        if alpha is not None and 0 < alpha < 1 and x.type == node.type:
-            return rewriter.emit(LeakyRelu(x, alpha=alpha))
-    return None
+    slope = float(uniform(alpha))
+    return None if isinstance(node, Maximum) and not 0 < slope < 1 else LeakyRelu(x, alpha=slope)
 
 
-def _choice(node: Select, rewriter: Rewriter) -> Replacement:
-    """``x if x > 0 else alpha * x``, or swapped; NaN takes the multiple, as in both."""
-    found = _sign_test(node.condition)
-    if found is None:
-        return None
-    x, is_positive = found
-    kept, scaled = (node.lhs, node.rhs) if is_positive else (node.rhs, node.lhs)
-    if kept is not x or x.type != node.type:
-        return None
-    alpha = _multiple_of(scaled, x)
-    if alpha is not None:
-        return rewriter.emit(LeakyRelu(x, alpha=alpha))
-    # Where the test fails for NaN, the choice must be x itself.
-    return rewriter.emit(Relu(x)) if is_uniform(scaled, 0) and not is_positive else None
+def _is_float(node: Node, x: Value) -> bool:
+    return node.type.kind.is_float and keeps_type(node, x)
 
 
-def _sign_test(condition: Value) -> tuple[Value, bool] | None:
-    """Return ``(x, true)`` if *condition* is ``x > 0``, ``(x, false)`` if it is ``x < 0``."""
-    if not isinstance(condition, Greater | GreaterEqual | Less | LessEqual):
-        return None
-    if condition.predicate is not None:
-        return None
-    is_greater = isinstance(condition, Greater | GreaterEqual)
-    if is_uniform(condition.rhs, 0):
-        return condition.lhs, is_greater
-    return (condition.rhs, not is_greater) if is_uniform(condition.lhs, 0) else None
-
-
-def _multiple_of(value: Value, x: Value) -> float | None:
-    """Return the finite number that *value* is *x* times; None if there is none."""
-    if not isinstance(value, Mul) or value.predicate is not None:
-        return None
-    for factor, other in ((value.lhs, value.rhs), (value.rhs, value.lhs)):
-        number = uniform(factor)
-        if other is x and number is not None and math.isfinite(number):
-            return float(number)
-    return None
+# NaN takes the multiple, as in a leaky rectifier; where a test fails for it, x itself.
+_POSITIVE = (
+    any_of(Greater, GreaterEqual, lhs=x, rhs=number(0)),
+    any_of(Less, LessEqual, lhs=number(0), rhs=x),
+)
+_NEGATIVE = (
+    any_of(Less, LessEqual, lhs=x, rhs=number(0)),
+    any_of(Greater, GreaterEqual, lhs=number(0), rhs=x),
+)
+_RULES = Rules(
+    "raise_leaky_relu",
+    Rewrite(Maximum(x, Mul(x, alpha)), _leaky),
+    *(Rewrite(Select(test, x, Mul(x, alpha)), _leaky) for test in _POSITIVE),
+    *(Rewrite(Select(test, Mul(x, alpha), x), _leaky) for test in _NEGATIVE),
+    *(Rewrite(Select(test, number(0), x), Relu(x), when=_is_float) for test in _NEGATIVE),
+)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from glow_nb.base.schema import attributes_of, operands_of
-from glow_nb.base.types import ElementKind
+from glow_nb.base.schema import attributes_of
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import (
     Add,
@@ -29,8 +28,9 @@ from glow_nb.hlir.ops import (
 )
 from glow_nb.hlir.optimize.dequantized import quantization_of
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rewriting import Rules, any_of, named, rewrite_once, rule, used_here, wildcards
 
+x, y = wildcards("x y")
 _QUANTIZED: dict[type[Node], Any] = {
     Add: QuantizedAdd,
     Div: QuantizedDiv,
@@ -57,45 +57,36 @@ def raise_quantized_arithmetic(function: Function) -> Function:
         ->
         %q = quantized_add(%x, %y) {kind = uint8, scale = 0.5, offset = 3}
     """
-    return rewrite(function, _rule, Quantize)
+    return rewrite_once(function, _RULES)
 
 
-def _rule(node: Quantize, rewriter: Rewriter) -> Replacement:
-    if node.predicate is not None:
+def _quantized(real: Any) -> Any:
+    return any_of(Quantize, input=used_here(named("real", real)))
+
+
+@rule(_quantized(any_of(*_QUANTIZED, lhs=Dequantize(x), rhs=Dequantize(y))))
+def _binary(node: Quantize, real: Node, x: Value, y: Value) -> Node:
+    made: Node = _QUANTIZED[type(real)](x, y, **quantization_of(node))
+    return made
+
+
+@rule(_quantized(any_of(AvgPool, input=Dequantize(x))))
+def _average(node: Quantize, real: AvgPool, x: Value) -> Node:
+    return QuantizedAveragePool(x, **attributes_of(real), **quantization_of(node))
+
+
+@rule(_quantized(any_of(ReduceMean, input=Dequantize(x))))
+def _average_of_images(node: Quantize, real: ReduceMean, x: Value) -> Node | None:
+    """Make the mean over all spatial axes one over a window as large as they are."""
+    sizes = x.type.shape[1:-1]
+    if real.axes != tuple(range(1, x.type.rank - 1)):
         return None
-    real = node.input
-    if not isinstance(real, Node) or real.predicate or rewriter.use_count(real) != 1:
-        return None
-    sources = [_source(operand) for operand in operands_of(real)]
-    operands = [source for source in sources if source is not None]
-    if len(operands) < len(sources):
-        return None
-    type = quantization_of(node)
-    match real:
-        case AvgPool():
-            pooled = attributes_of(real) | type
-            return rewriter.emit(QuantizedAveragePool(operands[0], **pooled))
-        case ReduceMean(axes=axes) if axes == tuple(range(1, real.input.type.rank - 1)):
-            return _average_of_images(real, operands[0], type, rewriter)
-    quantized = _QUANTIZED.get(real.__class__)
-    return None if quantized is None else rewriter.emit(quantized(*operands, **type))
-
-
-def _source(value: Value) -> Value | None:
-    """Return the tensor of a quantized type that *value* is the dequantization of."""
-    match value:
-        case Dequantize(input=source, kind=ElementKind.FLOAT32, predicate=None):
-            return source
-    return None
-
-
-def _average_of_images(
-    mean: ReduceMean, images: Value, type: dict[str, Any], rewriter: Rewriter
-) -> Value | None:
-    """Emit the mean over all spatial axes as one over a window as large as they are."""
-    sizes = images.type.shape[1:-1]
-    if not 1 <= len(sizes) <= 3 or 0 in images.type.shape:
+    if not 1 <= len(sizes) <= 3 or 0 in x.type.shape:
         return None
     ones, pads = (1,) * len(sizes), (0,) * 2 * len(sizes)
-    pool = QuantizedAveragePool(images, kernel=sizes, stride=ones, pads=pads, dilation=ones, **type)
-    return rewriter.emit(Reshape(rewriter.emit(pool), mean.type.shape))
+    type = quantization_of(node)
+    pool = QuantizedAveragePool(x, kernel=sizes, stride=ones, pads=pads, dilation=ones, **type)
+    return Reshape(pool, real.type.shape)
+
+
+_RULES = Rules("raise_quantized_arithmetic", _binary, _average, _average_of_images)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import (
     Div,
@@ -19,7 +17,9 @@ from glow_nb.hlir.ops import (
     Sub,
 )
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rewriting import ANY, Rewrite, Rules, named, rewrite_once, used_here, wildcards
+
+x, axis, axes = wildcards("x axis axes")
 
 
 @register_pass
@@ -39,62 +39,48 @@ def raise_softmax(function: Function) -> Function:
         %l = log(%s)                                          ->
         %y = sub(%x, %l)                                          %y = log_softmax(%x) {axis = 1}
     """
-    return rewrite(function, _rule, Log, Sub, Div, Mul)
+    return rewrite_once(function, _RULES)
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if node.predicate is not None:
-        return None
-    match node:
-        case Log(input=Softmax(predicate=None) as softmax) if rewriter.use_count(softmax) == 1:
-            return rewriter.emit(LogSoftmax(softmax.input, axis=softmax.axis))
-        case Sub(lhs=shifted, rhs=Log(input=total, predicate=None)):
-            return _log_softmax(shifted, total, rewriter)
-        case Div(lhs=Exp(predicate=None) as power, rhs=total):
-            pass
-        case (
-            Mul(lhs=Exp(predicate=None) as power, rhs=Reciprocal(input=total, predicate=None))
-            | Mul(lhs=Reciprocal(input=total, predicate=None), rhs=Exp(predicate=None) as power)
-        ):
-            pass
-        case _:
-            return None
-    axis = _reduced_axis(total, power, ReduceSum)
-    if axis is None or rewriter.use_count(power) != 2:
-        return None
-    return rewriter.emit(Softmax(_unshifted(power.input, axis), axis=axis))
+def _softmax(x: Value, total: Value, axes: tuple[int, ...]) -> Node | None:
+    axis = _one_axis(x, total, axes)
+    return None if axis is None else Softmax(_unshifted(x, axis), axis=axis)
 
 
-def _log_softmax(value: Value, total: Value, rewriter: Rewriter) -> Replacement:
-    """``x - log(sum(exp(x)))``."""
-    reduction: Any = total.input if isinstance(total, Reshape) else total
-    power = getattr(reduction, "input", None)
-    if not isinstance(power, Exp) or power.predicate is not None or power.input is not value:
-        return None
-    axis = _reduced_axis(total, power, ReduceSum)
-    if axis is None or rewriter.use_count(power) != 1:
-        return None
-    return rewriter.emit(LogSoftmax(_unshifted(value, axis), axis=axis))
+def _log_softmax(x: Value, total: Value, axes: tuple[int, ...]) -> Node | None:
+    axis = _one_axis(x, total, axes)
+    return None if axis is None else LogSoftmax(_unshifted(x, axis), axis=axis)
 
 
-def _reduced_axis(value: Value, source: Value, kind: type[ReduceSum | ReduceMax]) -> int | None:
-    """Return the one axis along which *value* is the reduction of *source*, of size 1 in it."""
-    shape = value.type.shape
-    reduction: Any = value.input if isinstance(value, Reshape) else value
-    if not isinstance(reduction, kind) or reduction.predicate is not None:
-        return None
-    if reduction.input is not source or len(reduction.axes) != 1:
-        return None
-    (axis,) = reduction.axes
-    kept = tuple(1 if i == axis else n for i, n in enumerate(source.type.shape))
-    return axis if shape == kept else None
+def _one_axis(x: Value, reduced: Value, axes: tuple[int, ...]) -> int | None:
+    """Return the one axis along which *reduced* reduces *x*, of size 1 in it."""
+    kept = tuple(1 if i in axes else n for i, n in enumerate(x.type.shape))
+    return axes[0] if len(axes) == 1 and reduced.type.shape == kept else None
 
 
 def _unshifted(value: Value, axis: int) -> Value:
     """Return ``x`` if *value* is ``x`` minus its maximum along *axis*."""
     match value:
-        case Sub(lhs=x, rhs=largest, predicate=None) if (
-            _reduced_axis(largest, x, ReduceMax) == axis
-        ):
-            return x
+        case Sub(lhs=x, rhs=largest, predicate=None):
+            reduction = largest.input if isinstance(largest, Reshape) else largest
+            match reduction:
+                case ReduceMax(input=source, axes=axes, predicate=None) if source is x:
+                    return x if _one_axis(x, largest, axes) == axis else value
     return value
+
+
+_POWER = used_here(named("power", Exp(x)))
+_SUM = ReduceSum(_POWER, axes=axes, keep_dims=ANY)
+_RULES = Rules(
+    "raise_softmax",
+    Rewrite(Log(used_here(Softmax(x, axis=axis))), LogSoftmax(x, axis=axis)),
+    *(
+        rule
+        for total in (named("total", _SUM), named("total", Reshape(_SUM, ANY)))
+        for rule in (
+            Rewrite(Sub(x, Log(total)), _log_softmax),
+            Rewrite(Div(_POWER, total), _softmax),
+            Rewrite(Mul(_POWER, Reciprocal(total)), _softmax),
+        )
+    ),
+)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Constant, Function, Node, Value
-from glow_nb.hlir.known import array_of, is_uniform, uniform
+from glow_nb.hlir.known import array_of, uniform
 from glow_nb.hlir.ops import (
     Abs,
     Add,
@@ -37,10 +34,23 @@ from glow_nb.hlir.ops.families import bounds_of, splat
 from glow_nb.hlir.optimize.expand_powers import whole_power
 from glow_nb.hlir.optimize.ranges import range_of
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rewriting import (
+    Rewrite,
+    Rules,
+    any_of,
+    keeps_type,
+    named,
+    number,
+    rewrite_once,
+    rule,
+    wildcards,
+)
 
 MAX_DIVISORS = 4096
 """Constants of more elements are not looked through for powers of two."""
+
+x, y, condition, bound, divisors, whole = wildcards("x y condition bound divisors whole")
 
 
 @register_pass
@@ -59,73 +69,40 @@ def simplify_arithmetic(function: Function) -> Function:
         %a = add(%x, %zero)       ->
         %b = pow(%a, %two)            %b = mul(%x, %x)
     """
-    return rewrite(function, _rule, *_RULES)
+    return rewrite_once(function, _RULES)
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    simplify = _RULES.get(type(node))
-    if simplify is None or node.predicate is not None:
+def _is_float(node: Node, x: Value) -> bool:
+    return node.type.kind.is_float and keeps_type(node, x)
+
+
+def _is_signed(node: Node, x: Value) -> bool:
+    return node.type.kind in Neg.kinds and keeps_type(node, x)
+
+
+def _is_positive(node: Node, x: Value) -> bool:
+    return _is_float(node, x) and range_of(x)[0] >= 0
+
+
+def _is_no_bound(node: Maximum | Minimum, x: Value, bound: Value) -> bool:
+    """Return whether no number of the kind exceeds *bound*."""
+    least, greatest = bounds_of(node.type.kind)
+    known: object = uniform(bound)
+    return keeps_type(node, x) and known == (least if isinstance(node, Maximum) else greatest)
+
+
+@rule(Mul(x, number(0)), when=lambda node: not node.type.kind.is_float)
+def _zero(node: Mul, rewriter: Rewriter) -> Value:
+    return Broadcast(splat(rewriter, node.type, 0, f"{node.name}_zero"), node.type.shape)
+
+
+@rule(Div(x, divisors), when=lambda node: node.type.kind.is_float)
+def _multiplied(x: Value, divisors: Value, rewriter: Rewriter) -> Value | None:
+    numbers = None if isinstance(x, Constant) else array_of(divisors)
+    if numbers is None or not _are_powers_of_two(numbers):
         return None
-    return simplify(node, rewriter)
-
-
-def _kept(node: Node, value: Value) -> Value | None:
-    """Return *value* if it can stand for *node*: if nothing was broadcast."""
-    return value if value.type == node.type else None
-
-
-def _add(node: Add, rewriter: Rewriter) -> Replacement:
-    if is_uniform(node.rhs, 0):
-        return _kept(node, node.lhs)
-    if is_uniform(node.lhs, 0):
-        return _kept(node, node.rhs)
-    match node:
-        case (
-            Add(lhs=value, rhs=Neg(input=other, predicate=None))
-            | Add(lhs=Neg(input=other, predicate=None), rhs=value)
-        ):
-            return rewriter.emit(Sub(value, other))
-    return None
-
-
-def _sub(node: Sub, rewriter: Rewriter) -> Replacement:
-    if is_uniform(node.rhs, 0):
-        return _kept(node, node.lhs)
-    match node:
-        case Sub(lhs=value, rhs=Neg(input=other, predicate=None)):
-            return rewriter.emit(Add(value, other))
-    return None
-
-
-def _mul(node: Mul, rewriter: Rewriter) -> Replacement:
-    for constant, value in ((node.rhs, node.lhs), (node.lhs, node.rhs)):
-        number = uniform(constant)
-        if number is None:
-            continue
-        if number == 1:
-            return _kept(node, value)
-        if number == 0 and not node.type.kind.is_float:
-            zero = splat(rewriter, node.type, 0, f"{node.name}_zero")
-            return rewriter.emit(Broadcast(zero, node.type.shape))
-        if number == -1 and value.type == node.type and value.type.kind in Neg.kinds:
-            return rewriter.emit(Neg(value))
-    return None
-
-
-def _div(node: Div, rewriter: Rewriter) -> Replacement:
-    if is_uniform(node.rhs, 1):
-        return _kept(node, node.lhs)
-    if not node.type.kind.is_float:
-        return None
-    if is_uniform(node.lhs, 1) and node.rhs.type == node.type:
-        return rewriter.emit(Reciprocal(node.rhs))
-    if isinstance(node.lhs, Constant):
-        return None
-    divisors = array_of(node.rhs)
-    if divisors is None or not _are_powers_of_two(divisors):
-        return None
-    factors = (1 / divisors.astype(np.float64)).astype(divisors.dtype)
-    return rewriter.emit(Mul(node.lhs, rewriter.constant(f"{node.rhs.name}_reciprocal", factors)))
+    factors = (1 / numbers.astype(np.float64)).astype(numbers.dtype)
+    return Mul(x, rewriter.constant(f"{divisors.name}_reciprocal", factors))
 
 
 def _are_powers_of_two(numbers: Array) -> bool:
@@ -136,106 +113,50 @@ def _are_powers_of_two(numbers: Array) -> bool:
     return bool(np.all(mantissas == 0.5) and np.all(np.abs(exponents) <= 12))
 
 
-def _pow(node: Pow, rewriter: Rewriter) -> Replacement:
-    if is_uniform(node.rhs, 0.5) and node.lhs.type == node.type and node.type.kind.is_float:
-        return rewriter.emit(Sqrt(node.lhs)) if range_of(node.lhs)[0] >= 0 else None
-    return whole_power(node, rewriter)
+@rule(Select(condition, x, y))
+def _chosen(node: Select, condition: Value, x: Value, y: Value) -> Value | None:
+    known = uniform(condition)
+    taken = x if known else y
+    return taken if known is not None and keeps_type(node, taken) else None
 
 
-def _maximum(node: Maximum, rewriter: Rewriter) -> Replacement:
-    return _without_bound(node, bounds_of(node.type.kind)[0])
-
-
-def _minimum(node: Minimum, rewriter: Rewriter) -> Replacement:
-    return _without_bound(node, bounds_of(node.type.kind)[1])
-
-
-def _without_bound(node: Maximum | Minimum, bound: Any) -> Replacement:
-    if node.lhs is node.rhs or uniform(node.rhs) == bound:
-        return _kept(node, node.lhs)
-    return _kept(node, node.rhs) if uniform(node.lhs) == bound else None
-
-
-def _logic(node: And | Or, rewriter: Rewriter) -> Replacement:
-    """``x and true`` and ``x or false`` are ``x``, as is ``x`` with itself."""
-    if node.lhs is node.rhs:
-        return node.lhs
-    neutral = isinstance(node, And)
-    for constant, value in ((node.rhs, node.lhs), (node.lhs, node.rhs)):
-        if uniform(constant) is neutral:
-            return _kept(node, value)
-    return None
-
-
-def _whole_numbers(node: Ceil | Floor | Round, rewriter: Rewriter) -> Replacement:
-    """What is rounded already stays."""
-    match node.input:
-        case Ceil(predicate=None) | Floor(predicate=None) | Round(predicate=None):
-            return node.input
-    return None
-
-
-def _neg(node: Neg, rewriter: Rewriter) -> Replacement:
-    match node.input:
-        case Neg(input=value, predicate=None):
-            return value
-    return None
-
-
-def _not(node: Not, rewriter: Rewriter) -> Replacement:
-    match node.input:
-        case Not(input=value, predicate=None):
-            return value
-    return None
-
-
-def _abs(node: Abs, rewriter: Rewriter) -> Replacement:
-    match node.input:
-        case Neg(input=value, predicate=None):
-            return rewriter.emit(Abs(value))
-        case Abs(predicate=None) as value:
-            return value
-    is_positive = node.type.kind.is_float and range_of(node.input)[0] >= 0
-    return node.input if is_positive else None
-
-
-def _select(node: Select, rewriter: Rewriter) -> Replacement:
-    if node.lhs is node.rhs:
-        return _kept(node, node.lhs)
-    match node.condition:
-        case Not(input=opposite, predicate=None):
-            return rewriter.emit(Select(opposite, node.rhs, node.lhs))
-    condition = uniform(node.condition)
-    if condition is None:
-        return None
-    return _kept(node, node.lhs if condition else node.rhs)
-
-
-def _mat_mul(node: MatMul, rewriter: Rewriter) -> Replacement:
+@rule(any_of(MatMul))
+def _outer_product(node: MatMul) -> Value | None:
     lhs, rhs = node.factors
     are_alike = lhs.type.kind is rhs.type.kind is node.type.kind
     if lhs.type.shape[-1] != 1 or not (are_alike and node.type.kind.is_float):
         return None
     ones = (1,) * (lhs.type.rank - rhs.type.rank)
-    return rewriter.emit(Mul(lhs, rewriter.emit(Reshape(rhs, (*ones, *rhs.type.shape)))))
+    return Mul(lhs, Reshape(rhs, (*ones, *rhs.type.shape)))
 
 
-_RULES: dict[type[Node], Callable[[Any, Rewriter], Replacement]] = {
-    Abs: _abs,
-    Add: _add,
-    And: _logic,
-    Ceil: _whole_numbers,
-    Div: _div,
-    Floor: _whole_numbers,
-    MatMul: _mat_mul,
-    Maximum: _maximum,
-    Minimum: _minimum,
-    Mul: _mul,
-    Neg: _neg,
-    Not: _not,
-    Or: _logic,
-    Pow: _pow,
-    Round: _whole_numbers,
-    Select: _select,
-    Sub: _sub,
-}
+_ROUNDED = named("whole", any_of(Ceil, Floor, Round))
+_RULES = Rules(
+    "simplify_arithmetic",
+    Rewrite(Add(x, number(0)), x, when=keeps_type),
+    Rewrite(Add(x, Neg(y)), Sub(x, y)),
+    Rewrite(Sub(x, number(0)), x, when=keeps_type),
+    Rewrite(Sub(x, Neg(y)), Add(x, y)),
+    Rewrite(Mul(x, number(1)), x, when=keeps_type),
+    Rewrite(Mul(x, number(-1)), Neg(x), when=_is_signed),
+    _zero,
+    Rewrite(Div(x, number(1)), x, when=keeps_type),
+    Rewrite(Div(number(1), x), Reciprocal(x), when=_is_float),
+    _multiplied,
+    Rewrite(Pow(x, number(0.5)), Sqrt(x), when=_is_positive),
+    Rewrite(any_of(Pow), whole_power),
+    Rewrite(any_of(Maximum, Minimum, And, Or, lhs=x, rhs=x), x),
+    Rewrite(any_of(Maximum, Minimum, lhs=x, rhs=bound), x, when=_is_no_bound),
+    Rewrite(And(x, number(1)), x, when=keeps_type),
+    Rewrite(Or(x, number(0)), x, when=keeps_type),
+    Rewrite(any_of(Ceil, Floor, Round, input=_ROUNDED), whole),
+    Rewrite(Neg(Neg(x)), x),
+    Rewrite(Not(Not(x)), x),
+    Rewrite(Abs(Neg(x)), Abs(x)),
+    Rewrite(Abs(named("whole", Abs(x))), whole),
+    Rewrite(Abs(x), x, when=_is_positive),
+    Rewrite(Select(condition, x, x), x, when=keeps_type),
+    Rewrite(Select(Not(condition), x, y), Select(condition, y, x)),
+    _chosen,
+    _outer_product,
+)

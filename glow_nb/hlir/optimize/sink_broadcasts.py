@@ -10,12 +10,10 @@ from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import Broadcast, MatMul, Reshape, Select, Slice, Tile, Transpose
 from glow_nb.hlir.ops.families import BinaryElementwise, UnaryElementwise
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rewriting import ANY, Rewrite, Rules, any_of, rewrite_once, rule, wildcards
 
-_READING: tuple[type[Node], ...] = (
-    *(UnaryElementwise, BinaryElementwise, Select),
-    *(Broadcast, MatMul, Reshape, Slice, Tile, Transpose),
-)
+x, shape = wildcards("x shape")
 
 
 @register_pass
@@ -31,37 +29,7 @@ def sink_broadcasts(function: Function) -> Function:
         %e = exp(%b)                                           %e = exp(%row)
         %y = add(%x : <4 x 8>, %e)                             %y = add(%x, %e)
     """
-    return rewrite(function, _rule, *_READING)
-
-
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if node.predicate is not None:
-        return None
-    match node:
-        case Tile(input=value) if _repeats_single(node):
-            return rewriter.emit(Broadcast(value, node.type.shape))
-        case Broadcast(input=Broadcast(input=value, predicate=None)):
-            return rewriter.emit(Broadcast(value, node.shape))
-        case Reshape() | Slice() | Transpose() if _is_one_number(node.input) and node.type.size:
-            return _repeat_anew(node, rewriter)
-        case MatMul(rhs=Broadcast(input=matrix, predicate=None)):
-            return _share_matrix(node, matrix, rewriter)
-        case UnaryElementwise() | BinaryElementwise() | Select():
-            return _sink(node, rewriter)
-    return None
-
-
-def _is_one_number(value: Value) -> bool:
-    """True for one number, repeated."""
-    return isinstance(value, Broadcast) and value.predicate is None and value.input.type.size == 1
-
-
-def _repeat_anew(node: Reshape | Slice | Transpose, rewriter: Rewriter) -> Replacement:
-    """Repeat the one number to the shape that moving its repetitions about gives."""
-    assert isinstance(node.input, Broadcast)
-    ones = (1,) * node.type.rank
-    number = rewriter.emit(Reshape(node.input.input, ones))
-    return rewriter.emit(Broadcast(number, node.type.shape))
+    return rewrite_once(function, _RULES)
 
 
 def _repeats_single(node: Tile) -> bool:
@@ -69,15 +37,16 @@ def _repeats_single(node: Tile) -> bool:
     return all(size == 1 or count == 1 for size, count in sizes)
 
 
-def _share_matrix(node: MatMul, matrix: Value, rewriter: Rewriter) -> Replacement:
-    *batch, rows, columns = matrix.type.shape
-    if any(n != 1 for n in batch) or matrix.type.shape[-2:] != node.rhs.type.shape[-2:]:
+@rule(any_of(MatMul, rhs=Broadcast(x, ANY)))
+def _share_matrix(node: MatMul, x: Value) -> Node | None:
+    *batch, rows, columns = x.type.shape
+    if any(n != 1 for n in batch) or x.type.shape[-2:] != node.rhs.type.shape[-2:]:
         return None
-    shared = rewriter.emit(Reshape(matrix, (rows, columns)))
-    return rewriter.emit(dataclasses.replace(node, rhs=shared, name=""))
+    return dataclasses.replace(node, rhs=Reshape(x, (rows, columns)), name="")
 
 
-def _sink(node: Node, rewriter: Rewriter) -> Replacement:
+@rule(any_of(UnaryElementwise, BinaryElementwise, Select))
+def _sink(node: Node, rewriter: Rewriter) -> Value | None:
     inner = map_operands(node, _source)
     if inner is node:
         return None
@@ -92,3 +61,17 @@ def _source(value: Any) -> Any:
         case Broadcast(input=source, predicate=None):
             return source
     return value
+
+
+_RULES = Rules(
+    "sink_broadcasts",
+    Rewrite(Tile(x, ANY), lambda node, x: Broadcast(x, node.type.shape), when=_repeats_single),
+    Rewrite(Broadcast(Broadcast(x, ANY), shape), Broadcast(x, shape)),
+    Rewrite(
+        any_of(Reshape, Slice, Transpose, input=Broadcast(x, ANY)),
+        lambda node, x: Broadcast(Reshape(x, (1,) * node.type.rank), node.type.shape),
+        when=lambda node, x: x.type.size == 1 and node.type.size,
+    ),
+    _share_matrix,
+    _sink,
+)
