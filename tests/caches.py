@@ -79,7 +79,7 @@ def model_of(
     outputs: Shapes,
     **constants: Any,
 ) -> onnx.ModelProto:
-    """Return a model of floats."""
+    """Return a float model."""
 
     def infos(shapes: Shapes) -> list[onnx.ValueInfoProto]:
         return [helper.make_tensor_value_info(n, TensorProto.FLOAT, d) for n, d in shapes.items()]

@@ -41,7 +41,7 @@ settings.load_profile("default")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the tests be run with the caches of several processors."""
-    text = "the processor whose caches the tests see in place of this one's"
+    text = "the processor whose caches the tests see instead of this one's"
     parser.addoption("--core", choices=list(ROWS), default="zen3", help=text)
 
 

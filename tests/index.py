@@ -1,7 +1,7 @@
 """Which tests cover which module: ``python -m tests.index`` prints a line for each module.
 
 A test file of ``tests/unit`` that has a module's name and place tests it; the others test an aspect
-of their folder. Any test that imports a module is named behind it. A module that no test imports is
+of their folder. Any test that imports a module is named after it. A module that no test imports is
 covered by the tests of those modules that import it, and of its folder.
 """
 

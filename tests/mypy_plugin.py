@@ -135,7 +135,7 @@ def _results(call: CallExpr) -> list[str]:
 
 
 def _with_buffers(type: Type, buffer: Instance) -> Type:
-    """Return *type* with a buffer in place of each value."""
+    """Return *type* with a buffer instead of each value."""
     proper: ProperType = get_proper_type(type)
     if isinstance(proper, Instance):
         if proper.type.has_base(_VALUE):

@@ -2,7 +2,7 @@
 
 The truth is the same network in ``float64``, operator by operator. The root of the mean square of
 the errors over some random inputs, over that of the outputs, is printed as the table that
-``docs/accuracy.md`` shows: in ``float32``, in ``bfloat16``, and with integers of 8 bits that are
+``docs/accuracy.md`` shows: in ``float32``, in ``bfloat16``, and with 8-bit integers that are
 calibrated on other inputs; by OpenVINO in ``bfloat16``, if it is installed and the processor has
 the instructions::
 
@@ -50,7 +50,7 @@ def of_floats(path: str, engine: str, precision: str) -> Runner | None:
 
 
 def of_integers(path: str) -> Runner:
-    """Return the model at *path* with integers of 8 bits."""
+    """Return the model at *path* with 8-bit integers."""
     model = onnx.load(path)
     ranges = calibrate(model, [random_feeds(model, seed) for seed in CALIBRATING])
     net = glow_nb.compile(quantize(model, ranges, least_gain=0.0), cache=False)

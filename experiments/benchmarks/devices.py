@@ -216,7 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--runs", type=int, default=RUNS, help="of the small network in a round")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each rate in a round")
-    parser.add_argument("--model", help="a model whose inputs are floats, in place of resnet50")
+    parser.add_argument("--model", help="a model whose inputs are floats, instead of resnet50")
     options = parser.parse_args(arguments)
     model = load(options.model or make_twin(MODEL))
     if not isinstance(model, Function):

@@ -1,4 +1,4 @@
-"""How fast is a step of training beside PyTorch's, and are the losses the same?
+"""How fast is a training step beside PyTorch's, and are the losses the same?
 
 Both begin with the same weights and make three steps of SGD with momentum on the same batches, of
 which losses and the outputs of the trained network are compared. Then each makes steps in turn, in

@@ -1,7 +1,7 @@
 """Do trained networks still solve their tasks with fewer bits, and how fast are they?
 
 The tasks of :mod:`experiments.real_models`, whose answers are known, are solved in float32, in
-bfloat16 and with integers of 8 bits (calibrated on what the networks are fed), and by ONNX Runtime.
+bfloat16 and with 8-bit integers (calibrated on what the networks are fed), and by ONNX Runtime.
 The table has the share of correct answers, and the time of all runs that a network makes for its
 task, in milliseconds; engines take turns::
 

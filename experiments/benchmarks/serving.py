@@ -55,7 +55,7 @@ JSON_LENGTH = "Inference-Header-Content-Length"
 
 
 class OrtHost(Host):
-    """Networks that ONNX Runtime runs, behind the surface of a host."""
+    """Networks that ONNX Runtime runs, behind the interface of a host."""
 
     def __init__(self, folder: Path, workers: int, threads: int) -> None:
         """Run models of *folder*, *workers* requests at a time on *threads* threads each."""

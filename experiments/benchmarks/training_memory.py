@@ -1,4 +1,4 @@
-"""What does a step of training need in memory, and what does it cost to need less?
+"""What does a training step need in memory, and what does it cost to need less?
 
 For each network of the duel, and for the digits: the arena of a step, the least that any placement
 can have, and the time of a step, with all activations kept and with cheap ones computed again. The

@@ -1,7 +1,7 @@
 """What becomes of convolutions with ReLU when they are quantized? The paper's Figure 5 again.
 
 The figure shows a subgraph of ResNet50 whose operators compute with integers. These are two
-convolutions with ReLU and the one behind them, in the sizes of ResNet50's first blocks. One half is
+convolutions with ReLU and the one after them, in the sizes of ResNet50's first blocks. One half is
 what ``quant.quantize`` writes: operators on floats between conversions. The other half is what the
 graph passes make of it: the conversions and ReLU are part of the operators, and nothing but
 integers lies between them::

@@ -39,7 +39,7 @@ PLACES = {"A": (0, 1), "B": (1, 0), "C": (1, 2), "D": (2, 1), "E": (3, 1)}
 
 
 def schedule(requests: int) -> tuple[Tracer, list[TracedRun]]:
-    """Run *requests* at once; return the trace, and the runs behind those that warm up."""
+    """Run *requests* at once; return the trace, and the runs after those that warm up."""
     devices = {f"device {n}": DeviceDescription(f"device {n}") for n in (1, 2, 3)}
     tracer = Tracer()
     feed = {"x": np.ones(ACTIVATION.shape, np.float32)}

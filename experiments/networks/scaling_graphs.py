@@ -196,7 +196,7 @@ def _branches(drawing: Drawing, size: int) -> list[Any]:
 
 
 def chain(drawing: Drawing, size: int) -> None:
-    """Draw elementwise operators, one behind the other."""
+    """Draw elementwise operators, one after the other."""
     value = drawing.input(ROWS, COLUMNS)
     for _ in range(size):
         value = drawing.tanh(value)
@@ -204,7 +204,7 @@ def chain(drawing: Drawing, size: int) -> None:
 
 
 def layers(drawing: Drawing, size: int) -> None:
-    """Draw matrix products with constants, an elementwise operator behind each."""
+    """Draw matrix products with constants, an elementwise operator after each."""
     value = drawing.input(ROWS, COLUMNS)
     for _ in range(size // 2):
         value = drawing.tanh(drawing.product(value, drawing.weight(_matrix(COLUMNS))))
@@ -257,7 +257,7 @@ def outputs(drawing: Drawing, size: int) -> None:
 
 
 def inputs(drawing: Drawing, size: int) -> None:
-    """Draw as many inputs, an operator behind each, into one concatenation."""
+    """Draw as many inputs, an operator after each, into one concatenation."""
     values = [drawing.input(ROWS, COLUMNS) for _ in range(size)]
     drawing.output(drawing.concat([drawing.tanh(value) for value in values]))
 
@@ -278,7 +278,7 @@ def slices_inside(drawing: Drawing, size: int) -> None:
 
 
 def slices_of_concat(drawing: Drawing, size: int) -> None:
-    """Draw a concatenation that is cut into its operands again, an operator behind each."""
+    """Draw a concatenation that is cut into its operands again, an operator after each."""
     whole = drawing.concat(_branches(drawing, size))
     parts = [drawing.columns(whole, COLUMNS * index) for index in range(size)]
     drawing.output(drawing.concat([drawing.tanh(part) for part in parts]))

@@ -119,7 +119,7 @@ def digits(batch: int) -> onnx.ModelProto:
 def encoder(
     batch: int, tokens: int = 64, width: int = 256, layers: int = 4, heads: int = 4
 ) -> onnx.ModelProto:
-    """Embeddings, layers that normalize behind each part, and the mean of all tokens."""
+    """Embeddings, layers that normalize after each part, and the mean of all tokens."""
     m = _Model("encoder")
     rows = m.integers(-1, width)
     words = m.weight("words.weight", m._random.standard_normal((WORDS, width)))

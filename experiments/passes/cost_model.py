@@ -1,6 +1,6 @@
 """What would a network be without Winograd's and Strassen's algorithms? A cost model of one's own.
 
-It chooses how each convolution and matrix product is computed, in place of the estimate of the
+It chooses how each convolution and matrix product is computed, instead of the estimate of the
 compiler: here, what computes the sums directly seems to take no time beside all else::
 
     python -m experiments.passes.cost_model squeezenet

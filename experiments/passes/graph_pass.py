@@ -1,6 +1,6 @@
 """How much does a network change if its activations are clipped at 6, as in mobile networks?
 
-A pass over the graph, by a rule for one operator, run behind those of the compiler::
+A pass over the graph, by a rule for one operator, run after those of the compiler::
 
     python -m experiments.passes.graph_pass squeezenet
 """

@@ -40,7 +40,7 @@ def opened_in_glow_nb(network: TrainedNetwork, precision: str = "float32", **opt
 def opened_in_integers(
     network: TrainedNetwork, samples: list[dict[str, Array]], **options: Any
 ) -> Run:
-    """Return *network* with products of integers of 8 bits, calibrated on *samples*."""
+    """Return *network* with products of 8-bit integers, calibrated on *samples*."""
     function = graph_of(network)
     ranges = quant.calibrate(function, samples)
     quantized = quant.quantize(function, ranges)

@@ -94,7 +94,7 @@ def train(text: Text, steps: int, threads: int | None) -> tuple[Trainer, list[fl
 
 
 def write(trainer: Trainer, text: Text, prompt: str, count: int, seed: int = 0) -> str:
-    """Return *prompt* and *count* characters that the network puts behind it."""
+    """Return *prompt* and *count* characters that the network puts after it."""
     network_of_one = glow_nb.compile(trainer.freeze(np.zeros((1, TOKENS), np.int64)))
     random = np.random.default_rng(seed)
     written = text.encoded(prompt) or [0]

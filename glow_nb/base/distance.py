@@ -43,7 +43,7 @@ def differences_of(expected: Array, found: Array) -> Array:
 
 
 def decibels(expected: Array, found: Array) -> float:
-    """Return :func:`signal_to_noise` of what is *found*, in place of what is *expected*."""
+    """Return :func:`signal_to_noise` of what is *found*, instead of what is *expected*."""
     wide = expected.astype(np.float64)
     noise = differences_of(wide, found.astype(np.float64))
     return signal_to_noise(energy(wide[np.isfinite(wide)]), energy(noise))

@@ -149,7 +149,7 @@ class GradientError(GlowError):
 
 
 class TrainingError(GlowError):
-    """A step of training whose loss is not finite; says where that begins."""
+    """A training step whose loss is not finite; says where that begins."""
 
 
 class CalibrationError(GlowError):

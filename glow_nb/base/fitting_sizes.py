@@ -1,4 +1,4 @@
-"""For which numbers guards of one size hold: what a user reads in place of ``(n + 3)/4 == ...``."""
+"""For which numbers guards of one size hold: what a user reads instead of ``(n + 3)/4 == ...``."""
 
 from __future__ import annotations
 

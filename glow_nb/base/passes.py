@@ -56,7 +56,7 @@ STEP_NAMES = (
 )
 """The compiler's own steps: those before, between and after the pipelines.
 
-A backend may name steps of its own in place of ``compile`` (``Backend.compile_steps``). Only those
+A backend may name steps of its own instead of ``compile`` (``Backend.compile_steps``). Only those
 from ``differentiate``, which runs where it is asked for, to ``allocate`` change the IR.
 """
 

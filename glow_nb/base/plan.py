@@ -1,7 +1,7 @@
 """How a kernel computes, as a datum: an algorithm, and the numbers that its loops are made of.
 
 A node or an instruction says *what* is computed; its plan says *how*, and changes no result. It is
-printed behind the attributes, and parsed again::
+printed after the attributes, and parsed again::
 
     packed_mat_mul @out %y, @in %x, @in %w, @in none {...} plan direct {block = 64, rows = 6, ...}
 """

@@ -356,7 +356,7 @@ def _known(relation: str, difference: Size) -> bool | None:
 
 
 def _by_equations(size: int, guards: Sequence[Guard]) -> int:
-    """Return *size* with the right side of an equation in place of a left one that is a product."""
+    """Return *size* with the right side of an equation instead of a left one that is a product."""
     for guard in reversed(guards):  # the last ones are about what follows from the first
         if guard.relation == "==" and isinstance(size, Size) and isinstance(guard.left, Size):
             factors, *others = guard.left.terms

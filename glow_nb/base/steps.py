@@ -24,7 +24,7 @@ class Step:
     Attributes:
         name: The pass.
         options: Its keyword arguments.
-        is_last: When a graph is compiled, run it once, behind the backend's own graph passes: they
+        is_last: When a graph is compiled, run it once, after the backend's own graph passes: they
             would undo it.
         needed: Why it cannot be left out (``compile(without=...)``); empty if it can.
         owner: Whose step it is in the order of a whole compilation: the name of a backend, or

@@ -1,7 +1,7 @@
 """``bisect_noise``: the first value of a quantized network that is too far from the floats.
 
 Both graphs are evaluated with NumPy on the same inputs. Values are compared that both have under
-the same name and with the same type: those of the imported graph of floats, and of what the graph
+the same name and with the same type: those of the imported float graph, and of what the graph
 passes make of it, since that is what is quantized. Each value has the noise of all that was rounded
 before it.
 """
@@ -85,7 +85,7 @@ def bisect_noise(
     """Return the first value of *quantized* that is too far from that of *reference*.
 
     Args:
-        reference: The network of floats: what ``glow_nb.load`` takes.
+        reference: The float network: what ``glow_nb.load`` takes.
         quantized: What was made of it, by :func:`glow_nb.quant.quantize` or another tool.
         inputs: What ``net.run`` takes.
         shapes: As for ``compile``, of both networks.

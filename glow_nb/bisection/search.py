@@ -52,7 +52,7 @@ TOLERANCE = 1e-4
 
 State = Function | Program
 Culprit = tuple[str, tuple[str, ...], str]
-"""A value's name, the imported nodes behind it, and the instruction that makes it, as text."""
+"""A value's name, the imported nodes it stands for, and the instruction that makes it, as text."""
 
 NOBODY: Culprit = ("", (), "")
 

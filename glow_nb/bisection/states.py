@@ -36,7 +36,7 @@ class StateValues:
     Attributes:
         outputs: By name, and the states that are left for the next run.
         values: Every value that is computed, in order.
-        origins: The imported nodes behind each value, by its name.
+        origins: The imported nodes that each value stands for, by its name.
         function: The graph, if it was one.
     """
 

@@ -90,7 +90,7 @@ def identifier_of(text: str) -> str:
 
 
 def function_identifiers(bundle: str, names: Iterable[str]) -> list[str]:
-    """Return what functions of these *names* are called in C, behind the name of their *bundle*.
+    """Return what functions of these *names* are called in C, after the name of their *bundle*.
 
     No two names in C are the same then. Identifiers are written in small letters: macros are not,
     so that none is like a function.

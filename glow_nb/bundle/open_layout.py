@@ -19,7 +19,7 @@ from glow_nb.codegen.open_sizes import OpenSizes, Window
 from glow_nb.codegen.run_layout import LARGEST_RUN_BYTES
 
 _ROW_OFFSET, _ROW_BYTES, _ROW_SHAPE, _ROW_END = 3, 4, 6, 7
-"""Words of a row of a table of tensors, as the header declares it; it ends behind the shape."""
+"""Words of a row of a table of tensors, as the header declares it; it ends after the shape."""
 
 
 def range_lines(bundle: Bundle) -> str:
@@ -74,7 +74,7 @@ def _all(values: SizeValues, answers: Sequence[str]) -> str:
 
 
 def _checked_values(bundle: Bundle) -> SizeValues:
-    """Return the sizes that ``%sizes`` has behind the label ``aligned``, checked."""
+    """Return the sizes that ``%sizes`` has after the label ``aligned``, checked."""
     values = _values(bundle)
     values.lines[:0] = [
         "aligned:",
@@ -88,7 +88,7 @@ def _checked_values(bundle: Bundle) -> SizeValues:
 
 
 def _refuse_large(values: SizeValues) -> None:
-    """Go on behind the label ``fitting`` if no number was too large."""
+    """Go on after the label ``fitting`` if no number was too large."""
     values.lines += [
         "  %is_over = load i1, ptr %over",
         "  br i1 %is_over, label %large, label %fitting",

@@ -5,7 +5,7 @@ they are, the packed weights of each variant, and the first values of states. *T
 that says which variant works on them, the states, and the inputs and outputs of each function. The
 *arena* is working memory, whose content nobody needs between two calls.
 
-If sizes are open, the tensors hold behind the states what is laid out for those that came last
+If sizes are open, the tensors hold after the states what is laid out for those that came last
 (:class:`glow_nb.bundle.area.Area`), and then the inputs and outputs, whose places these sizes tell.
 """
 
@@ -97,7 +97,7 @@ class BundledFunction:
 
     Attributes:
         name: Its name in the model.
-        identifier: What its names in C have behind that of the bundle.
+        identifier: What its names in C have after that of the bundle.
         inputs: What a run reads, in order.
         outputs: What it writes, in order.
         fed: Pairs of an input and of an output that begins as a copy of it, by their numbers.
@@ -116,7 +116,7 @@ class BundledFunction:
 
 
 class ConstantsFile:
-    """The blocks of constants one after the other, equal ones once, behind a head."""
+    """The blocks of constants one after the other, equal ones once, after a head."""
 
     def __init__(self) -> None:
         """Hold nothing but the head."""

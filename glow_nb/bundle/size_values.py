@@ -113,7 +113,7 @@ class SizeValues:
         return found
 
     def store(self, operand: str, place: str, word: int) -> None:
-        """Write *operand* to a *word* of 8 bytes behind the pointer *place*."""
+        """Write *operand* to a *word* of 8 bytes after the pointer *place*."""
         address = self.line(f"getelementptr i64, ptr {place}, i64 {word}")
         self.lines.append(f"  store i64 {operand}, ptr {address}")
 

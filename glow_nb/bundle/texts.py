@@ -63,8 +63,8 @@ class Form:
     """How a bundle is to be given.
 
     Attributes:
-        is_shared: A shared library in place of an archive.
-        embedded: Constants are an object of the library in place of a file.
+        is_shared: A shared library instead of an archive.
+        embedded: Constants are an object of the library instead of a file.
     """
 
     is_shared: bool = False

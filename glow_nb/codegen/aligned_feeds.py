@@ -1,6 +1,6 @@
 """Fed arrays that begin anywhere, where kernels want them to begin on cache lines.
 
-NumPy's large arrays begin 16 bytes behind one. A vector of 64 bytes, or a row of a tile, then meets
+NumPy's large arrays begin 16 bytes after one. A 64-byte vector, or a row of a tile, then meets
 two lines each time, and kernels that wait for little else run at a third of their speed; to copy
 what is fed once costs less.
 """

@@ -18,7 +18,7 @@ _word_at = ctypes.c_size_t.from_address
 
 
 def _read(array: Array) -> int:
-    """Return the word behind the head of the object *array*, which must be a NumPy array.
+    """Return the word after the head of the object *array*, which must be a NumPy array.
 
     NumPy keeps the address there. Compiled extensions read it there, too, so that NumPy cannot move
     it without breaking them. Of any other object, this is any number.

@@ -1,7 +1,7 @@
 """Named pieces of binary data in one, in the layout of safetensors, with a checksum.
 
 Eight bytes hold the length of a header in JSON, the least significant byte first. The header says
-of each piece where it lies behind the header, and under ``__metadata__`` it has texts by name. The
+of each piece where it lies after the header, and under ``__metadata__`` it has texts by name. The
 pieces follow each other without a gap; each is a tensor of bytes to other readers of the format.
 The last one is a SHA-256 of all before it. Nothing that is read is trusted before it was checked,
 and no code is run.

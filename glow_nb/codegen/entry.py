@@ -57,7 +57,7 @@ class Region:
         pitch_bytes: And the bytes from pixel to pixel.
         memory: If its place or its size is known only when the network runs: the name of the
             memory that it is in. It covers all of that but for what *extent* leaves out.
-        extent: Of such memory, the first byte and the one behind the last that it may touch.
+        extent: Of such memory, the first byte and the one after the last that it may touch.
         lives: Of memory that is placed in the arena when the network runs: the step of the program
             in which it begins to live, and the one in which it is freed.
     """

@@ -43,7 +43,7 @@ class Access:
     Attributes:
         space: What the bytes belong to.
         begin: The first of them.
-        end: The one behind the last.
+        end: The one after the last.
         mode: ``in``, ``out`` or ``inout``.
         run: Bytes of each piece, 0 if there are no gaps.
         pitch: From the beginning of one piece to that of the next.

@@ -44,7 +44,7 @@ class OpenSizes:
         words: The array that kernels read sizes from: for each kind of kernel its own, in order.
         scratch_bytes: Working memory that kernels need for each thread, sizes.
         placement: How activations are placed.
-        windows: The memory that is bound behind the array of sizes, in order.
+        windows: The memory that is bound after the array of sizes, in order.
     """
 
     symbols: tuple[Symbol, ...]
@@ -67,7 +67,7 @@ class OpenSizes:
             raise CompileError(f"an order of {len(place)} activations, of which there are {count}")
         for index, others in enumerate(self.placement.before):
             if any(place.get(other, count) >= index for other in others):
-                raise CompileError(f"activation {index} is placed by others that come behind it")
+                raise CompileError(f"activation {index} is placed by others that come after it")
 
     def check(self, sizes: Mapping[str, int]) -> None:
         """Raise OptionError unless the program is right for *sizes* by name."""

@@ -205,7 +205,7 @@ def _table_bytes(exported_names: Sequence[str]) -> int:
 
 
 def _symbols_place(count: int) -> int:
-    """Return where the table of *count* symbols begins, behind that of hashes."""
+    """Return where the table of *count* symbols begins, after that of hashes."""
     end = _HASHES_PLACE + 4 * (2 + count + count)  # as many buckets as symbols
     return -(-end // _POINTER_BYTES) * _POINTER_BYTES
 
@@ -263,7 +263,7 @@ def _file(
     exported: Mapping[str, _Exported],
     debug: Mapping[str, bytes],
 ) -> bytes:
-    """Return the whole shared object: headers and tables, *code*, and *data* on pages behind it."""
+    """Return the whole shared object: headers and tables, *code*, and *data* on pages after it."""
     tables = _Tables.of(exported, data.address)
     dynamic = tables.dynamic()
     dynamic_place = data.append(dynamic)

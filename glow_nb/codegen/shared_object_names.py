@@ -6,4 +6,4 @@ IMPORTS = "glow_imports"
 """The table of addresses of functions from outside."""
 
 IMPORT_NAMES = "glow_import_names"
-"""Their names in the order of the table, each with a zero behind it, and one zero more."""
+"""Their names in the order of the table, each with a zero after it, and one zero more."""

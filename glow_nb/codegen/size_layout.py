@@ -29,7 +29,7 @@ class SizeLayout:
         in_constants: The same of what lies in the program's own block of constants.
         in_bindings: Window, binding and offset of what lies in something that is bound.
         runs: How many runs there were.
-        instead: What does the runs of these sizes in place of the program, once it is there.
+        instead: What does the runs of these sizes instead of the program, once it is there.
     """
 
     instead: DirectRun | None = None

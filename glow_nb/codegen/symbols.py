@@ -84,7 +84,7 @@ def _macho_globals(payload: bytes) -> Iterator[tuple[str, bool]]:
 def _coff_globals(payload: bytes) -> Iterator[tuple[str, bool]]:
     """Yield each global symbol of a COFF object, and whether the object defines it.
 
-    The header says where the 18-byte entries lie; names of more than 8 bytes stand behind them.
+    The header says where the 18-byte entries lie; names of more than 8 bytes stand after them.
     """
     table, count = struct.unpack_from("<II", payload, 8)
     names = table + count * _COFF_SYMBOL.size

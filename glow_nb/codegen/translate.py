@@ -119,7 +119,7 @@ class _Translation:
             names = dict(self.names)
             for statement in body:
                 self.statement(statement)
-            self.names = names  # what is made in a body may not be there behind it
+            self.names = names  # what is made in a body may not be there after it
             self.lines.append(f"br label %{here}_end")
         self.lines.append(f"{here}_end:")
 

@@ -62,7 +62,7 @@ OF_CODE = ("backend", "threads")
     "--reference",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The network of floats that MODEL was quantized from: find the first value of MODEL that "
+    help="The float network that MODEL was quantized from: find the first value of MODEL that "
     "is too far from it.",
 )
 @click.option(

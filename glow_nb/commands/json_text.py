@@ -16,7 +16,7 @@ def json_text(value: Any) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Return *value* with None in place of each number that is not finite."""
+    """Return *value* with None instead of each number that is not finite."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -23,7 +23,7 @@ def passes_option(*, required: bool) -> Callable[[Any], Any]:
         "--passes",
         required=required,
         metavar="NAME,NAME,...",
-        help="What to run, in order. Options stand behind a name as in IR text: "
+        help="What to run, in order. Options stand after a name as in IR text: "
         "allocate{alignment = 128}.",
     )
 

@@ -1,4 +1,4 @@
-"""``glow-nb quantize``: a network with integers in the place of floats."""
+"""``glow-nb quantize``: a network with integers instead of floats."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def quantize(
     picture: Path | None,
     bindings: Bindings,
 ) -> None:
-    """Write MODEL with integers in the place of floats.
+    """Write MODEL with integers instead of floats.
 
     The ranges come from 'glow-nb calibrate' on the same model. With --samples, both networks run: a
     table shows, value by value, signal to noise, the largest error, and the share of numbers

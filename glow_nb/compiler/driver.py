@@ -1,7 +1,7 @@
 """The compiler's steps by name, and the driver that runs an order of them.
 
 An order is a pipeline that goes through both levels: passes over graphs, passes over instructions,
-and the steps of :data:`STEPS` before, between and behind them. The whole compiler is one
+and the steps of :data:`STEPS` before, between and after them. The whole compiler is one
 (:mod:`glow_nb.network.compilation`), a golden case and ``glow-nb opt`` are others::
 
     program = run(function, ("fold_constants", "lower", "schedule", "generate", "peephole"))

@@ -170,7 +170,7 @@ INFERENCE = Pipeline(
                     ),
                     limit=1000,
                 ),
-                "sink_scales",  # a factor behind a matrix product joins the product's kernel
+                "sink_scales",  # a factor after a matrix product joins the product's kernel
                 "raise_fully_connected",  # a product plus a row; after sink_scales
                 "fold_constants",  # weights that passes transposed or scaled become plain weights
                 "eliminate_common_nodes",  # nodes that passes have made equal are computed once
@@ -218,7 +218,7 @@ TRAINING = Pipeline(
         ),
     )
 )
-"""Graph passes for a step of training, run before gradients are made and when it is compiled.
+"""Graph passes for a training step, run before gradients are made and when it is compiled.
 
 Not among them are those of :data:`INFERENCE` that compute other weights from the weights, which
 here would do so in each step.

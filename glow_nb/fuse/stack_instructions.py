@@ -198,7 +198,7 @@ class _Stacker:
             self._accept(merged, group, into, result)
 
     def _accept(self, merged: _Group, group: _Group, into: _Group, result: Buffer) -> None:
-        """Take *merged* in place of *group* and *into*, if no rule is against it.
+        """Take *merged* instead of *group* and *into*, if no rule is against it.
 
         Every rule is a question of correctness, but for the bounds on the size.
         """

@@ -206,7 +206,7 @@ def as_type(type: TensorType | str) -> TensorType:
 
     Raises:
         GlowError: It is neither a type nor text.
-        ParseError: The text is no type, or goes on behind it.
+        ParseError: The text is no type, or goes on after it.
     """
     if isinstance(type, TensorType):
         return type

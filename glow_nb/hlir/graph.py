@@ -271,7 +271,7 @@ def producer_of(value: Value) -> Node | None:
 
 
 def updates_last(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Return *nodes* with those that update states behind all others, which read the old values."""
+    """Return *nodes* with those that update states after all others, which read the old values."""
     return tuple(sorted(nodes, key=lambda node: node.updates_state))
 
 
@@ -365,7 +365,7 @@ class Function(Printable):
     ) -> Function:
         """Return this function with other *nodes*, and *origins* if these are others, too.
 
-        The saves of states move behind all other nodes: a rule may make a reader of an old value at
+        The saves of states move after all other nodes: a rule may make a reader of an old value at
         any place.
         """
         nodes = updates_last(nodes)

@@ -171,7 +171,7 @@ class _Grown:
         found = joined_rows(value, self.axis, builder)
         if found is None:
             raise OptionError(
-                f"{self.subject}: the output is to be the input with new rows behind it, along "
+                f"{self.subject}: the output is to be the input with new rows after it, along "
                 f"axis {self.axis}; it is made by {_chain(value)}, where no concat along this axis "
                 "is found; leave this cache out"
             )

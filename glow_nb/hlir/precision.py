@@ -1,4 +1,4 @@
-"""Which layers of a graph of float32 multiply numbers of 16 bits, and why others do not."""
+"""Which layers of a graph of float32 multiply 16-bit numbers, and why others do not."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ REASONS: tuple[tuple[tuple[type[Node], ...], str], ...] = (
     ((ops.LocalResponseNormalization, ops.Moments), "a normalization adds up squares"),
     ((ops.ReduceSum, ops.ReduceMean, ops.AvgPool), "sums of terms gain nothing"),
     ((ops.ReduceProd, CumSum), "it has no sums of products"),
-    ((ops.RecurrentLayer, ops.Recurrence), "errors of a step go into all steps behind it"),
+    ((ops.RecurrentLayer, ops.Recurrence), "errors of a step go into all steps after it"),
     ((ops.FourierTransform, ops.Determinant), "its products are of numbers of very unlike size"),
 )
 """Why operators that are no products, but add up, compute in float32."""

@@ -13,7 +13,7 @@
 
 A function whose sizes are open declares them with range and hint, and types have polynomials of
 them: ``func @main<batch in 1..64 like 8>(%x : float32<batch x 144>)``. Guards, for which it was
-made, stand behind them: ``<length in 1..512 like 128 where length >= 10>``.
+made, stand after them: ``<length in 1..512 like 128 where length >= 10>``.
 
 A ``state`` shows the value before the first run. A ``fixed`` constant is a number of a formula,
 which training does not change. ``from`` names the imported nodes that a node does the work of,

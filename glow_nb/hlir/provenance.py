@@ -1,6 +1,6 @@
 """Which imported nodes a node does the work of, kept while rules replace nodes.
 
-A node that was imported stands for itself. What a rule emits in place of a node stands for that
+A node that was imported stands for itself. What a rule emits instead of a node stands for that
 node, and for those that it makes superfluous: the ones between what the new nodes read and the node
 that was replaced. So a convolution into which a batch normalization was folded stands for both::
 

@@ -73,7 +73,7 @@ def reads_or_makes_narrow(node: Node) -> bool:
 
 
 def in_float32(node: Node, builder: Builder) -> tuple[Value, ...]:
-    """Emit *node* on float32 in place of 16-bit floats, its results rounded; return them."""
+    """Emit *node* on float32 instead of 16-bit floats, its results rounded; return them."""
 
     def widened(value: Value) -> Value:
         return builder.emit(ConvertTo(value, WIDE)) if is_narrow(value.type) else value

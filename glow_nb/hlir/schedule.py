@@ -2,7 +2,7 @@
 
 An elementwise node writes over an operand that ends there, and a reshape moves nothing: neither
 takes memory of its own then. What a node writes to a placeholder is read by no other node. What
-makes the next value of a state, for its ``save`` alone, comes behind all that read the old one:
+makes the next value of a state, for its ``save`` alone, comes after all that read the old one:
 then it takes the memory of the old one. :mod:`glow_nb.scheduling.ordering` says how an order is
 found.
 """
@@ -50,7 +50,7 @@ def peak_bytes(function: Function) -> int:
 def _overwriters(function: Function) -> dict[Node, list[Node]]:
     """Return the nodes that can write their result over the old value of a state.
 
-    If two of them read what the other one overwrites, the second one comes behind the first.
+    If two of them read what the other one overwrites, the second one comes after the first.
     """
     found: dict[Node, list[Node]] = {}
     if not function.state:

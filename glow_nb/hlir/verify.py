@@ -152,7 +152,7 @@ def _verify_decisions(function: Function) -> None:
 
 
 def _verify_updates(function: Function) -> None:
-    """Raise VerifyError if a node expects the old value of a state behind the save of a new one."""
+    """Raise VerifyError if a node expects the old value of a state after the save of a new one."""
     if not any(map(is_update, function.nodes)):
         return
     updated: dict[Value, Node] = {}
@@ -165,5 +165,5 @@ def _verify_updates(function: Function) -> None:
                 raise VerifyError(
                     node,
                     f"it reads state {operand!r} behind {updated[operand]!r}, which gives it its "
-                    "next value; move the save behind all nodes that read the old one",
+                    "next value; move the save after all nodes that read the old one",
                 )

@@ -33,7 +33,7 @@ def with_sizes(function: Function, sizes: Mapping[str, int]) -> Function:
 
 
 def sized(function: Function, change: Change) -> Function:
-    """Return *function* with ``change(size)`` in place of each open *size*."""
+    """Return *function* with ``change(size)`` instead of each open *size*."""
     replaced: dict[Value, Value] = {
         placeholder: dataclasses.replace(placeholder, type=map_sizes(placeholder.type, change))
         for placeholder in function.placeholders
@@ -50,7 +50,7 @@ def sized(function: Function, change: Change) -> Function:
 
 
 def with_symbols(function: Function, symbols: Mapping[Symbol, Symbol | int]) -> Function:
-    """Return *function* with other *symbols*, such as ones with other hints, in place of some.
+    """Return *function* with other *symbols*, such as ones with other hints, instead of some.
 
     Some may be numbers.
 

@@ -32,7 +32,7 @@ CACHES = ("l1_bytes", "l2_bytes", "l3_bytes")
 TILE_FEATURES = "amx-"
 """How LLVM's names of the tile registers and of what is done with them begin."""
 
-OWN_SIZE = "Said for this target, in place of its row's; for a host, by its system."
+OWN_SIZE = "Said for this target, instead of its row's; for a host, by its system."
 """The provenance of such a size."""
 
 

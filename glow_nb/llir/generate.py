@@ -227,7 +227,7 @@ class Generator:
         return {"name": name, "origins": self._origins(), "predicate": held}
 
     def _origins(self) -> tuple[str, ...]:
-        """Return the imported nodes behind the current node, none if it stands for itself.
+        """Return the imported nodes of the current node, none if it stands for itself.
 
         A ``save`` is none of the model: it stands for what it saves.
         """

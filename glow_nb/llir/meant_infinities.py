@@ -13,7 +13,7 @@ _CHOOSES = "select"
 """The instruction that puts -inf in the place of a score."""
 
 _KEEP = frozenset({_CHOOSES, "reduce_max", "convert_to", "copy", "transpose"})
-"""Instructions that keep numbers as they are: a softmax behind them makes zeros of -inf."""
+"""Instructions that keep numbers as they are: a softmax after them makes zeros of -inf."""
 
 
 def hidden_values(

@@ -10,7 +10,7 @@ vocabulary                          meaning
 ``/``                               integers drop the fraction (C, ONNX); by zero they give 0
 ``//  %``                           rounded down; the remainder has the sign of the divisor
 ``<< >>``                           by the width of the kind or more they give 0
-``& | ^ ~``                         bit by bit, for bools logical
+``& | ^ ~``                         bit for bit, for bools logical
 ``< <= > >= == !=``                 a bool; all but ``!=`` are false for NaN
 ``fma(x, y, z)``                    x * y + z of floats, rounded once
 ``maximum minimum``                 NaN if either is NaN; -0.0 is less than 0.0
@@ -238,7 +238,7 @@ class _Checker(ast.NodeTransformer):
 
 
 def _expanded(function: ScalarFunction, arguments: list[ast.expr]) -> ast.AST:
-    """Return the definition of *function* with *arguments* in place of its parameters."""
+    """Return the definition of *function* with *arguments* instead of its parameters."""
     tree = ast.parse(function.definition, mode="eval").body
     expressions = dict(zip(function.parameters, arguments, strict=True))
     expanded: ast.AST = _Substitution(expressions).visit(tree)

@@ -36,7 +36,7 @@ class _Run:
 def rebased(buffer: Buffer, old: Buffer, new: Buffer) -> Buffer | None:
     """Return *buffer*, the region *old* or a view of it, as it lies in *new*, of the same shape.
 
-    None if no strides express it: rows that lie one behind the other in *old*, and are seen as one
+    None if no strides express it: rows that lie one after the other in *old*, and are seen as one
     long row, may have gaps between them in *new*.
     """
     if buffer is old:
@@ -68,7 +68,7 @@ def rebased(buffer: Buffer, old: Buffer, new: Buffer) -> Buffer | None:
 def laid_around(place: Buffer, part: Buffer) -> Buffer | None:
     """Return where the region of *part* lies if *part*, of the type of *place*, lies at *place*.
 
-    None if that is nowhere: *part* has another order or another type, or goes on behind the end of
+    None if that is nowhere: *part* has another order or another type, or goes on after the end of
     a row, or what lies around it would reach beyond the region of *place*, or its elements would
     fall upon each other.
     """

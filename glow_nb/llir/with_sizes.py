@@ -1,4 +1,4 @@
-"""Programs and instructions whose sizes are open, with other sizes in place of these."""
+"""Programs and instructions whose sizes are open, with other sizes instead of these."""
 
 from __future__ import annotations
 

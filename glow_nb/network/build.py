@@ -45,8 +45,8 @@ def build(
             several, the bundle has code for each, and takes what the processor can run. By default
             the processor that compiles or, for another *target*, the one that can do the least.
         threads: Threads that can share a run.
-        shared: A shared library in place of an archive; takes a C compiler.
-        embed_constants: Constants are part of the library in place of a file to map.
+        shared: A shared library instead of an archive; takes a C compiler.
+        embed_constants: Constants are part of the library instead of a file to map.
         backend: ``"cpu"`` or its options.
         arguments: Further arguments of :func:`glow_nb.compile`, such as ``shapes`` or ``sizes``.
 

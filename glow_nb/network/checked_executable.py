@@ -1,6 +1,6 @@
 """Runs that look at what each kernel writes: ``compile(check_finite=True)``.
 
-The program is made once more, with a copy of each result behind the instruction that writes it, and
+The program is made once more, with a copy of each result after the instruction that writes it, and
 the copies are looked at when the run has ended. So the kernels compute what they always compute, a
 run moves states on once, and its memory holds all results.
 """

@@ -134,9 +134,9 @@ def graph_order(
 ) -> Pipeline:
     """Return what is done to a graph: *pipeline* before and after lowering, then the backend's.
 
-    The backend may have passes right before lowering, too, behind those that lower the precision if
+    The backend may have passes right before lowering, too, after those that lower the precision if
     it is to compute in less than float32. Entries of *pipeline* that are to be the
-    last come behind all of these. Passes called *without* are left
+    last come after all of these. Passes called *without* are left
     out everywhere.
     """
     GRAPH_PASSES.check(pipeline)

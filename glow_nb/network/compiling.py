@@ -99,7 +99,7 @@ def compile(
             does not count runs.
         constants: Inputs of an ONNX model that are fixed to these arrays, by name, and are no
             inputs of the network: needed where a shape is computed from their numbers. Initializers
-            that the model lists as inputs, too, get these numbers in place of their own; without
+            that the model lists as inputs, too, get these numbers instead of their own; without
             that they are constants, which feeds may replace, see :attr:`glow_nb.Network.defaults`.
         max_variants: For how many sets of sizes a network with open sizes is kept compiled. Those
             used least recently are dropped; a run that is in progress ends as it should.
@@ -111,11 +111,11 @@ def compile(
         without: Names of passes that are left out of all of these, wherever they stand, to see what
             they do: ``without=("fold_constants",)``. A pass without which the backend cannot run
             networks is refused; the error says why.
-        scheduler: Orders nodes, and the instructions made of them, in place of the compiler's own.
+        scheduler: Orders nodes, and the instructions made of them, instead of the compiler's own.
             It is given a :class:`glow_nb.scheduling.steps.Steps` (what each step reads, writes and
             must come behind) and returns the numbers of the steps in their new order, which is
             checked.
-        allocator: Places activations in the arena, in place of the compiler's own. It is given a
+        allocator: Places activations in the arena, instead of the compiler's own. It is given a
             sequence of :class:`glow_nb.llir.allocate.LiveRange` and returns an offset in bytes for
             each, a multiple of 64. That no two overlap is checked.
         observer: Called after every step, in order; see :mod:`glow_nb.observers`.

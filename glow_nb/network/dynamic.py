@@ -80,7 +80,7 @@ class DynamicNetwork(DynamicViews):
     ) -> None:
         """Take the model, and the function that compiles it for the shapes of all inputs.
 
-        That takes arrays, too, which are constants in the place of defaults, and compiles by
+        That takes arrays, too, which are constants instead of defaults, and compiles by
         *pipeline* for so many *threads*, to run on the *state* if there is one. What is *kept* need
         not be compiled.
 
@@ -134,7 +134,7 @@ class DynamicNetwork(DynamicViews):
         """Write the programs that are compiled now, for all sizes and for single ones.
 
         The network that ``glow_nb.load_compiled(folder)`` returns runs with the sizes for which one
-        of them is right. Those for feeds in place of defaults are left out.
+        of them is right. Those for feeds instead of defaults are left out.
 
         Raises:
             OptionError: The folder holds something else.
@@ -166,7 +166,7 @@ class DynamicNetwork(DynamicViews):
     def programs(self) -> tuple[Signature, list[CompiledNetwork]]:
         """Return the programs that are compiled now, those for all sizes first, and their border.
 
-        Those for feeds in place of defaults are left out.
+        Those for feeds instead of defaults are left out.
 
         Raises:
             GlowError: Nothing is compiled yet.
@@ -289,7 +289,7 @@ class DynamicNetwork(DynamicViews):
         try:
             network = self._variant(shapes, fixed, is_waited_for=True)
         except UnboundInput as error:
-            # Shapes depend on numbers that are fed in place of a default: these are constants then.
+            # Shapes depend on numbers that are fed instead of a default: these are constants then.
             new = {n for n in error.names if n in defaults and n in feeds and n not in fixed}
             if not new or max(feeds[name].size for name in new) > MOST_FIXED:
                 raise

@@ -1,4 +1,4 @@
-"""A network whose caches stay in it: each run writes its new rows behind those that are there."""
+"""A network whose caches stay in it: each run writes its new rows after those that are there."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class GrowingNetwork(Network):
     """A network with caches, as :func:`glow_nb.compile` returns it for ``caches=``.
 
     A run takes the other inputs alone. It finds in the caches what the runs before have left, and
-    writes its own rows behind them; nothing is copied. One run at a time may be in progress::
+    writes its own rows after them; nothing is copied. One run at a time may be in progress::
 
         net = glow_nb.compile(
             "decoder.onnx",
@@ -104,7 +104,7 @@ class GrowingNetwork(Network):
         self._memory.truncate(length)
 
     def fill(self, arrays: Mapping[str, Array]) -> None:
-        """Let the caches hold copies of *arrays*, one for each, in place of what is there.
+        """Let the caches hold copies of *arrays*, one for each, instead of what is there.
 
         So goes on what another network has begun, or a beam search with other beams,
         ``net.fill({name: rows[[0, 0, 1]] for name, rows in net.caches.items()})``.

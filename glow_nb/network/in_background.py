@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def submit(network: NetworkViews, run: Callable[[], T]) -> AwaitableFuture[T]:
-    """Let *run*, a run of *network*, be done behind those that were submitted before.
+    """Let *run*, a run of *network*, be done after those that were submitted before.
 
     Raises:
         GlowError: The system gives no thread.

@@ -54,7 +54,7 @@ def load(
             lists as an input, too, becomes an input by a whole shape.
         constants: Inputs of an ONNX model that are fixed to these arrays and no inputs any more;
             needed where a shape is computed from their numbers. Initializers that the model lists
-            as inputs, too, get these numbers in place of their own.
+            as inputs, too, get these numbers instead of their own.
         open_sizes: Sizes of an ONNX model that *shapes* does not give are open in the graph, as
             ``float32<batch x 3>``. What has to be a number becomes that of an example, and a
             ``GlowWarning`` says what and why. Without it, all sizes must be given.
@@ -221,7 +221,7 @@ def _refuse_bindings(shapes: Shapes, constants: Constants) -> None:
     if constants:
         raise OptionError(
             f"constants={list(constants)}: only inputs of an ONNX model can be fixed; "
-            "build other graphs with a Constant in the place of the input"
+            "build other graphs with a Constant instead of the input"
         )
     if shapes:
         raise OptionError(

@@ -267,7 +267,7 @@ class CompiledNetwork(CompiledViews, Network):
         """Wrap what the compiler made; users call :func:`glow_nb.compile` instead.
 
         Of a network that leaves sizes open, *sizes* says which it was compiled for. Its runs are on
-        *state*. *defaults* takes feeds in place of constants. *levels* is called when somebody asks
+        *state*. *defaults* takes feeds instead of constants. *levels* is called when somebody asks
         what it was made of, and *rebuilding* makes it again to look at its values, as each run does
         if there is a *check*.
         """
@@ -342,10 +342,10 @@ class CompiledNetwork(CompiledViews, Network):
             into: Arrays that outputs are written to, by name: of their kind and shape, contiguous,
                 and apart from each other and from the inputs. They are what is returned of these.
             watch: Names of values of the model, or of nodes with one output, that are returned as
-                well, behind the outputs. A network that has them as outputs is compiled when they
+                well, after the outputs. A network that has them as outputs is compiled when they
                 are first asked for, and does this run, so that other runs cost no more. It may
                 round otherwise, as less is fused.
-            by_name: Arrays by keyword in place of a dict, ``run(x=images)``.
+            by_name: Arrays by keyword instead of a dict, ``run(x=images)``.
 
         Returns:
             Arrays by output name, in the model's order: new ones but for those of *into*. New

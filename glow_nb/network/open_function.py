@@ -67,7 +67,7 @@ class OpenFunction:
         if constants:
             raise OptionError(
                 f"constants={list(constants)}: only inputs of an ONNX model can be fixed; "
-                "build other graphs with a Constant in the place of the input"
+                "build other graphs with a Constant instead of the input"
             )
         sizes = self._sizes(shapes)
         names = [self._watched.get(name, name) for name in watched]

@@ -36,7 +36,7 @@ def plans(
     """Return how each convolution and matrix product of *graph* can be computed, and how it is.
 
     The arguments are those of :func:`glow_nb.compile`. Nothing is compiled or measured: with
-    ``tune=True``, notes say for which layers compiling measures in place of these estimates::
+    ``tune=True``, notes say for which layers compiling measures instead of these estimates::
 
         table = glow_nb.plans("model.onnx")
         print(table.table("conv1"))

@@ -40,7 +40,7 @@ def profile_network(
 
 
 def profile_in_turn(name: str, networks: Sequence[Profiled], *, runs: int, limits: bool) -> Profile:
-    """Return the times of the kernels of *networks*, those of one behind those of another.
+    """Return the times of the kernels of *networks*, those of one after those of another.
 
     Of each, there is what it is fed. Errors are those of :func:`profile_network`.
     """

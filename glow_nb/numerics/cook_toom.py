@@ -8,7 +8,7 @@ place of ``m r``. In two dimensions ``Y = A ((G g G^T) * (B d B^T)) A^T``.
 p + s, ... alone, for each of the s *phases* p: so y is the sum of s short convolutions with stride
 1. Their matrices B and G stand one below the other, their matrices A side by side. Together they
 have ``n = (m - 1) s + r`` inputs and as many products. Three taps with stride 2 are two taps and
-one: ``2 m + 1`` products in place of ``3 m``.
+one: ``2 m + 1`` products instead of ``3 m``.
 
 The construction is Toom's and Cook's: a polynomial product is known from its values at ``n - 1``
 points and its highest coefficient, and a convolution is the transpose of that product. With points
@@ -218,7 +218,7 @@ def _one_tap(outputs: int) -> ShortConvolution:
 
 @dataclass(frozen=True)
 class WholeDivision:
-    """How integers of 32 bits that wrap around are divided by what divides them.
+    """How 32-bit integers that wrap around are divided by what divides them.
 
     The quotient of x is ``(x * inverse) >> bits``.
     """

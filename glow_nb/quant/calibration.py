@@ -84,7 +84,7 @@ def calibrate(
 
 
 def with_profiles(function: Function, bins: int) -> tuple[Function, Profiles]:
-    """Return *function* with a node behind each value that counts its numbers in a state."""
+    """Return *function* with a node after each value that counts its numbers in a state."""
     builder = Builder.continuing(function)
     profiles: Profiles = {}
     nothing = np.array([np.inf, -np.inf], np.float32)

@@ -1,4 +1,4 @@
-"""How far a network of integers, or of fewer bits of floats, is from floats, value by value."""
+"""How far a quantized network, or of fewer bits of floats, is from floats, value by value."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def _common_outputs(reference: Function, rounded: Function) -> list[Value]:
 
 
 def _with_outputs(function: Function, values: list[Value] | list[_Rounded]) -> Function:
-    """Return *function* with *values* as outputs behind its own."""
+    """Return *function* with *values* as outputs after its own."""
     builder = Builder.continuing(function)
     for value in values:
         builder.save(value, builder.unique_name(f"{value.name}_seen"))

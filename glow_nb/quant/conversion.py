@@ -1,4 +1,4 @@
-"""From a network of floats to one of integers (paper 4.2)."""
+"""From a float network to one of integers (paper 4.2)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from glow_nb.quant.value_range import ValueRange
 
 @dataclass(frozen=True)
 class Conversion:
-    """A network of integers, and what of it is none; printed as a report.
+    """A quantized network, and what of it is none; printed as a report.
 
     Attributes:
         function: The network, as :func:`quantize` returns it.
@@ -86,7 +86,7 @@ def quantize(
     least_gain: float = 1.0,
     backend: BackendLike = "cpu",
 ) -> Function:
-    """Return *model* with integers in the place of floats where operators have forms for them.
+    """Return *model* with integers instead of floats where operators have forms for them.
 
     The function has ``quantize`` and ``dequantize`` nodes around the operators and takes and gives
     the same arrays as *model*; :func:`glow_nb.compile` makes islands of integers of it, and

@@ -1,7 +1,7 @@
 """Writing down which values are integers: a graph with ``quantize`` and ``dequantize`` nodes.
 
 Operators stay what they are, on floats; those that read a value as integers read it through
-``dequantize(quantize(value))``, and weights are integers behind a ``dequantize_linear``. Passes
+``dequantize(quantize(value))``, and weights are integers after a ``dequantize_linear``. Passes
 make operators on integers of it, as they do of a model that comes so from elsewhere.
 """
 

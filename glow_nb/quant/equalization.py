@@ -49,7 +49,7 @@ class Equalization:
         if not self.pairs:
             return "no pairs of layers can be equalized"
         change = f"{self.before:.2f} dB to {self.after:.2f} dB"
-        return f"{len(self.pairs)} pairs of layers equalized: weights of 8 bits from {change}"
+        return f"{len(self.pairs)} pairs of layers equalized: 8-bit weights from {change}"
 
 
 def equalize(function: Function) -> Equalization:

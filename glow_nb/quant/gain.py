@@ -117,7 +117,7 @@ def _cells(times: Times | None) -> tuple[str, ...]:
 
 
 class Predictor:
-    """Predicts what networks of integers gain that are made of one of floats."""
+    """Predicts what quantized networks gain that are made of one of floats."""
 
     def __init__(self, function: Function, backend: BackendLike = "cpu") -> None:
         """Predict for networks made of *function*, compiled for *backend*.

@@ -1,4 +1,4 @@
-"""Which kernels of a network of floats and of one of integers do the same work.
+"""Which kernels of a float network and of one of integers do the same work.
 
 The one network was made of the other, so that kernels of both know the imported nodes that they
 compute. A layer is the least set of kernels of both that computes nodes which no other kernel does.
@@ -29,8 +29,8 @@ class Layer:
 
     Attributes:
         names: The nodes, in the order of the kernels of floats; of mere conversions, these.
-        floats: The places of its kernels in the network of floats; none for mere conversions.
-        integers: The places of its kernels in the network of integers.
+        floats: The places of its kernels in the float network; none for mere conversions.
+        integers: The places of its kernels in the quantized network.
     """
 
     names: Names
@@ -44,8 +44,8 @@ def match(
     """Return the layers of two networks in the order of their kernels.
 
     Args:
-        floats: The nodes of each kernel of the network of floats.
-        integers: Those of each kernel of the network of integers.
+        floats: The nodes of each kernel of the float network.
+        integers: Those of each kernel of the quantized network.
         links: Places of kernels of integers that belong together besides.
     """
     known = set(chain.from_iterable(floats))

@@ -1,7 +1,7 @@
 """Where a graph changes from floats to integers and back.
 
 What the products read is quantized. From there it goes up: a value that is quantized in the end
-needs no float before functions of one element, which run behind the product that makes it; sums,
+needs no float before functions of one element, which run after the product that makes it; sums,
 pools and concats of it become sums, pools and concats of integers. What only floats are made of
 stays float: each change costs a rounding.
 """

@@ -1,4 +1,4 @@
-"""How far the values of a network of integers are from floats."""
+"""How far the values of a quantized network are from floats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The levels of a compilation as lists of items, each with the nodes of the model behind it."""
+"""The levels of a compilation as lists of items, each with the nodes of the model after it."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ MOST_COMPARED = 16
 branches."""
 
 Scheduler = Callable[[Steps], Sequence[int]]
-"""Orders steps: returns their numbers, each once and behind those that must come before it."""
+"""Orders steps: returns their numbers, each once and after those that must come before it."""
 
 
 def best_order(steps: Steps) -> list[int]:

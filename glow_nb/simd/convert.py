@@ -125,7 +125,7 @@ def _round_few_bits(x: Lanes, kind: ElementKind) -> Lanes:
     """Saturate ``float32`` to integers of at most 16 bits.
 
     Added to a number whose last bit stands for one, a small number is rounded, and is what the last
-    bits are. That is one operation in place of several.
+    bits are. That is one operation instead of several.
     """
     bits = (clamp(x, kind) + _LAST_BIT_IS_ONE).bits()
     return _cast(bits, x.builder.trunc, kind)

@@ -3,7 +3,7 @@
 No processor divides vectors of integers. Their quotient is a product with the reciprocal of the
 divisor, in floats that have bits to spare; LLVM computes the reciprocal once where a whole loop has
 one divisor. The remainder of floats is what a single fused multiply-add leaves of them. Numbers for
-which that is not exact are divided one after the other: integers of 64 bits that are not small, and
+which that is not exact are divided one after the other: 64-bit integers that are not small, and
 floats with quotients that are no exact integers.
 """
 
@@ -104,7 +104,7 @@ def _short_quotient(lhs: Lanes, rhs: Lanes) -> tuple[Lanes, Lanes]:
 
 
 def _long_quotient(lhs: Lanes, rhs: Lanes) -> tuple[Lanes, Lanes]:
-    """Divide integers of 64 bits."""
+    """Divide 64-bit integers."""
     number, divisor = float_of_small(lhs), float_of_small(rhs)
     whole = _whole_quotient(number, divisor)
     rest = neg(whole).fma(divisor, number)

@@ -3,7 +3,7 @@
 The instructions of a polynomial wait for each other. A vector of four registers is four chains of
 such instructions, which a processor works on at a time if it finds them near each other: an AMD
 core looks for instructions that can start among the next 64. Where registers are few, LLVM's
-scheduler puts one chain behind the other. An empty piece of assembly with four registers as its
+scheduler puts one chain after the other. An empty piece of assembly with four registers as its
 operands and results costs nothing, and no chain can pass it before the others have reached it.
 """
 

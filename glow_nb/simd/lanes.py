@@ -176,7 +176,7 @@ class Lanes:
         return Lanes(self.builder, value, self.kind, len(order))
 
     def join(self, other: Lanes) -> Lanes:
-        """Return these lanes, and those of *other*, which are as many, behind them."""
+        """Return these lanes, and those of *other*, which are as many, after them."""
         lanes = self.lanes + other.lanes
         mask = ir.Constant(ir.VectorType(I32, lanes), list(range(lanes)))
         value = self.builder.shuffle_vector(self.value, other.value, mask)

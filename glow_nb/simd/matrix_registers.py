@@ -6,7 +6,7 @@ assembly that names its registers, and keeps its hands off the others. Sums stay
 ``matrix_clear`` or ``matrix_load`` to ``matrix_store``; between the two, only dots
 (:mod:`glow_nb.simd.matrix_dots`) may come.
 
-A processor without them adds to the sums in memory in place of registers. So all kernels run, and
+A processor without them adds to the sums in memory instead of registers. So all kernels run, and
 are tested, everywhere.
 
 The registers of sums come first, those of the panels of a part side by side; then those of left

@@ -59,7 +59,7 @@ def store_vector(builder: Any, place: Any, value: Any, kind: ElementKind) -> Non
 
 
 def load_first_lanes(builder: Any, place: Any, kind: ElementKind, lanes: int, count: Any) -> Any:
-    """Load the first *count* (int64) of *lanes* elements, and zeros behind them."""
+    """Load the first *count* (int64) of *lanes* elements, and zeros after them."""
     if not isinstance(count, ir.Constant) and kind.size_bytes < LEAST_MASKED_BYTES:
         return _from_memory(builder, load_pieces(builder, place, kind, lanes, count), kind)
     return load_vector_masked(builder, place, kind, lanes, first_lanes(builder, count, lanes))

@@ -1,7 +1,7 @@
 """What adds the products of groups to sums: an instruction of the processor, or single products.
 
 A function ``(total, x, w)`` returns the sums *total*, those of row 0 first, with products added.
-*x* has the groups of each row, one behind the other, and *w* those of each column. Of a step of one
+*x* has the groups of each row, one after the other, and *w* those of each column. Of a step of one
 row, *x* has that row's group for each column. :func:`emits` says which row of
 :mod:`glow_nb.base.dot_instruction` such a function is for.
 """

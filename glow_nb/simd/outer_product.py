@@ -7,7 +7,7 @@ as long as the sums fit; larger ones wrap around.
 
 A form is how a step of a row of :mod:`glow_nb.base.dot_instruction` is made. Its sums are those of
 the tile; a form that keeps them in another order brings them into it before the first step
-(``begin``) and back behind the last one (``end``).
+(``begin``) and back after the last one (``end``).
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def right_groups(
 ) -> Lanes:
     """Load groups of a row: the number of the first one, how many, and how many are used.
 
-    What is behind those used is not read. Processors without masks of bytes read some that come
+    What is after those used is not read. Processors without masks of bytes read some that come
     before the first instead, as a vector that ends where the used ones end, and move these to its
     begin.
     """

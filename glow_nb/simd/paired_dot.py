@@ -102,7 +102,7 @@ of 3 x 3 take with weights in registers (docs/history.md)."""
 def add_from_memory(total: Lanes, x: Lanes, weights: Any, offset: int) -> Lanes:
     """Multiply the unsigned bytes *x* by signed ones and add four products to each sum.
 
-    The sums of two are of 16 bits, and saturate. The signed bytes lie *offset* bytes behind the
+    The sums of two are of 16 bits, and saturate. The signed bytes lie *offset* bytes after the
     address *weights*.
     """
     builder, form = total.builder, total.value.type

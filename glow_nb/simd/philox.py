@@ -31,7 +31,7 @@ Counter = tuple[Lanes, Lanes, Lanes, Lanes]
 
 
 def _philox(counter: Counter, key: tuple[Any, Any]) -> Counter:
-    """Return the random words of *counter* under a *key* of two LLVM integers of 64 bits.
+    """Return the random words of *counter* under a *key* of two LLVM 64-bit integers.
 
     The low halves of all lanes are the words.
     """

@@ -38,7 +38,7 @@ class _Source:
         start: The element that places are counted from.
         kind: Their kind.
         least: The first place that may be read.
-        end: The place behind the last one that may be read.
+        end: The place after the last one that may be read.
     """
 
     builder: Any

@@ -37,7 +37,7 @@ def store_pieces(builder: Any, place: Any, vector: Any, kind: ElementKind, count
 
 
 def load_pieces(builder: Any, place: Any, kind: ElementKind, lanes: int, count: Any) -> Any:
-    """Load the first *count* (int64) of *lanes* elements, and zeros behind them."""
+    """Load the first *count* (int64) of *lanes* elements, and zeros after them."""
     element = llvm_memory_element(kind)
     is_whole = builder.icmp_signed(">=", count, ir.Constant(INDEX, lanes))
     with builder.if_else(is_whole) as (whole, part):
@@ -51,7 +51,7 @@ def load_pieces(builder: Any, place: Any, kind: ElementKind, lanes: int, count: 
 
 
 def _load_tail(builder: Any, place: Any, kind: ElementKind, lanes: int, count: Any) -> Any:
-    """Return fewer elements than *lanes*: what a piece leaves over stands behind it."""
+    """Return fewer elements than *lanes*: what a piece leaves over stands after it."""
     element = llvm_memory_element(kind)
     tail, size = ir.Constant(element, None), 1
     while size < lanes:

@@ -10,7 +10,7 @@ from glow_nb.simd.lanes import Lanes
 def unless(
     is_rare: Lanes, usual: Sequence[Lanes], compute: Callable[[], Sequence[Lanes]]
 ) -> list[Lanes]:
-    """Return *usual*, or what *compute* gives in place of it if any lane of *is_rare* is true."""
+    """Return *usual*, or what *compute* gives instead of it if any lane of *is_rare* is true."""
     builder = is_rare.builder
     condition = is_rare.reduce(lambda left, right: left | right)
     before = builder.block

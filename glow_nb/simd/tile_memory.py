@@ -116,7 +116,7 @@ def tile_load_rows(
 ) -> Any:
     """``tile_load_rows(p, i, stride, rows, vectors, lanes, n)``: tile_load of n rows, 1 or more.
 
-    The last of them stands in the rows behind it, too.
+    The last of them stands in the rows after it, too.
     """
     if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes)):
         return None

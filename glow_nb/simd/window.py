@@ -176,7 +176,7 @@ class _Line:
         builder: Where instructions go.
         first: Where the first one lies.
         step: Elements from one to the next.
-        ends: The first that is read and the one behind the last, if the run says which.
+        ends: The first that is read and the one after the last, if the run says which.
     """
 
     builder: Any
@@ -262,7 +262,7 @@ def _load_repeated(
 ) -> list[Any]:
     """Load elements, of which column c is number ``order[c]``, in vectors of a row.
 
-    The numbers ascend from 0. Elements behind the last one are not read.
+    The numbers ascend from 0. Elements after the last one are not read.
     """
     count = order[-1] + 1
     width = 1 << (count - 1).bit_length()

@@ -196,7 +196,7 @@ def winograd_taps(
 
 
 def _without_noise(taps: list[Lanes], noise: float) -> list[Lanes]:
-    """Return *taps* with zero in place of what is less than *noise* times the largest."""
+    """Return *taps* with zero instead of what is less than *noise* times the largest."""
     sizes = [tap.call("fabs") for tap in taps]
     limit = reduce(largest, sizes) * noise
     return [(size < limit).select(0.0, tap) for size, tap in zip(sizes, taps, strict=True)]

@@ -120,7 +120,7 @@ def _checkpoint(values: Mapping[str, Array], text: str) -> Checkpoint:
 
 
 def _widened(values: Mapping[str, Array], about: Mapping[str, Any]) -> Mapping[str, Array]:
-    """Return *values*; what is kept for weights of 16 bits, and was kept so before, has 32."""
+    """Return *values*; what is kept for 16-bit weights, and was kept so before, has 32."""
     names = {f"{weight}.{added}" for weight in about["weights"] for added in about["kept"]}
     names |= {f"{weight}.gradient" for weight in about["weights"]}
     return {

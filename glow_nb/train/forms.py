@@ -79,7 +79,7 @@ def training_form(function: Function, seed: int, taken: Iterable[str] = ()) -> F
 
     A batch normalization whose running mean and variance are states takes those of the batch, and
     moves the states towards them: ``momentum * running + (1 - momentum) * batch``. The variance
-    that is kept is that of a sample, with ``n - 1`` in the place of ``n``, as PyTorch keeps it;
+    that is kept is that of a sample, with ``n - 1`` instead of ``n``, as PyTorch keeps it;
     ONNX's own operator keeps the other one.
 
     What is drawn at random, as by a dropout, is drawn anew in each step: the constants that seed it

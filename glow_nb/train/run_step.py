@@ -1,4 +1,4 @@
-"""A step of training on its compiled functions: as a whole, or in parts whose gradients are added.
+"""A training step on its compiled functions: as a whole, or in parts whose gradients are added.
 
 A step that fails or is interrupted leaves all states as they were.
 """

@@ -1,4 +1,4 @@
-"""One step of training as a function: the loss, its gradients, and the new weights.
+"""One training step as a function: the loss, its gradients, and the new weights.
 
 The constants that are trained become states of the same names; what an optimizer keeps for the
 weight ``w`` is a state ``w.momentum``, and so on. All states keep their values where the loss is
@@ -77,7 +77,7 @@ class StepFunctions:
 
 
 def with_states(function: Function, states: Mapping[Constant, State], name: str) -> Function:
-    """Return *function*, called *name*, with states in the place of constants."""
+    """Return *function*, called *name*, with states instead of constants."""
     mapping: dict[Value, Value] = dict(states.items())
     return dataclasses.replace(substitute(function, mapping), name=name)
 

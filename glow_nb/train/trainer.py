@@ -338,7 +338,7 @@ class Trainer(Uncopied):
         return self._engine.network(*self._checked(inputs, targets))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a checkpoint from which :meth:`load` goes on, bit by bit.
+        """Write a checkpoint from which :meth:`load` goes on, bit for bit.
 
         It is a safetensors file with the weights, what the optimizer keeps for them, and how many
         steps and epochs were made. The file is replaced whole.

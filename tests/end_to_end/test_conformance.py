@@ -67,7 +67,7 @@ POOLS: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", POOLS)
 def test_quick_pools_are_those_of_the_suite(name: str) -> None:
-    """What the fixture of the node tests computes in place of ONNX's own loop."""
+    """What the fixture of the node tests computes instead of ONNX's own loop."""
     x = np.random.default_rng(0).normal(size=(2, 2, 7, 6)).astype(np.float32)
     edges: list[dict[str, Any]] = [
         {"kernel_shape": [3, 2]},

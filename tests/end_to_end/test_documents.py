@@ -279,7 +279,7 @@ def test_python_can_be_parsed(page: Path) -> None:
 def test_python(page: Path, folder: Path) -> None:
     pytest.importorskip("matplotlib")
     script = script_of(page)
-    path = folder / f"blocks_of_{page.stem}.py"  # which no import finds in place of a package
+    path = folder / f"blocks_of_{page.stem}.py"  # which no import finds instead of a package
     path.write_text(script, encoding="utf-8")
     must_run([sys.executable, "-W", "error", str(path)], folder)
 

@@ -50,7 +50,7 @@ def product_of_few_bits(
 
 
 def dequantized_by_blocks(kind: Any, block: int, rows: int, inner: int, depth: int) -> Any:
-    """Return a model of a product with weights behind a ``DequantizeLinear``."""
+    """Return a model of a product with weights after a ``DequantizeLinear``."""
     blocks, (least, greatest) = -(-inner // block), ElementKind.of(kind).limits
     weights = {
         "w": RANDOM.integers(least, greatest + 1, (inner, depth)).astype(kind),

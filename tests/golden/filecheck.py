@@ -3,7 +3,7 @@
 A case is IR text whose ``//`` comments say what is done and what must come out:
 
 ``// PASSES: a, b``     run these passes in order; without it the text makes a round trip. Options
-                         stand behind a name: ``a{size = 2}``
+                         stand after a name: ``a{size = 2}``
 ``// CHECK: text``      a later line of the output contains *text*
 ``// CHECK-NEXT: text`` the line right after the last match contains *text*
 ``// CHECK-NOT: text``  no line between the matches around it contains *text*

@@ -81,7 +81,7 @@ class Verdict:
     Attributes:
         place: Where it complains: the line of each function under way, the outermost first, and how
             much it had asked until then.
-        wishes: Fields, and what they might be in place of what was given.
+        wishes: Fields, and what they might be instead of what was given.
     """
 
     place: tuple[float, ...]

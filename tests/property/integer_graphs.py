@@ -1,6 +1,6 @@
 """Random graphs of integers and booleans, of any rank and size, none and nothing included.
 
-Their results are compared bit by bit: integers wrap, and no pass may change that.
+Their results are compared bit for bit: integers wrap, and no pass may change that.
 """
 
 from __future__ import annotations

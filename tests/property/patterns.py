@@ -198,7 +198,7 @@ def affine(maker: GraphMaker, value: Value) -> Value:
 
 
 def dense_layers(maker: GraphMaker) -> None:
-    """A transposed, flattened tensor through a dense layer with scales behind it."""
+    """A transposed, flattened tensor through a dense layer with scales after it."""
     candidates = [v for v in maker.pool if v.type.rank >= 2 and v.type.size <= 512]
     if not candidates:
         return

@@ -399,4 +399,4 @@ def check_same(
         assert got.dtype == want.dtype, name
         assert got.shape == want.shape, name
         apart = distance(want, got, least=1.0)
-        assert apart <= tolerance, f"{name} is off by {apart}: {got} in place of {want}"
+        assert apart <= tolerance, f"{name} is off by {apart}: {got} instead of {want}"

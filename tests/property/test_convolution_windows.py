@@ -44,7 +44,7 @@ class Case:
         channels: Input channels of the operator.
         depth: Output channels.
         group: Groups of channels.
-        beside: Channels that lie before and behind the input, the addend and the result.
+        beside: Channels that lie before and after the input, the addend and the result.
         adds: Something is added to the result.
     """
 
@@ -104,7 +104,7 @@ def build(case: Case) -> Function:
         return b.constant(name, numbers.astype(case.kind.dtype))
 
     def part(name: str, sizes: tuple[int, ...], channels: int) -> Value:
-        """Return *channels* channels of an input that has others before and behind them."""
+        """Return *channels* channels of an input that has others before and after them."""
         shape = (case.batch, *sizes, channels)
         whole = b.input(name, TensorType(case.kind, (*shape[:-1], before + channels + behind)))
         starts, stops = (*(0 for _ in shape[1:]), before), (*shape[:-1], before + channels)

@@ -94,7 +94,7 @@ def check_close(found: dict[str, Array], expected: dict[str, Array]) -> None:
         odd = ~np.isfinite(want)
         np.testing.assert_array_equal(~np.isfinite(got), odd, err_msg=name)
         apart = distance(np.where(odd, 0, want), np.where(odd, 0, got), least=1.0)
-        assert apart <= ROUNDING[kind], f"{name} is off by {apart}: {got} in place of {want}"
+        assert apart <= ROUNDING[kind], f"{name} is off by {apart}: {got} instead of {want}"
 
 
 def check_operator(node_class: type[Node], seed: int) -> None:

@@ -1,4 +1,4 @@
-"""Passes keep integers bit by bit, NaN, infinities, and arbitrary samples behind a predicate."""
+"""Passes keep integers bit for bit, NaN, infinities, and arbitrary samples after a predicate."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _is_determined(node: Node) -> bool:
 def is_in_onnx(node: Node) -> None:
     """Raise a GlowError about a node that ONNX has no way to say."""
     if isinstance(node, ops.BitCast) and node.kind.bits == 6:
-        raise GlowError(f"{node}: ONNX's BitCast takes no floats of 6 bits")
+        raise GlowError(f"{node}: ONNX's BitCast takes no 6-bit floats")
     if isinstance(node, ops.QuantizedAveragePool) and not np.isfinite(node.multiplier()).all():
         raise GlowError(
             f"{node}: ONNX does not say to which integer the mean of nothing is rounded"

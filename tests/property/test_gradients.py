@@ -59,7 +59,7 @@ def check_gradients(loss: DrawnLoss, seed: int) -> None:
         quotients = [half_difference(loss, name, step * direction) / step for step in STEPS]
         error = min(abs(got - wanted) for wanted in quotients)
         assert error <= TOLERANCE * (parts + 0.01 * size + 1e-3), (
-            f"{name}: {got} in place of {quotients}\n{loss.function}"
+            f"{name}: {got} instead of {quotients}\n{loss.function}"
         )
 
 

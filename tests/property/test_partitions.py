@@ -1,4 +1,4 @@
-"""A network in parts computes what the whole does, bit by bit, wherever it is cut."""
+"""A network in parts computes what the whole does, bit for bit, wherever it is cut."""
 
 from __future__ import annotations
 

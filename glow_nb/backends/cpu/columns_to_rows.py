@@ -27,7 +27,7 @@ FLOATS = frozenset({ElementKind.FLOAT32, ElementKind.FLOAT64})
 def columns_to_rows(
     function: Function, *, target: Target | None = None, threads: int = 1
 ) -> Function:
-    """Multiply few rows by a transposed matrix in place of the matrix by few columns.
+    """Multiply few rows by a transposed matrix instead of the matrix by few columns.
 
     That is done where it is estimated to be faster for so many *threads* of *target*, by default
     this processor::

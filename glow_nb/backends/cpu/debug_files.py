@@ -39,7 +39,7 @@ def debug_files(
     kernels: dict[KernelSource, list[Use]] = {}
     for call, use in zip(calls, uses, strict=True):
         kernels.setdefault(call.source, []).append(use)
-    # Comments stand behind the text: its lines are those that the code comes from.
+    # Comments stand after the text: its lines are those that the code comes from.
     sources = {
         source.file_name: f"{source.text}\n{kernel_comment(source, of)}"
         for source, of in kernels.items()

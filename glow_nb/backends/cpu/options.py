@@ -39,7 +39,7 @@ class CpuOptions(CheckedOptions):
             network's time. "off" sums up everything directly.
         strassen: "auto" lets products with constant matrices, and pointwise convolutions
             with 256 channels or more, be done by Strassen's algorithm where that is faster: seven
-            products of blocks in place of eight, up to 1.12 times as fast. Their root mean square
+            products of blocks instead of eight, up to 1.12 times as fast. Their root mean square
             error is about 6e-7 of the outputs' (direct sums: 3e-7); it is relative to the row and
             the column of a result, as with direct sums, and results of rows and columns of numbers
             below 1.2e-38 are zero. Where NaN, infinity or an overflow comes in, results are summed
@@ -60,7 +60,7 @@ class CpuOptions(CheckedOptions):
         cost_model: A function of a plan, its problem, the target and our estimate that returns the
             cycles to choose by.
         tune: Measure on this machine which of the plans for each convolution and matrix
-            product is the fastest, in place of estimating it. This takes a while, the longer the
+            product is the fastest, instead of estimating it. This takes a while, the longer the
             more different ones there are; measurements are kept in the cache folder, and the next
             compilation makes the same choices from them at once.
         debug: Write what debuggers read (``docs/howto/debugging.md``): lines of the machine code,
@@ -90,7 +90,7 @@ class CpuOptions(CheckedOptions):
     )
     tune: bool = option(
         False,
-        help="Measure how each product is computed fastest, in place of estimating it; takes a "
+        help="Measure how each product is computed fastest, instead of estimating it; takes a "
         "while the first time.",
     )
     debug: bool = option(

@@ -43,11 +43,11 @@ def select_packed_operators(
     estimated to be faster, unless *strassen* is "off". With both, constants take
     at most *constant_growth* times the bytes of the weights. *target* is the processor, by default
     this one. *plan* forces or forbids algorithms for layers of *function*, or also of others unless
-    it *is_whole*. *cost_model* estimates in place of the algorithms' own. With a
-    *tuner*, measurements decide in place of estimates. Weights of 8 and 16 bits are laid out in
+    it *is_whole*. *cost_model* estimates instead of the algorithms' own. With a
+    *tuner*, measurements decide instead of estimates. Weights of 8 and 16 bits are laid out in
     groups of neighbours that the processor multiplies at once, if it can.
     Other integers of 8 and 16 bits are converted to int32 before, but for right matrices and
-    convolutions of single channels. Constant weights of 8 bits lie in pairs that do not saturate
+    convolutions of single channels. Constant 8-bit weights lie in pairs that do not saturate
     where that is faster, and enough of them can be pairs.
 
     ::

@@ -56,7 +56,7 @@ def avg_pool_gradient_gradient(
 ) -> OperandGradients:
     """It is linear, and so is the pool that it is the transpose of.
 
-    A window without a counted cell has shared out nothing, and gets 0 in place of the mean of none.
+    A window without a counted cell has shared out nothing, and gets 0 instead of the mean of none.
     """
     type = node.gradient.type
     pool = AvgPool(

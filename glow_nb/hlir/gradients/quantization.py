@@ -8,7 +8,7 @@ from glow_nb.hlir.rules import no_gradient
 
 no_gradient(
     "it rounds to integers, or reads them, and its derivative is 0 or undefined; differentiate the "
-    "network of floats before it is quantized",
+    "float network before it is quantized",
     *(ops.Quantize, ops.Dequantize, ops.Rescale, ops.Stored, ops.AsQuantized),
     *(ops.QuantizeLinear, ops.DequantizeLinear, ops.Requantize, ops.IntLookupTable),
     *(ops.QuantizedConvolution, ops.QuantizedTransposedConvolution),

@@ -73,7 +73,7 @@ def _flipped(node: Slice, upstream: Value, builder: Backward) -> Value:
 
 
 def _spread(value: Value, ranges: tuple[IndexRange, ...], builder: Backward) -> Value:
-    """Return *value* with ``step - 1`` zeros behind each element along each axis."""
+    """Return *value* with ``step - 1`` zeros after each element along each axis."""
     if all(r.step == 1 for r in ranges):
         return value
     apart = tuple(n for size in value.type.shape for n in (size, 1))

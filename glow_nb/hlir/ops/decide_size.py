@@ -22,7 +22,7 @@ class DecideSize(Node):
     """Let *size*, a symbol, be the *number* that a run computes, an int64 of rank 0.
 
     Other nodes have the symbol in their types and attributes. The result has no elements: its
-    shape, ``[size, 0]``, tells the size. A function with such nodes is cut behind them into stages
+    shape, ``[size, 0]``, tells the size. A function with such nodes is cut after them into stages
     (:mod:`glow_nb.hlir.stages`).
     """
 

@@ -1,7 +1,7 @@
 """From real numbers to integers and back, on plain types: scale and offset are tensors.
 
 ``real = (stored - offset) * scale``. This is what operators on quantized types are lowered to: each
-is a formula of one element, which runs in the kernel of the product before or behind it. Scale and
+is a formula of one element, which runs in the kernel of the product before or after it. Scale and
 offset have the rank of the input and broadcast to it: there is one number, one a channel, or one a
 block, and a run may compute them. Arithmetic is that of float32, each operation rounded.
 """

@@ -37,7 +37,7 @@ class ChannelNormalization(Node):
     Attributes:
         epsilon: Added to the variance.
         channel_axis: Axis of the channels, counted from the front.
-        momentum: The part of the running statistics that a step of training keeps.
+        momentum: The part of the running statistics that a training step keeps.
     """
 
     input: Value

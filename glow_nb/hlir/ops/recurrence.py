@@ -1,4 +1,4 @@
-"""The loop of recurrent layers: the steps over states, behind the product with the inputs."""
+"""The loop of recurrent layers: the steps over states, after the product with the inputs."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class Recurrence(Cellular):
     get from the inputs, biases included; the gates follow one another as in ONNX. ``recurrent`` is
     ``[D, H, gates * H]``, and a step computes ``p = h @ recurrent`` and the formulas of
     :mod:`~glow_nb.hlir.ops.formulas.recurrence.cells`. The result, ``[S, steps, D, B, H]``, holds
-    the hidden state behind each step and, of an LSTM (``S = 2``), the memory. ``initial``,
+    the hidden state after each step and, of an LSTM (``S = 2``), the memory. ``initial``,
     ``[S, D, B, H]``, is what the first step begins with, by default 0; weights that are not finite
     may then not spread in that step, as a kernel need not multiply zeros. A sample whose entry of
     ``lengths``, ``[B]``, is not above the number of a step keeps its states in that step.

@@ -94,7 +94,7 @@ class RecurrentLayer(Cellular):
 
     @property
     def resets_product(self) -> bool:
-        """Return whether the product for the last gate, with its bias, is reset behind it."""
+        """Return whether the product for the last gate, with its bias, is reset after it."""
         return self.cell == GRU and self.flag
 
     @override

@@ -1,4 +1,4 @@
-"""What lies behind a float that was dequantized: integers, their scales, and moves between.
+"""What lies after a float that was dequantized: integers, their scales, and moves between.
 
 And what passes do with quantized types again and again.
 """

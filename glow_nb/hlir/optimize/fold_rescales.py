@@ -28,7 +28,7 @@ they read, and int32 holds their sums for the kind and offset of that."""
 
 @register_pass
 def fold_rescales(function: Function) -> Function:
-    """Let an operator make the type that a rescale behind it makes, or read what one before reads.
+    """Let an operator make the type that a rescale after it makes, or read what one before reads.
 
     Numbers are rounded once instead of twice. Behind an operator nothing else may read the result;
     if its own type could not hold all that the other one can, the integers are clamped as it would

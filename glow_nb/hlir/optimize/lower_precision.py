@@ -1,4 +1,4 @@
-"""Multiply numbers of 16 bits where a network of float32 has products."""
+"""Multiply 16-bit numbers where a network of float32 has products."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ EXACT = (ElementKind.INT32, ElementKind.INT64)
 
 @dataclass(frozen=True)
 class Triangle:
-    """A matrix of bools: row ``i`` is true up to column ``i + offset``, or only behind it.
+    """A matrix of bools: row ``i`` is true up to column ``i + offset``, or only after it.
 
     Attributes:
         offset: May be open.

@@ -19,7 +19,7 @@ def quantize_clips(function: Function) -> Function:
     """Quantize first, then bound the integers, where a ``quantize`` reads a ReLU or a clip.
 
     Exact, since rounding keeps the order. Bounds that the type has by itself are dropped: those of
-    most networks, whose ranges were measured behind the ReLU.
+    most networks, whose ranges were measured after the ReLU.
 
     ::
 

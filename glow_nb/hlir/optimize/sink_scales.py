@@ -18,7 +18,7 @@ SMALLEST, GREATEST = 2.0**-32, 2.0**32
 
 @register_pass
 def sink_scales(function: Function) -> Function:
-    """Take numbers that scale an operand of a product behind it, and make one factor of two.
+    """Take numbers that scale an operand of a product after it, and make one factor of two.
 
     There the scale rides on the product's own kernel, where that of an operand, as attention has
     it, is often a pass of its own over memory. Reshapes, transposes and broadcasts may lie in

@@ -30,7 +30,7 @@ class MatrixPacking(Packing):
 
     @override
     def write_start(self, out: SourceWriter) -> None:
-        """Write what is done once: what is copied never reaches the elements behind the depth."""
+        """Write what is done once: what is copied never reaches the elements after the depth."""
         plan = self.plan
         if plan.copied_depth != plan.depth:
             for name in ("keys", LAST_KEYS):
@@ -71,7 +71,7 @@ class MatrixPacking(Packing):
     def _write_copied_square(self, out: SourceWriter, rows: str) -> None:
         """Turn over so many keys from a copy that has room for as many as there are lanes.
 
-        What stands behind them there is that of another time: it is hidden among the scores.
+        What stands after them there is that of another time: it is hidden among the scores.
         """
         depth, step = self.plan.depth, self.plan.copied_depth
         out.line(f"key_at = {self._first_key}")

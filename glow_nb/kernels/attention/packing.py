@@ -55,7 +55,7 @@ class Packing:
     def _write_last_square(self, out: SourceWriter) -> None:
         """Turn over the last keys, fewer than lanes, from a copy that has room for as many.
 
-        What stands behind them there is that of another time: it is hidden among the scores.
+        What stands after them there is that of another time: it is hidden among the scores.
         """
         lanes, depth = self.plan.lanes, self.shape.depth
         out.line(
@@ -110,7 +110,7 @@ class Packing:
                 self._write_last_panel(out, whole * columns, whole * size)
 
     def _write_last_panel(self, out: SourceWriter, first: int, place: int) -> None:
-        """Write value number ``k`` from column *first* on, with zeros behind it."""
+        """Write value number ``k`` from column *first* on, with zeros after it."""
         lanes, kind = self.plan.lanes, self.shape.computed.value
         for number in range(self.plan.sum_vectors):
             column = first + number * lanes

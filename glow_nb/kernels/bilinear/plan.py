@@ -388,7 +388,7 @@ class Scratch:
 
 
 def _with_gap(elements: int, size_bytes: int) -> int:
-    """Return *elements* of a matrix, in whole cache lines, and the gap behind it."""
+    """Return *elements* of a matrix, in whole cache lines, and the gap after it."""
     pad = PAD_BYTES // size_bytes
     return rounded_up(elements, pad) + pad
 

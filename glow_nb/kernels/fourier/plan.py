@@ -135,12 +135,12 @@ class FourierPlan:
 
     @cached_property
     def chirp_roots(self) -> int:
-        """Where the chirp begins; its transform is behind it."""
+        """Where the chirp begins; its transform is after it."""
         return self.pair_roots + (2 * (self.length + 1) if self.is_paired else 0)
 
     @property
     def table_size(self) -> int:
-        """Elements of the table, with what vectors read behind its end."""
+        """Elements of the table, with what vectors read after its end."""
         more = 2 * (self.length + self.size) if self.is_convolution else 0
         return self.chirp_roots + more + (self.columns + 2) * self.lanes
 

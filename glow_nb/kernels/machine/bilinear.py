@@ -59,7 +59,7 @@ class Bilinear:
         0.08,
         "cycles a byte",
         "A byte of transformed weights of integers, which a kernel makes.",
-        "Zen 3: 87 to 95 cycles for the 36 vectors of 32 bytes that a vector of filters becomes.",
+        "Zen 3: 87 to 95 cycles for the 36 32-byte vectors that a vector of filters becomes.",
     )
     winograd_weights_l2_share: float = fact(
         0.5,
@@ -120,6 +120,6 @@ class Bilinear:
         256,
         "channels",
         "Channels of the input and output of a pointwise convolution for Strassen's algorithm.",
-        "Zen 4: with 256 in place of 512, ResNet50, ResNeXt50, Res2Net and a segmentation "
+        "Zen 4: with 256 instead of 512, ResNet50, ResNeXt50, Res2Net and a segmentation "
         "transformer take 0.985 of the time. With fewer channels little is saved.",
     )

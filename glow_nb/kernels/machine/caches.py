@@ -14,7 +14,7 @@ _SHARES = "Zen 5: twelve products by experiments/benchmarks/cache_shares.py."
 class Caches:
     """Sizes of the data caches, and shares of them; each one is explained by its fact.
 
-    Where the system says which caches the host has, its sizes are taken in place of these.
+    Where the system says which caches the host has, its sizes are taken instead of these.
     """
 
     l1_bytes: int = fact(

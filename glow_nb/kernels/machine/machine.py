@@ -50,7 +50,7 @@ class Machine(Threads, Choices, Bilinear, Streams, Memory, Caches, Matrix, Arith
             ``glow_nb.Target.of`` plan with, as a host says itself what it has.
         vector_bytes: Bytes of its vector registers.
         triple: LLVM's target triple that ``Target.of`` plans with.
-        provenance: What is known of numbers of this row in place of what their facts say, by name.
+        provenance: What is known of numbers of this row instead of what their facts say, by name.
     """
 
     name: str

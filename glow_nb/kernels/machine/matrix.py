@@ -12,7 +12,7 @@ _DOTS = (
 )
 _MOVES = (
     "Emerald Rapids at 2.4 to 3 GHz, eight tiles in turn: 3.3 ns a load, 21 ns if rows begin "
-    "16 bytes behind a line; 6.2 ns a store."
+    "16 bytes after a line; 6.2 ns a store."
 )
 
 

@@ -89,7 +89,7 @@ class Memory:
         "rows",
         "Rows of a block that writes results to DRAM: each lies on a page of its own, and rows a "
         "power of two apart fall into one set of the first-level cache.",
-        "Zen 3: 8 rows in place of 32 take 0.6 of the time for 4,096 x 4,096 x 4, 0.55 for "
+        "Zen 3: 8 rows instead of 32 take 0.6 of the time for 4,096 x 4,096 x 4, 0.55 for "
         "3,949 x 2,048 x 2, 0.8 for 4,096 x 1,024 x 8, 0.75 for 2,500 x 3,333 x 7.",
     )
     tlb_copied_block_rows: int = fact(
@@ -97,7 +97,7 @@ class Memory:
         "rows",
         "The same where each block makes the panels of the right operand anew. The TLB knows two "
         "thousand pages at most.",
-        "Zen 3: 512 rows in place of all of 3,705 x 2,120 x 16 take 0.70 of the time, of "
+        "Zen 3: 512 rows instead of all of 3,705 x 2,120 x 16 take 0.70 of the time, of "
         "3,072 x 1,024 x 8 take 0.7.",
     )
     max_recopy_fraction: float = fact(
@@ -122,7 +122,7 @@ class Memory:
         "cycles a byte",
         "A byte of results from beyond the second-level cache. Where a tile takes less, blocks "
         "have few rows, too.",
-        "Zen 3, vectors of 32 bytes: 1,338 x 1,024 x 4 takes 0.6 of the time, 1,000 x 2,048 x 3 "
+        "Zen 3, 32-byte vectors: 1,338 x 1,024 x 4 takes 0.6 of the time, 1,000 x 2,048 x 3 "
         "takes 0.55, 400 x 4,096 x 5 takes 0.9, 1,500 x 1,000 x 5 as long.",
     )
     copied_dram_result_byte_cycles: float = fact(

@@ -42,7 +42,7 @@ ZEN4 = Machine(
     dram_filter_penalty=1.5,
     provenance={
         **_SIZES,
-        "fma_bytes": "Manual of the vendor: two vectors of 256 bits a cycle, one of 512.",
+        "fma_bytes": "Manual of the vendor: two 256-bit vectors a cycle, one of 512.",
         "dram_filter_penalty": "Zen 4: 7 bytes a cycle. Picks of three networks with large filters "
         "take 1.01 to 1.05 of the time of the best with two threads; with 2.6, 1.02 to 1.09.",
     },
@@ -98,7 +98,7 @@ AVX2 = Machine(
 
 SIMD128 = Machine(
     name="simd128",
-    title="Any processor with vectors of 16 bytes",
+    title="Any processor with 16-byte vectors",
     cpus=("x86-64",),
     features="+sse2",
     vector_bytes=16,

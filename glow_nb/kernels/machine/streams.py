@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from glow_nb.kernels.machine.fact import UNRECORDED, fact
 
 _SWEPT = (
-    "Zen 3, vectors of 32 bytes: one row times 1,024 x 4,096 and 4,096 x 1,024 takes 0.79 and 0.84 "
-    "of the time, times 768 x 768 0.97 to 1.0. Zen 4, vectors of 64 bytes: 1,024 x 4,096 takes "
+    "Zen 3, 32-byte vectors: one row times 1,024 x 4,096 and 4,096 x 1,024 takes 0.79 and 0.84 "
+    "of the time, times 768 x 768 0.97 to 1.0. Zen 4, 64-byte vectors: 1,024 x 4,096 takes "
     "0.91 of the time with four vectors that it takes with two, 2,048 x 2,048 0.97."
 )
 _TRANSPOSES = "Zen 4: transposes."
@@ -55,7 +55,7 @@ class Streams:
     min_shared_tiles: int = fact(
         16,
         "tiles",
-        "Tiles of left rows that are worth sharing among threads in place of panels of right rows.",
+        "Tiles of left rows that are worth sharing among threads instead of panels of right rows.",
         "Zen 3: 100 rows times 8 x 4,096 (columns x inner), 17 tiles, take 0.89 of the time.",
     )
     swept_bytes: int = fact(
@@ -75,7 +75,7 @@ class Streams:
         "rows",
         "Rows of a swept matrix that are read side by side; twice as many where several tiles read "
         "them, unless they evict each other from the first-level cache.",
-        "Zen 3: of 4, 8, 16 and 32, 8 are the fastest or close to it. With 8 in place of 16, 8 "
+        "Zen 3: of 4, 8, 16 and 32, 8 are the fastest or close to it. With 8 instead of 16, 8 "
         "rows times 4,096 x 512 and 12 times 1,024 x 512 take 0.71 of the time.",
     )
     sweep_factor: float = fact(

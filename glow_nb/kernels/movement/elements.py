@@ -1,7 +1,7 @@
 """Single elements that are copied from where an index says, a vector of them at a time.
 
 An index is clamped to its axis before it is used, so that a wrong one reads a wrong element and
-nothing outside of the tensor. Elements are moved bit by bit, whatever their kind.
+nothing outside of the tensor. Elements are moved bit for bit, whatever their kind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Gathers: rows, or single elements, copied from where an index says.
 
 An index is clamped to its axis before it is used, so that a wrong one reads a wrong element and
-nothing outside of the tensor. Rows are moved bit by bit, whatever their kind.
+nothing outside of the tensor. Rows are moved bit for bit, whatever their kind.
 """
 
 from __future__ import annotations

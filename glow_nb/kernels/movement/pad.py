@@ -59,7 +59,7 @@ class _Axis:
 
     @property
     def stop(self) -> int:
-        """The first element behind those, if there is one."""
+        """The first element after those, if there is one."""
         return self.last + 1 + self.begin
 
     @property

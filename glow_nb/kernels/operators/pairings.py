@@ -61,7 +61,7 @@ class PairedWeights:
         filter: ``[steps, block * 4]`` of int8: of each output channel of a panel four weights.
         order: Of int32, ``[order_size(panels * runs, steps)]``: where the steps of each run of each
             panel begin, and where the last ones end; then the numbers of the steps, two in each
-            element, and room behind them.
+            element, and room after them.
     """
 
     filter: Array
@@ -225,7 +225,7 @@ def _partners(panes: Array) -> Array:
 
 
 def _pairs(partners: Array, free: Array) -> Array:
-    """Return pairs of the inputs that are *free*, ``[windows, 16, 2]``, with none behind them.
+    """Return pairs of the inputs that are *free*, ``[windows, 16, 2]``, with none after them.
 
     The input that fits the fewest others comes first, and takes the one that fits the fewest.
     """

@@ -28,7 +28,7 @@ class Entry:
     """A vector of groups of weights, and what it is multiplied with.
 
     Attributes:
-        step: Steps behind the first one of the outputs.
+        step: Steps after the first one of the outputs.
         part: Part of the step.
         phase: The output that the products are added to.
         row: Number of the stored vector that the weights are made of.

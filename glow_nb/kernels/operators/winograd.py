@@ -2,9 +2,9 @@
 :mod:`glow_nb.numerics.cook_toom`.
 
 In each spatial dimension ``m`` neighbouring outputs of a filter with ``r`` taps and stride ``s``
-take ``n = (m - 1) s + r`` products in place of ``m r``.
+take ``n = (m - 1) s + r`` products instead of ``m r``.
 
-Bytes are transformed to integers of 16 bits, by matrices of integers, and pairs of these are
+Bytes are transformed to 16-bit integers, by matrices of integers, and pairs of these are
 multiplied and summed up in 32 bits. Results are exact if they fit
 (:mod:`glow_nb.kernels.winograd.exactness`). Their filter is transformed by the kernel, on its path
 from memory: with 4 x 4 outputs of 3 x 3 taps it would take 8 times as many bytes there.

@@ -30,7 +30,7 @@ class TileLoop:
 
     Attributes:
         rows: Pixels of a tile.
-        begin, end: The numbers of the first tile, and of the one behind the last.
+        begin, end: The numbers of the first tile, and of the one after the last.
         within: Those of them that are ``count`` tiles from ``first`` on.
         skipped: How many pixels the tiles before have more than so many of these.
         only: Where the only tile begins, None if there may be others.

@@ -227,7 +227,7 @@ class DepthwiseWriter:
     def _write_ends_of_line(self) -> None:
         """Compute the whole tiles with taps outside; find those ``inside`` to ``behind``.
 
-        How many cells behind the line its last window sees, ``beyond``, is one of few numbers, for
+        How many cells after the line its last window sees, ``beyond``, is one of few numbers, for
         each of which the tile at the end is written out.
         """
         out, rows, stride = self.out, self.cut.rows, self.shape.stride[-1]
@@ -342,7 +342,7 @@ class DepthwiseWriter:
     def _write_tile(
         self, name: str, at: str, rows: int, columns: int, seen: str, panel: int
     ) -> None:
-        """Compute one tile from pixel *at* on, from the first pixel *seen* to the one behind all.
+        """Compute one tile from pixel *at* on, from the first pixel *seen* to the one after all.
 
         It repeats the channels of the input as *panel* does.
         """

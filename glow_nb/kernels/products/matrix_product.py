@@ -7,7 +7,7 @@ takes them from there, a few vectors at a time.
 
 All tiles of a kernel have as many rows, so that the registers are configured once. A line whose
 tiles are not of one height has some of a row less: these compute a row more, which nobody reads. It
-is the one before the first, or, in a padded copy, whatever lies behind the last.
+is the one before the first, or, in a padded copy, whatever lies after the last.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class MatrixProductWriter(ProductWriter):
         """Return the rows of a part, and those of the last one.
 
         Where only the run knows how many rows a tile has, and these are too few for all parts to
-        have some, all parts compute the same, and nobody reads what those behind the first do.
+        have some, all parts compute the same, and nobody reads what those after the first do.
         """
         cut, out, parts = self.loops.cut, self.out, self._parts
         stride, _ = tile_steps(self.nest, self.loops)

@@ -94,7 +94,7 @@ class PairedWriter(ProductWriter):
         assert is_whole, f"{nest} has runs that are cut or joined"
 
     def _with_places(self, nest: ProductNest) -> int:
-        """Return the bytes of the scratch and, behind it, of the places of the steps of a panel.
+        """Return the bytes of the scratch and, after it, of the places of the steps of a panel.
 
         Vectors of them are written whole.
         """

@@ -224,7 +224,7 @@ class ProductWriter(ProductTiles):
     def _write_panel_ahead(self) -> None:
         """Find ``channel_ahead``, where the panel begins whose results the tiles ask for.
 
-        They lie ``later`` pixels behind those of the tile: after the last panel of the thread comes
+        They lie ``later`` pixels after those of the tile: after the last panel of the thread comes
         the first one, in the next block.
         """
         out, pixels = self.out, block_pixels(self.shape, self.loops)

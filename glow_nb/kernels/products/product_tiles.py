@@ -81,7 +81,7 @@ class ProductTiles(TileSums):
     def _write_open_tiles(self, tag: str, columns: int, origin: str, place: str) -> None:
         """Sum up the tiles of a line of which only the run knows the heights, then store its rows.
 
-        Sums wait between inner blocks anyway. Here they wait behind the last one as well, so that
+        Sums wait between inner blocks anyway. Here they wait after the last one as well, so that
         the code of each height is that of its sums alone.
         """
         out, cut, width = self.out, self.loops.cut, self.loops.columns.width

@@ -46,7 +46,7 @@ class Reduction:
             zero on; then their sum is added to those of the steps before.
         streams: Places of the dot that are summed up from at a time; ``dot`` and ``whole_dot`` are
             the steps from one of them.
-        rest: Steps of the dot behind the last of the streams.
+        rest: Steps of the dot after the last of the streams.
     """
 
     outer: tuple[SumLoop, ...]

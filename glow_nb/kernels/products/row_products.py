@@ -78,7 +78,7 @@ def tile_of(rows: int, target: Target) -> tuple[Cut, int]:
 def reads_left_once(shape: MatMulShape, cut: Cut, columns: int, target: Target) -> bool:
     """Return whether each tile of left rows is multiplied by all right rows before the next one.
 
-    Threads share the tiles then, in place of the panels of *columns* right rows: there must be
+    Threads share the tiles then, instead of the panels of *columns* right rows: there must be
     enough of them.
     """
     return cut.tiles >= max(target.machine.min_shared_tiles, -(-shape.depth // columns))

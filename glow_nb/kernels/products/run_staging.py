@@ -13,7 +13,7 @@ def write_run_staging(out: SourceWriter, nest: ProductNest, loops: Loops, input:
     """Copy the runs that ``count`` lines of image ``image`` read, from line ``first`` on.
 
     Each line of the input is copied between what counts as outside first, to the end of the
-    scratch; of that, each output's run, with zeros behind it.
+    scratch; of that, each output's run, with zeros after it.
     """
     shape, whole = nest.shape, nest.runs_of
     assert whole is not None

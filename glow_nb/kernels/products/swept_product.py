@@ -7,7 +7,7 @@ lies in.
 A user's matrix begins anywhere, not where a line of the cache does, and vectors that lie in two
 lines each are slower. Where all rows begin at the same place of a vector, the vectors of a sweep
 therefore begin at multiples of their size: up to ``lanes - 1`` elements before the first column.
-There is nothing to fear from what they read there or behind the last column. Matrices begin at a
+There is nothing to fear from what they read there or after the last column. Matrices begin at a
 multiple of an element's size, so it lies in a line that holds columns, too, and is memory of the
 process; and its sums are not used.
 """

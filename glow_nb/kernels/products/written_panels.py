@@ -40,7 +40,7 @@ class WrittenPanels(ProductWriter):
     @property
     @override
     def reads_whole_rows(self) -> bool:
-        return self.nest.block == self.loops.columns.width  # what is behind the last column is ours
+        return self.nest.block == self.loops.columns.width  # what is after the last column is ours
 
     @override
     def _first_weight(self) -> str:
@@ -162,7 +162,7 @@ class CopiedPanels(WrittenPanels):
     def _write_transposed(self, first: str, columns: int) -> None:
         """Turn over squares of a part, whose rows are neighbours in memory; then what is left.
 
-        The last column that is in use stands for those behind it, where only the run knows them.
+        The last column that is in use stands for those after it, where only the run knows them.
         """
         out, lanes, length, sum = self.out, self.loops.lanes, self._dot_length(), self.loops.sum
         column, end = self.nest.right.column, f"({length}) // {lanes} * {lanes}"
@@ -192,7 +192,7 @@ class CopiedPanels(WrittenPanels):
 class WidenedPanels(CopiedPanels):
     """Writes a product whose panels are of fewer bits than the sums: copies have those of the sums.
 
-    Rows of a panel lie one behind the other, those of an inner block as well.
+    Rows of a panel lie one after the other, those of an inner block as well.
     """
 
     @override

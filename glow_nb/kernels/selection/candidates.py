@@ -100,7 +100,7 @@ class Candidates:
         out.line(f"bits = as_{_SIGNED[self.key_digits].value}(input)")
 
     def write_added(self, out: SourceWriter, element: str) -> None:
-        """Write element ``i``, at index *element*, behind the candidates; ``length`` stays.
+        """Write element ``i``, at index *element*, after the candidates; ``length`` stays.
 
         Zeros of both signs have one key, as have all NaN, which are larger than infinity.
         """

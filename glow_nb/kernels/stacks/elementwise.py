@@ -136,7 +136,7 @@ class _Loop:
         strides: Of each buffer, in elements.
         pointers: Name of the argument that points to each buffer.
         lanes: Elements of the wide vectors; 1 if elements of a row do not lie side by side.
-        rest_lanes: Elements of the vectors behind them in rows of an open length.
+        rest_lanes: Elements of the vectors after them in rows of an open length.
         is_light: The code of a piece is short enough to be repeated.
     """
 

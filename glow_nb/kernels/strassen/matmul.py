@@ -18,7 +18,7 @@ from glow_nb.llir.traits import KernelTraits
 from glow_nb.numerics.strassen import SIDE
 
 STRASSEN = "strassen"
-"""The algorithm that multiplies sums of blocks: seven products in place of eight."""
+"""The algorithm that multiplies sums of blocks: seven products instead of eight."""
 
 
 def plan_strassen(

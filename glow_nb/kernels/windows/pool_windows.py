@@ -104,7 +104,7 @@ class Windows:
     def limits_inside(self, axis: int) -> tuple[str, str] | None:
         """Return between which numbers windows see no padding along *axis*; None if none do.
 
-        Where sizes are open, the second may lie below the first, or behind the last window.
+        Where sizes are open, the second may lie below the first, or after the last window.
         """
         if not self.is_open(axis):
             whole = self.inside(axis)

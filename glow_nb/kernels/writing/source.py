@@ -31,7 +31,7 @@ class KernelSource:
             is a ``uint8`` pointer aligned to 64 bytes.
         has_lines: Whether the object says which lines of the text its code comes from.
         symbols: The sizes that are known only when it runs, in the order in which the argument
-            ``sizes``, an ``int64`` pointer behind all others, has them.
+            ``sizes``, an ``int64`` pointer after all others, has them.
         guards: Comparisons of these that hold whenever it runs.
         aligned: The pointer arguments, by their numbers, that it reads much faster where they begin
             on a cache line: what tiles are loaded from.

@@ -1,6 +1,6 @@
 """The bond between an instruction and the high-level operator that it carries out.
 
-An instruction repeats the fields of its node with buffers in place of values. So the type inference
+An instruction repeats the fields of its node with buffers instead of values. So the type inference
 of the node verifies it, and the node's ``evaluate`` is its meaning; neither is written twice.
 """
 

@@ -42,7 +42,7 @@ def assembled(
     """Return what *entry* says, made of *programs*.
 
     Where the model is at hand, *again* compiles it once more; *with_feeds* compiles the network
-    that takes feeds in place of the model's own numbers.
+    that takes feeds instead of the model's own numbers.
 
     Raises:
         GlowError: *entry* is not what :func:`entry_of` returned.

@@ -46,7 +46,7 @@ class Model(NamedTuple):
     """The model that a saved network was made of, where it is at hand.
 
     Attributes:
-        with_feeds: Compiles the network that takes feeds in place of the model's own numbers.
+        with_feeds: Compiles the network that takes feeds instead of the model's own numbers.
         again: Compiles it once more, and returns its functions in order; None if the model is not
             at hand.
         watched: Does the same, to watch values of the model.

@@ -90,7 +90,7 @@ def _domain(program: CompiledNetwork, shapes: Example) -> str:
 
 
 def refuse_defaults() -> NoReturn:
-    """Refuse feeds in place of defaults."""
+    """Refuse feeds instead of defaults."""
     raise UnsupportedError(
         "a saved network has the numbers of these inputs as constants; compile the model, and feed "
         "them there"

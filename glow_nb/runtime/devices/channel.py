@@ -1,6 +1,6 @@
 """The messages between a process device and its process: small frames through a Unix socket.
 
-A frame is 16 bytes, four numbers of 32 bits in the order of the machine: what is said, of which
+A frame is 16 bytes, four 32-bit numbers in the order of the machine: what is said, of which
 network, of which slot, and how many bytes of text follow. Arrays are not sent: they lie in
 memory that both map (:mod:`glow_nb.runtime.devices.shared_memory`), and the descriptors of that
 memory follow the frame ``LOAD``.
@@ -95,7 +95,7 @@ class Channel:
         return None if content is None else Frame(verb, network, slot, content.decode())
 
     def receive_descriptors(self) -> list[int]:
-        """Return what was sent behind a frame; the caller closes them."""
+        """Return what was sent after a frame; the caller closes them."""
         _, descriptors, _, _ = socket.recv_fds(self._socket, 1, _DESCRIPTORS)
         return descriptors
 

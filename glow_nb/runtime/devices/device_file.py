@@ -48,7 +48,7 @@ UNITS = {
     "kB": 1000,
     **{f"{p}iB": 1024**n for n, p in enumerate(("K", "M", "G", "T"), 1)},
 }
-"""What may stand behind a number of bytes."""
+"""What may stand after a number of bytes."""
 
 
 def read_devices(path: str | os.PathLike[str]) -> list[DeviceDescription]:

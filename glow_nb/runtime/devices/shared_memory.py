@@ -136,7 +136,7 @@ class OpenSlots:
 
 
 def _arrays_in(memory: mmap.mmap, types: Iterable[TensorType]) -> Iterator[Array]:
-    """Yield arrays of *types*, one behind the other."""
+    """Yield arrays of *types*, one after the other."""
     offset = 0
     for type in types:
         yield np.ndarray(type.shape, type.kind.dtype, memory, offset)

@@ -1,4 +1,4 @@
-"""Batches: requests that run together, their rows one behind the other in the same arrays."""
+"""Batches: requests that run together, their rows one after the other in the same arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def batch_sizes(most: int) -> tuple[int, ...]:
 
 
 def joined(arrays: Sequence[Array], rows: int) -> Array:
-    """Return *arrays* one behind the other; the last row is repeated until there are *rows*.
+    """Return *arrays* one after the other; the last row is repeated until there are *rows*.
 
     A row is repeated since the network can take it, which cannot be said of made-up numbers.
     """
@@ -55,7 +55,7 @@ def open_types(types: Mapping[str, TensorType | SymbolicType]) -> dict[str, Symb
 
 
 def shown_type(type: TensorType | SymbolicType) -> TensorType | SymbolicType:
-    """Return *type* with names in the place of open sizes."""
+    """Return *type* with names instead of open sizes."""
     return symbolic(type) if isinstance(type, TensorType) and type.is_open else type
 
 

@@ -18,7 +18,7 @@ class Dataflow:
         name: That of the network.
         inputs: Name and type of what the whole takes, in order.
         outputs: Name and type of what the whole gives, in order.
-        parts: Each behind those whose outputs it reads.
+        parts: Each after those whose outputs it reads.
         rows: The batch size; 1 where nothing is batched.
         first: The indices of the parts that read nothing but inputs of the whole.
         uses: For each value how many parts read it, and one more if it is an output of the whole.

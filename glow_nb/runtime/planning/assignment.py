@@ -58,7 +58,7 @@ def assigned_devices(
 
 
 def _refuse_circles(units: Units, found: Mapping[int, str]) -> None:
-    """Raise PartitionError if what is assigned to a device is needed before and behind another."""
+    """Raise PartitionError if what is assigned to a device is needed before and after another."""
     needs: dict[str, dict[str, tuple[int, int]]] = {}
     above: list[dict[str, int]] = []  # for each unit, devices that it needs, each with a unit there
     for number, before in enumerate(units.before):

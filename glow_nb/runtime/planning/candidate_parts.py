@@ -40,7 +40,7 @@ class CandidateParts:
     Attributes:
         units: The units of the network.
         cuts: The cuts, in their order.
-        is_part: Whether the second cut comes behind the first one, so that there is a part.
+        is_part: Whether the second cut comes after the first one, so that there is a part.
         taken: What comes from other parts.
         fed: What comes from the caller.
         given: What goes to the caller.

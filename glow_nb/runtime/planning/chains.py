@@ -29,7 +29,7 @@ SearchState = tuple[tuple[int, ...], int]
 """How many devices of each kind have a part, and the kind of the last one."""
 
 Came = dict[SearchState, tuple[npt.NDArray[np.intp], list[int]]]
-"""Where the last part begins for each cut behind it, and the kind of the device before it."""
+"""Where the last part begins for each cut after it, and the kind of the device before it."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _exact_walk(
 def _through(
     before: Floats, costs: Floats, combine: Combine
 ) -> tuple[Floats, npt.NDArray[np.intp]]:
-    """Return the best value behind each cut, and the cut where the last part begins."""
+    """Return the best value after each cut, and the cut where the last part begins."""
     reached = np.flatnonzero(np.isfinite(before))
     values = combine(before[reached, None], costs[reached])
     first = values.argmin(axis=0)

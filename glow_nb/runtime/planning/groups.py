@@ -29,7 +29,7 @@ def joined(count: int, together: Iterable[list[int]]) -> list[int]:
 
 
 def in_order(group_of: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the number of the group of each instruction, each behind those that it reads from.
+    """Return the number of the group of each instruction, each after those that it reads from.
 
     Groups that read from each other in a circle become one.
     """

@@ -60,7 +60,7 @@ class Partitioning:
         name: That of the network.
         inputs: Name and type of what the whole takes, in order.
         outputs: Name and type of what the whole gives, in order.
-        parts: Each behind those whose outputs it reads. A value that a part reads is an input of
+        parts: Each after those whose outputs it reads. A value that a part reads is an input of
             the whole or an output of exactly one part; an output of the whole is an output of one
             part, or an input that is handed through.
         devices: What was planned for, by name.

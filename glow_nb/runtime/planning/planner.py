@@ -157,7 +157,7 @@ class Planner:
     def _costs(
         self, candidates: CandidateParts, memory: Sequence[Floats], seconds: Sequence[Floats]
     ) -> list[list[Floats]]:
-        """Return what a part of each kind behind one of another adds to the value of a plan."""
+        """Return what a part of each kind after one of another adds to the value of a plan."""
         kinds = self._fleet.kinds
         legal = [
             candidates.is_part & (held <= kind.memory_bytes) & ~candidates.holds_any(kind.barred)

@@ -23,7 +23,7 @@ from glow_nb.llir.substitute import substitute
 from glow_nb.network.compilation import program_order
 
 STACKING = "stack_instructions"
-"""The pass that decides what becomes one kernel: a program is cut behind it."""
+"""The pass that decides what becomes one kernel: a program is cut after it."""
 
 
 def stacked_program(function: Function, backend: Backend) -> Program:
@@ -37,7 +37,7 @@ def placed_program(program: Program, backend: Backend) -> Program:
 
 
 def _order(backend: Backend) -> tuple[Entries, Entries]:
-    """Return the steps that decide what becomes one kernel, and those behind them."""
+    """Return the steps that decide what becomes one kernel, and those after them."""
     order = program_order(backend)
     decided = [n for n, entry in enumerate(order) if STACKING in step_names((entry,))]
     count = decided[-1] + 1 if decided else step_names(order).index("generate") + 1

@@ -101,7 +101,7 @@ class Move:
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """The units of a program, each behind those that it reads from.
+    """The units of a program, each after those that it reads from.
 
     Attributes:
         program: The program, whose memory is not placed.
@@ -163,7 +163,7 @@ class Units:
 
     @cached_property
     def below(self) -> list[int]:
-        """The units behind each unit, as bits."""
+        """The units after each unit, as bits."""
         found = [0] * len(self.units)
         for number in reversed(range(len(found))):
             for other in self.before[number]:

@@ -27,7 +27,7 @@ async def read_body(
 ) -> Bytes:
     """Return the body of *request*, with its compression undone; its memory comes from *share*.
 
-    What is behind its first *header_bytes* is aligned, so that arrays can lie in it.
+    What is after its first *header_bytes* is aligned, so that arrays can lie in it.
 
     Raises:
         Refusal: It is larger than it says, or larger, slower or otherwise compressed than allowed,
@@ -131,7 +131,7 @@ def _pieces(raw: Bytes, coding: str) -> Iterator[bytes]:
         raise bad_request(f"the body is no whole {coding}: its end is missing")
     if behind:
         raise bad_request(
-            f"the body has {behind} bytes behind the end of its {coding}; send one piece"
+            f"the body has {behind} bytes after the end of its {coding}; send one piece"
         )
 
 
@@ -142,7 +142,7 @@ def _placed(data: bytearray, header_bytes: int | None) -> Bytes:
 
 
 def _place(size_bytes: int, header_bytes: int | None) -> Bytes:
-    """Return memory for a body; what is behind its header is aligned."""
+    """Return memory for a body; what is after its header is aligned."""
     memory = np.empty(size_bytes + ALIGNMENT, np.uint8)
     begin = -(memory.ctypes.data + (header_bytes or 0)) % ALIGNMENT
     return memory[begin : begin + size_bytes]

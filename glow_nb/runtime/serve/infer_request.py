@@ -56,7 +56,7 @@ def parse_infer_request(
     """Return what *body* asks of a network with *inputs* and *outputs*.
 
     Args:
-        body: JSON, and behind it the bytes of tensors, one behind the other.
+        body: JSON, and after it the bytes of tensors, one after the other.
         header_bytes: How long the JSON is; None if it is all.
         inputs: The network's.
         outputs: The network's.
@@ -97,14 +97,14 @@ def _inputs(fields: Object, types: Types, binary: Bytes) -> dict[str, Array]:
         if size is not None and used + size > len(binary):
             raise bad_request(
                 f"input {name!r}: binary_data_size is {size}, but {len(binary) - used} bytes are "
-                "left behind the JSON"
+                "left after the JSON"
             )
         raw = None if size is None else binary[used : used + size]
         arrays[name] = _array(f"input {name!r}", tensor, types[name], raw)
         used += size or 0
     if used < len(binary):
         raise bad_request(
-            f"the request: {len(binary)} bytes are behind the JSON, but the inputs have "
+            f"the request: {len(binary)} bytes are after the JSON, but the inputs have "
             f"binary_data_size of {used} together"
         )
     return arrays

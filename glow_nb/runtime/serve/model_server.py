@@ -296,7 +296,7 @@ def _about(name: str, version: str, problem: str) -> str:
 
 
 def _without_folder(text: str, file: ModelFile) -> str:
-    """Return *text* with the names of files beside *file* in the place of their paths."""
+    """Return *text* with the names of files beside *file* instead of their paths."""
     found, real = file.path.parent, Path(os.path.realpath(file.path)).parent
     folders = {str(found), str(found.absolute()), os.path.realpath(found), str(real)}
     for folder in sorted(folders, key=len, reverse=True):

@@ -44,7 +44,7 @@ X = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
 
 
 def graph() -> Function:
-    """Return two matrix products with elementwise work between and behind them."""
+    """Return two matrix products with elementwise work between and after them."""
     rng = np.random.default_rng(1)
     b = glow_nb.Builder("main")
     x = b.input("x", "float32<4 x 6>")

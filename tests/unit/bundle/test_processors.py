@@ -99,7 +99,7 @@ def test_tiles_are_asked_for_by_code_that_uses_them_alone() -> None:
 def test_without_the_right_to_tiles_the_best_of_the_others_is_chosen(
     has_tiles: bool, more: list[str]
 ) -> None:
-    """The system is played by a number in place of the call, and the processor by this one."""
+    """The system is played by a number instead of the call, and the processor by this one."""
     host = replace(Target.host(), features="+sse2,+ssse3")
     targets = [host, *targets_of(X86, more)][: 1 + len(more)]
     text = chooser("choose", targets, [True, *[False] * len(more)])

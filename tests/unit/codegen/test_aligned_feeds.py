@@ -38,7 +38,7 @@ pytestmark = pytest.mark.jit
 
 
 def at_offset(x: Array, offset_bytes: int) -> Array:
-    """Return a copy of *x* that begins so many bytes behind a cache line."""
+    """Return a copy of *x* that begins so many bytes after a cache line."""
     memory = aligned_empty(x.nbytes + ALIGNMENT)[offset_bytes : offset_bytes + x.nbytes]
     place: Array = memory.view(x.dtype).reshape(x.shape)
     place[...] = x

@@ -56,13 +56,13 @@ def test_there_and_back_through_json() -> None:
     ("name", "value", "message"),
     [
         ("sizes", "<batch in 9..8>", "9..8"),
-        ("sizes", "<batch> more", "something stands behind the sizes"),
+        ("sizes", "<batch> more", "something stands after the sizes"),
         ("guards", [["batch", "=>", 5]], "no open sizes of a program: '=>'"),
         ("guards", [["batch", "<="]], "no open sizes"),
         ("sizes", 3, "no open sizes"),
         ("words", ["rows"], "no open sizes of a program: 'rows'"),
         ("scratch", ["rows"], "unknown size 'rows'"),
-        ("scratch", ["length length"], "something stands behind the size"),
+        ("scratch", ["length length"], "something stands after the size"),
         ("scratch", [1.5], "1.5 stands where a size should be"),
         ("before", 3, "no open sizes"),
         ("windows", [["heap", 0, 0]], "no open sizes"),
@@ -81,7 +81,7 @@ def test_what_is_no_size_is_refused(name: str, value: object, message: str) -> N
         ("windows", [["activation", 3, 0]], "there is no such memory"),
         ("order", [2, 0], "an order of 2 activations, of which there are 3"),
         ("order", [2, 0, 2], "an order of 2 activations"),
-        ("before", [[], [1], []], "by others that come behind it"),
+        ("before", [[], [1], []], "by others that come after it"),
     ],
 )
 def test_numbers_of_what_is_not_there_are_refused(name: str, value: object, message: str) -> None:

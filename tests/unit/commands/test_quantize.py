@@ -112,7 +112,7 @@ def test_equalized_networks_have_ranges_of_their_own(tmp_path: Path) -> None:
     assert "is computed with other weights or attributes; calibrate this network" in message
     result = call("calibrate", model, "--samples", samples, "--output", ranges, "--equalize")
     assert result.exit_code == 0, result.output
-    assert "pairs of layers equalized: weights of 8 bits from " in result.stdout
+    assert "pairs of layers equalized: 8-bit weights from " in result.stdout
     result = call("quantize", model, *options, "--per-tensor", "--least-gain", 0)
     assert result.exit_code == 0, result.output
     function = glow_nb.load(tmp_path / "out.glow")

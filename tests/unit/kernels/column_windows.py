@@ -18,7 +18,7 @@ class ColumnWindows:
     """
 
     def __init__(self, rows: int, sizes: Mapping[str, tuple[int, int, int]]) -> None:
-        """Make windows of *sizes*: their columns, and those before and behind them."""
+        """Make windows of *sizes*: their columns, and those before and after them."""
         random = np.random.default_rng(1)
         self.views: dict[str, View] = {}
         self._sizes, self._arrays = sizes, {}

@@ -58,7 +58,7 @@ def guarded(shape: tuple[int, ...], kind: ElementKind) -> tuple[Array, Array]:
 
 
 def at_a_forbidden_page(size: int) -> Array:
-    """Return *size* bytes behind which a page begins that may not be read: it ends the process."""
+    """Return *size* bytes after which a page begins that may not be read: it ends the process."""
     page = mmap.PAGESIZE
     room = -(-size // page) * page
     memory = mmap.mmap(-1, room + page)

@@ -47,7 +47,7 @@ def test_all_that_may_overlap_are_found_once(
 @pytest.mark.parametrize(
     ("rows", "columns", "along"),
     [
-        pytest.param(1, 1000, "rows", id="one behind the other"),
+        pytest.param(1, 1000, "rows", id="one after the other"),
         pytest.param(4, 1000, "columns", id="side by side in each row"),
         pytest.param(4, 1000, "both", id="tiles"),
     ],

@@ -47,7 +47,7 @@ def descent() -> Function:
     """Return a step of gradient descent, whose weight is read once more after the update."""
     b, w, gradient = layer()
     b.update(w, b.emit(ops.Sub(w, scaled(b, gradient, 0.1))))
-    b.save(b.emit(ops.ReduceSum(w, (0,))), "total")  # emitted behind the update
+    b.save(b.emit(ops.ReduceSum(w, (0,))), "total")  # emitted after the update
     return b.function()
 
 

@@ -60,7 +60,7 @@ def test_sizes_of_zero_get_a_program_of_their_own() -> None:
 
 
 def with_cache(**options: Any) -> glow_nb.DynamicNetwork:
-    """Return rows behind those of a cache, and each new one's share of all of them."""
+    """Return rows after those of a cache, and each new one's share of all of them."""
     nodes = [
         helper.make_node("Concat", ["past", "x"], ["present"], axis=1),
         helper.make_node("Transpose", ["present"], ["columns"], perm=[0, 2, 1]),

@@ -153,7 +153,7 @@ def test_what_stays_float_is_named() -> None:
 
 
 def islands() -> Function:
-    """Return a large convolution and a small dense layer, floats before and behind each."""
+    """Return a large convolution and a small dense layer, floats before and after each."""
     b = glow_nb.Builder("islands")
     large: Any = b.emit(Softmax(b.input("x", "float32<1 x 28 x 28 x 64>"), axis=3), name="before")
     window: Any = {"stride": (1, 1), "pads": (0,) * 4, "dilation": (1, 1), "group": 1}

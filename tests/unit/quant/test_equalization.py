@@ -52,7 +52,7 @@ def test_the_network_computes_the_same_with_better_weights(
     )
     assert found.pairs == (("first", "second"),)
     assert found.after > found.before + 5
-    assert str(found).startswith("1 pairs of layers equalized: weights of 8 bits from ")
+    assert str(found).startswith("1 pairs of layers equalized: 8-bit weights from ")
 
 
 def test_weights_may_lie_in_memory_in_any_order() -> None:

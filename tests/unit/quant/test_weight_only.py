@@ -21,7 +21,7 @@ RANDOM = np.random.default_rng(0)
 
 
 def network(*, weight: float = 1.0) -> Function:
-    """Return a dense layer and a product behind it; *weight* is one number of the latter."""
+    """Return a dense layer and a product after it; *weight* is one number of the latter."""
     b = Builder("network")
     x = b.input("x", "float32<3 x 70>")
     first = b.constant("first", RANDOM.standard_normal((70, 24)).astype(np.float32))

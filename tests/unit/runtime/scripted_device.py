@@ -47,7 +47,7 @@ class ScriptedDevice:
         before_run: Called on its thread with the key before each run; what it raises is the answer.
         may_run: While this is not set, no run begins to compute.
         tells_memory: Without it, asking for the free memory raises KeyError.
-        gives: Returns what a run gives in place of the list of its outputs.
+        gives: Returns what a run gives instead of the list of its outputs.
         refused_restarts: How many restarts fail from now on.
         ran: The keys of the runs that ended, in order.
     """

@@ -41,7 +41,7 @@ def gated(batch: int) -> Function:
 
 
 def dropping(batch: int) -> Function:
-    """A dense layer behind a dropout."""
+    """A dense layer after a dropout."""
     b = Builder("dropping")
     seed = b.constant("seed", np.array([0, 0], np.int64))
     x = b.emit(Dropout(b.input("x", f"float32<{batch} x 4>"), seed, ratio=0.5))

@@ -1,4 +1,4 @@
-"""A step of training as a network: it is built for C, and steps there are those of the trainer."""
+"""A training step as a network: it is built for C, and steps there are those of the trainer."""
 
 from __future__ import annotations
 

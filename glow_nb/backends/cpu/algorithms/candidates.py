@@ -33,14 +33,14 @@ def candidates_for(
 ) -> Sequence[Candidate]:
     """Return the candidates for *problem*, that with the least estimated time first.
 
-    One that rounds more or takes more memory comes behind those that take hardly longer. Where an
+    One that rounds more or takes more memory comes after those that take hardly longer. Where an
     exclusive algorithm has plans, there are no others.
 
     Args:
         problem: What is computed.
         target: The processor.
         allowed: Names of algorithms, by default all.
-        cost_model: Estimates in place of the algorithms' own.
+        cost_model: Estimates instead of the algorithms' own.
     """
     names = ALGORITHMS if allowed is None else [name for name in ALGORITHMS if name in allowed]
     algorithms = tuple(ALGORITHMS[name] for name in names)

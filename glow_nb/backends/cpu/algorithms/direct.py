@@ -114,7 +114,7 @@ def _blocks_of_convolution(problem: Problem, target: Target) -> Sequence[int]:
 
 
 def _dense_block(depth: int, block: int, kinds: ProductKinds, target: Target) -> int:
-    """Return the columns of the narrowest panels in place of those of *block*, if read as fast.
+    """Return the columns of the narrowest panels instead of those of *block*, if read as fast.
 
     Panels that are narrower than a vector are read as fast only with masks of bytes.
     """

@@ -73,9 +73,9 @@ class Selection:
             growth: How many times the bytes of the weights constants may take.
             choice: What the user says about single layers.
             is_whole: Whether no other function has layers that *choice* names.
-            cost_model: Estimates in place of the algorithms' own.
+            cost_model: Estimates instead of the algorithms' own.
             threads: Cores that share the work.
-            tuner: Measures in place of estimates.
+            tuner: Measures instead of estimates.
         """
         self.function, self.target, self.threads = function, target, threads
         self.products = [node for node in function if isinstance(node, PRODUCTS)]

@@ -12,7 +12,7 @@ from glow_nb.hlir.ops.formulas.terms import Term, where
 def decided_pad(
     ctx: Context, x: Value, axis: int, ends: tuple[Element, Element], mode: str, value: float
 ) -> Value:
-    """Return *x* with cells before and behind it along *axis*, or fewer of its own cells.
+    """Return *x* with cells before and after it along *axis*, or fewer of its own cells.
 
     The cells are gathered: element ``i`` of the result is that of place ``i - begin``, which the
     mode says where it lies outside. What is cut is cut first.

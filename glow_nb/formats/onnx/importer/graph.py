@@ -239,7 +239,7 @@ class GraphImporter(Context):
             raise ModelError(f"{place}: {message}") from error
 
     def _expand(self, node: OnnxNode, function: onnx.FunctionProto, scope: Scope) -> Outputs:
-        """Import the body of a function in place of a node that calls it."""
+        """Import the body of a function instead of a node that calls it."""
         key = key_of(node.proto)
         if key in scope.callers:
             raise ModelError(f"{self.place}: the function calls itself, which ONNX does not allow")

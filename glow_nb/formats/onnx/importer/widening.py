@@ -38,7 +38,7 @@ def may_widen(rule: Rule, node: OnnxNode) -> bool:
 
 
 def widened(rule: Rule, types: Sequence[TensorType | None]) -> Rule:
-    """Return *rule* on float32 in place of 16-bit floats, its results rounded to those of *types*.
+    """Return *rule* on float32 instead of 16-bit floats, its results rounded to those of *types*.
 
     These are the types of what the rule itself returns.
     """

@@ -182,7 +182,7 @@ def test_a_debugged_network_computes_the_same_and_leaves_a_folder(folders: Path)
     for kernel in net.kernels:
         whole = (folder / f"{kernel.symbol}.py").read_text()
         assert whole.startswith("# ") and "def kernel(" in whole
-        assert f"# {kernel.symbol}" in whole  # what it computes, behind the text
+        assert f"# {kernel.symbol}" in whole  # what it computes, after the text
 
 
 def test_a_folder_is_found_again_and_a_damaged_one_is_written_again(folders: Path) -> None:

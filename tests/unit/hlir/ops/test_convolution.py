@@ -21,7 +21,7 @@ NUMBERS = {"int8": -128, "uint8": 255, "int16": -999, "int32": 70_000}
 
 
 def functions(kind: str, rank: int, group: int, number: int) -> tuple[Function, Function, Array]:
-    """Return a convolution that pads with *number*, the same behind a pad, and numbers for it."""
+    """Return a convolution that pads with *number*, the same after a pad, and numbers for it."""
     random, sizes = np.random.default_rng(rank), SIZES[rank]
     dtype = ElementKind(kind).dtype
     x = random.integers(*ElementKind(kind).limits, (2, *sizes, 4), dtype, endpoint=True)

@@ -1,4 +1,4 @@
-"""Gathers of rows in place of those of elements keep every element, wrong indices included."""
+"""Gathers of rows instead of those of elements keep every element, wrong indices included."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _check(
     places: Sequence[str] = PLACES,
     **attributes: Any,
 ) -> None:
-    """Compare bit by bit: the order of the updates, and the rounding of each, are given."""
+    """Compare bit for bit: the order of the updates, and the rounding of each, are given."""
     updates = indices
     if instruction_class is ScatterNDInst:
         updates = (*indices[:-1], *shape[indices[-1] :])
@@ -98,7 +98,7 @@ def _check_in_place(instruction: Any, operands: list[Any], expected: Any) -> Non
 
 
 def _assert_equal(found: Any, expected: Any) -> None:
-    """Compare bit by bit, but for what a NaN is made of."""
+    """Compare bit for bit, but for what a NaN is made of."""
     assert found.dtype == expected.dtype
     kind = ElementKind.of(found.dtype)
     if kind.is_storage:

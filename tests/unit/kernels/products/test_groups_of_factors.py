@@ -105,7 +105,7 @@ def with_best_dot(instruction: Instruction, target: Target) -> Instruction:
 
 
 def check_groups(instruction: Instruction, run: int, target: Target, seed: int = 0) -> None:
-    """Compare with the operator; weights behind the *run* of a group of factors are zeros."""
+    """Compare with the operator; weights after the *run* of a group of factors are zeros."""
     random = np.random.default_rng(seed)
     left, right, bias = (random_array(random, buffer.type) for buffer in read(instruction))
     factors = dot_named_by(instruction.plan).group

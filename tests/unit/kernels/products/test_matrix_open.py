@@ -27,7 +27,7 @@ ROWS = (0, 1, 2, 3, 4, 5, 15, 16, 17, 31, 32, 33, 48, 49, 97)
 def test_tiles_of_open_rows(depth: int, most: int, inner: int) -> None:
     """Tiles of one panel have up to three parts below each other, those of two panels two.
 
-    Nothing may be written behind the sums that wait, and few rows are not too few for the parts.
+    Nothing may be written after the sums that wait, and few rows are not too few for the parts.
     """
     rows, block = open_size("rows", 40, 0), -(-depth // 16) * 16
     plan = Plan.of("direct", dot="tile_dot_tdpbssd", rows=most, inner=inner, units=2)

@@ -152,7 +152,7 @@ def test_the_longest_sums_of_extremes_are_exact(weight: int) -> None:
     [
         pytest.param((1, 6, 8, 16), (1, 1), marks=pytest.mark.slow),  # read in place
         ((1, 6, 8, 16), (3, 3)),
-        ((1, 6, 8, 20), (1, 1)),  # copied, with room behind it
+        ((1, 6, 8, 20), (1, 1)),  # copied, with room after it
         pytest.param((1, 6, 3, 4), (2, 3), marks=pytest.mark.slow),
         ((50, 20), ()),
         pytest.param((50, 32), (), marks=pytest.mark.slow),

@@ -69,7 +69,7 @@ def small_numbers(shape: tuple[int, ...], kind: ElementKind = FLOAT32) -> Array:
 
 
 def placed(matrix: Array, row: int, offset: int) -> Iterator[int]:
-    """Yield the address of a copy of *matrix*, *offset* elements behind the beginning of a line.
+    """Yield the address of a copy of *matrix*, *offset* elements after the beginning of a line.
 
     Its rows lie *row* elements apart, and all elements around it are NaN.
     """
@@ -96,7 +96,7 @@ def call(
 
 SHAPES = [
     (1, 40, 256, 256),
-    (1, 37, 240, 256),  # a window: columns behind its own
+    (1, 37, 240, 256),  # a window: columns after its own
     (2, 40, 272, 272),  # whole vectors, but no whole tiles
     (2, 9, 240, 240),
     (3, 8, 700, 704),

@@ -31,7 +31,7 @@ def buffer(name: str, *shape: int) -> Buffer:
 
 
 def window(name: str, shape: tuple[int, ...], before: int, behind: int) -> View:
-    """Return channels of a tensor that has others before and behind them."""
+    """Return channels of a tensor that has others before and after them."""
     *sizes, channels = shape
     base = buffer(f"{name}_whole", *sizes, before + channels + behind)
     return View(name, TensorType(FLOAT32, shape), base, before, base.strides)

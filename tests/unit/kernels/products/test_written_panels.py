@@ -84,7 +84,7 @@ def test_tiles_fetch_what_the_next_pass_copies(
     missed = sorted(len(copied - fetched) / len(copied) for fetched, copied in pairs)
     assert missed[-8] < 0.1
     assert missed[len(missed) // 2] == 0
-    # some tiles fetch what lies behind the next panel, where a panel has less columns than tiles
+    # some tiles fetch what lies after the next panel, where a panel has less columns than tiles
     most = 1.7 if is_transposed and rows == 150 else 1.1
     assert sorted(len(f) / len(c) for f, c in pairs)[len(pairs) // 2] < most
 

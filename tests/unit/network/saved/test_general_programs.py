@@ -92,7 +92,7 @@ def test_programs_for_sizes_beyond_guards_are_found(cache: NetworkCache, tmp_pat
         wait_for_writers()
         assert [found(one) for one in net.variants] == [is_found] * 2
     few = compiled(path, hints={"n": 32})
-    assert few.run(rows(3))["y"].shape == (3, 24)  # by the second program, behind the first one
+    assert few.run(rows(3))["y"].shape == (3, 24)  # by the second program, after the first one
     assert [found(one) for one in few.variants] == [True, True]
 
 

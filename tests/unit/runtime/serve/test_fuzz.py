@@ -76,7 +76,7 @@ def changed(value: Any, chance: random.Random) -> Any:
 
 
 def request_with(raw_bytes: int) -> dict[str, Any]:
-    """Return a request that is right but for what lies behind it."""
+    """Return a request that is right but for what lies after it."""
     tensor: dict[str, Any] = {"name": "x", "shape": [1, 2], "datatype": "FP32"}
     if raw_bytes:
         tensor["parameters"] = {"binary_data_size": raw_bytes}

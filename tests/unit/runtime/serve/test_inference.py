@@ -106,7 +106,7 @@ def test_a_compressed_body_is_taken(served: Served, coding: str, pack: Any) -> N
     reply = call(served.app, "POST", DOUBLE, body + b"more", headers)
     assert (reply.status, reply.error) == (
         400,
-        f"the body has 4 bytes behind the end of its {coding}; send one piece",
+        f"the body has 4 bytes after the end of its {coding}; send one piece",
     )
     reply = call(served.app, "POST", DOUBLE, pack(bytes(10_000)), headers)
     assert reply.status == 413
@@ -125,7 +125,7 @@ def test_a_large_compressed_body_is_taken_piece_by_piece(served: Served, pack: A
     reply = call(app, "POST", DOUBLE, body + bytes(2 << 20), headers)
     assert (reply.status, reply.error) == (
         400,
-        f"the body has {2 << 20} bytes behind the end of its gzip; send one piece",
+        f"the body has {2 << 20} bytes after the end of its gzip; send one piece",
     )
 
 
@@ -165,7 +165,7 @@ def test_a_body_in_chunks_of_unknown_length_is_taken(served: Served) -> None:
         ({"parameters": 3}, "input 'x': 'parameters': is 3, but must be an object"),
         (
             {"parameters": {"binary_data_size": 8}, "data": None},
-            "input 'x': binary_data_size is 8, but 0 bytes are left behind the JSON",
+            "input 'x': binary_data_size is 8, but 0 bytes are left after the JSON",
         ),
         (
             {"parameters": {"binary_data_size": -1}},
@@ -239,7 +239,7 @@ def test_bytes_of_another_number_are_refused(served: Served) -> None:
     )
     reply = infer_bytes(served.app, {"inputs": [binary(ROW)]}, bytes(9))
     assert reply.error == (
-        "the request: 9 bytes are behind the JSON, but the inputs have binary_data_size of 8 "
+        "the request: 9 bytes are after the JSON, but the inputs have binary_data_size of 8 "
         "together"
     )
     both = tensor(parameters={"binary_data_size": 8})

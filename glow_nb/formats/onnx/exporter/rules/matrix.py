@@ -13,7 +13,7 @@ BYTES = frozenset({ElementKind.INT8, ElementKind.UINT8})
 
 
 def multiplies_bytes(node: ops.MatMul | ops.Convolution) -> bool:
-    """Return whether both factors are integers of 8 bits, which ONNX multiplies as int32."""
+    """Return whether both factors are 8-bit integers, which ONNX multiplies as int32."""
     return all(factor.type.kind in BYTES for factor in node.factors)
 
 

@@ -61,7 +61,7 @@ def _size_of(ctx: Writer, value: Value, axis: int) -> Value:
 
 
 def _padded(ctx: Writer, value: Value, axis: int, number: Value) -> Value:
-    """Return *value* with zeros behind the *number* of its slices, up to its bound."""
+    """Return *value* with zeros after the *number* of its slices, up to its bound."""
     shape = value.type.shape
     missing = ctx.step("Sub", VECTOR, ctx.integers([shape[axis]]), number)
     zeros = ctx.integers([0] * (len(shape) + axis))

@@ -62,7 +62,7 @@ def slice_axes(ctx: Writer, node: ops.Slice) -> Value:
 
 @composes(ops.InsertSlice)
 def insert_slice(node: ops.InsertSlice, rewriter: Rewriter) -> Replacement:
-    """What lies before the part, the part, and what lies behind it."""
+    """What lies before the part, the part, and what lies after it."""
     size, end = node.type.shape[node.axis], node.start + node.part.type.shape[node.axis]
     before = slice_axis(rewriter, node.input, node.axis, slice(0, node.start))
     behind = slice_axis(rewriter, node.input, node.axis, slice(end, size))

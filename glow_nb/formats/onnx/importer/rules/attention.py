@@ -26,7 +26,7 @@ from glow_nb.hlir.rounding import WIDE, is_narrow
 
 @onnx_op("Attention", since=23)
 def attention(ctx: Context, node: OnnxNode) -> tuple[Value | None, ...]:
-    """The result; past keys and values with the new ones behind them; scores of some stage.
+    """The result; past keys and values with the new ones after them; scores of some stage.
 
     The softmax is computed in float32 or better, whatever ``softmax_precision`` is.
     """
@@ -138,7 +138,7 @@ class _Window:
 
 
 def _window(ctx: Context, node: OnnxNode, queries: int, keys: int) -> _Window:
-    """Return what ``is_causal``, padding behind the keys, and windows around a query show."""
+    """Return what ``is_causal``, padding after the keys, and windows around a query show."""
     past, real = node.optional(4), node.optional(6)
     if (past is None) != (node.optional(5) is None) or (past is not None and real is not None):
         raise ctx.wrong(
@@ -160,7 +160,7 @@ def _window(ctx: Context, node: OnnxNode, queries: int, keys: int) -> _Window:
 
 
 def _distances(queries: int, keys: int) -> Array:
-    """Return how far each key is behind each query of the same number: ``j - i``."""
+    """Return how far each key is after each query of the same number: ``j - i``."""
     return (np.arange(keys) - np.arange(queries)[:, None])[None, None]
 
 

@@ -87,7 +87,7 @@ def _cast(ctx: Context, node: OnnxNode, kind: ElementKind) -> Value:
 
 
 def unsaturated(ctx: Context, x: Value, kind: ElementKind) -> Value:
-    """Return *x* in *kind*; what is too large for a float of 8 bits becomes infinite or NaN."""
+    """Return *x* in *kind*; what is too large for an 8-bit float becomes infinite or NaN."""
     nearest = ctx.convert(x, kind)
     if kind not in _OVERFLOWS or x.type.kind is kind:
         return nearest

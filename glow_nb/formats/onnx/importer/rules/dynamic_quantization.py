@@ -92,7 +92,7 @@ def dynamic_quantize_lstm(ctx: Context, node: OnnxNode) -> Value | tuple[Value |
 
 
 def _weights(ctx: Context, node: OnnxNode, place: int, scale: int) -> Value:
-    """Return operand *place* as floats, by *scale* and the zero point behind it.
+    """Return operand *place* as floats, by *scale* and the zero point after it.
 
     They are one number for each direction, or one for each column of it.
     """

@@ -118,7 +118,7 @@ class _Scan:
 
 
 def _collected(ctx: Context, body: onnx.GraphProto, carried: int) -> list[list[Value]]:
-    """Return an empty list for each output of a body behind the *carried* ones."""
+    """Return an empty list for each output of a body after the *carried* ones."""
     if len(body.output) < carried:
         raise ctx.wrong(f"its graph has {len(body.output)} outputs, it must have {carried} or more")
     return [[] for _ in range(len(body.output) - carried)]

@@ -29,12 +29,12 @@ UINT8, FLOAT32 = ElementKind.UINT8, ElementKind.FLOAT32
 
 
 def _real(ctx: Context, node: OnnxNode, first: int) -> Value:
-    """Return the floats that operand *first* stands for, by the scale and zero point behind it."""
+    """Return the floats that operand *first* stands for, by the scale and zero point after it."""
     return dequantized(ctx, node.operand(first), node.operand(first + 1), node.optional(first + 2))
 
 
 def _stored(ctx: Context, node: OnnxNode, real: Value, first: int, like: int = 0) -> Value:
-    """Return *real* quantized by the scale that is operand *first*, and the zero point behind it.
+    """Return *real* quantized by the scale that is operand *first*, and the zero point after it.
 
     The result is of the kind of operand *like*.
     """
@@ -105,10 +105,10 @@ def _pooled(ctx: Context, node: OnnxNode, pool: Callable[[Value], Value]) -> Val
 
 @onnx_op("QLinearConcat", since=1, domain=DOMAIN, stepwise=True)
 def quantized_concat(ctx: Context, node: OnnxNode) -> Value:
-    """Tensors of several scales, one behind the other in one scale."""
+    """Tensors of several scales, one after the other in one scale."""
     count = len(node.inputs) - 2
     if count < 3 or count % 3:
-        raise ctx.wrong(f"operands must come in threes behind the first two, there are {count}")
+        raise ctx.wrong(f"operands must come in threes after the first two, there are {count}")
     parts = tuple(_real(ctx, node, first) for first in range(2, 2 + count, 3))
     axis = ctx.axis(node.integer("axis"), parts[0].type.rank)
     return _stored(ctx, node, ctx.emit(ops.Concat(parts, axis=axis)), 0, like=2)

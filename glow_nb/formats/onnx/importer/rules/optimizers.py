@@ -1,4 +1,4 @@
-"""One step of training as operators: Adagrad, Adam and Momentum.
+"""One training step as operators: Adagrad, Adam and Momentum.
 
 They take the learning rate, the number of steps made so far, and then for any number of tensors to
 train all tensors, all gradients, and all states of each kind; they return the new tensors and

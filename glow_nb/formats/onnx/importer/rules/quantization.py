@@ -321,7 +321,7 @@ def _convolution_of_run_time_scales(ctx: Context, node: OnnxNode) -> Value:
 
 
 def _require_one(ctx: Context, node: OnnxNode, *places: int) -> None:
-    """Raise ModelError unless scales, and the zero points behind them, are one number each."""
+    """Raise ModelError unless scales, and the zero points after them, are one number each."""
     for place in places:
         for parameter in _pair(node, place):
             if parameter.type.size != 1:

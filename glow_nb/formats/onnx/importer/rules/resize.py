@@ -72,7 +72,7 @@ def upsample_by_attribute(ctx: Context, node: OnnxNode) -> Value:
 def resize_by_scales(ctx: Context, node: OnnxNode) -> Value:
     """Resize by factors given as an operand.
 
-    The nearest element is the one before an element's place, but that behind it on an axis which
+    The nearest element is the one before an element's place, but that after it on an axis which
     ``Resize`` shrinks. ONNX does not say so; its tests and ONNX Runtime do. PyTorch means the one
     before.
     """

@@ -65,7 +65,7 @@ class Cell:
         alpha: A number for each function; those without one do not look at it.
         beta: The same.
         clip: Bound of what goes into an activation, 0 for none.
-        flag: Of a GRU: the reset gate is applied behind the product (``linear_before_reset``). Of
+        flag: Of a GRU: the reset gate is applied after the product (``linear_before_reset``). Of
             an LSTM: the forget gate is 1 less the input gate (``input_forget``).
         has_peepholes: An LSTM has peepholes.
         has_bias: The product that a GRU resets has a bias.

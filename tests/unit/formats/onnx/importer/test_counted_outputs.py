@@ -78,7 +78,7 @@ def test_a_mask_selects() -> None:
 
 
 def detector(count: int, classes: int, limit: int) -> ModelProto:
-    """Return what exporters put behind a detector: rows ``batch box class score``."""
+    """Return what exporters put after a detector: rows ``batch box class score``."""
     constants = {
         "limit": np.array([limit]),
         "overlap": np.array([0.5], np.float32),

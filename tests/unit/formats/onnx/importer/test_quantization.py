@@ -114,7 +114,7 @@ def test_concat_of_several_scales() -> None:
         *parameters("uint8", 0.1, 0),
     ]
     check(*model_of("QLinearConcat", operands, (2, 5), axis=-1), steps=1)
-    with pytest.raises(ModelError, match="come in threes behind the first two, there are 4"):
+    with pytest.raises(ModelError, match="come in threes after the first two, there are 4"):
         import_onnx(model_of("QLinearConcat", operands[:6], (2,), axis=1)[0])
 
 
@@ -185,7 +185,7 @@ def test_products_of_few_bits(bits: int, inner: int, zeros: str) -> None:
 def test_products_of_three_bits_are_unsupported() -> None:
     operands = [numbers(2, 16), stored("uint8", 3, 1, 6), np.ones(3, np.float32)]
     proto, _ = model_of("MatMulNBits", operands, K=16, N=3, bits=3, block_size=16)
-    with pytest.raises(UnsupportedError, match="weights of 3 bits; 2, 4 and 8 are known"):
+    with pytest.raises(UnsupportedError, match="3-bit weights; 2, 4 and 8 are known"):
         import_onnx(proto)
 
 
