@@ -1,4 +1,4 @@
-"""How far are the results of real networks from the truth with fewer bits, here and in the peers?
+"""How large are the errors of real networks in lower precision, here and in the peers?
 
 The truth is the same network in ``float64``, operator by operator. The root of the mean square of
 the errors over some random inputs, over that of the outputs, is printed as the table that

@@ -1,4 +1,4 @@
-"""Do trained networks still solve their tasks with fewer bits, and how fast are they?
+"""Do trained networks still solve their tasks in lower precision, and how fast are they?
 
 The tasks of :mod:`experiments.real_models`, whose answers are known, are solved in float32, in
 bfloat16 and with 8-bit integers (calibrated on what the networks are fed), and by ONNX Runtime.

@@ -1,4 +1,4 @@
-"""``glow-nb bench``: a model in several engines, asked in turn."""
+"""``glow-nb bench``: a model in several engines, which run in turn."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ glow-nb bench model.onnx --shape batch=1 --size sequence=1..512 --hint sequence=
     multiple=True,
     default=(FULL,),
     show_default=True,
-    help="What the engines are to compute in. With default, each is as it comes out of the box. "
+    help="Precision of all engines. With default, each engine has its default settings. "
     "Repeat it for several tables in one.",
 )
 @threads_option
@@ -153,14 +153,14 @@ def bench(
 ) -> None:
     """Time the ONNX file MODEL in glow_nb and in other engines.
 
-    Each engine lives in a process of its own, and they are asked in turn, so that a machine whose
-    speed drifts slows all of them alike. All run on the same random inputs. The ratio is the best
-    other engine's shortest time over that of glow_nb, where both compute in the same kind of floats
-    or, with --precision default, as they come out of the box: above 1 glow_nb is faster. The ratio
-    of the median times shows what other work on the machine does. The error is the root mean square
-    of the differences from the same model in float64, over that of its outputs; a model that takes
-    too long in float64 is compared with glow_nb in float32. With --size or --hint, sizes stay open
-    in all engines, and the inputs are of those of --hint.
+    Each engine has a process of its own. The engines run in turn, so that a machine whose speed
+    drifts slows all of them alike. All run on the same random inputs. The ratio is the shortest
+    time of the fastest other engine over the shortest time of glow_nb: above 1, glow_nb is faster.
+    All engines compute in the same precision, or, with --precision default, with their default
+    settings. The ratio of median times shows the effect of other work on the machine. The error is
+    the root mean square of the differences from the same model in float64, over that of the
+    outputs. A model that takes too long in float64 is compared with glow_nb in float32. With --size
+    or --hint, sizes stay open in all engines, and inputs have the sizes of --hint.
     """
     from glow_nb.tools.duel.reference import reference_of  # imports onnx, which takes a while
 

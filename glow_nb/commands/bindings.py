@@ -151,7 +151,7 @@ _constant_option = click.option(
     "fixed",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Numbers of an input, which is none of the compiled network then: one number (sr=16000), "
+    help="Value of an input, which becomes a constant of the network: one number (sr=16000), "
     "a list (sizes=1,3,64,64 or [[1,2],[3,4]]), or FILE.npy. Repeat it for each.",
 )
 

@@ -71,7 +71,7 @@ OF_CODE = ("backend", "threads")
     default=bisection.LEAST_DECIBELS,
     show_default=True,
     metavar="DB",
-    help="Signal to noise of a value that is near enough to the reference.",
+    help="Least signal-to-noise ratio of a value, in decibels.",
 )
 @click.option(
     "--finite",

@@ -1,4 +1,4 @@
-"""``glow-nb calibrate``: which numbers the values of a network take on samples."""
+"""``glow-nb calibrate``: the ranges of the values of a network on samples."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def calibrate(
     backend: BackendOptions,
     threads: int | None,
 ) -> None:
-    """Run MODEL on samples and write which numbers its values take.
+    """Run MODEL on samples and write the ranges of its values.
 
     The ranges are those of MODEL for the sizes that it, --shape or the samples fix, and of its
     weights: after training, calibrate again.

@@ -1,4 +1,4 @@
-"""``glow-nb machine``: what this machine can do at best."""
+"""``glow-nb machine``: the machine row of this processor, and its measured peak rates."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ glow-nb machine --threads 1 --again"""
 def machine(
     threads: int | None, row: str | None, as_list: bool, again: bool, as_json: bool
 ) -> None:
-    """Show what is known of this machine, and what it can do at best.
+    """Show the machine row of this processor, and its measured peak rates.
 
-    Kernels are planned with the numbers of a row, each of which says what it was measured on. Which
-    row this machine has is told by its processor. The rest is measured.
+    Kernels are planned by the numbers of a machine row, which the processor selects. The peak rates
+    are measured.
 
-    Measured with generated kernels in a second or so: fused multiply-adds in registers, other
-    products that the processor has instructions for (VNNI, bfloat16, tiles of AMX), and reading
-    and copying memory in each cache and in the DRAM, by all threads together. Kept in the cache
+    Generated kernels measure fused multiply-adds in registers, the other dot instructions of the
+    processor (VNNI, bfloat16, AMX tiles), and the bandwidth of reads and copies in each cache and
+    in DRAM, with all threads together. This takes about a second. The rates are kept in the cache
     folder, for the roofline of glow-nb profile. Measure while nothing else runs.
 
-    A size is that of one cache. Beside it stand the number of cores that share this cache, and the
-    number of such caches that the threads can work in. A copy counts bytes read and written; a
-    streamed one writes past the caches.
+    A size is that of one cache; beside it are the number of cores that share this cache, and the
+    number of such caches that the threads can use. A copy counts bytes read and bytes written. A
+    streamed copy uses non-temporal stores.
     """
     from glow_nb.commands.machine_rows import show_row, show_rows  # --help needs no compiler
 

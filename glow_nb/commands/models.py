@@ -80,7 +80,7 @@ def require_one_program(model: Path, ir: Function | Program) -> None:
     decided = decided_sizes(ir) if isinstance(ir, Function) else ()
     if decided:
         raise OptionError(
-            f"{model}: its runs decide sizes ({names_of(decided)}), so that it becomes several "
+            f"{model}: it has data-dependent sizes ({names_of(decided)}) and becomes several "
             "programs, and this command shows one; see 'glow-nb info --kernels', 'glow-nb "
             "profile', or 'glow-nb dump' with --after import or --level source"
         )

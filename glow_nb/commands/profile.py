@@ -120,10 +120,10 @@ def profile(
     thread, in turn with ordinary runs. A kernel's time is how long some thread was at work on it.
 
     The limit is the roofline: a kernel takes at least its arithmetic at the measured peak, or its
-    bytes at the measured rate of the memory they lie in. GFLOP/s count the operator's arithmetic,
-    so those of the algorithms of Winograd and Strassen, which do with less, may be above the peak.
-    Limits that a kernel beats are measured again, once; one that it still beats is raised to what
-    was seen.
+    bytes at the measured rate of the memory they lie in. GFLOP/s count the arithmetic of the
+    operator. The algorithms of Winograd and Strassen need less, so their GFLOP/s may be above the
+    peak. A kernel that exceeds a measured limit triggers one new
+    measurement; a limit that is still exceeded is then raised to the observed rate.
 
     With --size or --hint it is the program for all sizes, and random inputs are of those that it
     is planned for.

@@ -1,4 +1,4 @@
-"""``glow-nb quantize``: a network with integers instead of floats."""
+"""``glow-nb quantize``: the quantized version of a network."""
 
 from __future__ import annotations
 
@@ -87,21 +87,21 @@ glow-nb quantize model.onnx --ranges ranges.yaml --method mse --keep 'head*' \\
     type=click.Choice([kind.value for kind in KINDS]),
     default="uint8",
     show_default=True,
-    help="The integers of activations.",
+    help="Integer type of activations.",
 )
 @click.option(
     "--weights",
     type=click.Choice([kind.value for kind in WEIGHT_KINDS]),
     default="int8",
     show_default=True,
-    help="The integers of weights.",
+    help="Integer type of weights.",
 )
 @click.option(
     "--schema",
     type=click.Choice(list(SCHEMAS)),
     default="asymmetric",
     show_default=True,
-    help="What integers stand for which numbers of a range.",
+    help="How scale and offset follow from a range.",
 )
 @click.option(
     "--method",
@@ -113,7 +113,7 @@ glow-nb quantize model.onnx --ranges ranges.yaml --method mse --keep 'head*' \\
 @click.option(
     "--per-tensor",
     is_flag=True,
-    help="One scale for all weights of an operator.",
+    help="Per-tensor scales of weights, instead of one scale for each output channel.",
 )
 @click.option("--keep", multiple=True, metavar="GLOB", help="Nodes that stay float. Repeat it.")
 @click.option(
@@ -122,28 +122,28 @@ glow-nb quantize model.onnx --ranges ranges.yaml --method mse --keep 'head*' \\
     default=1.0,
     show_default=True,
     metavar="G",
-    help="Integers stay float, island by island, if floats are predicted to take less than G times "
-    "as long; 0 keeps none.",
+    help="Least predicted speedup of an island of quantized operators; an island with less stays "
+    "float. 0 quantizes all.",
 )
 @equalize_option
 @click.option(
     "--correct-biases",
     "corrects_biases",
     is_flag=True,
-    help="Make up for what rounding the weights moves (needs --samples).",
+    help="Correct biases for the mean error of rounded weights (needs --samples).",
 )
 @click.option(
     "--report",
     is_flag=True,
-    help="Print what stays float, and why, and for each layer how much longer floats are predicted "
-    "to take, with --samples also how much longer they take.",
+    help="Print which operators stay float, and why, and the predicted speedup of each layer; with "
+    "--samples also the measured speedup.",
 )
-@samples_option(required=False, purpose="Print how far integers are from floats on these. ")
+@samples_option(required=False, purpose="Print the quantization error on these samples. ")
 @click.option(
     "--picture",
     type=OutputPath(),
     metavar="FILE.png",
-    help="Draw how far each value is from the floats (needs --samples and matplotlib).",
+    help="Plot the quantization error of each value (needs --samples and matplotlib).",
 )
 @binding_options
 def quantize(
@@ -166,12 +166,13 @@ def quantize(
     picture: Path | None,
     bindings: Bindings,
 ) -> None:
-    """Write MODEL with integers instead of floats.
+    """Write a quantized version of MODEL, by default an int8 version.
 
-    The ranges come from 'glow-nb calibrate' on the same model. With --samples, both networks run: a
-    table shows, value by value, signal to noise, the largest error, and the share of numbers
-    beyond the integers. A model with open sizes is quantized for those of the samples of
-    'glow-nb calibrate'. With --weights-only, activations stay floats, and no ranges are needed.
+    The ranges come from 'glow-nb calibrate' on the same model. With --samples, the float model and
+    the quantized model both run. A table shows for each value the signal-to-noise ratio, the
+    largest error and the share of saturated elements. A model with open sizes is quantized for the
+    sizes of the calibration samples. With --weights-only, only weights are quantized, and no ranges
+    are needed.
     """
     _check_output(output)
     _check_samples(samples, picture, corrects_biases)

@@ -271,7 +271,7 @@ def _this_process() -> DeviceDescription:
 
 
 def _load(served: ModelServer, given: Sequence[str]) -> None:
-    """Load all models; those that cannot be loaded are told of, unless all are so.
+    """Load all models; those that cannot be loaded are reported, unless none can be.
 
     Names that are *given* by options must be those of a model.
     """

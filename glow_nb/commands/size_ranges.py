@@ -108,16 +108,16 @@ def size_options(command: Command) -> Command:
         type=RANGE,
         multiple=True,
         metavar="NAME=LEAST..GREATEST",
-        help="Range of a dimension whose size each run tells (length=1..512). Repeat it for each; "
-        "a dimension without one is 1 or more.",
+        help="Range of a dimension that stays open (length=1..512). Repeat it for each. Without "
+        "it, the range of an open dimension is 1 or more.",
     )
     hint = click.option(
         *("--hint", "examples"),
         type=HINT,
         multiple=True,
         metavar="NAME=SIZE",
-        help="Size of such a dimension that the code is planned for (length=128); it is right for "
-        "all sizes of the range.",
+        help="Typical size of an open dimension, for which kernels are optimized (length=128). "
+        "Results are right for all sizes of the range.",
     )
     decorated: Any = given
     made: Command = size(hint(decorated))

@@ -74,51 +74,47 @@ glow-nb train model.onnx --data train.npz --loss squares --optimizer sgd --momen
     "--loss",
     type=click.Choice(list(LOSSES)),
     required=True,
-    help="What is made small: the cross entropy of classes (targets are their numbers) or of yes "
-    "and no, squared distances, or Huber's.",
+    help="The loss: cross entropy over classes (targets are class numbers), binary cross entropy, "
+    "mean squared error, or Huber loss.",
 )
 @click.option(
     "--optimizer",
     type=click.Choice(list(OPTIMIZERS)),
     default="adam",
     show_default=True,
-    help="How weights follow their gradients: sgd goes along them, the others divide each step by "
-    "a mean of the gradient's size.",
+    help="The optimizer: stochastic gradient descent, or one that adapts the step of each weight.",
 )
 @click.option(
     "--rate",
     type=FiniteRange(0, 1e30),
     metavar="RATE",
-    help="Learning rate: what a gradient is multiplied by for a step.  "
-    "[default: 0.001 for adam and adamw, 0.01 for the others]",
+    help="Learning rate.  [default: 0.001 for adam and adamw, 0.01 for the others]",
 )
 @click.option(
     "--momentum",
     type=FiniteRange(0, 1),
     metavar="SHARE",
-    help="Share of the last step that the next one keeps; for sgd and rmsprop.  [default: 0]",
+    help="Momentum of sgd and rmsprop.  [default: 0]",
 )
 @click.option(
     "--weight-decay",
     type=FiniteRange(0, 1e30),
     metavar="FACTOR",
-    help="Pull of each weight towards 0, as a factor of the weight.  "
-    "[default: 0.01 for adamw, 0 for the others]",
+    help="Weight decay, as a factor of the weight.  [default: 0.01 for adamw, 0 for the others]",
 )
 @click.option(
     "--clip-norm",
     type=FiniteRange(0, 1e30, min_open=True),
     metavar="LENGTH",
-    help="Shorten the gradients to this length, taken as one vector, if they are longer.  "
-    "[default: they stay as they are]",
+    help="Gradient clipping by the global norm: the largest norm of all gradients together.  "
+    "[default: no clipping]",
 )
 @click.option(
     "--epochs",
     type=click.IntRange(min=1),
     required=True,
     metavar="N",
-    help="How often to go through the data; where it goes on from a checkpoint of earlier epochs, "
-    "those that are done count.",
+    help="Number of passes through the data. Epochs that a checkpoint has already done count.",
 )
 @click.option(
     "--batch", type=click.IntRange(min=1), metavar="N",

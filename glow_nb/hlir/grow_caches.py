@@ -54,8 +54,8 @@ def grow_caches(
     decided = decided_sizes(function)
     if decided:
         raise UnsupportedError(
-            f"caches={dict(caches)}: runs decide sizes ({names_of(decided)}), and caches are kept "
-            "by networks of one program alone; leave caches= out, and feed them"
+            f"caches={dict(caches)}: there are data-dependent sizes ({names_of(decided)}), and "
+            "only networks of one program keep caches; leave caches= out, and feed them"
         )
     _require_alike(grown)
     tellers = {symbol: _teller(symbol, builder) for symbol in dict.fromkeys(g.past for g in grown)}

@@ -168,7 +168,7 @@ class Build:
         sizes: str,
         defaults: Defaults[Network] | None,
     ) -> CompiledNetwork:
-        """Compile *function*, whose runs decide sizes: each stage as a network of its own."""
+        """Compile *function*, with data-dependent sizes: each stage as a network of its own."""
         build = replace(self.for_variants()._of_several([function]), state=None)
 
         def compile_stage(stage: Function) -> Network:

@@ -24,7 +24,7 @@ class Course(NamedTuple):
 
     @property
     def decided(self) -> tuple[Symbol, ...]:
-        """The sizes that runs decide."""
+        """The data-dependent sizes."""
         return tuple(d.symbol for passage in self.passages for d in passage.decisions)
 
     @property

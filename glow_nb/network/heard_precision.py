@@ -1,4 +1,4 @@
-"""The report of what a network computes in fewer bits, made while its precision is lowered."""
+"""What precision a network computes in, reported while its precision is lowered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network whose runs decide sizes: one network for each stage, which run one after the other.
+"""A network with data-dependent sizes: one network for each stage, which run one after the other.
 
 A count that a stage computes is a size of all that follows it. The next stage is a network with
 this size open, so that one program serves all counts, and its memory is that of the count.
@@ -70,9 +70,9 @@ class StagedExecutable:
     def native(self) -> NoReturn:
         """Refuse: there is no one program to be written."""
         raise UnsupportedError(
-            f"network {self._course.border.name!r}: its runs decide sizes ({self._course.names}), "
-            f"and it has {len(self.networks)} programs; a bundle has one, whose caller knows all "
-            "sizes before a run; net.save writes the network for Python"
+            f"network {self._course.border.name!r}: it has data-dependent sizes "
+            f"({self._course.names}), and it has {len(self.networks)} programs; a bundle has one, "
+            "whose caller knows all sizes before a run; net.save writes the network for Python"
         )
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
@@ -92,7 +92,7 @@ class StagedExecutable:
 
 
 class StagedNetwork(CompiledNetwork):
-    """A network whose runs decide sizes.
+    """A network with data-dependent sizes.
 
     Attributes:
         course: How a run goes through the stages.
@@ -187,8 +187,8 @@ class StagedNetwork(CompiledNetwork):
     def _refuse(self, what: str) -> NoReturn:
         place = "variants[0].stages" if self.sizes else "stages"  # of what a user has
         raise UnsupportedError(
-            f"network {self.name!r}: its runs decide sizes ({self._decided}), and it has a program "
-            f"for each of {len(self.stages)} stages; see net.{place}[0].{what}"
+            f"network {self.name!r}: it has data-dependent sizes ({self._decided}), and it has a "
+            f"program for each of {len(self.stages)} stages; see net.{place}[0].{what}"
         )
 
     @override

@@ -1,4 +1,4 @@
-"""How networks whose runs decide sizes are made: each stage is compiled."""
+"""How networks with data-dependent sizes are made: each stage is compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a quantized network, or of fewer bits of floats, is from floats, value by value."""
+"""How far a quantized network, or one of lower precision, is from the float network."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from glow_nb.quant.value_drift import DriftValues, ValueDrift
 
 @dataclass(frozen=True, repr=False)
 class Drift(DriftValues):
-    """How far a network of fewer bits is from the floats it was made of; printed as a table."""
+    """How far a network of lower precision is from its float network; printed as a table."""
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the values in the order of the network to the PNG file *path*.
@@ -190,7 +190,7 @@ def _lowered(function: Function, asked: Backend) -> Function:
 
 
 _Rounded = ops.Dequantize | ops.ConvertTo
-"""What has a rounded value: the floats that integers stand for, or floats of fewer bits."""
+"""What has a rounded value: the floats that integers stand for, or floats of lower precision."""
 
 
 def _pairs(reference: Function, rounded: Function) -> list[tuple[Value, _Rounded]]:

@@ -86,7 +86,7 @@ def quantize(
     least_gain: float = 1.0,
     backend: BackendLike = "cpu",
 ) -> Function:
-    """Return *model* with integers instead of floats where operators have forms for them.
+    """Return a quantized version of *model*: integers where operators have integer forms.
 
     The function has ``quantize`` and ``dequantize`` nodes around the operators and takes and gives
     the same arrays as *model*; :func:`glow_nb.compile` makes islands of integers of it, and

@@ -1,4 +1,4 @@
-"""A picture of what fewer bits lose and gain: the worst values at once, and the times of layers."""
+"""A picture of the error and speedup of lower precision: the worst values, times of layers."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _title(drift: DriftValues) -> str:
         f"{_short(format_name(output.name))} {output.signal_to_noise:.1f} dB"
         for output in drift.outputs[:3]
     )
-    title = f"{_short(format_name(drift.model))}: values of fewer bits against floats"
+    title = f"{_short(format_name(drift.model))}: values in lower precision against floats"
     if ends:
         title = f"{title}; outputs: {ends}"
     if drift.gains is None or drift.gains.measured is None:

@@ -57,7 +57,7 @@ class Trainer(Uncopied):
     the step and random numbers are all from before it, or all from after it.
 
     Attributes:
-        loss: What is made small.
+        loss: The loss to minimize.
         optimizer: How.
     """
 

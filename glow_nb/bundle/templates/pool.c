@@ -2,7 +2,7 @@
 
    A thread claims a share before it does it: first its own, so that data stay in its caches, then,
    after a while, those that nobody has begun. So nobody waits for a thread that is asleep, or that
-   the system has put aside between two shares; only a share that was begun is waited for. Phases
+   the system has preempted between two shares; only a share that was begun is waited for. Phases
    are counted over the life of the pool: a thread that comes late to a run finds all claims ahead
    of its own count, and does nothing. Between runs, threads look for a while, then sleep. */
 #define _POSIX_C_SOURCE 200809L

@@ -64,7 +64,7 @@ def lower_decide_size(node: DecideSize, rewriter: Rewriter) -> Value:
     """
     if node.decides is not None:
         raise UnsupportedError(
-            f"{node!r}: runs decide the size {node.decides}, and this function is not cut into "
-            "stages; only glow_nb.compile and glow_nb.evaluate do that"
+            f"{node!r}: the size {node.decides} is data-dependent, and this function is not cut "
+            "into stages; only glow_nb.compile and glow_nb.evaluate do that"
         )
     return rewriter.constant(node.name, np.empty(node.type.shape, np.bool_), is_weight=False)

@@ -132,8 +132,8 @@ def _rebuilding(
     def whole() -> Rebuilding[CompiledNetwork]:
         if again is None:
             raise UnsupportedError(
-                f"network {name!r}: its runs decide sizes, and the folder that it was loaded from "
-                "has no model to watch values of; compile the model, and watch them there"
+                f"network {name!r}: it has data-dependent sizes, and the folder that it was loaded "
+                "from has no model to watch values of; compile the model, and watch them there"
             )
         return again().rebuilding
 

@@ -70,7 +70,7 @@ class Manifest(NamedTuple):
         opened: Of a network that leaves sizes open, the signature of its model; its functions are
             programs of this one, for all sizes and for single ones.
         networks: The functions, or programs, in order: each the number of one of *functions*, or
-            of several stages whose runs decide sizes.
+            of several stages with data-dependent sizes.
         grown: Of a network that keeps caches: these, and the sizes that are numbers.
     """
 

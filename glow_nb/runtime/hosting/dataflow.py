@@ -24,7 +24,7 @@ class Dataflow:
         uses: For each value how many parts read it, and one more if it is an output of the whole.
         readers: For each value that a part makes, the parts that read it.
         waits: For each part, how many values of other parts it reads.
-        counted: Outputs whose size a run decides.
+        counted: Outputs of data-dependent size.
     """
 
     def __init__(

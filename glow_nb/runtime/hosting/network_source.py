@@ -137,7 +137,7 @@ def check_batched(name: str, flows: list[Dataflow]) -> None:
         if _rest(flow) != wanted or flow.counted:
             raise OptionError(
                 f"network {name!r}: for batches of {flows[0].rows} and {flow.rows} its inputs and "
-                "outputs differ in more than that, or have sizes that a run decides: use "
+                "outputs differ in more than that, or have data-dependent sizes: use "
                 "max_batch=1"
             )
 

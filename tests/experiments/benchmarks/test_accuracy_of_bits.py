@@ -1,4 +1,4 @@
-"""Errors with fewer bits: what is computed of the outputs of engines."""
+"""Errors in lower precision: what is computed of the outputs of engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of kernels that memory holds up, at sizes that take no time."""
+"""The table of memory-bound kernels, at sizes that take no time."""
 
 from __future__ import annotations
 

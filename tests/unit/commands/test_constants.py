@@ -120,7 +120,7 @@ def test_numbers_that_the_kind_does_not_have(text: str, kind: ElementKind) -> No
 
 
 def test_what_runs_decide_is_not_in_one_program(resized: str) -> None:
-    assert "runs decide" in fails("dump", resized, "--backend", "interpreter")
+    assert "data-dependent sizes" in fails("dump", resized, "--backend", "interpreter")
 
 
 @pytest.fixture

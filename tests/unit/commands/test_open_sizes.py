@@ -118,7 +118,7 @@ def test_what_shows_one_program_says_what_shows_several(
     tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     message = fails(*command, write_places(tmp_path))
-    assert "its runs decide sizes (places)" in message
+    assert "it has data-dependent sizes (places)" in message
     assert "glow-nb profile" in message
 
 

@@ -147,5 +147,5 @@ def test_functions_with_state_are_refused() -> None:
 
 
 def test_only_what_is_cut_is_lowered() -> None:
-    with pytest.raises(UnsupportedError, match="runs decide the size found"):
+    with pytest.raises(UnsupportedError, match="the size found is data-dependent"):
         lower(parse_function(TEXT), lambda node: node.opcode == "decide_size")

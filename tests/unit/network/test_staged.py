@@ -1,4 +1,4 @@
-"""Networks whose runs decide sizes."""
+"""Networks with data-dependent sizes."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_caches_in_place_are_refused() -> None:
         found = Shape (places)
     }"""
     model, caches = onnx.parser.parse_model(text), {"past": "now"}
-    with pytest.raises(UnsupportedError, match="caches=.*runs decide sizes"):
+    with pytest.raises(UnsupportedError, match="caches=.*there are data-dependent sizes"):
         glow_nb.compile(model, caches=caches, sizes={"P": (1, 9)}, backend="interpreter")
 
 

@@ -76,7 +76,7 @@ class Writer:
         records: The nodes that were written.
         names: The names of their results.
         problems: What ONNX cannot say, with the node.
-        decided: The number of each size that a run decides.
+        decided: The number of each data-dependent size.
         next_values: The output that holds what the next run begins with, for each state.
     """
 

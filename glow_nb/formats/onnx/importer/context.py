@@ -300,7 +300,7 @@ class Context(Constants):
         return tuple(int(n) for n in array.reshape(-1))
 
     def for_all_runs(self, answer: Callable[[], T | None]) -> T | None:
-        """Return the *answer*; None if it is not the same for all sizes that runs decide."""
+        """Return the *answer*; None if it is not the same for all data-dependent sizes."""
         with trial() as notes:
             found = answer()
         if any(self.decided.has(guard.left - guard.right) for guard in notes):

@@ -1,4 +1,4 @@
-"""Sizes that a run decides: counts that it finds, and operands that it computes.
+"""Data-dependent sizes: counts that it finds, and operands that it computes.
 
 A model that needs none is imported without; see :func:`with_decided_sizes`.
 """
@@ -79,7 +79,7 @@ class DecidedSizes:
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
-        """The sizes that runs decide."""
+        """The data-dependent sizes."""
         return symbols_of(*self._known.values())
 
     def size_of(
@@ -156,7 +156,7 @@ class DecidedSizes:
 
 
 class Deciding(Protocol):
-    """An importer that may let runs decide sizes."""
+    """An importer that may make sizes data-dependent."""
 
     decides: bool
     decided: DecidedSizes
@@ -170,7 +170,7 @@ T = TypeVar("T")
 def with_decided_sizes(make: Callable[[], Importing], use: Callable[[Importing], T]) -> T:
     """Return what *use* returns of an importer that *make* makes.
 
-    If the model can only be imported with sizes that its runs decide, it is imported so.
+    If the model can only be imported with data-dependent sizes, it is imported so.
 
     Raises:
         ModelError, UnsupportedError, OptionError, UnboundInput: As the import of any model.
@@ -212,8 +212,7 @@ def with_decided_sizes(make: Callable[[], Importing], use: Callable[[Importing],
         return found
     else:
         wrong = UnsupportedError(
-            f"{wrong}; it may be right for some of the sizes that runs decide, which is not "
-            "supported"
+            f"{wrong}; it may be right for some of the data-dependent sizes, which is not supported"
         )
     assert wrong is not None
     raise (first if isinstance(first, UnboundInput) else wrong)

@@ -118,7 +118,7 @@ class GraphImporter(Context):
         except OpenSizeError as error:
             if not self.decided.has(error.size):
                 raise
-            reason = f"it needs a number for {error.size!s}, which only a run decides"
+            reason = f"it needs a number for {error.size!s}, which is data-dependent"
             self.complaints.add(domain, proto.op_type, opset, reason, self.place)
             values = None
         except UnsupportedError as error:

@@ -71,7 +71,7 @@ def import_open(
 
 def _with_advice(search: _Search, error: ModelError) -> ModelError:
     """Return the *error* with the sizes that it is about, which may fit no example of ours."""
-    if not search.hints:  # only sizes that runs decide, for which nobody gives hints
+    if not search.hints:  # only data-dependent sizes, for which nobody gives hints
         return error
     tried = ", ".join(f"{name} = {hint}" for name, hint in search.hints.items())
     advised = ModelError(
@@ -107,7 +107,7 @@ class _Search:
         self.specialized: list[Specialized] = []
         self._equal: dict[str, int] = {}
         self._decides = False
-        self._most: dict[int, int] = {}  # of sizes that runs decide, what all of their uses allow
+        self._most: dict[int, int] = {}  # of data-dependent sizes, what all of their uses allow
         self.has_compared = False
         self.hints: dict[str, int] = {}
 
@@ -159,7 +159,7 @@ class _Search:
     ) -> None:
         names = {symbol: name for name, symbol in importer.symbols.items()}
         if not numbers.keys() <= names.keys():
-            raise UnsupportedError(f"{reason}, and runs decide that")
+            raise UnsupportedError(f"{reason}, and that is data-dependent")
         self.specialized += [
             Specialized(names[symbol], number, reason) for symbol, number in numbers.items()
         ]

@@ -1,4 +1,4 @@
-"""Networks whose runs decide sizes, and those that keep caches, on the disk."""
+"""Networks with data-dependent sizes, and those that keep caches, on the disk."""
 
 from __future__ import annotations
 

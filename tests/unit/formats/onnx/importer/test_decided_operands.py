@@ -1,4 +1,4 @@
-"""Sizes that runs decide: operands that only a run computes, and counts, against onnxruntime."""
+"""Data-dependent sizes: operands that only a run computes, and counts, against onnxruntime."""
 
 from __future__ import annotations
 
