@@ -191,7 +191,7 @@ def info(
     if picture is not None and network is not None:
         if len(stages_of(network)) > 1:
             raise OptionError(
-                f"--memory-map: the runs of {model} decide sizes, and each of its "
+                f"--memory-map: {model} has data-dependent sizes, and each of its "
                 f"{len(stages_of(network))} stages has an arena of its own; leave it out"
             )
         network.memory.plot(picture)

@@ -153,7 +153,7 @@ class StagedNetwork(CompiledNetwork):
     def bind(self, inputs: Feeds, outputs: Mapping[str, Array] | None = None) -> BoundRun:
         if self._decided_outputs:
             raise UnsupportedError(
-                f"bind: the runs of network {self.name!r} decide sizes ({self._decided}), and with "
+                f"bind: network {self.name!r} has data-dependent sizes ({self._decided}), and with "
                 f"them how large {', '.join(self._decided_outputs)} is; call run"
             )
         return super().bind(inputs, outputs)

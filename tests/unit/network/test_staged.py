@@ -65,7 +65,8 @@ def test_what_is_shown_of_it() -> None:
     assert "2 stages" in repr(net)
     assert [kernel.instruction for kernel in net.kernels]
     for view in ("program", "memory"):
-        with pytest.raises(UnsupportedError, match=rf"decide sizes \(found\).*stages\[0\]\.{view}"):
+        expected = rf"data-dependent sizes \(found\).*stages\[0\]\.{view}"
+        with pytest.raises(UnsupportedError, match=expected):
             getattr(net, view)
     assert net.stages[0].memory.arena_bytes >= 0
 
@@ -77,7 +78,7 @@ def test_arrays_are_given_for_outputs_of_a_known_size_alone() -> None:
     np.testing.assert_array_equal(total, (feeds_of(2)["x"][4:] @ WEIGHTS).sum(0, keepdims=True))
     with pytest.raises(FeedError, match="float32<found x 3>"):
         net.run(feeds_of(2), into={"y": np.empty((2, 3), np.float32)})
-    with pytest.raises(UnsupportedError, match=r"decide sizes \(found\).*how large y is"):
+    with pytest.raises(UnsupportedError, match=r"data-dependent sizes \(found\).*how large y is"):
         net.bind(feeds_of(2))
 
 
@@ -129,7 +130,8 @@ def test_values_of_all_stages_are_watched() -> None:
 
 def test_bundles_refuse_it_by_name(tmp_path: object) -> None:
     for write in (network().build, partial(glow_nb.build, glow_nb.load(TEXT))):
-        with pytest.raises(UnsupportedError, match=r"'rows'.*decide sizes \(found\).*net\.save"):
+        expected = r"'rows'.*data-dependent sizes \(found\).*net\.save"
+        with pytest.raises(UnsupportedError, match=expected):
             write(f"{tmp_path}/net")
 
 
