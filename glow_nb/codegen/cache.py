@@ -65,6 +65,7 @@ _SHAPING = (
     "codegen/debugging/dwarf.py",
     "codegen/debugging/entry_lines.py",
     "codegen/debugging/kernel_lines.py",
+    "codegen/kernel_lowering.py",
     "codegen/numba_contexts.py",
     "codegen/runtime.py",
     "codegen/separate_names.py",

@@ -30,6 +30,7 @@ from glow_nb.base.errors import CompileError
 from glow_nb.codegen.c_library import C_LIBRARY
 from glow_nb.codegen.debugging.kernel_lines import LoweringWithLines, with_debug_info
 from glow_nb.codegen.kernel_errors import described, numbered
+from glow_nb.codegen.kernel_lowering import KernelLowering
 from glow_nb.codegen.numba_contexts import TargetContext, TypingContext
 from glow_nb.codegen.separate_names import SeparateNames
 from glow_nb.codegen.symbols import read_symbols
@@ -49,7 +50,7 @@ PASSES = (
     (SeparateNames, "one type per name"),
     (typed_passes.NopythonTypeInference, "infer types"),
     (typed_passes.NoPythonSupportedFeatureValidation, "reject what cannot be compiled"),
-    (typed_passes.NativeLowering, "lower to LLVM"),
+    (KernelLowering, "lower to LLVM"),
     (typed_passes.NoPythonBackend, "finish"),
 )
 """numba's passes that generated text needs.
@@ -80,12 +81,12 @@ COMPILER_FAILURES = (
 
 
 class _KernelCompiler(compiler.CompilerBase):
-    lowering: Any = typed_passes.NativeLowering
+    lowering: Any = KernelLowering
 
     def define_pipelines(self) -> list[Any]:
         manager = PassManager("kernel")
         for kernel_pass, reason in PASSES:
-            is_lowering = kernel_pass is typed_passes.NativeLowering
+            is_lowering = kernel_pass is KernelLowering
             manager.add_pass(self.lowering if is_lowering else kernel_pass, reason)
         manager.finalize()
         return [manager]

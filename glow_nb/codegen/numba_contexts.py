@@ -52,13 +52,58 @@ register_model(_Function)(models.OpaqueModel)  # as numba registers its own, by 
 
 
 class TypingContext(typing.Context):
-    """numba's typing context, in which functions remember their overloads."""
+    """numba's typing context, which remembers the types of functions, and these their overloads.
+
+    numba asks each time first whether a function is a number or an array, and makes an error of
+    each such question.
+    """
+
+    @override
+    def init(self) -> None:
+        """Begin without functions; numba calls this at the end of the constructor."""
+        untyped: Any = super()
+        untyped.init()
+        self._is_complete = False
+        self._functions_known: dict[int, tuple[Any, Any]] = {}  # by id, with what keeps it alive
+
+    @override
+    def refresh(self) -> None:
+        """Take over what was registered since; numba would import all of its libraries again."""
+        untyped: Any = super()
+        if self._is_complete:
+            for registry in list(self._registries):
+                self.install_registry(registry)
+        else:
+            untyped.refresh()
+            self._is_complete = True
 
     @override
     def _insert_global(self, gv: Any, gty: Any) -> None:
         remembers = _Function(gty.templates) if type(gty) is types.Function else gty
+        self._functions_known.clear()
         untyped: Any = super()
         untyped._insert_global(gv, remembers)
+
+    @override
+    def resolve_value_type(self, val: Any) -> Any:
+        """Return the type of *val*, a number or a function that a kernel names."""
+        known = self._functions_known.get(id(val))
+        if known is not None:
+            return known[1]
+        untyped: Any = super()
+        type = untyped.resolve_value_type(val)
+        if isinstance(type, _Function):
+            self._functions_known[id(val)] = val, type
+        return type
+
+    @override
+    def resolve_value_type_prefer_literal(self, value: Any) -> Any:
+        """Return the type of *value*; no function has a type of its own as numbers have."""
+        known = self._functions_known.get(id(value))
+        if known is not None:
+            return known[1]
+        untyped: Any = super()
+        return untyped.resolve_value_type_prefer_literal(value)
 
 
 class TargetContext(cpu.CPUContext):
@@ -74,6 +119,18 @@ class TargetContext(cpu.CPUContext):
         """Begin without implementations; numba calls this at the end of the constructor."""
         super().init()
         self._implementations: dict[Any, Any] = {}
+        self._is_complete = False
+
+    @override
+    def refresh(self) -> None:
+        """Take over what was registered since; numba would import all of its libraries again."""
+        if self._is_complete:
+            for registry in list(self._registries):
+                self.install_registry(registry)
+            self.typing_context.refresh()
+        else:
+            super().refresh()
+            self._is_complete = True
 
     @override
     def subtarget(self, **options: Any) -> Any:

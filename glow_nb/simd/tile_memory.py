@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 from glow_nb.base.types import ElementKind
 from glow_nb.simd.convert import convert
-from glow_nb.simd.lanes import Lanes
+from glow_nb.simd.lanes import I32, Lanes, call_named
 from glow_nb.simd.memory import (
     Count,
     address,
@@ -33,7 +33,7 @@ from glow_nb.simd.memory import (
     used_in,
 )
 from glow_nb.simd.tile import accumulator, empty_tile
-from glow_nb.simd.types import INDEX, Pointer, RegisterTile
+from glow_nb.simd.types import INDEX, POINTER, Pointer, RegisterTile
 
 
 def read_vector(
@@ -191,6 +191,7 @@ def tile_store(typing: Any, pointer: Any, index: Any, stride: Any, tile: Any) ->
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _hide_from_loop_analysis(builder)
         for place, vector, _ in _parts(context, builder, signature, arguments):
             store_vector(builder, place, vector, pointer.kind)
         return context.get_dummy_value()
@@ -207,6 +208,7 @@ def tile_store_masked(
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _hide_from_loop_analysis(builder)
         count = count_of(context, builder, arguments[4], signature.args[4])
         for place, vector, column in _parts(context, builder, signature, arguments):
             left = used_in(builder, count, column, tile.lanes, tile.vectors)
@@ -219,6 +221,18 @@ def tile_store_masked(
         return context.get_dummy_value()
 
     return types.void(pointer, index, stride, tile, columns), codegen
+
+
+def _hide_from_loop_analysis(builder: Any) -> None:
+    """Keep LLVM from comparing the addresses of all loads and stores of the loop that this is in.
+
+    It would do so to forward what a round stores to the next round's loads, in quadratic time: a
+    third of the time of a kernel with many tiles. Of a loop with a call it does not; this one is
+    of an intrinsic for notes about a program, of which no instruction is made.
+    """
+    nothing = ir.Constant(POINTER, None)
+    operands = [nothing, nothing, nothing, ir.Constant(I32, 0), nothing]
+    call_named(builder, "llvm.var.annotation.p0.p0", ir.VoidType(), operands)
 
 
 def _parts(

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from llvmlite import ir
-from numba.core import debuginfo, lowering, typed_passes
+from numba.core import debuginfo
 from numba.core.compiler_machinery import register_pass
 from typing_extensions import override
 
 from glow_nb.base.types import ElementKind
 from glow_nb.codegen.debugging.dwarf import DebugInfo
+from glow_nb.codegen.kernel_lowering import KernelLower, KernelLowering
 from glow_nb.simd.types import Pointer
 
 _DESCRIBED = re.compile(r"^(!\d+) = distinct !DISubprogram\(", re.MULTILINE)
@@ -38,7 +39,7 @@ def with_debug_info(text: str, symbol: str) -> str:
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class LoweringWithLines(typed_passes.NativeLowering):
+class LoweringWithLines(KernelLowering):
     """Lower a kernel to LLVM's instructions, each with its line."""
 
     _name = "native_lowering_with_lines"
@@ -49,7 +50,7 @@ class LoweringWithLines(typed_passes.NativeLowering):
         return _Lower
 
 
-class _Lower(lowering.Lower):
+class _Lower(KernelLower):
     @override
     def init(self) -> None:
         """Note lines; numba calls this at the end of the constructor."""
