@@ -57,8 +57,8 @@ $(VENV)/.examples-installed: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,plot,examples]'
 	touch $@
 
-$(VENV)/.docs-installed: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,plot,docs]'
+$(VENV)/.docs-installed: $(VENV)/.created setup.cfg pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	touch $@
 
 $(VENV)/.dist-installed: $(VENV)/.installed

@@ -10,6 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+OUTPUT = "{ .text .output }"
+"""What stands behind the fence of a block that was printed."""
+
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -36,16 +39,16 @@ def _cell(cell: Mapping[str, Any]) -> str:
 def _output(output: Mapping[str, Any]) -> str:
     """Return what a cell printed, returned, drew or raised."""
     if output["output_type"] == "stream":
-        return _block("text", _text(output["text"]))
+        return _block(OUTPUT, _text(output["text"]))
     if output["output_type"] == "error":
-        return _block("text", "\n".join(output["traceback"]))
+        return _block(OUTPUT, "\n".join(output["traceback"]))
     data = output["data"]
     if "image/svg+xml" in data:
         return f"<div>{_text(data['image/svg+xml'])}</div>"
     if "image/png" in data:
         encoded = "".join(_text(data["image/png"]).split())
         return f'<img alt="what the cell drew" src="data:image/png;base64,{encoded}">'
-    return _block("text", _text(data.get("text/plain", "")))
+    return _block(OUTPUT, _text(data.get("text/plain", "")))
 
 
 def _block(language: str, text: str) -> str:

@@ -24,7 +24,7 @@ def test_text_and_code() -> None:
     assert text == (
         "# First\n\nA model.\n\n"
         '<p><a href="first.ipynb" download>Download this page as a notebook</a></p>\n\n'
-        "```python\nprint(3)\n```\n\n```text\n3\n```\n"
+        "```python\nprint(3)\n```\n\n```{ .text .output }\n3\n```\n"
     )
 
 
@@ -32,10 +32,12 @@ def test_results() -> None:
     value = {"output_type": "execute_result", "data": {"text/plain": "'```'"}, "metadata": {}}
     picture = {"output_type": "display_data", "data": {"image/png": "AA\nBB"}, "metadata": {}}
     text = to_markdown(notebook(TITLE, code("f()", value, picture)), "first.ipynb")
-    assert "````text\n'```'\n````" in text
+    assert "````{ .text .output }\n'```'\n````" in text
     assert 'src="data:image/png;base64,AABB"' in text
 
 
 def test_errors() -> None:
     failed = {"output_type": "error", "ename": "E", "evalue": "no", "traceback": ["E: no"]}
-    assert "```text\nE: no\n```" in to_markdown(notebook(TITLE, code("f()", failed)), "first.ipynb")
+    assert "```{ .text .output }\nE: no\n```" in to_markdown(
+        notebook(TITLE, code("f()", failed)), "first.ipynb"
+    )
