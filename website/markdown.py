@@ -12,6 +12,7 @@ _ROLE = re.compile(r":(?:\w+):`~?([\w.]+)`")
 _BLOCK = re.compile(r"^( *)(.*?) ?::\n\n((?:\1 +\S.*\n|\n)+)", re.MULTILINE)
 _RULE = r"^(=+(?: +=+)+)\n"
 _TABLE = re.compile(f"{_RULE}(.*?){_RULE}(.*?){_RULE}", re.MULTILINE | re.DOTALL)
+_OPERANDS = re.compile(r"^Operands:\n((?: {4}.*\n)+)", re.MULTILINE)
 _SECTIONS = re.compile(r"^(?:Args|Attributes|Returns|Yields|Raises|Example):", re.MULTILINE)
 
 
@@ -35,6 +36,7 @@ def code(text: str) -> str:
 def description(documented: object) -> str:
     """Return the docstring of *documented* without its sections, as Markdown."""
     text = _SECTIONS.split(inspect.cleandoc(documented.__doc__ or ""))[0]
+    text = _OPERANDS.sub(_listed, text)
     return with_fences(_plain(_TABLE.sub(_simple_table, text + "\n"))).strip()
 
 
@@ -57,6 +59,12 @@ def items_of(documented: object, section: str) -> dict[str, str]:
 def _plain(text: str) -> str:
     """Return a part of a docstring as Markdown: names in code, no roles of Sphinx."""
     return _ROLE.sub(r"`\1`", text).replace("``", "`")
+
+
+def _listed(section: re.Match[str]) -> str:
+    """Return a section about operands as a list."""
+    items = re.sub(r"^(\w+): ", r"- ``\1``: ", textwrap.dedent(section[1]), flags=re.MULTILINE)
+    return f"Operands:\n\n{items}"
 
 
 def _simple_table(found: re.Match[str]) -> str:

@@ -21,6 +21,13 @@ def documented() -> None:
 
         a + b
 
+    Operands:
+        c: First
+            of all.
+        d: Second.
+
+    Results: one.
+
     Args:
         x: A number
             that is long.
@@ -33,7 +40,8 @@ def test_a_docstring_becomes_markdown() -> None:
     assert description(documented) == (
         "Do what `load` does,\nand `more`.\n\n"
         "| sign | means |\n| --- | --- |\n| `a` | first, and so on |\n| b | second |\n\n"
-        "So:\n\n```python\na + b\n```"
+        "So:\n\n```python\na + b\n```\n\n"
+        "Operands:\n\n- `c`: First\n    of all.\n- `d`: Second.\n\nResults: one."
     )
 
 

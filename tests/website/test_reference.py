@@ -118,6 +118,11 @@ def test_every_operator_is_there_with_its_fields() -> None:
         assert all(f"| `{s.name}` |" in entry for s in attribute_specs(operator)), operator
 
 
+def test_every_attribute_has_a_meaning() -> None:
+    rows = [line for line in part("operators").splitlines() if line.startswith("| `")]
+    assert [row for row in rows if row.endswith("|  |")] == []
+
+
 def test_every_instruction_is_there() -> None:
     text = part("instructions")
     missing = [opcode for opcode in instructions.instructions() if f"`{opcode}`" not in text]

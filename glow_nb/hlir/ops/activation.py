@@ -48,7 +48,11 @@ class Relu(UnaryElementwise):
 
 @define_node("leaky_relu", scalar="where(input < 0, input * alpha, input)")
 class LeakyRelu(UnaryElementwise):
-    """Scale negative elements: ``x if x >= 0 else alpha * x``."""
+    """Scale negative elements: ``x if x >= 0 else alpha * x``.
+
+    Attributes:
+        alpha: The factor of negative elements.
+    """
 
     alpha: float = 0.01
 
@@ -91,6 +95,10 @@ class Clip(UnaryElementwise):
 
     Where ``minimum`` is above ``maximum`` every element becomes ``maximum``. For integers the
     bounds are narrowed to whole numbers of the kind.
+
+    Attributes:
+        minimum: The lower bound; -inf for none.
+        maximum: The upper bound; inf for none.
     """
 
     kinds: ClassVar[Kinds] = NUMBERS
@@ -155,7 +163,11 @@ class Tanh(UnaryElementwise):
 
 @define_node("elu", scalar="where(input >= 0, input, alpha * expm1(input))")
 class Elu(UnaryElementwise):
-    """Exponential linear unit: ``x if x >= 0 else alpha * (exp(x) - 1)``."""
+    """Exponential linear unit: ``x if x >= 0 else alpha * (exp(x) - 1)``.
+
+    Attributes:
+        alpha: The result goes to ``-alpha`` for small elements.
+    """
 
     alpha: float = 1.0
 
@@ -174,7 +186,12 @@ def lower_elu(node: Elu, rewriter: Rewriter) -> Value:
 
 @define_node("hard_sigmoid", scalar="minimum(maximum(alpha * input + beta, 0), 1)")
 class HardSigmoid(UnaryElementwise):
-    """Piecewise linear sigmoid: ``max(0, min(1, alpha * input[i] + beta))``."""
+    """Piecewise linear sigmoid: ``max(0, min(1, alpha * input[i] + beta))``.
+
+    Attributes:
+        alpha: The slope.
+        beta: The value at 0.
+    """
 
     alpha: float = 0.2
     beta: float = 0.5
@@ -186,7 +203,11 @@ class HardSigmoid(UnaryElementwise):
 
 @define_node("swish", scalar="input * sigmoid(input * alpha)")
 class Swish(UnaryElementwise):
-    """The element times its sigmoid: ``x / (1 + exp(-alpha * x))``; also called SiLU."""
+    """The element times its sigmoid: ``x / (1 + exp(-alpha * x))``; also called SiLU.
+
+    Attributes:
+        alpha: The factor of the element in the sigmoid.
+    """
 
     alpha: float = 1.0
 

@@ -15,7 +15,11 @@ from glow_nb.hlir.ops.families import fitted
 
 @define_node("broadcast")
 class Broadcast(Node):
-    """Repeat dimensions of size 1 to give *shape*, which has the same rank."""
+    """Repeat dimensions of size 1 to give *shape*, which has the same rank.
+
+    Attributes:
+        shape: The shape of the result.
+    """
 
     type_transparent: ClassVar[bool] = True
     input: Value

@@ -24,6 +24,9 @@ class DecideSize(Node):
     Other nodes have the symbol in their types and attributes. The result has no elements: its
     shape, ``[size, 0]``, tells the size. A function with such nodes is cut after them into stages
     (:mod:`glow_nb.hlir.stages`).
+
+    Attributes:
+        size: The symbol, which stands in types and attributes of the nodes behind it.
     """
 
     has_side_effects: ClassVar[bool] = True

@@ -258,7 +258,11 @@ class IsInf(UnaryElementwise):
 
 @define_node("convert_to", scalar="convert(input)")
 class ConvertTo(UnaryElementwise):
-    """Convert the elements to another *kind*, as :func:`glow_nb.base.conversion.converted` says."""
+    """Convert the elements to another *kind*, as :func:`glow_nb.base.conversion.converted` says.
+
+    Attributes:
+        kind: The kind of the result.
+    """
 
     kinds: ClassVar[Kinds] = ALL
     kind: ElementKind
@@ -283,6 +287,9 @@ class BitCast(UnaryElementwise):
     """Take the bits of each element as an element of another *kind* of as many bits.
 
     A bool has 8 bits; of the bits of another kind it tells whether any is set.
+
+    Attributes:
+        kind: The kind of the result.
     """
 
     kinds: ClassVar[Kinds] = ALL

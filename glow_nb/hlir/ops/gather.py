@@ -42,6 +42,9 @@ class Gather(Node):
 
     The result's shape is that of the input with *axis* replaced by the shape of ``indices``,
     which are int32 or int64.
+
+    Attributes:
+        axis: The axis of the input that the indices count along.
     """
 
     type_transparent: ClassVar[bool] = True
@@ -73,6 +76,9 @@ class GatherElements(Node):
 
     The index replaces the place along *axis*. ``indices`` and the result have one shape, of the
     input's rank and, but for *axis*, no larger than the input's.
+
+    Attributes:
+        axis: The axis of the input that the indices count along.
     """
 
     type_transparent: ClassVar[bool] = True
@@ -103,6 +109,9 @@ class GatherND(Node):
     The last axis of ``indices`` holds the coordinates of one slice: its ``K`` entries index the
     axes after the *batch_dims* first ones, which are common to both. The result's shape is
     ``indices.shape[:-1] + input.shape[batch_dims + K:]``.
+
+    Attributes:
+        batch_dims: How many of the first axes input and indices have in common.
     """
 
     type_transparent: ClassVar[bool] = True

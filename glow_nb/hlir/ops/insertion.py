@@ -18,6 +18,10 @@ class InsertSlice(Node):
 
     All other elements are those of *input*. If the result is saved to *input*, and nobody reads its
     old contents later, only *part* is written (:mod:`glow_nb.llir.generate`).
+
+    Attributes:
+        axis: The axis along which elements are replaced.
+        start: The place of the first element that is replaced.
     """
 
     type_transparent: ClassVar[bool] = True

@@ -35,6 +35,9 @@ class QuantizeLinear(Node):
 
     Halves go to the even number, what is outside the kind to the nearest in it, and NaN to the
     least. ``input`` and ``scale`` are of float32, ``offset`` is of *kind*.
+
+    Attributes:
+        kind: The kind of the result, an integer.
     """
 
     input: Value
@@ -64,6 +67,9 @@ class Requantize(Node):
 
     Halves go to the even number, what is outside *kind* to the nearest in it, and NaN to the least.
     ``input`` is of int32, ``multiplier`` of float32, ``offset`` of *kind*.
+
+    Attributes:
+        kind: The kind of the result, an integer.
     """
 
     input: Value

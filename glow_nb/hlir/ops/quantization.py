@@ -47,6 +47,11 @@ class Quantize(Node):
     """Round real numbers to integers: ``saturate(rint(input[i] / scale) + offset)`` (paper 4.1).
 
     The division is that of float32, halves go to the even number, NaN to the least of *kind*.
+
+    Attributes:
+        kind: The kind of the result, an integer.
+        scale: What one step of the integers stands for.
+        offset: The integer that stands for 0.
     """
 
     input: Value
@@ -66,7 +71,11 @@ class Quantize(Node):
 
 @define_node("dequantize", data_parallel=True)
 class Dequantize(Node):
-    """Return the real numbers: ``(input[i] - offset) * scale``, in float32, as floats of *kind*."""
+    """Return the real numbers: ``(input[i] - offset) * scale``, in float32, as floats of *kind*.
+
+    Attributes:
+        kind: The kind of the result, a float.
+    """
 
     input: Value
     kind: ElementKind = FLOAT32
@@ -84,7 +93,13 @@ class Dequantize(Node):
 
 @define_node("rescale", data_parallel=True)
 class Rescale(Node):
-    """Change scale, offset and kind: dequantize, then quantize (paper 4.3)."""
+    """Change scale, offset and kind: dequantize, then quantize (paper 4.3).
+
+    Attributes:
+        kind: The kind of the result, an integer.
+        scale: The scale of the result.
+        offset: The offset of the result.
+    """
 
     input: Value
     kind: ElementKind
@@ -119,7 +134,12 @@ class Stored(Node):
 
 @define_node("as_quantized")
 class AsQuantized(Node):
-    """Let plain integers stand for ``(input[i] - offset) * scale``; nothing moves."""
+    """Let plain integers stand for ``(input[i] - offset) * scale``; nothing moves.
+
+    Attributes:
+        scale: What one step of the integers stands for.
+        offset: The integer that stands for 0.
+    """
 
     input: Value
     scale: float
@@ -144,6 +164,10 @@ class IntLookupTable(Node):
     that of the result. If ``input`` has a quantized type and the table holds integers, these are
     quantized by *scale* and *offset*; in any other case the result is plain, the scale 1 and the
     offset 0.
+
+    Attributes:
+        scale: The scale of the result's quantized type; 1 for a plain result.
+        offset: The offset of the result's quantized type; 0 for a plain result.
     """
 
     input: Value

@@ -70,7 +70,12 @@ class Drawn(Node):
 
 @define_node("random_bits")
 class RandomBits(Drawn):
-    """Random words of 32 bits, all equally likely: what all random numbers are made of."""
+    """Random words of 32 bits, all equally likely: what all random numbers are made of.
+
+    Attributes:
+        shape: The shape of the result.
+        stream: Which of the generator's independent streams of numbers it draws from.
+    """
 
     generator: Value
     shape: tuple[int, ...]
@@ -119,6 +124,13 @@ class RandomUniform(_DrawnFloats):
     is computed in ``float64``: there the product of a ``float32`` is exact, so that it does not
     matter to any bit whether product and sum are rounded once or twice. For a ``float64`` with
     other bounds than 0 and 1 it does.
+
+    Attributes:
+        shape: The shape of the result.
+        kind: The kind of the result, a float.
+        low: The lower bound, which is among the numbers.
+        high: The upper bound, which is not.
+        stream: Which of the generator's independent streams of numbers it draws from.
     """
 
     generator: Value
@@ -179,6 +191,13 @@ class RandomNormal(_DrawnFloats):
 
     v is an odd multiple of 2**-24 (``float64``: 2**-53), doubled and less 1: v and -v are equally
     likely, and no result is infinite. Of ``float32`` the farthest is 5.3 times *scale* off.
+
+    Attributes:
+        shape: The shape of the result.
+        kind: The kind of the result, a float.
+        mean: The mean of the distribution.
+        scale: The standard deviation of the distribution.
+        stream: Which of the generator's independent streams of numbers it draws from.
     """
 
     generator: Value
@@ -221,6 +240,9 @@ class Bernoulli(Drawn):
     The uniform numbers are those of ``random_uniform`` with this generator and stream, in the kind
     of the probabilities, ``float32`` for 16-bit floats. A probability of 1 or more is always true,
     one of 0 or less never, nor is NaN.
+
+    Attributes:
+        stream: Which of the generator's independent streams of numbers it draws from.
     """
 
     probability: Value
@@ -255,6 +277,10 @@ class Dropout(Drawn):
     ``float32`` numbers u of this generator and stream: ``bernoulli`` of them, with probabilities
     ``1 - ratio``, is the mask. A dropped element is 0 even if it was NaN. With a *ratio* of 1 all
     are dropped.
+
+    Attributes:
+        ratio: The probability with which an element is dropped, from 0 to 1.
+        stream: Which of the generator's independent streams of numbers it draws from.
     """
 
     kinds: ClassVar[Kinds] = FLOATS

@@ -59,6 +59,10 @@ class NonMaxSuppression(Node):
         threshold: A float32 number: boxes whose score is not above it do not take part.
 
     Results: int64 rows ``batch class box``, and their number.
+
+    Attributes:
+        limit: The most boxes that are taken for each batch and class.
+        is_centered: Whether boxes are given by centre and size, and not by two corners.
     """
 
     boxes: Value

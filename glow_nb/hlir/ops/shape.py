@@ -26,7 +26,11 @@ from glow_nb.system.freed_memory import mapped_empty
 
 @define_node("reshape")
 class Reshape(Node):
-    """Give the elements, in row-major order, another *shape* of the same size."""
+    """Give the elements, in row-major order, another *shape* of the same size.
+
+    Attributes:
+        shape: The shape of the result.
+    """
 
     type_transparent: ClassVar[bool] = True
     input: Value
@@ -48,7 +52,11 @@ class Reshape(Node):
 
 @define_node("transpose")
 class Transpose(Node):
-    """Reorder the axes: axis ``i`` of the result is axis ``permutation[i]`` of the input."""
+    """Reorder the axes: axis ``i`` of the result is axis ``permutation[i]`` of the input.
+
+    Attributes:
+        permutation: The axis of the input for each axis of the result.
+    """
 
     type_transparent: ClassVar[bool] = True
     input: Value
@@ -70,7 +78,11 @@ class Transpose(Node):
 
 @define_node("concat")
 class Concat(Node):
-    """Put tensors one after another along *axis*; all other sizes are equal."""
+    """Put tensors one after another along *axis*; all other sizes are equal.
+
+    Attributes:
+        axis: The axis along which the tensors are put together.
+    """
 
     type_transparent: ClassVar[bool] = True
     inputs: tuple[Value, ...]
@@ -108,6 +120,11 @@ class Slice(Node):
     The three have one entry for each axis and mean what they mean to Python's ``range``, never
     counting from the end: ``0 <= start <= stop <= size`` for a positive step; for a negative one
     ``-1 <= stop <= start < size``, where a stop of -1 lies just before the front.
+
+    Attributes:
+        starts: The first element along each axis.
+        stops: The end along each axis, which is not taken.
+        steps: The distance of elements along each axis; not 0.
     """
 
     type_transparent: ClassVar[bool] = True
@@ -158,7 +175,12 @@ def _count(start: int, stop: int, step: int) -> int:
 
 @define_node("split")
 class Split(Node):
-    """Cut a tensor along *axis* into pieces of the given *sizes*; one result for each."""
+    """Cut a tensor along *axis* into pieces of the given *sizes*; one result for each.
+
+    Attributes:
+        axis: The axis that is cut.
+        sizes: The size of each piece along the axis, in order.
+    """
 
     type_transparent: ClassVar[bool] = True
     input: Value
@@ -349,7 +371,11 @@ def _border(
 
 @define_node("tile")
 class Tile(Node):
-    """Repeat the whole tensor ``repeats[i]`` times along each axis ``i``."""
+    """Repeat the whole tensor ``repeats[i]`` times along each axis ``i``.
+
+    Attributes:
+        repeats: How often the tensor is repeated along each axis.
+    """
 
     type_transparent: ClassVar[bool] = True
     input: Value

@@ -18,7 +18,11 @@ INT64 = ElementKind.INT64
 
 @define_node("sizes")
 class Sizes(Node):
-    """The *numbers*, sizes that are known when the network runs, as a vector of int64."""
+    """The *numbers*, sizes that are known when the network runs, as a vector of int64.
+
+    Attributes:
+        numbers: The sizes, in order.
+    """
 
     numbers: tuple[int, ...]
 
