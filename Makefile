@@ -120,8 +120,9 @@ examples: $(VENV)/.examples-installed
 	$(BIN)/python -m experiments.figures.figure2_gradient --output $(OUT)/figure2.dot
 	$(BIN)/python -m experiments.figures.figure5_quantized_graph --folder $(OUT)
 
+# Not --quiet: it would hide the warnings that the strict mode counts.
 docs: $(VENV)/.docs-installed
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 	@echo 'the site begins at out/site/index.html'
 
 docs-table: $(VENV)/.installed
