@@ -93,21 +93,33 @@ def rows_of(name: str, task: Task, measured: Measured) -> list[str]:
     """Return the lines of the table for a task, one for each network."""
     rows = []
     for network, times in measured.milliseconds.items():
-        told = f"{name.replace('_', ' ')}: {network}" if len(task.networks) > 1 else name
-        shares = [f"{measured.correct[engine]}/{measured.asked}" for engine in ENGINES]
-        cells = [f"{times[engine]:.3g}" for engine in ENGINES]
+        told = f"{name}: {network}" if len(task.networks) > 1 else name
+        cells = [milliseconds(times[engine]) for engine in ENGINES]
         ratios = [f"{times[PEER] / times[engine]:.2f}" for engine in PRECISIONS]
-        rows.append("| " + " | ".join([told.replace("_", " "), *shares, *cells, *ratios]) + " |")
+        cells = [told.replace("_", " "), shares(measured), *cells, *ratios]
+        rows.append("| " + " | ".join(cells) + " |")
     return rows
+
+
+def shares(measured: Measured) -> str:
+    """Return how many answers of each engine are correct."""
+    counts = [measured.correct[engine] for engine in ENGINES]
+    if set(counts) == {measured.asked}:
+        return f"all {measured.asked}"
+    return f"{', '.join(map(str, counts))} of {measured.asked}"
+
+
+def milliseconds(time: float) -> str:
+    """Return a *time* with three digits."""
+    return f"{time:.0f}" if time >= 100 else f"{time:.3g}"
 
 
 def heading() -> list[str]:
     """Return the head of the table."""
-    correct = [f"correct, {engine}" for engine in (*PRECISIONS, "ONNX Runtime")]
     times = [f"ms, {engine}" for engine in (*PRECISIONS, "ONNX Runtime")]
     ratios = [f"ratio, {engine}" for engine in PRECISIONS]
-    columns = ["task", *correct, *times, *ratios]
-    return ["| " + " | ".join(columns) + " |", "|---|" + "---:|" * (len(columns) - 1)]
+    columns = ["task", "correct answers", *times, *ratios]
+    return ["| " + " | ".join(columns) + " |", "|---|---|" + "---:|" * (len(columns) - 2)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
