@@ -85,6 +85,11 @@ class Rules:
         self.__doc__ = does or "; ".join(map(str, self.rules))
         self.compiled: dict[type, Any] = {}
 
+    @override
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a pickle holds: each process compiles rules anew."""
+        return {**self.__dict__, "compiled": {}}
+
     def __call__(self, ir: Any, *, traits: Any = None) -> Any:
         """Return *ir*, a graph or a program, with all that the rules make of it.
 
@@ -244,6 +249,14 @@ def items_in(pattern: Pattern) -> Iterator[Item]:
         yield item
         parts = map(unmarked, parts_of(item))
         left += [core_of(part) for part in parts if isinstance(part, Item | ResultOf)]
+
+
+def conditions_in(pattern: Pattern) -> Iterator[Callable[[Any], bool]]:
+    """Yield the conditions of the wildcards in *pattern*."""
+    for item in items_in(pattern):
+        for part in map(unmarked, parts_of(item)):
+            if isinstance(part, Wildcard):
+                yield from part.conditions
 
 
 def _names_in(pattern: Pattern) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ from types import FunctionType, ModuleType
 import numpy as np
 
 from glow_nb.base.extensions import EXTENDING_MODULES
+from glow_nb.base.pattern import Item, Marked, Pattern, ResultOf
+from glow_nb.base.rewriting import Rules, conditions_in
 from glow_nb.base.version import __version__
 from glow_nb.network.saved.manifest import FORMAT
 from glow_nb.network.saved.variables import held_by, is_callers, variables_of
@@ -101,11 +103,43 @@ def _spelled_object(value: object) -> str:
         return f"partial({spelled(value.func)}, {spelled(value.args)}, {spelled(value.keywords)})"
     if isinstance(value, FunctionType):
         return _spelled_function(value)
+    if isinstance(value, Rules):
+        return _spelled_rules(value)
     name = f"{type(value).__module__}.{type(value).__qualname__}"
     if is_dataclass(value) and name.startswith("glow_nb."):
         inside = {field.name: getattr(value, field.name) for field in fields(value)}
         return f"{name}{spelled(inside)}"
     raise NoKey(f"{name} is no value that could be compared")
+
+
+def _spelled_rules(rules: Rules) -> str:
+    """Return what *rules* look for, what comes instead, and the functions that are in them."""
+    parts = [rules.__name__]
+    for rule in rules.rules:
+        functions = [*conditions_in(rule.pattern), rule.when]
+        functions += [rule.replacement] if rule.template is None else []
+        parts += [_spelled_pattern(rule.pattern, {}), _spelled_pattern(rule.template, {})]
+        parts += map(spelled, functions)
+    return f"rules({_listed(parts)})"
+
+
+def _spelled_pattern(pattern: object, seen: dict[object, int]) -> str:
+    """Return *pattern* as a text; one that was *seen* before, as its number."""
+    if isinstance(pattern, tuple):
+        return f"({_listed(_spelled_pattern(part, seen) for part in pattern)})"
+    if isinstance(pattern, Marked):
+        inner = _spelled_pattern(pattern.pattern, seen)
+        return f"{pattern.name!r} {pattern.is_used_here} {inner}"
+    if isinstance(pattern, ResultOf):
+        return f"{_spelled_pattern(pattern.item, seen)}#{pattern.index}"
+    if not isinstance(pattern, Item):
+        return repr(pattern) if isinstance(pattern, Pattern) else spelled(pattern)
+    if pattern in seen:
+        return f"item {seen[pattern]}"
+    seen[pattern] = len(seen)
+    kinds = [f"{cls.__module__}.{cls.__qualname__}" for cls in pattern.classes]
+    fields = [f"{name}={_spelled_pattern(part, seen)}" for name, part in pattern.fields.items()]
+    return f"{_listed(kinds)} {pattern.is_exact}({_listed(fields)})"
 
 
 def _spelled_function(function: FunctionType) -> str:

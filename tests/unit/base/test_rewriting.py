@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pickle
 import re
 from collections.abc import Callable
 from typing import Any
@@ -170,6 +171,14 @@ def test_a_rule_made_of_a_function_has_its_name_and_says_what_it_does() -> None:
 
     assert (drop.__name__, drop.__doc__) == ("drop", "Drop it.")
     assert Rules("several", drop, Rewrite(Neg(x), x), does="Drop some.").__doc__ == "Drop some."
+
+
+def test_a_rule_is_pickled_with_its_wildcards() -> None:
+    one = Rewrite(Add(Mul(x, x), number(1)), x, name="square")
+    kept = pickle.loads(pickle.dumps(Rules("all", one, does="Nothing.")))
+    assert (repr(kept), kept.__doc__, kept.compiled) == (repr(Rules("all", one)), "Nothing.", {})
+    (lhs, rhs) = kept.rules[0].pattern.fields["lhs"].fields.values()
+    assert lhs is rhs
 
 
 def test_functions_may_have_parameters_of_their_own_with_defaults() -> None:

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from glow_nb.compiler.driver import run_to
+from glow_nb.extend import Rewrite, Rules, any_of, named, number, used_here, wildcards
+from glow_nb.hlir.ops import Abs, Add, Neg, Split, Swish
 from glow_nb.network.saved.key import NoKey, network_key, spelled
 from glow_nb.network.saved.variables import is_callers
 
@@ -107,6 +109,28 @@ def test_a_function_of_the_caller_counts_by_its_source_and_what_it_holds(own: Mo
     assert spelled(own.decorated(own.make)) != spelled(own.make)
     assert spelled(own.decorated(own.make)) != spelled(own.decorated(own.empty))
     assert spelled(functools.partial(own.make(1), option=1)) != spelled(own.make(1))
+
+
+def test_rules_count_by_their_patterns_and_functions(own: ModuleType) -> None:
+    x, y = wildcards("x y")
+    shared = Neg(x)
+    rules = [
+        Rewrite(Abs(Neg(x)), Abs(x)),
+        Rewrite(Abs(Neg(y)), Abs(y)),
+        Rewrite(Abs(used_here(Neg(x))), Abs(x)),
+        Rewrite(Abs(named("y", Neg(x))), Abs(x)),
+        Rewrite(Abs(any_of(Neg, input=x)), Abs(x)),
+        Rewrite(Add(Neg(x), Neg(x)), Abs(x)),
+        Rewrite(Add(shared, shared), Abs(x)),
+        Rewrite(Add(x, number(1)), Abs(x)),
+        Rewrite(Swish(x, alpha=0.5), Abs(x)),
+        Rewrite(Split(x, 0, (1, 2)), lambda: None, name="made"),
+    ]
+    texts = [spelled(each) for each in rules[:-1]]
+    assert len(set(texts)) == len(texts)
+    assert spelled(Rewrite(Abs(Neg(x)), Abs(x))) == texts[0]
+    with pytest.raises(NoKey, match="has no name of its own"):
+        spelled(Rules("all", *rules))
 
 
 def test_functions_that_cannot_be_told_apart_have_no_key(own: ModuleType) -> None:
