@@ -33,6 +33,7 @@ from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.machine.rows import SAPPHIRE_RAPIDS
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.target import Target
+from tests.in_turn import in_turn
 from tests.matrix_targets import without_matrix_registers
 from tests.open_programs import compiled
 from tests.unit.kernels.open_cases import open_size
@@ -133,8 +134,7 @@ def numbers(kind: str, shape: tuple[int, ...], seed: int) -> Array:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("name", "threads"), in_turn(CASES, [1, 2]))
 def test_convolutions_of_bytes(name: str, threads: int, target: Target) -> None:
     function = convolution(CASES[name])
     check(function, target, threads)

@@ -156,8 +156,7 @@ def _separable(pool: Any, window: tuple[Any, ...], scans: bool, rows: int) -> In
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("pool", [POOLS[0], POOLS[2]], ids=["max", "mean"])
-@pytest.mark.parametrize("window", SEPARABLE, ids=lambda window: f"{window[1]}")
+@pytest.mark.parametrize(("window", "pool"), in_turn(SEPARABLE, [POOLS[0], POOLS[2]]))
 def test_dimension_after_dimension_gives_what_the_taps_give(pool: Any, window: Any) -> None:
     """Channels are left over, rows are cut into parts, and specials meet in a maximum."""
     number = SEPARABLE.index(window)
