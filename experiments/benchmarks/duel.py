@@ -9,7 +9,7 @@ Without models it measures the twins of the nine light models of the ``onnx`` pa
     python -m experiments.benchmarks.duel model.onnx --engines glow_nb onnxruntime --rounds 12
     python -m experiments.benchmarks.duel model.onnx --precision float32 bfloat16 default
 
-With ``--precision default`` engines are compared as they come out of the box, whatever they compute
+With ``--precision default`` engines are compared with their default settings, whatever they compute
 in. Errors are root mean squares of the differences from the same model in float64, over that of its
 outputs; where float64 would take too long, from ours in float32.
 

@@ -153,7 +153,7 @@ class TimedExecutable(Protocol):
 
 @runtime_checkable
 class LimitedExecutable(Protocol):
-    """An executable that knows what the machine that it runs on can do at best."""
+    """An executable that knows the peak rates of the machine that it runs on."""
 
     def limits(self, *, were_beaten: bool = False) -> MachineLimits:
         """Return the machine's rates, measured if need be.

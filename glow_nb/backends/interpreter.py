@@ -170,7 +170,7 @@ class InterpretedProgram:
         return self.run(inputs, state=state)
 
     def limits(self, *, were_beaten: bool = False) -> MachineLimits:
-        """Return what one core of this machine can do at best, which NumPy runs on as well."""
+        """Return the peak rates of one core of this machine, on which NumPy runs as well."""
         from glow_nb.codegen.measure_limits import limits_that_were_beaten, machine_limits
 
         return limits_that_were_beaten(1) if were_beaten else machine_limits(1)

@@ -31,7 +31,7 @@ ELSEWHERE = {
     ),
     "fullgraph inputs example_inputs args": "leave it out: the model says all of it",
     "verbose log_level": (
-        "leave it out; observer= is told of every step, and the logger glow_nb of progress"
+        "leave it out; observer= is called after every step, and the logger glow_nb logs progress"
     ),
     "cache cache_dir": "kernels are kept in the folder GLOW_NB_CACHE_DIR",
 }

@@ -1,4 +1,4 @@
-"""What a machine can do at best: arithmetic and memory traffic, and the roofline made of both.
+"""The peak rates of a machine, of arithmetic and memory traffic, and the roofline of both.
 
 The roofline (Williams, Waterman and Patterson, 2009): a kernel takes at least as long as its
 arithmetic at the peak rate, and at least as long as its bytes at the rate of the memory level that

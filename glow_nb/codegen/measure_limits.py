@@ -1,4 +1,4 @@
-"""Measure what this machine can do at best, with small generated kernels.
+"""Measure the peak rates of this machine, with small generated kernels.
 
 ``arithmetic`` keeps enough independent fused multiply-adds in registers to fill the pipelines. So
 do the loops of :mod:`glow_nb.codegen.dot_loops` with the other dot instructions that there are.

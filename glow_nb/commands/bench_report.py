@@ -201,7 +201,7 @@ def no_precision_texts(engines: Sequence[str], precisions: Sequence[str]) -> lis
 def _ratio_text(named: tuple[str, Ratios | None]) -> str:
     """Return the line of the ratios of a precision."""
     precision, ratios = named
-    where = "out of the box" if precision == OUT_OF_THE_BOX else f"in {precision}"
+    where = "with default settings" if precision == OUT_OF_THE_BOX else f"in {precision}"
     if ratios is None:
         return f"no ratio {where}: no other engine ran so"
     return (

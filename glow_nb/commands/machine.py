@@ -58,7 +58,7 @@ def machine(
 
 
 def _show_limits(threads: int, *, measure_again: bool, as_json: bool) -> None:
-    """Print the row of this machine and what it can do at best."""
+    """Print the row of this machine and its peak rates."""
     from glow_nb.codegen.measure_limits import machine_limits
     from glow_nb.kernels.target import Target
 

@@ -80,23 +80,24 @@ def compile(
             name. What is bound nowhere stays open: one program runs for all sizes, see
             :class:`glow_nb.DynamicNetwork`. A pass that needs numbers for sizes is run for each set
             of them.
-        sizes: What is known of sizes that stay open: ranges ``{"batch": (1, 8), "length": (1,
-            512)}`` by the names of dimensions, or ``{"x": (1, 3, None, None)}`` for an input whose
-            dimensions have none. What is not named is 1 or more; ``sizes={}`` says no more than
-            that. The program is compiled at once then, and no run compiles anything, or an error
-            says why. Without *sizes* and *hints* it is compiled when arrays are fed first, and what
-            cannot be compiled for all sizes is for each set of them. ``sizes="each"``: there is no
-            program for all, each set of sizes is compiled when it comes first.
-        hints: Sizes of an example, ``{"length": 128}``: kernels are planned for these. Alone they
-            mean ``sizes={}`` as well. Without them, those that are fed first are the example.
+        sizes: Ranges of open sizes, ``{"batch": (1, 8), "length": (1, 512)}`` by the names of
+            dimensions, or ``{"x": (1, 3, None, None)}`` for an input whose dimensions have no
+            names. The range of other dimensions is 1 or more, and of all dimensions with
+            ``sizes={}``. With *sizes*, the program is compiled at once, and no run compiles
+            anything; if that is not possible, an error says why. Without *sizes* and *hints*, the
+            first run compiles the program. A network that has no program for all sizes is then
+            compiled for each set of sizes. ``sizes="each"`` compiles each set of sizes at its
+            first run.
+        hints: Typical sizes, ``{"length": 128}``, for which kernels are planned. *hints* alone
+            mean ``sizes={}`` as well. Without *hints*, the sizes of the first run are the hints.
         caches: Outputs by the inputs that they become in the next run, rows longer, as the keys and
             values of a decoder: ``{"past_key_values.*": "present.*"}``; a star stands for the same
             on both sides. They stay in the network, with room for the range of the size that grows,
             and a run writes its new rows there and copies nothing: see
             :class:`glow_nb.GrowingNetwork`.
-        specialize_after: Compile the network for some sizes alone, in the background, when so many
-            runs had them; None for never. Their runs are some percent faster then. The interpreter
-            does not count runs.
+        specialize_after: Number of runs with the same sizes after which the network is compiled for
+            these sizes, in the background; None for never. Such runs are some percent faster. The
+            interpreter does not count runs.
         constants: Inputs of an ONNX model that are fixed to these arrays, by name, and are no
             inputs of the network: needed where a shape is computed from their numbers. Initializers
             that the model lists as inputs, too, get these numbers instead of their own; without
@@ -104,7 +105,7 @@ def compile(
         max_variants: For how many sets of sizes a network with open sizes is kept compiled. Those
             used least recently are dropped; a run that is in progress ends as it should.
         pipeline: Graph passes, run before and after lowering, by default
-            :data:`glow_nb.INFERENCE`. Behind them the backend runs its own,
+            :data:`glow_nb.INFERENCE`. After them the backend runs its own,
             whatever *pipeline* is; :attr:`glow_nb.Network.pipeline` shows all that ran.
         program_pipeline: Instruction passes, run before allocation; those of the backend by
             default, which are :data:`glow_nb.INSTRUCTIONS` for those that come with glow_nb.

@@ -455,7 +455,7 @@ class CompiledNetwork(CompiledViews, Network):
         Args:
             inputs: As :meth:`run` takes them.
             runs: How often to run, after one run that is not counted.
-            limits: Compare with what the machine can do at best, if the backend knows it; measured
+            limits: Compare with the peak rates of the machine, if the backend knows them; measured
                 in under a second the first time, and kept in the cache folder.
 
         Raises:

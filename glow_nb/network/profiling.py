@@ -1,4 +1,4 @@
-"""Taking the time of each kernel of a network, beside what the machine can do at best."""
+"""Taking the time of each kernel of a network, beside its roofline limit."""
 
 from __future__ import annotations
 

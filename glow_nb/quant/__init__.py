@@ -1,4 +1,4 @@
-"""Quantization: which numbers the values of a network take, and the integers that stand for them.
+"""Quantization: calibration of ranges, int8 and low-bit versions of a network, and their error.
 
 It imports `network` and what stands below that.
 

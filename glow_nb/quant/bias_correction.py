@@ -25,7 +25,7 @@ from glow_nb.quant.samples import Samples, batches_of
 
 @dataclass(frozen=True)
 class BiasCorrection:
-    """A quantized network with other biases, and what they have gained; printed as one line.
+    """A quantized network with corrected biases, and their effect; printed as one line.
 
     Attributes:
         function: The network: the given one, if its outputs are nearer to the floats.

@@ -38,7 +38,7 @@ def calibrate(
     backend: BackendLike = "cpu",
     threads: int | None = None,
 ) -> Ranges:
-    """Run *model* on *samples* and return which numbers its values take.
+    """Run *model* on *samples* and return the ranges of its values.
 
     Counted are the float32 values of the optimized graph, which is what is quantized.
 

@@ -43,7 +43,7 @@ from glow_nb.quant.value_range import ValueRange
 
 @dataclass(frozen=True)
 class Conversion:
-    """A quantized network, and what of it is none; printed as a report.
+    """A quantized network, and the operators that stay float; printed as a report.
 
     Attributes:
         function: The network, as :func:`quantize` returns it.
@@ -142,7 +142,7 @@ def convert(
     least_gain: float = 1.0,
     backend: BackendLike = "cpu",
 ) -> Conversion:
-    """Do what :func:`quantize` does, and tell what stays float, and why."""
+    """Quantize like :func:`quantize`, and report the operators that stay float, and why."""
     least_gain, per_channel = _as_gain(least_gain), truth("per_channel", per_channel)
     kind, chosen_schema = kind_named("activations", activations), schema_named(schema)
     weight_kind = kind_named("weights", weights, WEIGHT_KINDS)

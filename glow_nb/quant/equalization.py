@@ -29,7 +29,7 @@ HOMOGENEOUS = (ops.Relu, ops.LeakyRelu, ops.MaxPool, ops.AvgPool)
 
 @dataclass(frozen=True)
 class Equalization:
-    """A network with equalized weights, and what they have gained; printed as one line.
+    """A network with equalized weights, and the effect on their ranges; printed as one line.
 
     Attributes:
         function: The network, which computes the same as before, but for rounding.

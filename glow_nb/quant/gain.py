@@ -48,7 +48,7 @@ class Times:
 
 @dataclass(frozen=True)
 class LayerGain:
-    """What integers gain in one layer.
+    """The speedup of one layer by quantization.
 
     Attributes:
         names: The imported nodes that it computes.
@@ -63,7 +63,7 @@ class LayerGain:
 
 @dataclass(frozen=True)
 class Gains:
-    """What integers gain in each layer and in the network; printed as a table.
+    """The speedup of each layer and of the network by quantization; printed as a table.
 
     Attributes:
         layers: In the order of the kernels.

@@ -42,7 +42,7 @@ def minmax(histogram: Histogram, kind: ElementKind, schema: Schema) -> Encoding:
 
 @dataclass(frozen=True)
 class Percentile:
-    """Cut off equal shares of the least and of the greatest numbers.
+    """Clip equal shares of the least and of the greatest numbers.
 
     Attributes:
         kept: Percent of the numbers that are kept.

@@ -19,7 +19,7 @@ from glow_nb.quant.value_range import ValueRange
 
 @dataclass(frozen=True)
 class Ranges:
-    """The numbers that the values of a network have taken, of one set of sizes.
+    """The ranges of the values of a network, for one set of sizes.
 
     Attributes:
         model: The name of the network, for people.

@@ -9,7 +9,7 @@ from glow_nb.hlir.histogram import Histogram
 
 @dataclass(frozen=True)
 class ValueRange:
-    """The numbers that one value has taken.
+    """The range of one value.
 
     Attributes:
         name: What the network calls it, for people.

@@ -1,4 +1,4 @@
-"""Weights alone as integers of few bits: no activation is rounded, so that nothing is calibrated.
+"""Weight-only quantization to low-bit integers: activations stay float; no calibration is needed.
 
 What a run reads of memory becomes less, which is what a product with few rows takes its time for.
 Each weight is rounded to the nearest step of its block: neighbouring rows of a column.
@@ -31,7 +31,7 @@ BITS_OF_BYTE = 8
 
 @dataclass(frozen=True)
 class WeightConversion:
-    """A network whose weights are integers, and what of it is not; printed as a report.
+    """A network with quantized weights, and the weights that stay float; printed as a report.
 
     Attributes:
         function: The network.
@@ -64,7 +64,7 @@ def convert_weights(
     block: int = DEFAULT_BLOCK,
     keep: Iterable[str] = (),
 ) -> WeightConversion:
-    """Return *model* with the constant weights of its matrix products as integers of few bits.
+    """Return *model* with the constant weights of its matrix products as low-bit integers.
 
     The integers are symmetric around 0 and rounded to the nearest. :func:`glow_nb.compile` keeps
     them packed, and :func:`glow_nb.export_onnx` writes ``DequantizeLinear`` with blocks.

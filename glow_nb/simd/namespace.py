@@ -53,7 +53,7 @@ lanes in another order
 products of channels by themselves in such groups
     ``tile_taps_<form>`` with the forms of the dots, ``interleave(v, w)``
     ``spread(v, size, factors, part)``
-weights of few bits
+low-bit weights
     ``tile_dot_codes dequantize_codes``
 parts of convolutions
     ``copy_patch winograd_taps winograd_weights``

@@ -177,7 +177,7 @@ class Adam(Optimizer):
 
 @dataclass(frozen=True)
 class AdamW(Adam):
-    """Adam whose weights decay by themselves (1711.05101): first ``w *= 1 - rate * weight_decay``.
+    """Adam with decoupled weight decay (1711.05101): first ``w *= 1 - rate * weight_decay``.
 
     The decay is not part of the gradient.
     """

@@ -1,4 +1,4 @@
-"""Products with weights of few bits: the kernel, the lowered form and NumPy mean the same."""
+"""Products with low-bit weights: the kernel, the lowered form and NumPy mean the same."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ class CpuExecutable(LoadedRuns):
         return CpuExecutable(program, target, threads=self._threads, placed=memory)
 
     def limits(self, *, were_beaten: bool = False) -> MachineLimits:
-        """Return what this machine can do at best with as many threads as were asked for."""
+        """Return the peak rates of this machine with as many threads as were asked for."""
         from glow_nb.codegen.measure_limits import limits_that_were_beaten, machine_limits
 
         measure = limits_that_were_beaten if were_beaten else machine_limits

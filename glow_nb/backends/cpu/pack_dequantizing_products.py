@@ -1,4 +1,4 @@
-"""Lay out weights of few bits as the kernels of the cpu read them."""
+"""Lay out low-bit weights as the kernels of the cpu read them."""
 
 from __future__ import annotations
 

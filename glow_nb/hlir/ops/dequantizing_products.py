@@ -1,4 +1,4 @@
-"""Products with weights that are stored as integers of few bits: weight-only quantization.
+"""Products with weights that are stored as low-bit integers: weight-only quantization.
 
 The activations are floats. The weights are integers, and neighbouring rows of a column share a
 scale: ``real = (stored - offset) * scale``. What a run reads of memory is the integers, which

@@ -1,4 +1,4 @@
-"""Recognize products of floats with weights that are stored as integers of few bits."""
+"""Recognize products of floats with weights that are stored as low-bit integers."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class Arithmetic:
     decoding_vectors: int = fact(
         4,
         "vectors",
-        "Vectors of a panel of integers of few bits: so many sums hide the latency of an addition "
+        "Vectors of a panel of low-bit integers: so many sums hide the latency of an addition "
         "beside the operations that decode.",
         f"{UNRECORDED} With 128 rows of 4,096 x 4,096, panels of six vectors took 1.05 of the time "
         "of four.",

@@ -57,7 +57,7 @@ class Caches:
         "",
         "Rows of a panel that is written to scratch over those of one that is only read: what is "
         "written must stay in the first-level cache until it is read.",
-        "Zen 5: weights of few bits, 16 rows times 4,096 x 4,096, take 0.8 of the time.",
+        "Zen 5: low-bit weights, 16 rows times 4,096 x 4,096, take 0.8 of the time.",
     )
     l1_scores_share: float = fact(
         0.5,

@@ -1,4 +1,4 @@
-"""The product with weights of few bits, which lie in panels of words or bytes.
+"""The product with low-bit weights, which lie in panels of words or bytes.
 
 The codes of the weights have a sign, those of unsigned weights are less by half of their range.
 """

@@ -1,4 +1,4 @@
-"""Right operands of a product that are integers of few bits, and become floats in the kernel.
+"""Right operands of a product that are low-bit integers, and become floats in the kernel.
 
 Where one register tile takes all rows of the left operand, each code is read once, and becomes a
 float in a register. With more rows, the codes of a panel's part of an inner block become floats in

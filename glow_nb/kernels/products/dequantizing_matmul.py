@@ -1,4 +1,4 @@
-"""Kernels of matrix products with weights of few bits."""
+"""Kernels of matrix products with low-bit weights."""
 
 from __future__ import annotations
 

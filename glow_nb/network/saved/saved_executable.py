@@ -82,7 +82,7 @@ class SavedExecutable(LoadedRuns):
         return self.whole.executable.source
 
     def limits(self, *, were_beaten: bool = False) -> MachineLimits:
-        """Return what this machine can do at best with as many threads."""
+        """Return the peak rates of this machine with as many threads."""
         return self.whole.executable.limits(were_beaten=were_beaten)
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:

@@ -78,7 +78,7 @@ class Ratios(NamedTuple):
 def ratios_of(results: Mapping[str, Measurement], precision: str = FULL) -> Ratios | None:
     """Return the ratios of *results*, of all that compute in the same *precision*.
 
-    With "default", all engines are compared as they come out of the box, whatever they compute in.
+    With "default", all engines are compared with their default settings, whatever their precision.
 
     Returns:
         None if we or all of these peers did not run.

@@ -1,4 +1,4 @@
-"""Weights alone as integers of few bits."""
+"""Weights alone as low-bit integers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products with weights of few bits: what they mean, and what they refuse."""
+"""Products with low-bit weights: what they mean, and what they refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The product with packed weights of few bits: what it refuses."""
+"""The product with packed low-bit weights: what it refuses."""
 
 from __future__ import annotations
 

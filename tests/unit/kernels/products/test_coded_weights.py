@@ -1,4 +1,4 @@
-"""How sums over weights of few bits are cut."""
+"""How sums over low-bit weights are cut."""
 
 import pytest
 

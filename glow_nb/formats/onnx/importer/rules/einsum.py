@@ -137,7 +137,7 @@ def _contract(ctx: Context, lhs: Term, rhs: Term, needed: set[str]) -> Term:
         ops.MatMul(matrix(lhs, batch, rows, inner), matrix(rhs, batch, inner, columns))
     )
     labels = (*batch, *rows, *columns)
-    product = ctx.convert(product, lhs.value.type.kind)  # integers of few bits wrap around in it
+    product = ctx.convert(product, lhs.value.type.kind)  # low-bit integers wrap around in it
     return Term(ctx.reshape(product, [sizes[label] for label in labels]), labels)
 
 
