@@ -98,7 +98,7 @@ def test_precisions_have_rows_and_ratios(tmp_path: Path, monkeypatch: pytest.Mon
     assert "onnxruntime computes no float32 model in bfloat16: its row is of float32" in lines
     assert [line[:24] for line in lines[-2:]] == [
         "ratio 3.000 in bfloat16,",
-        "ratio 0.250 out of the b",
+        "ratio 0.250 with default",
     ]
     report = json.loads(call(*given, "--json").stdout)
     assert report["ratio"] == report["ratios"]["bfloat16"]["minima"] == 3.0
