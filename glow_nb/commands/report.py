@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -136,6 +136,7 @@ def report(
     With --against or --against-options it compares two compilations: A is what is compared with, B
     is MODEL.
     """
+    arguments: tuple[str, ...] = context.meta[ARGUMENTS]  # which another context shares
     network = compiled(model=model, **options)
     feeds = assign_inputs(inputs, [*network.inputs, *network.defaults])
     other = _other(context, model, against, other_options)
@@ -148,7 +149,7 @@ def report(
         against=other,
         drift=None,
         titles=names,
-        facts=_facts(context, model, against or model, other_options),
+        facts=_facts(arguments, model, against or model, other_options),
     )
     click.echo(f"wrote {output}", err=True)
 
@@ -191,10 +192,10 @@ def _titles(title: str, model: Path, against: Path | None, options: str) -> tupl
 
 
 def _facts(
-    context: click.Context, model: Path, other: Path, other_options: str
+    arguments: Sequence[str], model: Path, other: Path, other_options: str
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return what the page says of both compilations, without the paths of other files."""
-    left, said = list(context.meta[ARGUMENTS]), list[str]()
+    left, said = list(arguments), list[str]()
     while left:
         one = left.pop(0)
         if one.partition("=")[0] in OWN_OPTIONS:

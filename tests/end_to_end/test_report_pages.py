@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,6 +113,12 @@ class Page:
     def press(self, *keys: str) -> None:
         self.browser.switch_to.active_element.send_keys(*keys)
 
+    def wait(self, is_reached: Callable[[], bool]) -> None:
+        """Wait until the page has come where the browser leads it."""
+        from selenium.webdriver.support.wait import WebDriverWait
+
+        WebDriverWait(self.browser, 20).until(lambda _: is_reached())
+
     def width_beyond_sight(self) -> int:
         wide: int = self.browser.execute_script(
             "const page = document.documentElement; return page.scrollWidth - page.clientWidth"
@@ -144,7 +150,7 @@ def test_two_clicks_lead_from_a_node_to_the_source_of_its_kernel_and_back(
     page.click(".trail button", "first")
     assert page.names("model", ".selected") == ["first"]
     browser.back()
-    assert page.names("kernels", ".selected") == [kernel]
+    page.wait(lambda: page.names("kernels", ".selected") == [kernel])
     page.require_no_errors()
 
 

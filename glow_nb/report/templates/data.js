@@ -66,13 +66,9 @@ function readAddress(text) {
 
 // Choose something else; without `remember`, Back does not return to what was chosen before.
 function choose(changes, remember = true) {
-  const wanted = { ...chosen, ...changes };
-  const address = addressOf(wanted);
+  const address = addressOf({ ...chosen, ...changes });
   if (address === location.hash) return;
-  if (remember) {
-    location.hash = address;
-  } else {
-    history.replaceState(null, "", address);
-    window.dispatchEvent(new HashChangeEvent("hashchange"));
-  }
+  if (remember) history.pushState(null, "", address);
+  else history.replaceState(null, "", address);
+  show();
 }

@@ -36,7 +36,12 @@ function drawViews() {
   const links = order.map((view) => {
     const item = VIEWS_OF_ITEMS.has(view) ? {} : { stage: "", item: -1 };
     const href = addressOf({ ...chosen, ...item, view });
-    return h("a", { href, "aria-current": view === chosen.view ? "page" : null, "data-view": view }, VIEWS[view][0]);
+    const onclick = (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return; // the browser opens it elsewhere
+      event.preventDefault();
+      choose({ ...item, view });
+    };
+    return h("a", { href, onclick, "aria-current": view === chosen.view ? "page" : null }, VIEWS[view][0]);
   });
   const views = document.getElementById("views");
   views.replaceChildren(...links);

@@ -39,6 +39,9 @@ def test_options_of_another_compilation_come_behind_those_of_the_line(tmp_path: 
     assert one.title.endswith("with --without '' --precision bfloat16")
     assert dict(one.facts)["precision"] == "bfloat16"
     assert dict(other.facts)["precision"] == "float32"
+    assert dict(other.facts)["options"].startswith("--without fold_constants --backend")
+    assert "bfloat16" not in dict(other.facts)["options"]
+    assert dict(one.facts)["options"].endswith("--precision bfloat16")
     names = [{row.name for row in each.parts[0].passes} for each in (one, other)]
     assert ["fold_constants" in each for each in names] == [True, False]
 
