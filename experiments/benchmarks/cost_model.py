@@ -40,7 +40,7 @@ from glow_nb.backends.cpu.tune import MeasuringTuner
 from glow_nb.base.quantities import count_of
 from glow_nb.codegen.measure_limits import machine_limits
 from glow_nb.kernels.target import Target
-from glow_nb.network.pictures.style import INK, PALETTE, SUBTITLE, frame, own_style
+from glow_nb.network.pictures.style import INK, PALETTE, SUBTITLE, frame, own_style, plain_numbers
 
 MARKS = "osDv"
 FAMILIES = ("direct", "matrix product", "Winograd", "Strassen")
@@ -225,7 +225,7 @@ def _draw_frame(axes: Axes, ratios: Sequence[float]) -> None:
     ]
     axes.set_yticks(ticks, [f"{ratio:g}" for ratio in ticks])
     axes.set_yticks([], minor=True)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    plain_numbers(axes.xaxis)
     axes.set_xlabel("measured time, microseconds")
     axes.set_ylabel("measured time over estimated time")
     frame(axes)

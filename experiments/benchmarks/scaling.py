@@ -38,7 +38,7 @@ from experiments.networks.scaling_graphs import SHAPES, Shape, draw_function, dr
 from glow_nb.base.errors import GlowWarning
 from glow_nb.base.passes import PassRun
 from glow_nb.hlir.graph import Function
-from glow_nb.network.pictures.style import PALETTE, frame, own_style
+from glow_nb.network.pictures.style import PALETTE, frame, own_style, plain_numbers
 from glow_nb.system.cache_folder import CACHE_VARIABLE
 
 SIZES = (500, 1000, 2000, 5000, 10_000)
@@ -153,7 +153,7 @@ def draw(found: dict[str, list[Times]], path: Path) -> None:
         sizes = sorted({t.size for times in found.values() for t in times})
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axes.set_xticks([], minor=True)
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        plain_numbers(axes.yaxis)
         axes.set_xlabel("size of the graph")
         axes.set_ylabel("processor time to compile, seconds")
         axes.set_title("Time of the first compilation by size and shape of the graph", loc="left")

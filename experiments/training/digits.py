@@ -100,7 +100,7 @@ def draw(history: History, scores: Array, digits: Array, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from glow_nb.network.pictures.style import BLUE, RED, frame, own_style
+    from glow_nb.network.pictures.style import BLUE, RED, frame, own_style, plain_numbers
 
     with own_style():
         figure = Figure(figsize=(14, 4.6), layout="constrained")
@@ -110,6 +110,7 @@ def draw(history: History, scores: Array, digits: Array, path: Path) -> None:
         losses.plot(epochs, history.losses, color=BLUE, label="digits it is trained on")
         losses.plot(epochs, history.validation(), color=RED, label="tested digits")
         losses.set(xlabel="epoch", ylabel="loss (cross entropy)", yscale="log", title="Loss")
+        plain_numbers(losses.yaxis)
         losses.legend(frameon=False)
         wrong = [100 * (1 - share) for share in history.validation("accuracy")]
         errors.plot(epochs, wrong, color=RED)

@@ -34,6 +34,7 @@ from glow_nb.network.pictures.style import (
     SUBTITLE,
     frame,
     own_style,
+    plain_numbers,
 )
 from glow_nb.network.profile import KernelTime, Profile
 from glow_nb.system.replaced_files import replace_file
@@ -135,8 +136,8 @@ def _set_scales(axes: Axes, limits: MachineLimits, kernels: Sequence[KernelTime]
     axes.set_xlabel("intensity: executed operations for each byte that must move, FLOP/B")
     axes.set_ylabel("executed operations, GFLOP/s")
     axes.grid(which="major", color="white", linewidth=1.2)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: f"{value:g}")
+    plain_numbers(axes.xaxis)
+    plain_numbers(axes.yaxis)
 
 
 def _draw_roofs(axes: Axes, limits: MachineLimits, peaks: Mapping[str, float]) -> list[Any]:

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import matplotlib
 import matplotlib.colors
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 BLUE, RED, GREEN, PURPLE = "#4477aa", "#ee6677", "#228833", "#aa3377"
 YELLOW, CYAN = "#ccbb44", "#66ccee"
@@ -63,6 +65,18 @@ def frame(axes: Axes, sides: Iterable[str] = ("left", "bottom"), size: float = 9
         spine.set_visible(name in sides)
         spine.set_color(FAINT)
     axes.tick_params(which="both", color=FAINT, labelsize=size)
+
+
+def plain_numbers(axis: Axis) -> None:
+    """Write the numbers of a logarithmic *axis* as they are: ``0.3``, not a power of ten.
+
+    Powers are formulas, which :func:`own_style` turns off. Ticks between the powers have numbers
+    where the axis shows no more than a power of ten; its limits must not change any more.
+    """
+    low, high = sorted(axis.get_view_interval())
+    number = FuncFormatter(lambda value, _: f"{value:g}")
+    axis.set_major_formatter(number)
+    axis.set_minor_formatter(number if high <= 10 * low else NullFormatter())
 
 
 def towards_white(colour: str, strength: float) -> tuple[float, float, float]:

@@ -66,3 +66,19 @@ def test_colours_are_told_apart_by_those_who_see_no_red_or_no_green() -> None:
         for place, one in enumerate(seen):
             for other in seen[:place]:
                 assert np.linalg.norm(one - other) > 0.1
+
+
+@pytest.mark.parametrize(("limits", "text"), [((0.3, 2.0), "0.6"), ((0.05, 2000.0), "100")])
+def test_numbers_of_logarithmic_axes_are_no_formulas(
+    limits: tuple[float, float], text: str
+) -> None:
+    agg = pytest.importorskip("matplotlib.backends.backend_agg")
+    with style.own_style():
+        figure = pytest.importorskip("matplotlib.figure").Figure()
+        agg.FigureCanvasAgg(figure)
+        axes = figure.subplots()
+        axes.set(yscale="log", ylim=limits)
+        style.plain_numbers(axes.yaxis)
+        figure.canvas.draw()
+        written = [label.get_text() for label in axes.get_yticklabels(which="both")]
+    assert text in written and not any("$" in label for label in written)
