@@ -101,7 +101,7 @@ class Rewriter(Builder):
 
     def has(self, node: Node) -> bool:
         """Return whether *node* is emitted, or was in the function to begin with."""
-        return any(node is each for each in self.nodes)
+        return any(node is each for each in reversed(self.nodes))
 
     def use_count(self, value: Value) -> int:
         """Return how many operands of the function read *value*."""
