@@ -171,7 +171,7 @@ def mat_mul_of_few_bits(ctx: Context, node: OnnxNode) -> Value:
     depth, inner = node.integer("N"), node.integer("K")
     blocks = -(-inner // max(size, 1))
     if bits not in (2, 4, 8):
-        raise ctx.unsupported(f"weights of {bits} bits; 2, 4 and 8 are known")
+        raise ctx.unsupported(f"{bits}-bit weights; 2, 4 and 8 are known")
     if size < 1 or packed.type.shape != (depth, blocks, size * bits // 8):
         wanted = "[N, ceil(K / block_size), block_size * bits / 8]"
         raise ctx.wrong(f"weights {packed} must be {wanted}; export the model again")
