@@ -20,7 +20,7 @@ from glow_nb.runtime.devices.open_device import open_device
 from tests.in_turn import marked
 from tests.unit.runtime.deployables import compile_text, deploy, feed
 from tests.unit.runtime.devices.conftest import Open
-from tests.unit.runtime.devices.managed.squares import squares
+from tests.unit.runtime.devices.managed_device.squares import squares
 
 pytestmark = pytest.mark.jit
 

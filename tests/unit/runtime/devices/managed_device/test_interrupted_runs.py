@@ -19,7 +19,7 @@ from glow_nb.runtime.devices.engine import Engine
 from glow_nb.runtime.devices.managed_device import ManagedDevice
 from tests.unit.runtime.deployables import feed
 from tests.unit.runtime.devices.conftest import Open
-from tests.unit.runtime.devices.managed.squares import squares
+from tests.unit.runtime.devices.managed_device.squares import squares
 
 pytestmark = pytest.mark.jit
 
