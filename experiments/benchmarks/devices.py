@@ -31,6 +31,7 @@ from experiments.benchmarks.timing import times_in_turn
 from experiments.networks.twins import make_twin
 from glow_nb import Builder, Cpu, Function, load
 from glow_nb.backends.cpu.executable import CpuExecutable
+from glow_nb.base.errors import GlowError
 from glow_nb.base.machine_limits import MachineLimits
 from glow_nb.base.types import Array
 from glow_nb.codegen.load_native import load as load_native
@@ -218,9 +219,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="of each rate in a round")
     parser.add_argument("--model", help="a model whose inputs are floats, instead of resnet50")
     options = parser.parse_args(arguments)
-    model = load(options.model or make_twin(MODEL))
-    if not isinstance(model, Function):
-        parser.error(f"--model {options.model}: it is a program; give a model or a graph")
+    try:
+        model = load(options.model or make_twin(MODEL))
+    except GlowError as error:
+        parser.error(f"--model {options.model}: {error}")
     print("| call | us | beside the network |\n|---|---|---|")
     small = deploy(small_network())
     for row in overheads(options.kinds, small, rounds=options.rounds, runs=options.runs):

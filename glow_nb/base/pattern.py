@@ -19,9 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from typing_extensions import override
-
 from glow_nb.base.errors import DefinitionError
+from glow_nb.base.override import override
 from glow_nb.base.schema import closest, fields_of, per_class
 
 RESERVED = ("node", "rewriter")

@@ -17,12 +17,11 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
-from typing_extensions import override
-
 from glow_nb.base.arguments import described
 from glow_nb.base.errors import DefinitionError, GlowError
 from glow_nb.base.foreign import name_of
 from glow_nb.base.matching import check_orders, core_of
+from glow_nb.base.override import override
 from glow_nb.base.pattern import (
     RESERVED,
     Given,

@@ -33,7 +33,7 @@ glow-nb machine --threads 1 --again"""
 def machine(
     threads: int | None, row: str | None, as_list: bool, again: bool, as_json: bool
 ) -> None:
-    """Show the machine row of this processor, and its measured peak rates.
+    """Show this processor's machine row and its measured peak rates.
 
     Kernels are planned by the numbers of a machine row, which the processor selects. The peak rates
     are measured.

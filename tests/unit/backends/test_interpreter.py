@@ -100,7 +100,7 @@ def test_every_data_parallel_operator_is_among_them() -> None:
     wanted = {
         cls
         for cls in NODES.values()
-        if cls.data_parallel and is_supported(cls) and cls.__module__.startswith("glow_nb.")
+        if cls.data_parallel and is_supported(cls) and cls.__module__.startswith("glow_nb.hlir.")
     }
     assert {type(function.nodes[0]) for function in DATA_PARALLEL.values()} == wanted
 

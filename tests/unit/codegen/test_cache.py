@@ -308,6 +308,7 @@ NOT_SHAPING = {
     "kernels.writing.source",  # the text is a part of each key
     "codegen.entry",  # likewise
     "codegen.symbols",  # what an object is checked by
+    "codegen.kernel_errors",  # texts of errors
     "base.override",  # a mark for checkers of types
     "system.sha256",  # of texts that count themselves
 }

@@ -292,7 +292,7 @@ def test_a_reason_keeps_what_is_no_path_of_the_server(
     def refuse(path: str) -> None:
         raise ModelError(f"{path}: its weights are in {Path(path).parent / 'w'}, not in ../weights")
 
-    monkeypatch.setattr(glow_nb, "load", refuse)
+    monkeypatch.setattr("glow_nb.runtime.serve.model_source.load_ir", refuse)
     monkeypatch.chdir(folder)
     for place in (folder / "double.glow", Path("double.glow")):
         (error,) = ModelServer(host, ModelRepository([place])).load_all()

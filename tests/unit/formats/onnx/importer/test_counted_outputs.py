@@ -174,7 +174,9 @@ def test_what_fits_no_example_is_refused() -> None:
         [value("x", (2, 3))],
         weights=[weight("flat", np.array([7, -1]))],
     )
-    with pytest.raises(UnsupportedError, match=r"\(Reshape\).* for some of the sizes that runs"):
+    with pytest.raises(
+        UnsupportedError, match=r"\(Reshape\).* for some of the data-dependent sizes"
+    ):
         import_onnx(proto)
 
 
