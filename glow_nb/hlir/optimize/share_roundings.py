@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import Add, ConvertTo, Maximum, Minimum, Mul, Relu, Select, Sub
 from glow_nb.hlir.ops.families import NARROW_FLOATS
 from glow_nb.hlir.passes import register_pass
+from glow_nb.hlir.precision import FACTORS
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 
 _ARITHMETIC: tuple[type[Node], ...] = (Add, Sub, Mul, Maximum, Minimum, Relu, Select)
-"""Operators whose result is off by no more than their operands, as a part of the largest."""
+"""Operators that add to what the roundings of their operands are, or keep or scale it."""
 
 
 @register_pass
@@ -20,8 +22,9 @@ def share_roundings(function: Function) -> Function:
     """Let arithmetic read the rounded form of what is rounded for products.
 
     The input of a residual block is read by a product, which rounds it to 16 bits, and by the sum
-    behind the block. Without this pass it is stored twice, in 6 bytes for each element. What
-    anything else reads, as a normalization or an output, stays as it is::
+    after the block. Without this pass it is stored twice, in 6 bytes for each element. What
+    anything else reads, as a normalization or an output, stays as it is, and so does what the model
+    itself rounds for something else than a product::
 
         %h = convert_to(%x) {kind = bfloat16}          %h = convert_to(%x) {kind = bfloat16}
         %c = convolution(%h, ...)               ->     %c = convolution(%h, ...)
@@ -49,11 +52,22 @@ def share_roundings(function: Function) -> Function:
 def _shared(function: Function) -> dict[str, ElementKind]:
     """Return, by name, the results that products read rounded to a kind, and else arithmetic."""
     found: dict[str, ElementKind] = {}
-    for value, readers in function.users().items():
+    users = function.users()
+    for value, readers in users.items():
         if not isinstance(value, Node) or value.type.kind is not ElementKind.FLOAT32:
             continue
-        roundings = [r for r in readers if isinstance(r, ConvertTo) and r.kind in NARROW_FLOATS]
-        others = [reader for reader in readers if reader not in roundings]
-        if roundings and others and all(isinstance(reader, _ARITHMETIC) for reader in others):
-            found[value.name] = roundings[0].kind
+        others = [reader for reader in readers if not isinstance(reader, ConvertTo)]
+        kinds = {_product_kind(each, users) for each in readers if isinstance(each, ConvertTo)}
+        if len(kinds) != 1 or not others or not all(isinstance(r, _ARITHMETIC) for r in others):
+            continue
+        (kind,) = kinds
+        if kind is not None:
+            found[value.name] = kind
     return found
+
+
+def _product_kind(rounding: ConvertTo, users: Mapping[Value, Sequence[Node]]) -> ElementKind | None:
+    """Return the kind of a *rounding* for wide products alone, None of any other conversion."""
+    readers = users.get(rounding, ())
+    is_wide = all(type(each) in FACTORS and getattr(each, "wide", False) for each in readers)
+    return rounding.kind if readers and is_wide and rounding.kind in NARROW_FLOATS else None

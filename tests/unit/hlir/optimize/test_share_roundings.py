@@ -77,6 +77,21 @@ def test_what_something_else_reads_is_not_rounded(also: Callable[[Builder, Value
     assert share_roundings(function) is function
 
 
+def cast_of_the_model(builder: Builder, x: Value) -> None:
+    builder.save(builder.emit(ConvertTo(x, ElementKind.FLOAT16)), "also")
+
+
+def test_a_cast_of_the_model_rounds_no_sum() -> None:
+    builder = Builder("own")
+    x = builder.emit(Relu(builder.input("x", f"float32<{ROWS} x {WIDTH}>")))
+    cast_of_the_model(builder, x)
+    builder.save(builder.emit(Add(x, x)), "y")
+    function = builder.function()
+    assert share_roundings(function) is function, "1e6 is infinite in float16"
+    function = lower_precision(residual(cast_of_the_model))
+    assert share_roundings(function) is function
+
+
 def test_other_arithmetic_reads_it_too() -> None:
     def less(builder: Builder, x: Value) -> None:
         builder.save(builder.emit(Sub(x, builder.constant("one", numbers(1, WIDTH)))), "also")
