@@ -22,7 +22,7 @@ def quantize_by_reciprocals(function: Function, *, target: Target | None = None)
 
     A division takes as long as ten multiplications, and would be most of what a residual sum of a
     quantized network computes. A scale of which a byte could differ is divided by, as about one of
-    ten thousand. *target*, by default this processor, must have fused multiply-adds::
+    five thousand. *target*, by default this processor, must have fused multiply-adds::
 
         %q = quantize_linear(%x, %scale, %offset) {kind = uint8}
         ->
@@ -41,9 +41,14 @@ def quantize_by_reciprocals(function: Function, *, target: Target | None = None)
         parts = known[node.scale]
         if parts is None:
             return None
-        return rewriter.emit(QuantizeByReciprocal(node.input, *parts, node.offset, node.kind))
+        high, low = parts
+        return rewriter.emit(
+            QuantizeByReciprocal(
+                node.input, high, low, node.offset, node.kind, predicate=node.predicate
+            )
+        )
 
-    return rewrite(function, rule)
+    return rewrite(function, rule, QuantizeLinear)
 
 
 def _parts_of(scale: Value, rewriter: Rewriter) -> tuple[Constant, Constant] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from glow_nb.backends.cpu.integer_products import matrix_dot_of
+from glow_nb.backends.cpu.integer_products import factor_kinds, matrix_dot_of
 from glow_nb.base.dot_instruction import SINGLE
 from glow_nb.base.size import hinted
 from glow_nb.base.types import ElementKind
@@ -14,7 +14,6 @@ from glow_nb.hlir.ops import ConvertTo, Convolution
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.recipe import folded
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.kernels.products.dot_choice import dots_for
 from glow_nb.kernels.target import Target
 
 
@@ -53,13 +52,13 @@ def widen_convolutions(function: Function, *, target: Target | None = None) -> F
         input, filter = (widened(factor, node.type.kind, rewriter) for factor in node.factors)
         return rewriter.emit(replace(node, input=input, filter=filter, wide=False, name=""))
 
-    return rewrite(function, rule)
+    return rewrite(function, rule, Convolution)
 
 
 def _is_multiplied(node: Convolution, target: Target) -> bool:
     """Return whether *target* has a dot instruction for the 16-bit factors of *node*."""
-    left, right = (factor.type.kind for factor in node.factors)
-    return dots_for(left, right, target) != [SINGLE] or matrix_dot_of(node, target) is not None
+    _, dot = factor_kinds(node, target)
+    return dot is not SINGLE or matrix_dot_of(node, target) is not None
 
 
 def _fewest_pixels(target: Target) -> float:

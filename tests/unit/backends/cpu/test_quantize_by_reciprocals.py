@@ -71,6 +71,18 @@ def test_without_fused_multiply_adds_all_are_divided() -> None:
     assert quantize_by_reciprocals(function, target=old) is function
 
 
+def test_what_may_be_skipped_may_be_skipped_still() -> None:
+    builder = Builder("skipped")
+    x, where = builder.input("x", "float32<4 x 4>"), builder.input("where", "bool<4>")
+    scale = builder.constant("scale", np.full((1, 1), 0.1, np.float32))
+    offset = builder.constant("offset", np.zeros((1, 1), np.int8))
+    node = QuantizeLinear(x, scale, offset, ElementKind.INT8, predicate=where)
+    builder.save(builder.emit(node), "y")
+    found = quantize_by_reciprocals(builder.function(), target=SMALL_CORE)
+    (made,) = (node for node in found if isinstance(node, QuantizeByReciprocal))
+    assert made.predicate is not None
+
+
 def test_one_scale_of_several_layers_has_one_reciprocal() -> None:
     builder = Builder("two")
     x = builder.input("x", "float32<4 x 4>")

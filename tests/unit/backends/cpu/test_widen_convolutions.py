@@ -29,16 +29,21 @@ WITH_PAIRS = Target(
 
 
 def function_of(
-    pixels: int, kind: str = "bfloat16", *, wide: bool = True, is_constant: bool = True
+    pixels: int,
+    kind: str = "bfloat16",
+    *,
+    wide: bool = True,
+    is_constant: bool = True,
+    channels: int = 16,
 ) -> Function:
     builder = Builder("narrow")
-    x = builder.input("x", f"{kind}<1 x {pixels} x {pixels} x 16>")
-    numbers = np.random.default_rng(pixels).standard_normal((8, 3, 3, 16))
+    x = builder.input("x", f"{kind}<1 x {pixels} x {pixels} x {channels}>")
+    numbers = np.random.default_rng(pixels).standard_normal((8, 3, 3, channels))
     dtype = ml_dtypes.bfloat16 if kind == "bfloat16" else np.float16
     filter = (
         builder.constant("w", numbers.astype(dtype))
         if is_constant
-        else builder.input("w", f"{kind}<8 x 3 x 3 x 16>")
+        else builder.input("w", f"{kind}<8 x 3 x 3 x {channels}>")
     )
     bias = builder.constant("b", np.ones(8, np.float32 if wide else dtype))
     window = Window((3, 3), (1, 1), (1, 1, 1, 1), (1, 1)).attributes
@@ -97,6 +102,13 @@ def test_an_instruction_that_is_no_faster_is_none() -> None:
     row = ROWS["sapphire_rapids"]
     slow = without_matrix_registers(Target.of(row))
     assert not convolution_of(widen_convolutions(function_of(20), target=slow)).wide
+
+
+@pytest.mark.parametrize("channels", [9, 15])
+def test_what_an_instruction_does_not_fit_is_widened(channels: int) -> None:
+    """Kernels multiply pairs of neighbouring channels: there is one without a neighbour."""
+    function = widen_convolutions(function_of(20, channels=channels), target=WITH_PAIRS)
+    assert not convolution_of(function).wide
 
 
 @given(st.integers(5, 24), st.sampled_from(["bfloat16", "float16"]))
