@@ -44,8 +44,9 @@ def compile_objects(
     cache: ObjectCache,
     workers: int | None = None,
 ) -> dict[str, bytes]:
-    """Return the object of each source by its symbol.
+    """Return the object of each source by its symbol, in the order of *sources*.
 
+    The order does not tell which of them the cache had, so that what is linked is the same bytes.
     Equal sources are compiled once, also if several threads ask for them at the same time.
 
     Args:
@@ -63,7 +64,7 @@ def compile_objects(
     while missing:  # again what another thread gave up
         objects |= _load_or_compile(missing.values(), target, cache, workers)
         missing = {symbol: source for symbol, source in missing.items() if symbol not in objects}
-    return objects
+    return {source.symbol: objects[source.symbol] for source in sources}
 
 
 def _load_or_compile(

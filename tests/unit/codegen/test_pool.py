@@ -81,6 +81,18 @@ def test_cached_objects_are_not_compiled(tmp_path: Path, monkeypatch: pytest.Mon
     assert again.items() >= first.items()
 
 
+def test_the_order_of_objects_is_that_of_the_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Recorder(monkeypatch)
+    sources = [numbered(1), numbered(1_000_000), numbered(2)]
+    cache = ObjectCache(tmp_path)
+    compile_objects(sources[2:], HOST, cache=cache)
+    for _ in ("one is in the cache", "all are"):
+        objects = compile_objects(sources, HOST, cache=cache)
+        assert list(objects) == [each.symbol for each in sources]
+
+
 def test_kernels_done_before_an_error_stay_in_the_cache(owner: Owner, tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path)
     good = source(f"# {'long ' * 100}\n{numbered(1).text}", arguments=1)
