@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+import glow_nb.hlir.ops  # noqa: F401  registers them: a text may name any
 from glow_nb.base.counted import read_counted
 from glow_nb.base.errors import GlowError
 from glow_nb.base.schema import attribute_specs, closest, operand_specs

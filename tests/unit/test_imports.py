@@ -61,6 +61,21 @@ def test_a_part_of_the_package_comes_alone() -> None:
     ]
 
 
+def test_parsers_know_all_operators() -> None:
+    """Also where nothing else has imported these."""
+    graph = (
+        "func @main(%x : float32<2>) -> (%y : float32<2>) {"
+        " %a = relu(%x) : float32<2> %b = save(%a, %y) }"
+    )
+    program = (
+        "declare @main { %x = input float32<2> %y = output float32<2> }"
+        " program { relu @out %y, @in %x from %a }"
+    )
+    for level, parse, text in (("hlir", "module", graph), ("llir", "program", program)):
+        script = f"from glow_nb.{level}.parse import parse_{parse}; print(parse_{parse}({text!r}))"
+        assert "relu" in printed(script)
+
+
 @pytest.mark.parametrize(
     "use",
     [
