@@ -32,5 +32,6 @@ def test_package_that_is_missing_is_named_with_those_that_go_with_it() -> None:
 
 def test_no_hint_installs_a_package_of_our_name() -> None:
     """The name is nobody's promise on an index: who installs by it may get something else."""
-    for path in (*ROOT.glob("glow_nb/**/*.py"), *ROOT.glob("docs/*.md"), ROOT / "README.md"):
+    pages = [path for path in ROOT.glob("docs/**/*") if path.suffix in (".md", ".ipynb")]
+    for path in (*ROOT.glob("glow_nb/**/*.py"), *pages, ROOT / "README.md"):
         assert not re.search(r"install '?\"?glow[_-]nb", path.read_text("utf-8")), path
