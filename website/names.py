@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
+from functools import cache
+from pkgutil import resolve_name
 
 import glow_nb
 from website.markdown import description
@@ -131,9 +133,30 @@ def _lines(module: str) -> Iterator[str]:
 
 def _entry(name: str, elsewhere: str | None) -> Iterator[str]:
     if elsewhere is None:
-        yield from (f"::: {name}", "")
+        yield f"::: {name}"
+        members = inherited_members(resolve_name(name))
+        if members:
+            yield from ("    options:", f"      inherited_members: [{', '.join(members)}]")
+        yield ""
     else:
         yield from (f"### `{name}` {{ #{name} }}", "", f"It is [`{elsewhere}`][{elsewhere}].", "")
+
+
+def inherited_members(found: object) -> list[str]:
+    """Return the public members of a class that come from bases without an entry of their own."""
+    if not isinstance(found, type):
+        return []
+    ours = [base for base in found.__mro__[1:] if base.__module__.startswith("glow_nb.")]
+    shown = [base for base in ours if id(base) in _documented()]
+    names = {name for base in ours if base not in shown for name in vars(base)}
+    names -= {*vars(found), *(name for base in shown for name in dir(base))}
+    return sorted(name for name in names if not name.startswith("_"))
+
+
+@cache
+def _documented() -> frozenset[int]:
+    """Return the identities of all objects that have an entry."""
+    return frozenset(id(value) for module in MODULES for value in objects_of(module).values())
 
 
 def _object(module: str, name: str) -> object:

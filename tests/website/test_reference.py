@@ -27,7 +27,7 @@ from glow_nb.simd.namespace import NAMESPACE
 from website import errors, instructions, kernel_words, operators
 from website.generated import PARTS
 from website.links import ROOT
-from website.names import MODULES, public_names
+from website.names import MODULES, inherited_members, public_names, reference_of
 from website.operators import family_of
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -48,6 +48,14 @@ def documented() -> set[str]:
     texts = [text for name in PARTS if name.startswith("names_of") for text in [part(name)]]
     whole = "\n".join([*texts, part("errors")])
     return {*re.findall(r"^::: (\S+)", whole, re.M), *re.findall(r"\{ #(\S+) \}", whole)}
+
+
+def test_members_of_bases_without_an_entry_are_in_the_reference() -> None:
+    members = inherited_members(glow_nb.Network)
+    assert {"build", "kernels", "memory", "report", "source"} <= set(members)
+    assert f"inherited_members: [{', '.join(members)}]" in reference_of("glow_nb")
+    assert not set(members) & set(inherited_members(glow_nb.CompiledNetwork))
+    assert "guards" in inherited_members(glow_nb.CompiledNetwork)
 
 
 @pytest.mark.parametrize("module", MODULES)
