@@ -179,8 +179,12 @@ def _with_options(context: click.Context, options: str) -> dict[str, Any]:
     names = [parameter.name for parameter in compiled.__dict__["__click_params__"]]
     arguments = [*context.meta[ARGUMENTS], *more]
     with context.command.make_context(context.info_name, arguments, parent=context.parent) as made:
-        if made.params["model"] != context.params["model"]:
-            raise OptionError(f"--against-options {options!r}: give options; a model is --against")
+        for name in made.params.keys() - set(names):
+            if made.params[name] != context.params[name]:
+                raise OptionError(
+                    f"--against-options {options!r}: give options that say how a network is "
+                    "compiled; the others are of the page, and stand outside of the quotes"
+                )
         return {name: made.params[name] for name in names if name is not None}
 
 
@@ -200,7 +204,7 @@ def _facts(
         one = left.pop(0)
         if one.partition("=")[0] in OWN_OPTIONS:
             del left[: "=" not in one]
-        elif one != str(model):
+        elif Path(one) != model:
             said.append(one)
     options = shlex.join(said)
     changed = f"those of B, but {other_options}" if other_options else options

@@ -30,6 +30,15 @@ def test_a_model_becomes_a_page(tmp_path: Path) -> None:
     assert facts["options"] == "--backend interpreter --threads 1"
 
 
+def test_the_path_of_a_model_is_not_among_its_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = write_dense(tmp_path)
+    (one,) = page(tmp_path / "report.html", f"./{model.name}").compilations
+    assert dict(one.facts)["options"] == "--backend interpreter --threads 1"
+
+
 def test_options_of_another_compilation_come_behind_those_of_the_line(tmp_path: Path) -> None:
     model = write_dense(tmp_path)
     more = ("--without", "fold_constants", "--against-options", "--without '' --precision bfloat16")
@@ -75,6 +84,8 @@ def test_programs_have_pages(tmp_path: Path) -> None:
         (("MODEL", "--against", "none.html"), "none.html: cannot be read"),
         (("MODEL", "--against", "none.html", "--against-options", "--threads 2"), "is a page"),
         (("MODEL", "--against-options", "'"), '--against-options "\'": No closing quotation'),
+        (("MODEL", "--against-options", "--title both"), "stand outside of the quotes"),
+        (("MODEL", "--against-options", "--output b.html"), "stand outside of the quotes"),
         (("MODEL", "--input", "q=none.npy"), "q"),
     ],
 )

@@ -93,6 +93,21 @@ def test_a_page_asks_for_nothing_else() -> None:
         assert sign not in page.replace("http://www.w3.org/2000/svg", ""), sign
 
 
+def of(compilation: str = "") -> str:
+    """Return a report of one compilation, or of none, as JSON."""
+    return f'{{"format": 1, "title": "", "version": "", "compilations": [{compilation}]}}'
+
+
+ITEM = '{"name": "a", "kind": "b", "type": "", "text": "", "origins": [1]}'
+STAGE = f'{{"key": "model", "title": "", "says": "", "items": [{ITEM}]}}'
+RUN = '{"runs": 1, "minimum": NaN, "median": 1.0, "plain": 1.0, "inputs": ""}'
+
+
+def part(fields: str) -> str:
+    """Return a compilation of one program with other *fields* beside its title, as JSON."""
+    return f'{{"title": "", "facts": [], "parts": [{{"title": "", {fields}}}]}}'
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -102,6 +117,11 @@ def test_a_page_asks_for_nothing_else() -> None:
         ('{"format": 1, "title": 3, "version": "", "compilations": []}', "holds no report"),
         ('{"format": 99}', "has the format 99"),
         ("{", "holds no report"),
+        (of(), "holds no report: there is no program"),
+        (of('{"title": "", "facts": [], "parts": []}'), "holds no report: there is no program"),
+        (of('{"title": "", "facts": ["ab"], "parts": []}'), "'ab' is no list"),
+        (of(part(f'"stages": [{STAGE}]')), "holds no report: there is no node 1 of 1"),
+        (of(part(f'"stages": [], "measurement": {RUN}')), "nan is no finite number"),
     ],
 )
 def test_other_data_is_one_clear_error(text: str, said: str) -> None:
