@@ -14,7 +14,7 @@ class Cache:
 
     Attributes:
         name: The input, which is an output as well.
-        output: The output of the model that becomes the input, instead of which that is.
+        output: The output of the model that becomes the input; the cache stands for it.
         type: The cache with its room.
         axis: The axis of its rows.
         past: How many rows a run finds in it.

@@ -167,7 +167,7 @@ class _View(Protocol):
         ...
 
     def close(self) -> None:
-        """Leave nothing after that the next output would run into."""
+        """Leave nothing behind that the next output would run into."""
         ...
 
 

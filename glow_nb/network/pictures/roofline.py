@@ -46,7 +46,7 @@ LARGEST_DOT = 150.0
 SMALLEST_DOT = 14.0
 LONGEST_LABEL = 28
 HALO = [withStroke(linewidth=2.5, foreground=BACKGROUND)]
-"""Around a text, so that a line after it does not cross it."""
+"""Around a text, so that no line behind it shows through."""
 
 MOST_LABELS = 20
 """Dots that have a label: those that take most of the time."""

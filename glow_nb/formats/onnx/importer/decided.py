@@ -1,4 +1,4 @@
-"""Data-dependent sizes: counts that it finds, and operands that it computes.
+"""Data-dependent sizes: counts that a run finds, and operands that it computes.
 
 A model that needs none is imported without; see :func:`with_decided_sizes`.
 """
