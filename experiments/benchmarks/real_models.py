@@ -132,6 +132,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=7, help="turns of each engine")
     parser.add_argument("--page", type=Path, help="the page whose table is written anew")
     given = parser.parse_args(arguments)
+    for name in given.only:
+        if missing := TASKS[name].missing_packages():
+            parser.error(f"{name}: pip install --no-deps {' '.join(missing)}")
+    if given.page and not given.page.is_file():
+        parser.error(f"--page {given.page}: there is no such file")
     lines = heading()
     print("\n".join(lines))
     for name in given.only:

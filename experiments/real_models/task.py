@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from experiments.real_models.shipped import ShippedFile
+from experiments.real_models.shipped import ShippedFile, is_installed
 from glow_nb.base.types import Array
 
 Feeds = Mapping[str, Array]
@@ -64,12 +64,15 @@ class Task(ABC):
 
     networks: ClassVar[Mapping[str, TrainedNetwork]]
     further_files: ClassVar[Sequence[ShippedFile]] = ()
+    imported_packages: ClassVar[Sequence[str]] = ()
 
     @classmethod
-    def missing_files(cls) -> list[ShippedFile]:
-        """Return the files that are not installed."""
-        needed = [*(network.file for network in cls.networks.values()), *cls.further_files]
-        return [file for file in needed if not file.is_installed()]
+    def missing_packages(cls) -> list[str]:
+        """Return the packages that are not installed, by their names at PyPI."""
+        files = [*(network.file for network in cls.networks.values()), *cls.further_files]
+        missing = {file.package for file in files if not file.is_installed()}
+        missing |= {package for package in cls.imported_packages if not is_installed(package)}
+        return sorted(missing)
 
     @abstractmethod
     def solve(self, runs: Mapping[str, Run]) -> Answer:

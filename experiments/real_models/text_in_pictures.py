@@ -10,16 +10,18 @@ length: at each place it tells the most probable letter or none::
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import onnx
-from PIL import Image, ImageDraw, ImageFont
 from typing_extensions import override
 
 from experiments.real_models.shipped import DETECTOR, RECOGNIZER
 from experiments.real_models.task import Answer, Run, Task, TrainedNetwork
 from glow_nb.base.types import Array
+
+if TYPE_CHECKING:
+    from PIL import Image  # otherwise this task alone needs it
 
 PICTURES = (
     ((320, 160), 26, ("Graph lowering", "1805.00907")),
@@ -40,6 +42,8 @@ SPREAD = 1.6
 
 def drawn(size: tuple[int, int], height: int, lines: Sequence[str]) -> Image.Image:
     """Return a picture of black *lines* on white."""
+    from PIL import Image, ImageDraw, ImageFont
+
     picture = Image.new("RGB", size, "white")
     font = ImageFont.load_default(height)
     for number, line in enumerate(lines):
@@ -55,6 +59,7 @@ class TextInPictures(Task):
         "detector": TrainedNetwork(DETECTOR),
         "recognizer": TrainedNetwork(RECOGNIZER),
     }
+    imported_packages = ("pillow",)
 
     def __init__(
         self, pictures: Sequence[tuple[tuple[int, int], int, Sequence[str]]] = PICTURES
@@ -120,6 +125,8 @@ def connected(marks: Array) -> list[tuple[Array, ...]]:
 
 def read_line(run: Run, line: Image.Image, letters: Sequence[str]) -> str:
     """Return what is written in the picture of one *line*."""
+    from PIL import Image
+
     width = max(LINE_HEIGHT, round(line.width * LINE_HEIGHT / line.height))
     scaled = line.resize((width, LINE_HEIGHT), Image.Resampling.BILINEAR)
     (probabilities,) = run({"x": as_input(scaled)}).values()

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from PIL import Image
+from typing_extensions import override
 
-from experiments.real_models import kinds_of_files, speech_in_sound
+from experiments.benchmarks import real_models
+from experiments.real_models import kinds_of_files, solve, speech_in_sound, tasks
 from experiments.real_models.kinds_of_files import both_ends
 from experiments.real_models.nearest_sentences import WordPieces
 from experiments.real_models.notes_of_a_melody import RATE, keys_of, name_of, plucked
 from experiments.real_models.shipped import ShippedFile
 from experiments.real_models.speech_in_sound import OTHER, SPEECH, named, windows
 from experiments.real_models.synthesizer import SOUNDS, spoken
-from experiments.real_models.task import Answer, Feeds
+from experiments.real_models.task import Answer, Feeds, Run, Task, TrainedNetwork
 from experiments.real_models.tasks import TASKS
 from experiments.real_models.text_in_pictures import (
     boxes_of,
@@ -167,6 +171,31 @@ def test_files_that_are_not_installed() -> None:
     assert not missing.is_installed()
     with pytest.raises(OptionError, match="pip install --no-deps no-package-has-this-name"):
         missing.path()
+
+
+class Unsolved(Task):
+    """A task whose packages are not there."""
+
+    networks: ClassVar[Mapping[str, TrainedNetwork]] = {
+        name: TrainedNetwork(ShippedFile("no-package-has-this-name", name)) for name in ("a", "b")
+    }
+    imported_packages = ("numpy", "no-library-has-this-name")
+
+    @override
+    def solve(self, runs: Mapping[str, Run]) -> Answer:
+        raise NotImplementedError
+
+
+def test_a_task_without_its_packages_says_how_they_are_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = "no-library-has-this-name no-package-has-this-name"
+    monkeypatch.setitem(tasks.TASKS, "unsolved", Unsolved)
+    solve.main(["unsolved"])
+    assert capsys.readouterr().out == f"unsolved: left out; pip install --no-deps {names}\n"
+    with pytest.raises(SystemExit):
+        real_models.main(["--only", "unsolved"])
+    assert f"unsolved: pip install --no-deps {names}\n" in capsys.readouterr().err
 
 
 def test_packages_are_listed() -> None:

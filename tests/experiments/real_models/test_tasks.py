@@ -25,11 +25,11 @@ WRONG_WITH_FEWER_BITS: Mapping[tuple[str, str], int] = {}
 
 @pytest.fixture(params=TASKS)
 def name(request: pytest.FixtureRequest) -> str:
-    """Return the name of a task; skip it if a file of it is not installed."""
+    """Return the name of a task; skip it if a package of it is not installed."""
     name = str(request.param)
-    missing = [file.package for file in TASKS[name].missing_files()]
+    missing = TASKS[name].missing_packages()
     if missing:
-        pytest.skip(f"not installed: {', '.join(sorted(set(missing)))}; make real installs them")
+        pytest.skip(f"not installed: {', '.join(missing)}; make real installs them")
     return name
 
 
