@@ -61,9 +61,9 @@ def run_cell(source: str, module: ModuleType, name: str) -> list[Output]:
     """Run the *source* of a cell, which errors call *name*; return its outputs."""
     printed = io.StringIO()
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    tree = ast.parse(source, name)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     try:
+        tree = ast.parse(source, name)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         with contextlib.redirect_stdout(printed):
             exec(compile(tree, name, "exec"), module.__dict__)
             shown = None
@@ -105,8 +105,16 @@ def _pictures() -> Iterator[dict[str, str]]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return the content of a notebook."""
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    """Return the content of a notebook.
+
+    Raises:
+        LessonError: The file cannot be read, or is no notebook.
+    """
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content["cells"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LessonError(f"{path}: no notebook that can be read: {error!r}") from error
     return content
 
 
@@ -152,8 +160,11 @@ def main() -> None:
     parser.add_argument("notebooks", nargs="+", type=Path)
     parser.add_argument("--check", action="store_true", help="compare, and save nothing")
     arguments = parser.parse_args()
-    for path in arguments.notebooks:
-        (check_outputs if arguments.check else save_outputs)(path.resolve())
+    try:
+        for path in arguments.notebooks:
+            (check_outputs if arguments.check else save_outputs)(path.resolve())
+    except LessonError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

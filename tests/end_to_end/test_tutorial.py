@@ -60,10 +60,11 @@ def test_lessons_print_what_they_show(names: tuple[str, ...]) -> None:
 
 @pytest.mark.jit
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LESSONS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=marks) for names, marks in TOGETHER.items() for name in names],
+)
 def test_a_lesson_runs_alone(name: str) -> None:
-    if name == "backend" and shutil.which(COMPILER) is None:
-        pytest.skip(f"there is no C compiler {COMPILER}")
     run_lessons(name)
 
 
@@ -113,4 +114,19 @@ def test_outputs_are_saved_and_compared(notebook: Path) -> None:
 def test_an_error_names_its_cell(notebook: Path) -> None:
     notebook.write_text(notebook.read_text(encoding="utf-8").replace("x + 1", "x + y"))
     with pytest.raises(LessonError, match="(?s)lesson, cell 2:.*x \\+ y.*NameError"):
+        save_outputs(notebook)
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", "{}"])
+def test_what_is_no_notebook(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "lesson.ipynb"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(LessonError, match=f"{path}: no notebook that can be read: "):
+        check_outputs(path)
+
+
+def test_a_cell_that_is_no_python_is_named(notebook: Path) -> None:
+    notebook.write_text(notebook.read_text(encoding="utf-8").replace("x + 1", "x +"))
+    with pytest.raises(LessonError, match="(?s)lesson, cell 2:.*SyntaxError"):
         save_outputs(notebook)
