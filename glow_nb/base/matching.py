@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from glow_nb.base.errors import DefinitionError
+from glow_nb.base.errors import DefinitionError, GlowError
+from glow_nb.base.foreign import foreign
 from glow_nb.base.pattern import (
     ANY,
     Item,
@@ -222,8 +223,9 @@ class PatternCompiler:
         if known != place:
             self._makers.append(_is_same(place, known))
             return
+        subject = f"pattern {self._root!r}: a condition of {wildcard!r}"
         for condition in wildcard.conditions:
-            self._makers.append(_meets(place, condition))
+            self._makers.append(_meets(place, condition, foreign(GlowError, subject)))
 
 
 def absent_of(item: Item) -> tuple[str, ...]:
@@ -367,5 +369,13 @@ def _is_number(place: int, number: float, check: Callable[[Any, float], bool]) -
     return lambda then: lambda r: then(r) if check(r[place], number) else None
 
 
-def _meets(place: int, condition: Callable[[Any], bool]) -> Maker:
-    return lambda then: lambda r: then(r) if condition(r[place]) else None
+def _meets(place: int, condition: Callable[[Any], bool], border: foreign) -> Maker:
+    def make(then: Step) -> Step:
+        def check(r: Registers) -> Any:
+            with border:
+                is_met = bool(condition(r[place]))
+            return then(r) if is_met else None
+
+        return check
+
+    return make

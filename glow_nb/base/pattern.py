@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import keyword
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -185,7 +185,8 @@ def wildcard(name: str, *conditions: Callable[[Any], bool]) -> Any:
 def number(value: float) -> Any:
     """Return the pattern of a constant all of whose elements are *value*.
 
-    In a replacement it is a constant of one element, of the kind and rank of the operand beside it.
+    In a replacement it is a constant of one element, of the kind and rank of the operand beside it;
+    it is an error if that kind does not have the number, as integers have no 2.5.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise DefinitionError(f"number({value!r:.80}): give an int or a float")
@@ -384,7 +385,13 @@ def _attribute(cls: type, name: str, value: object) -> object:
             f"{opcode_of(cls)}.{name}: a wildcard stands for a whole attribute; give one for the "
             "tuple, and look at its items in a condition"
         )
-    return tuple(value) if isinstance(value, list) else value
+    found = tuple(value) if isinstance(value, list) else value
+    if not isinstance(found, Hashable):
+        raise DefinitionError(
+            f"{opcode_of(cls)}.{name}: an attribute is a number, a text or a tuple of these, got "
+            f"{value!r:.80}; give a wildcard, and look at it in a condition"
+        )
+    return found
 
 
 def _check_name(kind: str, name: object) -> None:

@@ -80,14 +80,21 @@ class Rules:
         self._describe(name, does)
 
     def _describe(self, name: str, does: str) -> None:
+        if not isinstance(does, str):
+            raise DefinitionError(f"rules {name!r}: does={described(does)}: give a text")
         self.__name__ = name
         self.__doc__ = does or "; ".join(map(str, self.rules))
         self.compiled: dict[type, Any] = {}
 
     @override
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a pickle holds: each process compiles rules anew."""
-        return {**self.__dict__, "compiled": {}}
+        """Return what a pickle holds: levels to import, as each process compiles rules anew."""
+        return {**self.__dict__, "compiled": {}, "levels": tuple(LEVELS.values())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Become what a pickle holds; the modules of its levels are imported by now."""
+        del state["levels"]
+        self.__dict__.update(state)
 
     def __call__(self, ir: Any, *, traits: Any = None) -> Any:
         """Return *ir*, a graph or a program, with all that the rules make of it.
@@ -146,6 +153,8 @@ class Rewrite(Rules):
         Raises:
             DefinitionError: One of these is none, or asks for a name that the pattern has not.
         """
+        if not isinstance(name, str):
+            raise DefinitionError(f"Rewrite(name={described(name)}): give a text")
         self.pattern = _checked_pattern(pattern)
         self.names = (*RESERVED, *_names_in(self.pattern))
         self.replacement, self.when = replacement, when
@@ -227,6 +236,10 @@ def _check_item(item: Item, root: Pattern) -> None:
         if isinstance(part, Given):
             raise DefinitionError(
                 f"pattern {root!r}: {part!r} is a value of a graph; give a wildcard in its place"
+            )
+        if isinstance(part, Number) and part.value != part.value:
+            raise DefinitionError(
+                f"pattern {root!r}: no number equals NaN; give a wildcard with a condition"
             )
     for cls in item.classes:
         if getattr(cls, "has_side_effects", False):
@@ -346,7 +359,10 @@ def _parameters(function: object, names: tuple[str, ...], subject: str) -> tuple
             f"{subject} is {function!r:.80}; give a function whose parameters have the names of "
             "wildcards"
         )
-    found = _names_of_parameters(function)
+    try:
+        found = _names_of_parameters(function)
+    except (TypeError, ValueError) as error:  # a function of C may have no signature
+        raise DefinitionError(f"{subject} cannot be called by names: {error}") from error
     for name in found:
         if name not in names:
             raise DefinitionError(
@@ -357,10 +373,19 @@ def _parameters(function: object, names: tuple[str, ...], subject: str) -> tuple
 
 
 def _names_of_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the names of the parameters that have no default."""
+    """Return the names of the parameters that have no default.
+
+    Raises:
+        ValueError: They are not known.
+        TypeError: One is given by its name alone.
+    """
     code: CodeType | None = function.__code__ if isinstance(function, FunctionType) else None
     is_plain = code and not (getattr(function, "__defaults__", None) or code.co_kwonlyargcount)
     if code and is_plain and not code.co_flags & _VARIABLE:
         return code.co_varnames[: code.co_argcount]
     parameters = inspect.signature(function).parameters.values()
-    return tuple(p.name for p in parameters if p.default is p.empty)
+    needed = [p for p in parameters if p.default is p.empty]
+    for parameter in needed:
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            raise TypeError(f"{parameter.name!r} stands after a '*'")
+    return tuple(p.name for p in needed)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from glow_nb.base.payload import array_or_none
 from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir.graph import Constant, Value
@@ -42,6 +44,18 @@ def uniform_number(array: Array) -> Any:
 def is_uniform(value: Value, number: float) -> bool:
     """True for a constant all of whose elements equal *number*."""
     return bool(uniform(value) == number)
+
+
+def has_number(kind: ElementKind, number: float) -> bool:
+    """Return whether *kind* has *number*: integers exactly, floats after rounding."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            element = np.full((), number, kind.dtype)
+    except (OverflowError, ValueError):
+        return False
+    if kind.is_float:
+        return bool(np.isfinite(element)) or not math.isfinite(number)
+    return bool(element == number)
 
 
 def tolerance_of(kind: ElementKind) -> float:

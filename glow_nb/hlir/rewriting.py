@@ -31,7 +31,7 @@ from glow_nb.base.rewriting import rule as rule
 from glow_nb.base.rule_walks import Chain, Chains, to_the_end
 from glow_nb.base.schema import structural_key
 from glow_nb.hlir.graph import Constant, Function, Node, Result, Value, producer_of
-from glow_nb.hlir.known import is_uniform
+from glow_nb.hlir.known import has_number, is_uniform
 from glow_nb.hlir.live import with_live_nodes
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 
@@ -279,7 +279,7 @@ def _template(
     pattern: Pattern, places: Mapping[str, int], emission: _Emission | None = None
 ) -> Callable[[Registers], Any]:
     """Return what builds *pattern* of what is in registers, and of nodes that are not emitted."""
-    if isinstance(pattern, Wildcard):
+    if isinstance(pattern, Wildcard) and emission is None:
         place = places[pattern.name]
         return lambda r: r[place]
     if isinstance(pattern, Given):
@@ -287,7 +287,10 @@ def _template(
         value, given = emission.value, pattern.value
         return lambda _: value(given)
     if not isinstance(pattern, Item) or not pattern.is_exact:
-        raise GlowError(f"{pattern!r} cannot be built; return operators, values and numbers")
+        raise GlowError(
+            f"{pattern!r} cannot be built; return operators, values and numbers (what a wildcard "
+            "stands for is given to a parameter of its name)"
+        )
     (cls,) = pattern.classes
     fields = [(name, _field(value, places, emission)) for name, value in pattern.fields.items()]
 
@@ -298,6 +301,11 @@ def _template(
             if isinstance(value, Number):
                 if beside is None:
                     raise GlowError(f"{pattern!r}: there is no operand beside the number")
+                if not has_number(beside.kind, value.value):
+                    raise GlowError(
+                        f"{pattern!r}: {beside.kind.value} does not have the number "
+                        f"{value.value!r}; give the rule a condition (when=...)"
+                    )
                 values[name] = r[CONTEXT].number(beside, value.value)
         emitted: Node = r[CONTEXT].emit(cls(**values))
         return emitted

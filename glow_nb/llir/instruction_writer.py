@@ -14,6 +14,7 @@ from glow_nb.base.schema import fields_of, operand_specs
 from glow_nb.base.types import TensorType
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Placeholder
+from glow_nb.hlir.known import has_number
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, Weight, mutated
@@ -74,7 +75,7 @@ class InstructionWriter:
             found = Given(found)
         if isinstance(found, Given):
             found = Item((CopyInst,), {"src": found})
-        if not isinstance(found, Item):
+        if not isinstance(found, Item) or not found.is_exact:
             raise GlowError(
                 f"{self._subject}: its replacement of {self._root!r} is {found!r:.80}; it must be "
                 "an operator, instructions, a buffer, or None to keep the instruction"
@@ -87,12 +88,17 @@ class InstructionWriter:
         """Write what *item* computes into *dests* of the types, and return these."""
         (cls,) = item.classes
         operands = {spec.name for spec in operand_specs(cls)} | {"predicate"}
-        values = {n: self._operands(v) if n in operands else v for n, v in item.fields.items()}
+        values = {name: self._built(value) for name, value in item.fields.items()}
         beside = next((v.type for v in values.values() if isinstance(v, Buffer)), None)
         for name, value in values.items():
             if isinstance(value, Number):
                 if beside is None:
                     raise GlowError(f"{self._subject}: {item!r} has no operand beside a number")
+                if not has_number(beside.kind, value.value):
+                    raise GlowError(
+                        f"{self._subject}: {item!r}: {beside.kind.value} does not have the number "
+                        f"{value.value!r}; give the rule a condition (when=...)"
+                    )
                 values[name] = self._buffers.number(value.value, beside)
         if issubclass(cls, Instruction):
             return self._plain(cls, values)
@@ -115,12 +121,19 @@ class InstructionWriter:
         self.made.append(cls(**values, **self._common))
         return [values[name] for name in outs]
 
-    def _operands(self, value: Any) -> Any:
+    def _built(self, value: Any) -> Any:
         if isinstance(value, tuple):
-            return tuple(map(self._operands, value))
+            return tuple(map(self._built, value))
         if isinstance(value, Given):
             return value.value
-        return self._temporary(value) if isinstance(value, Item) else value
+        if isinstance(value, Item) and value.is_exact:
+            return self._temporary(value)
+        if isinstance(value, Pattern) and not isinstance(value, Number):
+            raise GlowError(
+                f"{self._subject}: {value!r} cannot be built; return operators, buffers and "
+                "numbers (what a wildcard stands for is given to a parameter of its name)"
+            )
+        return value
 
     def _temporary(self, item: Item) -> Buffer:
         """Write what *item* computes into a new activation."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import pickle
 import re
 from collections.abc import Callable
@@ -82,6 +83,7 @@ PATTERNS: list[tuple[str, Callable[[], object], str]] = [
     ("field of one", lambda: any_of(Relu, Add, lhs=x), "relu: a pattern of it has no field 'lhs'"),
     ("result", lambda: Split(x, 0, (1, 2)).results[-1], "give a number from 0 on"),
     ("written", lambda: CopyInst(Relu(x), y), "copy.dest: it is written"),  # type: ignore[arg-type]
+    ("array", lambda: Clip(x, minimum=np.ones(2)), "clip.minimum: an attribute is a number"),  # type: ignore[arg-type]
 ]
 
 
@@ -132,6 +134,11 @@ RULES: list[tuple[str, Callable[[], object], str]] = [
         "its condition asks for 'nodes', which the pattern has not; did you mean 'node'?",
     ),
     ("no condition", lambda: Rewrite(Relu(x), keep, when=True), "its condition is True"),  # type: ignore[arg-type]
+    ("no signature", lambda: Rewrite(Relu(x), max), "its replacement cannot be called by names"),
+    ("star", lambda: Rewrite(Relu(x), lambda *, x: x), "'x' stands after a '*'"),
+    ("not a number", lambda: Rewrite(Add(x, math.nan), x), "no number equals NaN"),  # type: ignore[arg-type]
+    ("name", lambda: Rewrite(Relu(x), x, name=3), "Rewrite(name=3): give a text"),  # type: ignore[arg-type]
+    ("does", lambda: Rules("r", Rewrite(Relu(x), x), does=3), "rules 'r': does=3: give a text"),  # type: ignore[arg-type]
     ("no rules", lambda: Rules("none"), "there is no rule"),
     ("no rule", lambda: Rules("some", keep), "a function is no rule"),  # type: ignore[arg-type]
     ("no title", lambda: Rules(Rewrite(Relu(x), x)), "give a name and rules"),  # type: ignore[arg-type]
@@ -179,6 +186,8 @@ def test_a_rule_is_pickled_with_its_wildcards() -> None:
     assert (repr(kept), kept.__doc__, kept.compiled) == (repr(Rules("all", one)), "Nothing.", {})
     (lhs, rhs) = kept.rules[0].pattern.fields["lhs"].fields.values()
     assert lhs is rhs
+    for level in ("hlir", "llir"):  # a process that reads it can apply it
+        assert f"glow_nb.{level}.rewriting".encode() in pickle.dumps(one)
 
 
 def test_functions_may_have_parameters_of_their_own_with_defaults() -> None:

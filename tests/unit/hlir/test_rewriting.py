@@ -369,11 +369,32 @@ def test_a_replacement_of_another_type_is_refused_with_both_types() -> None:
         (lambda x: MatMul(x, x), "what it makes of relu %relu does not fit: .*must be matrices"),
         (lambda x: used_here(Add(x, number(1))), "cannot be built"),
         (lambda x: Add(number(1), number(2)), "no operand beside the number"),
+        (lambda: Neg(y), "y cannot be built.* is given to a parameter of its name"),
+        (lambda x: Clip(Neg(x), minimum=y), "y cannot be built"),
+        (lambda x: Add(x, number(1e300)), r"float32 does not have the number 1e\+300"),
     ],
 )
 def test_what_a_rule_makes_must_fit(replacement: Any, message: str) -> None:
     with pytest.raises(GlowError, match=message):
         Rewrite(Relu(x), replacement, name="mine")(chain(Relu))
+
+
+@pytest.mark.parametrize("value", [2.5, 2**40, 128.0, float("inf")])
+def test_a_number_that_a_kind_of_integers_does_not_have_is_refused(value: float) -> None:
+    function = built(lambda b, v: b.emit(Relu(v)), "int8<4>")
+    told = f"int8 does not have the number {re.escape(repr(value))}; give the rule a condition"
+    with pytest.raises(GlowError, match=told):
+        Rewrite(Relu(x), Maximum(x, number(value)))(function)
+    assert shown(Rewrite(Relu(x), Maximum(x, number(2.0)))(function)) == ["maximum"]
+
+
+def test_a_condition_that_raises_is_one_error_that_names_its_wildcard() -> None:
+    def wrong(value: Value) -> bool:
+        raise RuntimeError("no")
+
+    told = r"pattern relu\(w\): a condition of w: RuntimeError: no \(line \d+ of test_"
+    with pytest.raises(GlowError, match=told):
+        Rewrite(Relu(wildcard("w", wrong)), lambda: None)(chain(Relu))
 
 
 def test_rules_that_undo_each_other_end_in_an_error_that_names_them() -> None:

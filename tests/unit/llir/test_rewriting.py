@@ -16,6 +16,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.ops import (
     Abs,
     Add,
+    Clip,
     Concat,
     Exp,
     MatMul,
@@ -159,27 +160,23 @@ def test_an_operand_that_is_written_in_between_is_another_one() -> None:
     assert "abs @out %y, @in %a" in lines(POSITIVE(moved))
 
 
-def test_a_value_that_is_written_over_before_it_is_read_is_not_found() -> None:
-    program = program_of(
-        """
-        %a = alloc float32<4>
-        neg @out %a, @in %x
-        exp @out %a, @in %x
-        relu @out %y, @in %a
-        dealloc %a
-        """
-    )
-    assert POSITIVE(program) is program
-
-
-def test_a_value_of_which_a_part_is_written_is_not_found() -> None:
-    program = program_of(
-        """
-        %a = alloc float32<4>
+WRITTEN_OVER = {
+    "all of it": "exp @out %a, @in %x",
+    "a part": """
         %part = tensor_view %a {start = 2, steps = [1]} : float32<2>
         %half = tensor_view %x {start = 0, steps = [1]} : float32<2>
-        neg @out %a, @in %x
         exp @out %part, @in %half
+        """,
+}
+
+
+@pytest.mark.parametrize("what", WRITTEN_OVER)
+def test_a_value_that_is_written_over_before_it_is_read_is_not_found(what: str) -> None:
+    program = program_of(
+        f"""
+        %a = alloc float32<4>
+        neg @out %a, @in %x
+        {WRITTEN_OVER[what]}
         relu @out %y, @in %a
         dealloc %a
         """
@@ -373,6 +370,11 @@ def test_functions_may_return_several_instructions() -> None:
         (lambda x: Add(number(1), number(2)), "has no operand beside a number"),
         (lambda x: Neg(CopyInst(src=x)), "is an operand of another instruction"),  # type: ignore[call-arg, arg-type]
         (lambda x: x.nothing, "AttributeError: .*nothing"),
+        (lambda: Neg(y), "y cannot be built.* is given to a parameter of its name"),
+        (lambda x: Maximum(x, Neg(Clip(x, minimum=y))), "y cannot be built"),
+        (lambda x: any_of(Neg, Abs, input=x), "it must be an operator"),
+        (lambda x: Neg(any_of(Neg, Abs, input=x)), "cannot be built"),
+        (lambda x: Add(x, number(1e300)), r"float32 does not have the number 1e\+300"),
     ],
 )
 def test_what_a_rule_makes_must_fit(replacement: Any, message: str) -> None:
