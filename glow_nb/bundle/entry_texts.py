@@ -74,39 +74,33 @@ $NAME_RETURNS
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 """
 
-FUNCTION = """
-define i32 @$FUNCTION($GIVEN) {
+_REFUSE_BAD = """
 start:
 $BAD
-  br i1 %bad, label %misaligned, label %choose
+  br i1 %bad, label %misaligned, label %aligned
 misaligned:
   ret i32 $MISALIGNED
-choose:
+aligned:
+"""
+
+_CHOOSE = """
   %number = call i64 @${NAME}.variant_in(ptr %tensors)
   switch i64 %number, label %none [ $CASES ]
 none:
   ret i32 $NOT_INITIALIZED
-$RUNS
-}
+"""
 
-define i32 @${FUNCTION}_share($GIVEN, i64 %thread, i64 %phase, i64 %share) {
-start:
-$BAD
-  br i1 %bad, label %misaligned, label %count
-misaligned:
-  ret i32 $MISALIGNED
-count:
+FUNCTION = f"""
+define i32 @$FUNCTION($GIVEN) {{{_REFUSE_BAD}{_CHOOSE}$RUNS
+}}
+
+define i32 @${{FUNCTION}}_share($GIVEN, i64 %thread, i64 %phase, i64 %share) {{{_REFUSE_BAD}
   %is_thread = icmp ult i64 %thread, $THREADS
   br i1 %is_thread, label %choose, label %nobody
 nobody:
   ret i32 $NO_SUCH_SHARE
-choose:
-  %number = call i64 @${NAME}.variant_in(ptr %tensors)
-  switch i64 %number, label %none [ $CASES ]
-none:
-  ret i32 $NOT_INITIALIZED
-$STEPS
-}
+choose:{_CHOOSE}$STEPS
+}}
 """
 
 VARIANT = """
