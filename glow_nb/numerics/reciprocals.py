@@ -23,6 +23,9 @@ SMALLEST, LARGEST = 2.0**-64, 2.0**64
 LEAST_LOW = 2.0**-60
 """The least ``low``, as a part of ``high``, that of powers of two: infinity times 0 is NaN."""
 
+AT_ONCE = 256
+"""Divisors that are checked together: each is multiplied by some hundred middles."""
+
 
 def reciprocals(divisors: Array, most: int) -> tuple[Array, Array] | None:
     """Return the reciprocals of *divisors* in two parts; None if a result would differ.
@@ -37,14 +40,20 @@ def reciprocals(divisors: Array, most: int) -> tuple[Array, Array] | None:
     near = exact.astype(np.float32)
     high = np.where(near > exact, np.nextafter(near, np.float32(0)), near)
     low = np.maximum((exact - high).astype(np.float32), high * np.float32(LEAST_LOW))
-    return (high, low) if _are_far_from_middles(np.unique(divisors), most) else None
+    middles, different = _middles(most), np.unique(divisors)
+    pieces = (different[begin : begin + AT_ONCE] for begin in range(0, different.size, AT_ONCE))
+    return (high, low) if all(_are_far(piece, middles) for piece in pieces) else None
 
 
-def _are_far_from_middles(divisors: Array, most: int) -> bool:
-    """Return whether no quotient is next to the middle of two floats, one of which is a half."""
+def _middles(most: int) -> Array:
+    """Return the middles between each half, up to that of *most*, and the floats next to it."""
     halves = np.arange(most + 1, dtype=np.float32) + np.float32(0.5)
     neighbours = (np.nextafter(halves, np.float32(side)) for side in (0, np.inf))
-    middles = np.concatenate([(n.astype(np.float64) + halves) / 2 for n in neighbours])
+    return np.concatenate([(n.astype(np.float64) + halves) / 2 for n in neighbours])
+
+
+def _are_far(divisors: Array, middles: Array) -> bool:
+    """Return whether no quotient of float32 by one of *divisors* is next to one of *middles*."""
     products = divisors.astype(np.float64).reshape(-1, 1) * middles  # exact: 24 and 25 bits
     distances = np.abs(products.astype(np.float32) - products)
     return bool((distances > MARGIN * products).all())

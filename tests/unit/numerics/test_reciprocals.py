@@ -1,5 +1,6 @@
 """Quotients by reciprocals in two parts, against exact arithmetic."""
 
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glow_nb.base.types import Array
-from glow_nb.numerics.reciprocals import reciprocals
+from glow_nb.numerics.reciprocals import AT_ONCE, reciprocals
 
 MOST = 256
 AWKWARD = np.float32(0.01281738467514515)
@@ -65,6 +66,23 @@ def test_any_divisor(divisor: float, whole: int) -> None:
 
 def test_divisors_of_which_a_quotient_could_differ_are_refused() -> None:
     assert reciprocals(np.array([0.5, AWKWARD], np.float32), MOST) is None
+
+
+def test_divisors_of_several_pieces() -> None:
+    right = np.linspace(0.5, 0.501, 2 * AT_ONCE, dtype=np.float32)
+    right = right[[reciprocals(each.reshape(1), MOST) is not None for each in right]]
+    assert reciprocals(right, MOST) is not None
+    assert reciprocals(np.append(AWKWARD, right), MOST) is None
+    assert reciprocals(np.append(right, AWKWARD * 256), MOST) is None, "the largest, checked last"
+
+
+def test_many_divisors_take_little_memory() -> None:
+    tracemalloc.start()
+    try:
+        assert reciprocals(np.linspace(1, 2, 50_000, dtype=np.float32), MOST) is None
+        assert tracemalloc.get_traced_memory()[1] < 1 << 25
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("divisor", [2.0**-80, 2.0**80, 1e-45])
