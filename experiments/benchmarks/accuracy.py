@@ -18,7 +18,7 @@ from pathlib import Path
 import onnx
 
 import glow_nb
-from experiments.benchmarks.printing import TITLES, peers, processor, replace_part
+from experiments.benchmarks.printing import TITLES, peers, processor, replace_part, written_page
 from experiments.networks.transformers import NETWORKS
 from experiments.networks.twins import NAMES, make_twin
 from glow_nb.base.distance import largest_distance
@@ -55,7 +55,7 @@ def main() -> None:
     known = (*NAMES, *NETWORKS)
     parser.add_argument("--only", nargs="+", choices=known, default=known)
     parser.add_argument("--batch", type=int, default=1, help="images for each run of a twin")
-    parser.add_argument("--page", type=Path, help="the page whose table is written anew")
+    parser.add_argument("--page", type=written_page, help="the page whose table is written anew")
     arguments = parser.parse_args()
     titles = [*OURS]
     titles += [TITLES[peer] for peer in PEERS if is_installed(peer)]

@@ -21,7 +21,13 @@ from pathlib import Path
 import onnx
 
 import glow_nb
-from experiments.benchmarks.printing import TITLES, processor, replace_part, title_of
+from experiments.benchmarks.printing import (
+    TITLES,
+    processor,
+    replace_part,
+    title_of,
+    written_page,
+)
 from experiments.networks.transformers import NETWORKS
 from experiments.networks.twins import NAMES, make_twin
 from glow_nb.base.distance import relative_error
@@ -87,7 +93,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--only", nargs="+", choices=(*NAMES, *NETWORKS), default=SHOWN)
-    parser.add_argument("--page", type=Path, help="the page whose table is written anew")
+    parser.add_argument("--page", type=written_page, help="the page whose table is written anew")
     arguments = parser.parse_args()
     lines = ["| network | " + " | ".join(ENGINES) + " |", "|---|" + "---:|" * len(ENGINES)]
     print("\n".join(lines))

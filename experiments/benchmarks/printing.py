@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import platform
 from importlib.metadata import version
 from pathlib import Path
@@ -10,6 +11,13 @@ from glow_nb.kernels.target import Target
 from glow_nb.tools.duel.engines import PEERS, is_installed
 
 TITLES = {"glow_nb": "glow_nb", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+
+
+def written_page(text: str) -> Path:
+    """Return the page that an option names: it must be there before minutes are measured for it."""
+    if not (page := Path(text)).is_file():
+        raise argparse.ArgumentTypeError(f"{text}: there is no such file; give a page of docs/")
+    return page
 
 
 def replace_part(page: Path, name: str, text: str) -> None:

@@ -15,9 +15,8 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
-from experiments.benchmarks.printing import processor, replace_part, title_of
+from experiments.benchmarks.printing import processor, replace_part, title_of, written_page
 from experiments.benchmarks.timing import times_in_turn
 from experiments.real_models.engines import (
     PEER,
@@ -130,13 +129,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7, help="turns of each engine")
-    parser.add_argument("--page", type=Path, help="the page whose table is written anew")
+    parser.add_argument("--page", type=written_page, help="the page whose table is written anew")
     given = parser.parse_args(arguments)
     for name in given.only:
         if missing := TASKS[name].missing_packages():
             parser.error(f"{name}: pip install --no-deps {' '.join(missing)}")
-    if given.page and not given.page.is_file():
-        parser.error(f"--page {given.page}: there is no such file")
     lines = heading()
     print("\n".join(lines))
     for name in given.only:

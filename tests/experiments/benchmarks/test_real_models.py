@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 from experiments.benchmarks.real_models import (
     ENGINES,
     Measured,
     heading,
+    main,
     rows_of,
     times_of,
 )
@@ -52,3 +56,11 @@ def test_each_engine_runs_all_feeds() -> None:
     found = times_of(runs, feeds, threads=1, rounds=2)  # type: ignore[arg-type]
     assert list(found) == list(ENGINES)
     assert all(numbers == 3 * [1.0, 2.0] for numbers in seen.values())
+
+
+def test_a_page_must_be_there_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--page", str(tmp_path / "none.md")])
+    assert f"{tmp_path}/none.md: there is no such file" in capsys.readouterr().err
