@@ -148,8 +148,13 @@ def _compile_module(source: KernelSource, target: Target) -> Any:
             if source.has_lines:
                 module = llvm.parse_assembly(with_debug_info(str(module), source.symbol))
     except COMPILER_FAILURES as error:
-        raise CompileError(described(source, error, NAMESPACE)) from error
+        raise CompileError(described(source, error, _words())) from error
     return module
+
+
+def _words() -> dict[str, Any]:
+    """Return what kernels may call, by name."""
+    return NAMESPACE | functions_from_outside()
 
 
 @contextmanager
@@ -170,7 +175,7 @@ def _garbage_collection_put_off() -> Iterator[None]:
 
 def _lower(source: KernelSource, target: Target) -> Any:
     """Return the unoptimised LLVM module of *source*, with the C symbol added."""
-    names = NAMESPACE | functions_from_outside()
+    names = _words()
     file_name = source.file_name if source.has_lines else f"<{source.family}>"
     exec(compile(source.text, file_name, "exec"), names)
     flags = compiler.Flags()

@@ -6,6 +6,7 @@ import pytest
 
 from glow_nb.base.errors import CompileError
 from glow_nb.base.types import ElementKind
+from glow_nb.codegen import compile
 from glow_nb.codegen.compile import compile_kernel
 from glow_nb.codegen.kernel_errors import described
 from glow_nb.kernels.target import Target
@@ -39,3 +40,9 @@ def test_misuse_of_a_word(line: str, message: str) -> None:
 def test_what_numba_says_otherwise_is_told_without_colours() -> None:
     told = described(kernel("pass"), ValueError("\x1b[1mnot so\x1b[0m"), {})
     assert "this is a defect of its generator\nValueError: not so\n" in told
+
+
+def test_a_function_of_a_user_is_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile, "functions_from_outside", lambda: {"tile_dot_mine": abs})
+    with pytest.raises(CompileError, match="did you mean 'tile_dot_mine'"):
+        compile_kernel(kernel("put(dest, 1, tile_dot_mime(x))"), Target.host())
