@@ -60,7 +60,9 @@ def write_page(report: Report, path: Path) -> None:
         GlowError: The file cannot be written.
     """
     text = page_of(report)
-    replace_file(path, lambda place: place.write_text(text, encoding="utf-8"))
+    replace_file(  # names may have letters that are none, as those of files
+        path, lambda place: place.write_text(text, encoding="utf-8", errors="backslashreplace")
+    )
 
 
 def read_page(path: Path) -> Report:

@@ -52,6 +52,13 @@ def write_report(
             f"against={described(against)}: give a compiled network, or the path of a page that a "
             "report was written to"
         )
+    if not isinstance(titles[0], str):
+        raise OptionError(f"title={described(titles[0])}: give a text")
+    if inputs is not None and functions_of(network):
+        raise OptionError(
+            "inputs=...: a module has several functions, which take other inputs; report one of "
+            "them, as by net.functions[name].report(...)"
+        )
     check_writable(place)
     count = 1 if against is None else 2
     one = compilation_of(network, inputs, runs, count, titles[0], facts[0], drift)
@@ -127,7 +134,10 @@ def accuracy_of(one: ReportedNetwork, other: ReportedNetwork, inputs: Feeds | No
     """Return how far the outputs of two networks are apart on the same inputs.
 
     None for modules of functions, networks with states, which a run would change, those with other
-    inputs, and where no output is of both.
+    inputs, where no output is of both, and where a run on random numbers fails.
+
+    Raises:
+        GlowError: As :meth:`Network.run`, for *inputs* that are given.
     """
     if functions_of(one) or functions_of(other) or len(one.state) or len(other.state):
         return None
@@ -137,6 +147,8 @@ def accuracy_of(one: ReportedNetwork, other: ReportedNetwork, inputs: Feeds | No
         feeds = random_feeds(one, programs_of(one)) if inputs is None else inputs
         expected, found = other.run(feeds), one.run(feeds)
     except GlowError:
+        if inputs is not None:
+            raise
         return None
     rows = tuple(
         _row(name, array, found[name]) for name, array in expected.items() if name in found

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.base.errors import GlowError, ModelError, OptionError
+from glow_nb.base.errors import FeedError, GlowError, ModelError, OptionError
 from glow_nb.hlir.module import Module
 from glow_nb.network.network import Network
 from glow_nb.network.reporting.measuring import measured
@@ -201,8 +201,14 @@ def test_names_of_models_are_text_wherever_they_come_from(tmp_path: Path) -> Non
     (part,) = only(written(compiled(glow_nb.load(text)), tmp_path)).parts
     assert wicked in [item.name for item in items(part, "program")]
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "<b>" not in page.replace("<b>", "", 0).split("<script>")[0]
+    assert "<b>" not in page.split("<script>")[0]
     assert "\u2028" not in page
+
+
+def test_a_title_may_have_letters_that_are_none(tmp_path: Path) -> None:
+    report = written(compiled(), tmp_path, title="\udc80")
+    assert only(report).title == "\udc80"
+    assert r"<title>\udc80" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_what_is_wrong_is_one_clear_error(tmp_path: Path) -> None:
@@ -214,6 +220,13 @@ def test_what_is_wrong_is_one_clear_error(tmp_path: Path) -> None:
         net.report(path, runs=0, drift=3)
     with pytest.raises(OptionError, match="runs"):
         net.report(path, runs=-1)
+    with pytest.raises(OptionError, match="title=3: give a text"):
+        net.report(path, runs=0, title=3)  # type: ignore[arg-type]
+    with pytest.raises(FeedError, match="unknown input 'q'"):
+        net.report(path, {"q": np.ones(2)}, runs=0, against=net)
+    module = compiled(Module((glow_nb.load(GRAPH), glow_nb.load(GRAPH.replace("@main", "@other")))))
+    with pytest.raises(OptionError, match="a module has several functions, .*; report one of them"):
+        module.report(path, {"x": np.ones((3, 2), np.float32)})
     with pytest.raises(GlowError, match="there is no folder"):
         net.report(tmp_path / "no" / "report.html", runs=0)
     (tmp_path / "other.html").write_text("<html></html>")
