@@ -7,12 +7,14 @@ they need; the pages of ``docs/howto/`` use nothing else.
 to write                    import
 ==========================  =======================================================================
 an operator                 ``define_node`` and a base: ``UnaryElementwise``, ``BinaryElementwise``,
-                            or ``glow_nb.Node``; ``require_kind``, ``TensorType``, ``ElementKind``;
+                            or ``glow_nb.Node``; ``require_kind``, ``TensorType``, ``ElementKind``,
+                            ``Array``;
                             ``lowers`` for a rule that expresses it by others;
                             ``define_scalar_function`` for a function that formulas call
 its gradient                ``gradient``, ``no_gradient``, ``Backward``
 its kernel                  ``derive_instruction``, ``kernel_for``, ``KernelSource``,
                             ``SourceWriter``, ``share``, ``Target``, ``Cost``
+a pass over graphs          ``Replacement``, what a rule of ``glow_nb.rewrite`` returns
 a pass as a pattern         ``Rewrite``, ``rule``, ``Rules``; ``wildcards``, ``wildcard``, ``ANY``,
                             ``number``, ``any_of``, ``named``, ``used_here``
 a pass over instructions    ``Program`` and its parts: ``Instruction``, ``Buffer``, ``Activation``,
