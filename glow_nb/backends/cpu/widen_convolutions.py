@@ -10,6 +10,7 @@ from glow_nb.base.dot_instruction import SINGLE
 from glow_nb.base.size import hinted
 from glow_nb.base.types import ElementKind
 from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.known import is_known
 from glow_nb.hlir.ops import ConvertTo, Convolution
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.recipe import folded
@@ -38,7 +39,7 @@ def widen_convolutions(function: Function, *, target: Target | None = None) -> F
 
     def widened(value: Value, kind: ElementKind, rewriter: Rewriter) -> Value:
         node = ConvertTo(value, kind)
-        if not isinstance(value, Constant):
+        if not is_known(value):
             return rewriter.emit(node)
         if value not in filters:
             filters[value] = folded(node, rewriter.unique_name(value.name))

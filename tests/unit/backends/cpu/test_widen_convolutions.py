@@ -13,6 +13,7 @@ from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Constant, Function
 from glow_nb.hlir.ops import ConvertTo, Convolution
 from glow_nb.hlir.ops.windows import Window
+from glow_nb.hlir.rewrite import substitute
 from glow_nb.hlir.verify import verify
 from glow_nb.kernels.machine.rows import ROWS
 from glow_nb.kernels.target import Target
@@ -83,6 +84,15 @@ def test_without_an_instruction_operands_become_float32(kind: str, is_constant: 
     assert isinstance(found.input, ConvertTo)
     assert isinstance(found.filter, Constant if is_constant else ConvertTo)
     assert {factor.type.kind for factor in found.factors} == {ElementKind.FLOAT32}
+
+
+def test_a_filter_whose_numbers_are_elsewhere() -> None:
+    """IR text may say the type alone, and is shown as a program all the same."""
+    function = function_of(20)
+    (filter,) = (each for each in function.constants if each.name == "w")
+    without = substitute(function, {filter: Constant("w", filter.type, None)})
+    found = convolution_of(widen_convolutions(without, target=SMALL_CORE))
+    assert isinstance(found.filter, ConvertTo)
 
 
 @pytest.mark.parametrize(
