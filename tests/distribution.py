@@ -191,7 +191,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="folder with one wheel and one .tar.gz")
     parser.add_argument("--pythons", nargs="+", default=supported_pythons(ROOT), metavar="3.x")
     given = parser.parse_args()
-    (wheel,), (sources,) = given.folder.glob("*.whl"), given.folder.glob("*.tar.gz")
+    found = [*given.folder.glob("*.whl"), *given.folder.glob("*.tar.gz")]
+    if [path.suffix for path in found] != [".whl", ".gz"]:
+        parser.error(f"{given.folder}: there must be one wheel and one .tar.gz; run make dist")
+    wheel, sources = found
     check_sources(sources, ROOT)
     metadata = check_wheel(wheel, ROOT)
     _say(f"{sources.name} and {wheel.name} are whole; {metadata.name} {metadata.version}")

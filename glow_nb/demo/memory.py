@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import glow_nb
+from glow_nb.base.errors import GlowError
 from glow_nb.demo.handwriting import IMAGE
 from glow_nb.tools.duel.engines import open_onnxruntime
 
@@ -23,11 +24,21 @@ STATUS = Path("/proc/self/status")
 
 
 def memory_of_process(engine: str, model: Path, images: Path, threads: int) -> int | None:
-    """Return the bytes of a process that reads *images* once; None where the system tells none."""
+    """Return the bytes of a process that reads *images* once; None where the system tells none.
+
+    Raises:
+        GlowError: The process ended with an error, or was killed.
+    """
     if not STATUS.exists():
         return None
     command = [sys.executable, "-m", __name__, engine, str(model), str(images), str(threads)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    if told.returncode:
+        last = told.stderr.strip().rpartition("\n")[2] or "it said nothing"
+        raise GlowError(
+            f"the process that measures the memory of {engine} ended with status "
+            f"{told.returncode}: {last}; look at what {' '.join(command)} says"
+        )
     return int(told.stdout)
 
 

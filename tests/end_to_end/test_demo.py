@@ -13,8 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 import glow_nb
+from glow_nb.base.errors import GlowError
 from glow_nb.demo import __main__ as demo
 from glow_nb.demo.handwriting import MODEL, load_digits
+from glow_nb.demo.memory import NOTHING, STATUS, memory_of_process
 from tests.unit.commands.samples import without_progress
 
 DEMO = (sys.executable, "-m", "glow_nb.demo")
@@ -39,6 +41,13 @@ def test_costs_without_onnxruntime_on_a_system_that_tells_no_memory(
     text = capsys.readouterr().out
     assert "ONNX Runtime is not installed" in text
     assert re.search(r"^glow_nb +[\d.]+ [um]s +-$", text, re.M)
+
+
+@pytest.mark.skipif(not STATUS.exists(), reason="the system tells no memory")
+def test_a_process_that_fails_is_an_error(tmp_path: Path) -> None:
+    absent = tmp_path / "none.npy"
+    with pytest.raises(GlowError, match=f"of nothing ended with status 1: .*{absent}"):
+        memory_of_process(NOTHING, MODEL, absent, 1)
 
 
 def check_promises(text: str, output: Path) -> None:
