@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -49,7 +50,7 @@ def call_rows(
             kernel=kernel,
             plan=_plan_of(work[number]),
             threads=report.threads,
-            estimated_ns=round(report.estimated_ns, 1),
+            estimated_ns=_finite(report.estimated_ns),
             scratch_bytes=report.scratch_bytes,
             flops=report.cost.nominal.flops,
             executed_flops=report.cost.executed.flops,
@@ -61,6 +62,11 @@ def call_rows(
         )
         for place, ((number, report), kernel) in enumerate(zip(numbered, kernels, strict=True))
     )
+
+
+def _finite(estimate: float) -> float:
+    """Return an *estimate* of a backend as the page has it; 0 if it is no number."""
+    return round(estimate, 1) if math.isfinite(estimate) else 0.0
 
 
 def kernel_sources(

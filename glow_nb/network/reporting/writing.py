@@ -47,32 +47,38 @@ def write_report(
 ) -> None:
     """Do what :meth:`glow_nb.Network.report` does, with *titles* and *facts* of both networks."""
     place, runs = as_path(path), whole_number("runs", runs, 0)
+    _check(network, inputs, against, titles[0])
+    check_writable(place)
+    other, accuracy = None, None
+    if isinstance(against, str | os.PathLike):
+        other, against = _read(as_path(against)), None  # before anything takes time
+    count = 1 if other is None and against is None else 2
+    one = compilation_of(network, inputs, runs, count, titles[0], facts[0], drift)
+    if against is not None:
+        other = compilation_of(against, inputs, runs, count, titles[1], facts[1])
+        accuracy = accuracy_of(network, against, inputs)
+    if other is None:
+        write_page(Report(one.title, __version__, (one,)), place)
+        return
+    comparison = compared(other, one, accuracy)
+    title = f"{other.title} and {one.title}"
+    write_page(Report(title, __version__, (other, one), comparison), place)
+
+
+def _check(network: object, inputs: Feeds | None, against: object, title: object) -> None:
+    """Raise OptionError if one of these has no meaning."""
     if against is not None and not isinstance(against, NetworkViews | str | os.PathLike):
         raise OptionError(
             f"against={described(against)}: give a compiled network, or the path of a page that a "
             "report was written to"
         )
-    if not isinstance(titles[0], str):
-        raise OptionError(f"title={described(titles[0])}: give a text")
+    if not isinstance(title, str):
+        raise OptionError(f"title={described(title)}: give a text")
     if inputs is not None and functions_of(network):
         raise OptionError(
             "inputs=...: a module has several functions, which take other inputs; report one of "
             "them, as by net.functions[name].report(...)"
         )
-    check_writable(place)
-    count = 1 if against is None else 2
-    one = compilation_of(network, inputs, runs, count, titles[0], facts[0], drift)
-    if against is None:
-        write_page(Report(one.title, __version__, (one,)), place)
-        return
-    if isinstance(against, str | os.PathLike):
-        other, accuracy = _read(as_path(against)), None
-    else:
-        other = compilation_of(against, inputs, runs, count, titles[1], facts[1])
-        accuracy = accuracy_of(network, against, inputs)
-    comparison = compared(other, one, accuracy)
-    title = f"{other.title} and {one.title}"
-    write_page(Report(title, __version__, (other, one), comparison), place)
 
 
 def _read(path: Path) -> Compilation:
@@ -92,8 +98,8 @@ def compilation_of(
     """Return *network* level by level, for a page that so many compilations *share*."""
     programs = programs_of(network)
     shown = programs[:MOST_PROGRAMS]
-    times = measured(network, programs, inputs, runs)
     tables = _drift(drift)
+    times = measured(network, programs, inputs, runs)
     parts = tuple(
         part_of(program, time, Room(len(shown) * share), tables if number == 0 else ())
         for number, (program, time) in enumerate(zip(shown, times, strict=False))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+
+import pytest
+
 from glow_nb.base.kernel_report import KernelReport
 from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import Program
 from glow_nb.network.files import parse_text
-from glow_nb.report.calls import kernel_sources, reports_in_order
+from glow_nb.report.calls import call_rows, kernel_sources, reports_in_order
 
 PROGRAM = """\
 declare @main {
@@ -54,3 +59,12 @@ def test_a_source_of_several_calls_is_that_of_the_first_and_says_so() -> None:
         "# k\n# the first of 2 calls, 0: %r0\ndef k",
         "# k\n# call 1: %r1\ndef k",
     ]
+
+
+@pytest.mark.parametrize(("estimate", "shown"), [(2.34, 2.3), (math.inf, 0.0), (math.nan, 0.0)])
+def test_an_estimate_that_is_no_number_is_none(estimate: float, shown: float) -> None:
+    made = program()
+    (only,) = reports(made, 1)
+    numbered = [(1, dataclasses.replace(only, estimated_ns=estimate))]
+    (row,) = call_rows(made, numbered, [0], {}, {})
+    assert row.estimated_ns == shown

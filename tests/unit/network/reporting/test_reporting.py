@@ -233,7 +233,7 @@ def test_what_is_wrong_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="it is no page that 'glow-nb report' wrote"):
         net.report(path, runs=0, against=tmp_path / "other.html")
     with pytest.raises(ModelError, match="cannot be read"):
-        net.report(path, runs=0, against=tmp_path / "none.html")
+        net.report(path, {"q": np.ones(2)}, against=tmp_path / "none.html")  # before it runs
     assert not path.exists()
 
 
