@@ -31,7 +31,7 @@ class NonFiniteValue:
     Attributes:
         name: Its name in the imported graph.
         opcode: What computes it.
-        nodes: The nodes of the model after it.
+        nodes: The nodes of the model that it was imported from.
         bad: The first such element.
     """
 
