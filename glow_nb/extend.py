@@ -56,6 +56,7 @@ from glow_nb.base.schema import operands_of as operands_of
 from glow_nb.base.types import Array as Array
 from glow_nb.base.types import ElementKind as ElementKind
 from glow_nb.base.types import TensorType as TensorType
+from glow_nb.hlir import rewriting as _rewriting_of_graphs  # noqa: F401  rules apply to graphs
 from glow_nb.hlir.backward import Backward as Backward
 from glow_nb.hlir.graph import define_node as define_node
 from glow_nb.hlir.ops.families import BinaryElementwise as BinaryElementwise
@@ -70,7 +71,7 @@ from glow_nb.kernels.target import Target as Target
 from glow_nb.kernels.writing.loops import share as share
 from glow_nb.kernels.writing.source import KernelSource as KernelSource
 from glow_nb.kernels.writing.source import SourceWriter as SourceWriter
-from glow_nb.llir import rewriting as _rewriting  # noqa: F401  rules apply to programs
+from glow_nb.llir import rewriting as _rewriting_of_programs  # noqa: F401  and to programs
 from glow_nb.llir.allocate import LiveRange as LiveRange
 from glow_nb.llir.instructions.derived import derive_instruction as derive_instruction
 from glow_nb.llir.instructions.derived import instruction_for as instruction_for

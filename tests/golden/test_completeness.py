@@ -6,6 +6,7 @@ from pathlib import Path
 import glow_nb.fuse.stack_instructions
 import glow_nb.hlir.ops
 import glow_nb.hlir.optimize
+import glow_nb.kernels.operators
 import glow_nb.llir.instructions
 import glow_nb.llir.optimize
 from glow_nb.base.steps import step_names
@@ -22,6 +23,7 @@ _REGISTERED = (
     glow_nb.fuse.stack_instructions,
     glow_nb.hlir.ops,
     glow_nb.hlir.optimize,
+    glow_nb.kernels.operators,
     glow_nb.llir.instructions,
     glow_nb.llir.optimize,
 )

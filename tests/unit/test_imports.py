@@ -61,6 +61,14 @@ def test_a_part_of_the_package_comes_alone() -> None:
     ]
 
 
+def test_rules_take_graphs_and_programs_before_anything_is_compiled() -> None:
+    script = (
+        "import glow_nb.extend; from glow_nb.base.rewriting import LEVELS;"
+        "print(*sorted(level.__name__ for level in LEVELS))"
+    )
+    assert printed(script) == "Function Program"
+
+
 def test_parsers_know_all_operators() -> None:
     """Also where nothing else has imported these."""
     graph = (
