@@ -89,7 +89,9 @@ def compile(
             compiled for each set of sizes. ``sizes="each"`` compiles each set of sizes at its
             first run.
         hints: Typical sizes, ``{"length": 128}``, for which kernels are planned. *hints* alone
-            mean ``sizes={}`` as well. Without *hints*, the sizes of the first run are the hints.
+            mean ``sizes={}`` as well. A size without one has a hint near the middle of its range,
+            at most about 512. Without *sizes* and *hints*, the sizes of the first run are the
+            hints.
         caches: Outputs by the inputs that they become in the next run, rows longer, as the keys and
             values of a decoder: ``{"past_key_values.*": "present.*"}``; a star stands for the same
             on both sides. They stay in the network, with room for the range of the size that grows,
