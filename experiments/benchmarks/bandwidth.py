@@ -220,7 +220,7 @@ def heading(threads: Sequence[int]) -> str:
     """Return the lines above the rows."""
     columns = " | ".join(f"{n} thread{'s' * (n != 1)}" for n in threads)
     return (
-        f"{processor()}, float32; bytes moved a second over those of a copy.\n\n"
+        f"{processor()}, float32; ratio to the bandwidth of a copy.\n\n"
         f"| kernel | what | shapes | MiB | {columns} |\n"
         f"|---|---|---|---:|{'---:|' * len(threads)}"
     )

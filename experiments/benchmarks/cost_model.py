@@ -153,7 +153,7 @@ def page(found: Mapping[int, Sequence[Layer]]) -> str:
     """Return the table: what the picks cost in each network, by the number of threads."""
     counts = [f"{threads} thread{'s' if threads > 1 else ''}" for threads in found]
     lines = [
-        f"{processor()}; what the picks take longer than the best candidates measured, in percent.",
+        f"{processor()}; excess time of chosen plans over the fastest measured ones, in percent.",
         "",
     ]
     lines.append(f"| network | products | {' | '.join(counts)} |")

@@ -27,12 +27,13 @@ HEAD = """\
 
 <!-- Written by `python -m experiments.benchmarks.results` of measurements.json. -->
 
-How fast glow_nb is beside other engines. [measuring.md](measuring.md) says how this is measured, on
-which processors, and how to repeat it; [history.md](history.md) what was tried, and what it gained.
+This page compares the speed of glow_nb with that of other engines. [measuring.md](measuring.md)
+says how it is measured, and on which processors; [history.md](history.md) says what was tried.
 
 A **ratio** is the time of the faster of ONNX Runtime and OpenVINO over the time of glow_nb, in the
 same run on the same machine, by shortest times, and in parentheses by medians. Above 1, glow_nb is
-faster. `-` means that something was not measured.
+faster. `-` means that something was not measured. Unless a table says otherwise, OpenVINO is
+2026.4.1 and ONNX Runtime is 1.32.0, on Zen 5 1.31.1.
 """
 
 

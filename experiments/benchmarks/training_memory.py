@@ -54,7 +54,7 @@ class Row:
     @override
     def __str__(self) -> str:
         """Return a line of a table in Markdown."""
-        kept = "all kept" if self.recompute is None else "cheap ones again"
+        kept = "all kept" if self.recompute is None else "cheap ones recomputed"
         return (
             f"| {self.network} | {kept} | {self.arena_bytes / MEBIBYTE:.2f} | "
             f"{self.arena_bytes / max(1, self.bound_bytes):.3f} | {self.seconds * 1e3:.2f} |"

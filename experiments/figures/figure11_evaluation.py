@@ -1,4 +1,4 @@
-"""How many images a second, on one core? The paper's evaluation (section 7, Figure 11) again.
+"""How many images per second, on one core? The paper's evaluation (section 7, Figure 11) again.
 
 The paper runs ResNet50 and VGG19 on one core with batches of 2, 4 and 8 against TensorFlow and TVM.
 Here the peers are the engines that are installed, and the batches 1, 2, 4 and 8; the networks are
@@ -55,8 +55,8 @@ BATCHES = (1, 2, 4, 8)
 TABLE = "figure 11"
 PEAK = "all multiplications at the core's peak"
 EXPLANATION = (
-    "Dashed line: the images a second that the core's measured peak of fused multiply-adds allows "
-    "if every multiplication of the convolutions is carried out.\n"
+    "Dashed line: the images per second that the core's measured peak of fused multiply-adds "
+    "allows if every multiplication of the convolutions is carried out.\n"
     "Winograd's algorithm computes 3 x 3 convolutions with fewer multiplications, so a bar that "
     "uses it may exceed the line."
 )
@@ -65,7 +65,7 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Measurement:
-    """Images a second of each engine on one network with one batch size, on one core."""
+    """Images per second of each engine on one network with one batch size, on one core."""
 
     network: str
     batch: int
@@ -106,7 +106,7 @@ def load(path: Path | None) -> list[Measurement]:
 
 
 def table(found: list[Measurement]) -> str:
-    """Return the images a second as a table in Markdown."""
+    """Return the images per second as a table in Markdown."""
     engines = [engine for engine in ENGINES if any(engine in m.rates for m in found)]
     peers = "".join(f" {TITLES[engine]} |" for engine in engines if engine != OURS)
     lines = [
@@ -146,7 +146,7 @@ def recorded(data: Path) -> tuple[list[Measurement], float, str]:
 
 
 def draw(found: list[Measurement], peak: float, said: str, path: Path) -> None:
-    """Draw the images a second as bars, a panel for each network, to the PNG file *path*.
+    """Draw the images per second as bars, a panel for each network, to the PNG file *path*.
 
     Args:
         found: What was measured.
@@ -162,13 +162,13 @@ def draw(found: list[Measurement], peak: float, said: str, path: Path) -> None:
         figure.subplots_adjust(left=0.055, right=0.985, top=0.735, bottom=0.18, wspace=0.13)
         for axes, name in zip(panels, names, strict=True):
             draw_panel(axes, [m for m in found if m.network == name], peak)
-        panels[0].set_ylabel("images a second", fontsize=10)
+        panels[0].set_ylabel("images per second", fontsize=10)
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(
             handles, labels, loc="upper left", ncols=4, frameon=False, fontsize=10,
             bbox_to_anchor=(0.047, 0.875), borderaxespad=0,
         )  # fmt: skip
-        figure.text(0.055, 0.945, "Images a second on one core", fontsize=16, fontweight="bold")
+        figure.text(0.055, 0.945, "Images per second on one core", fontsize=16, fontweight="bold")
         said = f"After Figure 11 of the Glow paper. {said}"
         figure.text(0.055, 0.897, said, fontsize=9.5, color=SUBTITLE)
         figure.text(0.055, 0.035, EXPLANATION, fontsize=9.5, color=SUBTITLE, linespacing=1.5)

@@ -215,7 +215,7 @@ def show_costs(
     race(list(runners.values()), rounds)
     console = make_console()
     names = [f"#{_digits(count)}, {_threads(threads_of[count])}" for count in networks]
-    table = make_table(console, "what it costs", ["engine", *names, "#memory of the process"])
+    table = make_table(console, "cost", ["engine", *names, "#memory of the process"])
     for engine in engines:
         times = [_duration(runners[engine, count].best_seconds) for count in networks]
         memory = memory_of_process(engine, model, images, threads)

@@ -265,8 +265,9 @@ def write_markdown(report: Report, out: TextIO) -> None:
         "says so with an\n`UnsupportedError`; failed is everything else that did not pass.\n\n"
         "`evaluate` runs the imported graph node by node with NumPy, `interpreter` the compiled "
         "instructions\nwith NumPy, `cpu` machine code. Inputs that shapes depend on (such as the "
-        "shape of a Reshape) are bound\nwhen the model first runs. Of random numbers, which ONNX "
-        "leaves open, kinds, shapes, values that can occur and\nhow often they do are compared.\n\n"
+        "shape of a Reshape) are bound\nwhen the model first runs. ONNX leaves random numbers "
+        "open: for them, element kinds, shapes, the set of\npossible values and their frequencies "
+        "are compared.\n\n"
     )
     out.write(_row(["engine", *OUTCOMES, "all"]))
     out.write(_row(["---", *["---:"] * (len(OUTCOMES) + 1)]))

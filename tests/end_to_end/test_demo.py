@@ -53,7 +53,7 @@ def test_a_process_that_fails_is_an_error(tmp_path: Path) -> None:
 def check_promises(text: str, output: Path) -> None:
     """Check what the demonstration printed and drew."""
     assert "\x1b" not in text
-    assert max(map(len, text.split("what it costs")[0].splitlines()[6:18])) <= 80
+    assert max(map(len, text.split("\ncost\n")[0].splitlines()[6:18])) <= 80
     found = re.search(r"difference from NumPy: (\S+) of the largest score", text)
     assert found is not None
     assert float(found[1]) <= 2e-5
