@@ -17,13 +17,13 @@ from typing_extensions import override
 from glow_nb.base.alignment import ALIGNMENT, Bytes, aligned_empty
 from glow_nb.base.errors import CompileError, GlowError
 from glow_nb.base.kernel_report import KernelReport
+from glow_nb.base.plain_data import from_plain, to_plain
 from glow_nb.base.types import Array
 from glow_nb.base.version import __version__
 from glow_nb.codegen.container import read_container, write_container
 from glow_nb.codegen.debugging.debug_files import DebugFiles
 from glow_nb.codegen.entry import EntrySource
 from glow_nb.codegen.open_sizes import OpenSizes
-from glow_nb.codegen.plain_data import from_plain, to_plain
 from glow_nb.codegen.program_memory import PlacedWeight, ProgramMemory
 from glow_nb.codegen.run_layout import Binding, InitialState, OutputBinding, RunLayout
 from glow_nb.codegen.runtime import RUNTIME, RUNTIME_DIGEST

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from glow_nb.base.errors import ModelError
 from glow_nb.report.data import Report
-from glow_nb.report.plain import from_json, to_json
+from glow_nb.report.embedded import from_json, to_json
 from glow_nb.system.regular_files import read_text
 from glow_nb.system.replaced_files import replace_file
 

@@ -1,7 +1,8 @@
 """Dataclasses as plain data, which JSON can hold, and back; every value is checked when it is read.
 
-Fields may be numbers, texts, members of enumerations, dataclasses, tuples of any length of one of
-these, or one of these or None. Open sizes, which stand for numbers, are written as their text.
+Fields may be numbers, texts, members of enumerations, dataclasses, tuples, dicts from texts to one
+of these, or one of these or None. Fields that have their defaults are left out. Open sizes, which
+stand for numbers, are written as their text.
 """
 
 from __future__ import annotations
@@ -30,8 +31,14 @@ def to_plain(value: Any) -> Any:
         return str(value)
     if isinstance(value, tuple):
         return [to_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {key: to_plain(each) for key, each in value.items()}
     if dataclasses.is_dataclass(value):
-        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {
+            field.name: to_plain(each)
+            for field in dataclasses.fields(value)
+            if (each := getattr(value, field.name)) != field.default
+        }
     return value
 
 
@@ -49,10 +56,14 @@ def from_plain(kind: type[T], plain: Any, where: str = "", size: ReadSize | None
 
 
 def _from_plain(kind: Any, plain: Any, where: str, size: ReadSize | None) -> Any:
-    arguments = get_args(kind)
-    if get_origin(kind) is tuple and isinstance(plain, list):
-        item = arguments[0]
-        return tuple(_from_plain(item, e, f"{where}[{n}]", size) for n, e in enumerate(plain))
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is tuple and isinstance(plain, list):
+        items = arguments[:1] * len(plain) if arguments[-1] is Ellipsis else arguments
+        if len(items) == len(plain):
+            pairs = enumerate(zip(items, plain, strict=True))
+            return tuple(_from_plain(i, e, f"{where}[{n}]", size) for n, (i, e) in pairs)
+    if origin is dict and isinstance(plain, dict):
+        return {k: _from_plain(arguments[1], e, f"{where}.{k}", size) for k, e in plain.items()}
     if NoneType in arguments:
         (other,) = set(arguments) - {NoneType}
         return None if plain is None else _from_plain(other, plain, where, size)
@@ -62,15 +73,17 @@ def _from_plain(kind: Any, plain: Any, where: str, size: ReadSize | None) -> Any
         return kind(plain)
     if type(plain) is kind:
         return plain
+    if kind is float and type(plain) is int:
+        return float(plain)
     if kind is int and isinstance(plain, str) and size is not None:
         return size(plain)
     raise CompileError(f"{where}: {plain!r:.80} stands where {_name(kind)} should be")
 
 
 def _make(kind: Any, plain: Mapping[str, Any], where: str, size: ReadSize | None) -> Any:
-    """Return the dataclass *kind* with exactly the fields of *plain*."""
+    """Return the dataclass *kind* with the fields of *plain*, and the defaults of the others."""
     kinds = _field_kinds(kind)
-    if set(plain) != set(kinds):
+    if not _required(kind) <= set(plain) <= set(kinds):
         raise CompileError(
             f"{where}: it has {sorted(plain)!s:.200}, a {_name(kind)} has {sorted(kinds)}"
         )
@@ -84,6 +97,16 @@ def _field_kinds(kind: Any) -> Mapping[str, Any]:
     """Return the kinds of the fields of a dataclass by name."""
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+
+
+@cache
+def _required(kind: Any) -> frozenset[str]:
+    """Return the names of the fields of a dataclass that have no default."""
+    missing = dataclasses.MISSING
+    fields = dataclasses.fields(kind)
+    return frozenset(
+        f.name for f in fields if f.default is missing and f.default_factory is missing
+    )
 
 
 def _values(kind: Any) -> list[Any]:

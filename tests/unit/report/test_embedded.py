@@ -22,8 +22,8 @@ from glow_nb.report.data import (
     Stage,
     Time,
 )
+from glow_nb.report.embedded import from_json, to_json
 from glow_nb.report.page import page_of
-from glow_nb.report.plain import from_json, to_json
 
 WICKED = (
     "</script><!-- \"quoted\" 'name' & \u2028\u2029\u0000 \U0001f600 <img src=x onerror=alert(1)>"
@@ -101,6 +101,7 @@ def of(compilation: str = "") -> str:
 ITEM = '{"name": "a", "kind": "b", "type": "", "text": "", "origins": [1]}'
 STAGE = f'{{"key": "model", "title": "", "says": "", "items": [{ITEM}]}}'
 RUN = '{"runs": 1, "minimum": NaN, "median": 1.0, "plain": 1.0, "inputs": ""}'
+HUGE = RUN.replace("NaN", "1e999")
 
 
 def part(fields: str) -> str:
@@ -119,9 +120,13 @@ def part(fields: str) -> str:
         ("{", "holds no report"),
         (of(), "holds no report: there is no program"),
         (of('{"title": "", "facts": [], "parts": []}'), "holds no report: there is no program"),
-        (of('{"title": "", "facts": ["ab"], "parts": []}'), "'ab' is no list"),
+        (of('{"title": "", "facts": ["ab"], "parts": []}'), r"facts\[0\]: 'ab' stands where"),
         (of(part(f'"stages": [{STAGE}]')), "holds no report: there is no node 1 of 1"),
-        (of(part(f'"stages": [], "measurement": {RUN}')), "nan is no finite number"),
+        (of(part(f'"stages": [], "measurement": {RUN}')), "NaN is no finite number"),
+        (
+            of(part(f'"stages": [], "measurement": {RUN.replace("NaN", "1e999")}')),
+            "1e999 is no finite",
+        ),
     ],
 )
 def test_other_data_is_one_clear_error(text: str, said: str) -> None:

@@ -1,14 +1,14 @@
 """Dataclasses as plain data: the same come back, and what does not fit is refused by its place."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from glow_nb.base.errors import CompileError, GlowError
+from glow_nb.base.plain_data import from_plain, to_plain
 from glow_nb.base.types import ElementKind, TensorType
-from glow_nb.codegen.plain_data import from_plain, to_plain
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,8 @@ class Tree:
     name: str
     is_tall: bool
     leaves: tuple[Leaf, ...] = ()
+    pair: tuple[str, int] = ("", 0)
+    sizes: dict[str, int] = field(default_factory=dict)
 
 
 TREE = Tree(
@@ -31,6 +33,8 @@ TREE = Tree(
         Leaf(TensorType(ElementKind.FLOAT32, (2, 3))),
         Leaf(TensorType(ElementKind.INT8, (), 0.5, -1), float("inf")),
     ),
+    ("n", 3),
+    {"n": 3},
 )
 
 
@@ -55,18 +59,29 @@ def test_there_and_back_through_json() -> None:
         (("is_tall",), 1, "Tree.is_tall: 1 stands where bool"),
         (("leaves",), {}, "Tree.leaves: {} stands where tuple"),
         (("leaves", 1), [], r"Tree.leaves\[1\]: \[\] stands where Leaf"),
-        (("leaves", 0, "factor"), 1, r"Tree.leaves\[0\].factor: 1 stands where float"),
+        (("leaves", 0, "factor"), True, r"Tree.leaves\[0\].factor: True stands where float"),
+        (("pair",), ["a"], r"Tree.pair: \['a'\] stands where tuple"),
+        (("pair",), ["a", "b"], r"Tree.pair\[1\]: 'b' stands where int"),
+        (("sizes",), [], r"Tree.sizes: \[\] stands where dict"),
+        (("sizes", "n"), "b", r"Tree.sizes.n: 'b' stands where int"),
         (("leaves", 0, "type", "kind"), "float3", r"type.kind: 'float3' stands where ElementKind"),
         (("leaves", 0, "type", "kind"), ["int8"], r"type.kind: \['int8'\] stands where"),
         (("leaves", 0, "type", "shape", 1), True, r"type.shape\[1\]: True stands where int"),
         (("leaves", 0, "type", "shape", 1), 2.0, r"type.shape\[1\]: 2.0 stands where int"),
-        (("leaves", 0, "besides"), 1, r"Tree.leaves\[0\]: it has \['besides', 'factor', 'type'\]"),
+        (("leaves", 0, "besides"), 1, r"Tree.leaves\[0\]: it has \['besides', 'type'\]"),
         (("leaves", 0), {}, r"Tree.leaves\[0\]: it has \[\], a Leaf has"),
     ],
 )
 def test_what_does_not_fit(path: tuple[Any, ...], value: Any, message: str) -> None:
     with pytest.raises(CompileError, match=message):
         from_plain(Tree, changed(path, value))
+
+
+def test_defaults_are_left_out_and_numbers_may_be_whole() -> None:
+    assert to_plain(Leaf(TREE.leaves[0].type))["type"]["shape"] == [2, 3]
+    assert set(to_plain(Leaf(TREE.leaves[0].type))) == {"type"}
+    leaf = from_plain(Leaf, changed(("leaves", 0, "factor"), 1)["leaves"][0])
+    assert type(leaf.factor) is float
 
 
 def test_what_the_dataclass_refuses() -> None:
