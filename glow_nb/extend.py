@@ -11,19 +11,23 @@ an operator                 ``define_node`` and a base: ``UnaryElementwise``, ``
                             ``Array``;
                             ``lowers`` for a rule that expresses it by others;
                             ``define_scalar_function`` for a function that formulas call
-its gradient                ``gradient``, ``no_gradient``, ``Backward``
+its gradient                ``gradient``, ``no_gradient``, ``Backward``, ``Term``
 its kernel                  ``derive_instruction``, ``kernel_for``, ``KernelSource``,
-                            ``SourceWriter``, ``share``, ``Target``, ``Cost``
+                            ``SourceWriter``, ``share``, ``Target``, ``ChosenRow``, ``Cost``
 a pass over graphs          ``Replacement``, what a rule of ``glow_nb.rewrite`` returns
 a pass as a pattern         ``Rewrite``, ``rule``, ``Rules``; ``wildcards``, ``wildcard``, ``ANY``,
                             ``number``, ``any_of``, ``named``, ``used_here``
 a pass over instructions    ``Program`` and its parts: ``Instruction``, ``Buffer``, ``Activation``,
-                            ``Weight``, ``View``; ``operands_of``, ``read``, ``mutated``,
-                            ``substitute``, ``mark_lifetimes``
+                            ``Weight``, ``View``, ``Bound``, ``StateBuffer``, ``Arena``;
+                            ``operands_of``, ``read``, ``mutated``, ``substitute``,
+                            ``mark_lifetimes``
 a scheduler, an allocator   ``Steps``, ``LiveRange``, ``ALIGNMENT``, ``aligned_bytes``
-a cost model                ``Plan``, ``Problem``, ``Candidate``, ``Target``, ``Algorithm``,
-                            ``register_algorithm``, ``algorithm_of``
-a backend                   ``Executable``, ``KernelReport``, ``KernelTable``, ``KernelTraits``,
+a cost model                ``Plan``, ``Problem``, ``ConvolutionShape``, ``Candidate``, ``Target``,
+                            ``Algorithm``, ``register_algorithm``, ``algorithm_of``;
+                            ``MatMulShape``, ``UnpackedProduct``, ``MatrixLayout`` and
+                            ``ProductKinds``, which a problem has
+a backend                   ``Executable``, ``PlannedMemory``, ``KernelReport``, ``KernelTable``,
+                            ``KernelTraits``,
                             ``instruction_for``, ``StackInst``, ``members_of``, ``Register``,
                             ``scalar_expression``
 ==========================  =======================================================================
@@ -32,6 +36,7 @@ a backend                   ``Executable``, ``KernelReport``, ``KernelTable``, `
 from __future__ import annotations
 
 from glow_nb.backends.backend import Executable as Executable
+from glow_nb.backends.backend import PlannedMemory as PlannedMemory
 from glow_nb.backends.cpu.algorithms import Algorithm as Algorithm
 from glow_nb.backends.cpu.algorithms import Candidate as Candidate
 from glow_nb.backends.cpu.algorithms import algorithm_of as algorithm_of
@@ -62,10 +67,17 @@ from glow_nb.hlir.graph import define_node as define_node
 from glow_nb.hlir.ops.families import BinaryElementwise as BinaryElementwise
 from glow_nb.hlir.ops.families import UnaryElementwise as UnaryElementwise
 from glow_nb.hlir.ops.families import require_kind as require_kind
+from glow_nb.hlir.ops.formulas.terms import Term as Term
 from glow_nb.hlir.rewrite import Replacement as Replacement
 from glow_nb.hlir.rules import gradient as gradient
 from glow_nb.hlir.rules import lowers as lowers
 from glow_nb.hlir.rules import no_gradient as no_gradient
+from glow_nb.kernels.machine.choose import ChosenRow as ChosenRow
+from glow_nb.kernels.products.convolution_shape import ConvolutionShape as ConvolutionShape
+from glow_nb.kernels.products.matmul_shape import MatMulShape as MatMulShape
+from glow_nb.kernels.products.matrix_layout import MatrixLayout as MatrixLayout
+from glow_nb.kernels.products.product_nest import ProductKinds as ProductKinds
+from glow_nb.kernels.products.unpacked_product import UnpackedProduct as UnpackedProduct
 from glow_nb.kernels.registry import kernel_for as kernel_for
 from glow_nb.kernels.target import Target as Target
 from glow_nb.kernels.writing.loops import share as share
@@ -78,10 +90,13 @@ from glow_nb.llir.instructions.derived import instruction_for as instruction_for
 from glow_nb.llir.kernel_table import KernelTable as KernelTable
 from glow_nb.llir.lifetimes import mark_lifetimes as mark_lifetimes
 from glow_nb.llir.program import Activation as Activation
+from glow_nb.llir.program import Arena as Arena
+from glow_nb.llir.program import Bound as Bound
 from glow_nb.llir.program import Buffer as Buffer
 from glow_nb.llir.program import Instruction as Instruction
 from glow_nb.llir.program import Program as Program
 from glow_nb.llir.program import Register as Register
+from glow_nb.llir.program import StateBuffer as StateBuffer
 from glow_nb.llir.program import View as View
 from glow_nb.llir.program import Weight as Weight
 from glow_nb.llir.program import mutated as mutated

@@ -41,6 +41,16 @@ TRAIN: Groups = {
 RUNTIME: Groups = {
     "Partitioning": "partition Partitioning Part DeviceDescription Link",
     "Running": "HostManager Tracer compile_part Deployable",
+    "What a host tells": "NetworkInfo Request Health Statistics NetworkStatistics NetworkCounters"
+    " Histogram DeviceStatistics TracedRequest",
+}
+TYPES: Groups = {
+    "Times": "Profile KernelTime Timings MachineLimits MemoryLevel DotRate InstructionCost",
+    "What a network is": "MemoryReport KernelList PrecisionReport LayerPrecision Table",
+    "Runs": "BoundRun AwaitableFuture StateStore BadElement",
+    "Plans": "PlanTable LayerPlans Weighed",
+    "Types and sizes": "TensorType ElementKind Array SymbolicType Symbol Guard Specialized Counted",
+    "Graphs": "Save Recipe",
 }
 BISECTION: Groups = {
     "Searches": "bisect bisect_finite bisect_noise",
@@ -49,16 +59,18 @@ BISECTION: Groups = {
 }
 EXTEND: Groups = {
     "Operators": "define_node UnaryElementwise BinaryElementwise require_kind lowers gradient"
-    " no_gradient define_scalar_function Replacement",
+    " no_gradient Backward Term define_scalar_function Replacement",
     "Types": "TensorType ElementKind Array",
     "Kernels": "derive_instruction instruction_for kernel_for KernelSource SourceWriter share"
-    " Target Cost",
-    "Programs": "Program Instruction Buffer Activation Weight View Register operands_of read"
+    " Target ChosenRow Cost",
+    "Programs": "Program Arena Instruction Buffer Activation Weight View Bound StateBuffer Register"
+    " operands_of read"
     " mutated substitute mark_lifetimes members_of scalar_expression",
     "Rules": "Rewrite rule Rules wildcards wildcard ANY number any_of named used_here",
     "Schedulers and allocators": "Steps LiveRange ALIGNMENT aligned_bytes",
-    "Cost models": "Plan Problem Candidate Algorithm register_algorithm algorithm_of",
-    "Backends": "Executable KernelReport KernelTable KernelTraits",
+    "Cost models": "Plan Problem ConvolutionShape MatMulShape UnpackedProduct MatrixLayout"
+    " ProductKinds Candidate Algorithm register_algorithm algorithm_of",
+    "Backends": "Executable PlannedMemory KernelReport KernelTable KernelTraits",
 }
 MODULES: Mapping[str, Groups] = {
     "glow_nb": PYTHON,
@@ -68,6 +80,7 @@ MODULES: Mapping[str, Groups] = {
     "glow_nb.train": TRAIN,
     "glow_nb.runtime": RUNTIME,
     "glow_nb.bisection": BISECTION,
+    "glow_nb.types": TYPES,
 }
 """Public modules in the order in which a name that several have is looked for."""
 
@@ -76,17 +89,27 @@ ALSO: Mapping[str, Groups] = {
     "glow_nb.extend": {
         "A new processor": "glow_nb.base.dot_instruction.DotInstruction"
         " glow_nb.base.dot_instruction.register_dot glow_nb.simd.multiply_adds.emits"
-        " glow_nb.simd.convert.convert glow_nb.kernels.machine.machine.Machine"
+        " glow_nb.simd.convert.convert glow_nb.simd.lanes.Lanes"
+        " glow_nb.kernels.machine.machine.Machine glow_nb.kernels.machine.machine.Number"
+        " glow_nb.kernels.machine.fact.Fact"
         " glow_nb.backends.cpu.backend.CpuBackend",
     },
     "glow_nb.runtime": {
-        "Devices": "glow_nb.runtime.devices.open_device.open_device",
+        "Devices": "glow_nb.runtime.devices.open_device.open_device"
+        " glow_nb.runtime.devices.device.Device",
         "Simulation": "glow_nb.runtime.planning.simulate.simulate"
+        " glow_nb.runtime.planning.simulate.Simulation"
         " glow_nb.runtime.planning.simulate.Load glow_nb.runtime.planning.simulate.Machine"
         " glow_nb.runtime.planning.simulate.Outage",
     },
 }
 """Names of other modules that pages use, by the public module on whose page they stand."""
+
+HIDDEN = (
+    *("border", "compile_again", "course", "direct_run", "for_a_run", "for_reading", "general"),
+    *("notify_hot", "of_one_program", "opened", "programs", "rebuilding", "take_programs"),
+)
+"""Members of public classes that only other modules of the package call: they have no entry."""
 
 
 def public_names(module: str) -> list[str]:
@@ -96,7 +119,7 @@ def public_names(module: str) -> list[str]:
         return sorted(loaded._MODULES)
     if hasattr(loaded, "__all__"):
         return sorted(loaded.__all__)
-    if module == "glow_nb.extend":  # which has nothing of its own
+    if module in ("glow_nb.extend", "glow_nb.types"):  # which have nothing of their own
         return sorted(n for n in vars(loaded) if not n.startswith("_") and n != "annotations")
     return sorted(n for names in MODULES[module].values() for n in names.split())
 
@@ -134,9 +157,10 @@ def _lines(module: str) -> Iterator[str]:
 def _entry(name: str, elsewhere: str | None) -> Iterator[str]:
     if elsewhere is None:
         yield f"::: {name}"
-        members = inherited_members(resolve_name(name))
-        if members:
+        if isinstance(resolve_name(name), type):
+            members = inherited_members(resolve_name(name))
             yield from ("    options:", f"      inherited_members: [{', '.join(members)}]")
+            yield f'      filters: ["!^_", "!^({"|".join(HIDDEN)})$"]'
         yield ""
     else:
         yield from (f"### `{name}` {{ #{name} }}", "", f"It is [`{elsewhere}`][{elsewhere}].", "")
@@ -150,7 +174,7 @@ def inherited_members(found: object) -> list[str]:
     shown = [base for base in ours if id(base) in _documented()]
     names = {name for base in ours if base not in shown for name in vars(base)}
     names -= {*vars(found), *(name for base in shown for name in dir(base))}
-    return sorted(name for name in names if not name.startswith("_"))
+    return sorted(name for name in names if not name.startswith("_") and name not in HIDDEN)
 
 
 @cache

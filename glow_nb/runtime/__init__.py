@@ -14,9 +14,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from glow_nb.runtime.deploy import compile_part as compile_part
     from glow_nb.runtime.deployable import Deployable as Deployable
+    from glow_nb.runtime.devices.device import Health as Health
     from glow_nb.runtime.devices.device_description import DeviceDescription as DeviceDescription
     from glow_nb.runtime.devices.device_description import Link as Link
     from glow_nb.runtime.hosting.host import HostManager as HostManager
+    from glow_nb.runtime.hosting.network_info import NetworkInfo as NetworkInfo
+    from glow_nb.runtime.hosting.request import Request as Request
+    from glow_nb.runtime.hosting.statistics import DeviceStatistics as DeviceStatistics
+    from glow_nb.runtime.hosting.statistics import Histogram as Histogram
+    from glow_nb.runtime.hosting.statistics import NetworkCounters as NetworkCounters
+    from glow_nb.runtime.hosting.statistics import NetworkStatistics as NetworkStatistics
+    from glow_nb.runtime.hosting.statistics import Statistics as Statistics
+    from glow_nb.runtime.hosting.tracer import TracedRequest as TracedRequest
     from glow_nb.runtime.hosting.tracer import Tracer as Tracer
     from glow_nb.runtime.planning.partitioner import partition as partition
     from glow_nb.runtime.planning.partitioning import Part as Part
@@ -25,10 +34,19 @@ if TYPE_CHECKING:
 _MODULES = {
     "Deployable": "deployable",
     "DeviceDescription": "devices.device_description",
+    "DeviceStatistics": "hosting.statistics",
+    "Health": "devices.device",
+    "Histogram": "hosting.statistics",
     "HostManager": "hosting.host",
     "Link": "devices.device_description",
+    "NetworkCounters": "hosting.statistics",
+    "NetworkInfo": "hosting.network_info",
+    "NetworkStatistics": "hosting.statistics",
     "Part": "planning.partitioning",
     "Partitioning": "planning.partitioning",
+    "Request": "hosting.request",
+    "Statistics": "hosting.statistics",
+    "TracedRequest": "hosting.tracer",
     "Tracer": "hosting.tracer",
     "compile_part": "deploy",
     "partition": "planning.partitioner",

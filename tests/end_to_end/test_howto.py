@@ -25,7 +25,7 @@ PAGES = ROOT / "docs" / "howto"
 LONG = ("bundles", "debugging", "open_sizes", "precision")
 PUBLIC = (
     *("glow_nb", "glow_nb.bisection", "glow_nb.extend", "glow_nb.hlir.ops", "glow_nb.observers"),
-    *("glow_nb.quant", "glow_nb.runtime", "glow_nb.train"),
+    *("glow_nb.quant", "glow_nb.runtime", "glow_nb.train", "glow_nb.types"),
 )
 """What users import from; the reference has all of it."""
 
