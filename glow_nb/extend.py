@@ -11,6 +11,7 @@ an operator                 ``define_node`` and a base: ``UnaryElementwise``, ``
                             ``Array``;
                             ``lowers`` for a rule that expresses it by others;
                             ``define_scalar_function`` for a function that formulas call
+its form in ONNX files      ``onnx_operator``; ``imports``, with ``OnnxNode``, ``ImportContext``
 its gradient                ``gradient``, ``no_gradient``, ``Backward``, ``Term``
 its kernel                  ``derive_instruction``, ``kernel_for``, ``KernelSource``,
                             ``SourceWriter``, ``share``, ``Target``, ``ChosenRow``, ``Cost``
@@ -34,6 +35,9 @@ a backend                   ``Executable``, ``PlannedMemory``, ``KernelReport``,
 """
 
 from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
 
 from glow_nb.backends.backend import Executable as Executable
 from glow_nb.backends.backend import PlannedMemory as PlannedMemory
@@ -61,6 +65,8 @@ from glow_nb.base.schema import operands_of as operands_of
 from glow_nb.base.types import Array as Array
 from glow_nb.base.types import ElementKind as ElementKind
 from glow_nb.base.types import TensorType as TensorType
+from glow_nb.formats.onnx.own_operators import imports as imports
+from glow_nb.formats.onnx.own_operators import onnx_operator as onnx_operator
 from glow_nb.hlir import rewriting as _rewriting_of_graphs  # noqa: F401  rules apply to graphs
 from glow_nb.hlir.backward import Backward as Backward
 from glow_nb.hlir.graph import define_node as define_node
@@ -108,3 +114,31 @@ from glow_nb.llir.stack import members_of as members_of
 from glow_nb.llir.substitute import substitute as substitute
 from glow_nb.llir.traits import KernelTraits as KernelTraits
 from glow_nb.scheduling.steps import Steps as Steps
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from glow_nb.formats.onnx.importer.context import Context as _Context
+    from glow_nb.formats.onnx.importer.node import OnnxNode as OnnxNode
+
+    ImportContext: TypeAlias = _Context
+
+_OF_THE_IMPORTER = {
+    "ImportContext": ("glow_nb.formats.onnx.importer.context", "Context"),
+    "OnnxNode": ("glow_nb.formats.onnx.importer.node", "OnnxNode"),
+}
+"""Names that come when they are asked for, with ``onnx``."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _OF_THE_IMPORTER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, found = _OF_THE_IMPORTER[name]
+    globals()[name] = getattr(importlib.import_module(module), found)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    others = {"TYPE_CHECKING", "annotations", "importlib"}
+    offered = {*globals(), *_OF_THE_IMPORTER}.difference(others)
+    return sorted(name for name in offered if not name.startswith("_"))

@@ -60,6 +60,7 @@ BISECTION: Groups = {
 EXTEND: Groups = {
     "Operators": "define_node UnaryElementwise BinaryElementwise require_kind lowers gradient"
     " no_gradient Backward Term define_scalar_function Replacement",
+    "Operators of ONNX files": "onnx_operator imports ImportContext OnnxNode",
     "Types": "TensorType ElementKind Array",
     "Kernels": "derive_instruction instruction_for kernel_for KernelSource SourceWriter share"
     " Target ChosenRow Cost",
@@ -119,7 +120,9 @@ def public_names(module: str) -> list[str]:
         return sorted(loaded._MODULES)
     if hasattr(loaded, "__all__"):
         return sorted(loaded.__all__)
-    if module in ("glow_nb.extend", "glow_nb.types"):  # which have nothing of their own
+    if module == "glow_nb.extend":  # which has nothing of its own
+        return dir(loaded)
+    if module == "glow_nb.types":  # nor has this
         return sorted(n for n in vars(loaded) if not n.startswith("_") and n != "annotations")
     return sorted(n for names in MODULES[module].values() for n in names.split())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import starmap
 
 import onnx
 from onnx import helper
@@ -53,11 +54,11 @@ def as_model(function: Function, opset: int | None, tensor_of: TensorOf) -> onnx
     hidden = {output.counted.count for output in function.outputs if output.counted}
     shown = (output for output in function.outputs if output.name not in hidden)
     graph.output.extend(map(_info_of, (*shown, *writer.next_values.values())))
-    opsets = [helper.make_opsetid("", writer.opset)]
+    opset = helper.make_opsetid("", writer.opset)
     return helper.make_model(
         graph,
-        opset_imports=opsets,
-        ir_version=helper.find_min_ir_version_for(opsets),
+        opset_imports=[opset, *starmap(helper.make_opsetid, writer.domains.items())],
+        ir_version=helper.find_min_ir_version_for([opset]),
         producer_name="glow_nb",
         producer_version=__version__,
     )
@@ -157,8 +158,8 @@ def _unsupported(
 ) -> UnsupportedError:
     where = "" if opset is None else f" in opset {opset}"
     remedy = (
-        "export the graph as it is before the passes of a backend, or register a lowering or an "
-        "export rule for these operators"
+        "export the graph as it is before the passes of a backend, register a lowering, or make "
+        "an operator of your own one of ONNX with glow_nb.extend.onnx_operator"
     )
     if opset is not None:
         remedy = "leave opset out for the oldest one that says all of the graph"
@@ -175,9 +176,13 @@ def _node_of(record: Record, names: dict[Value, str]) -> onnx.NodeProto:
     results = [names[value] for value in record.results]
     while not results[-1]:
         results.pop()
-    return helper.make_node(
-        record.op, operands, results, name=record.name, **dict(record.attributes)
-    )
+    if not record.domain:
+        return helper.make_node(
+            record.op, operands, results, name=record.name, **dict(record.attributes)
+        )
+    node = helper.make_node(record.op, operands, results, name=record.name, domain=record.domain)
+    node.attribute.extend(record.attributes.values())
+    return node
 
 
 def _info_of(placeholder: Placeholder) -> onnx.ValueInfoProto:

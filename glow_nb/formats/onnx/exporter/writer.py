@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnx
 
 from glow_nb.base.conversion import is_small_float
 from glow_nb.base.open_size_error import open_error
@@ -46,6 +47,21 @@ class Tensor(Value):
     name: str = ""
 
 
+@dataclass(frozen=True)
+class Operator:
+    """An operator that ONNX does not define.
+
+    Attributes:
+        name: Its name.
+        domain: The domain that it belongs to.
+        version: The version of the operator set of that domain.
+    """
+
+    name: str
+    domain: str
+    version: int
+
+
 @dataclass
 class Record:
     """One ONNX node.
@@ -57,6 +73,7 @@ class Record:
         attributes: Its attributes by name.
         stem: Name of the node of the graph that it belongs to.
         name: Its own name, if it computes the results of that node.
+        domain: The domain of the operator.
     """
 
     op: str
@@ -65,6 +82,7 @@ class Record:
     attributes: Mapping[str, Any]
     stem: str
     name: str = ""
+    domain: str = ""
 
 
 class Writer:
@@ -78,6 +96,7 @@ class Writer:
         problems: What ONNX cannot say, with the node.
         decided: The number of each data-dependent size.
         next_values: The output that holds what the next run begins with, for each state.
+        domains: The version of the operator set of each domain that ONNX does not define.
     """
 
     def __init__(self, function: Function, opset: int, sizes: OpenSizes, rule_of: RuleOf) -> None:
@@ -89,6 +108,7 @@ class Writer:
         self.problems: list[str] = []
         self.decided: dict[Symbol, Value] = {}
         self.next_values: dict[State, Placeholder] = {}
+        self.domains: dict[str, int] = {}
         self._function, self._sizes = function, sizes
         self._values: dict[Value, Value] = {}
         self._open_axes: dict[Value, int] = {}
@@ -209,6 +229,23 @@ class Writer:
             for variable, type, result in zip(made, types, results, strict=True)
         )
 
+    def own_steps(
+        self,
+        operator: Operator,
+        types: Sequence[TensorType],
+        operands: Sequence[Value | None],
+        attributes: Sequence[onnx.AttributeProto],
+    ) -> tuple[Value, ...]:
+        """Write an *operator* that ONNX does not define; return its results, of *types*."""
+        version = max(operator.version, self.domains.get(operator.domain, 0))
+        self.domains[operator.domain] = version
+        results = [Tensor(type) for type in types]
+        named = {attribute.name: attribute for attribute in attributes}
+        self.records.append(
+            Record(operator.name, operands, results, named, self._stem, domain=operator.domain)
+        )
+        return tuple(results)
+
     def constant(self, array: Array, role: str = "constant") -> Constant:
         """Return a constant that holds *array*."""
         return Constant.of(self.fresh(f"{self._stem}_{role}"), array)
@@ -269,7 +306,7 @@ class Writer:
             kept.append(record)
         self.records = kept[::-1]
         for record in self.records:
-            for index, result in enumerate(record.results):
+            for index, result in enumerate(() if record.domain else record.results):
                 if result not in read and is_optional_output(record.op, self.opset, index):
                     self.names[result] = ""
 

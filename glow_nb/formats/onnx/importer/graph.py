@@ -17,6 +17,7 @@ from glow_nb.base.errors import (
     MemoryLimitError,
     ModelError,
     OptionError,
+    PassError,
     UnboundInput,
     UnsupportedError,
     VerifyError,
@@ -51,6 +52,11 @@ T = TypeVar("T")
 
 MAX_CALL_DEPTH = 32
 """Functions that may call each other in a chain."""
+
+_ABOUT_A_PLACE = (
+    *(MemoryLimitError, ModelError, OpenSizeError, OptionError, PassError, UnsupportedError),
+)
+"""Errors that say themselves which node they are about, or are about none."""
 
 Outputs = tuple[Value | None, ...]
 
@@ -153,7 +159,7 @@ class GraphImporter(Context):
             attributes=resolved_attributes(proto, scope.attributes),
             place=self.place,
         )
-        if function is not None:
+        if rule is None and function is not None:
             return self._expand(node, function, scope)
         check_against_schema(node)
         if any(scope.is_unknown(name) for name in proto.input):
@@ -232,7 +238,7 @@ class GraphImporter(Context):
         """Return what *build* returns; a rule of the IR that it breaks is the model's fault."""
         try:
             return build()
-        except (ModelError, UnsupportedError, OptionError, MemoryLimitError, OpenSizeError):
+        except _ABOUT_A_PLACE:
             raise
         except GlowError as error:
             message = error.message if isinstance(error, VerifyError) else str(error)

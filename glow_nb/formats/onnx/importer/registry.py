@@ -30,6 +30,9 @@ RULES: dict[tuple[str, str], RuleTable[int, Rule]] = {}
 STEPWISE: set[Rule] = set()
 """Rules of operators whose definition says in which kind each step is computed."""
 
+OWN: set[tuple[str, str]] = set()
+"""Domain and operator of the rules of users: these go before the body that a model brings."""
+
 
 def onnx_op(
     *names: str, since: int = 7, domain: str = "", stepwise: bool = False
@@ -83,24 +86,36 @@ def as_standard(
     return rule(ctx, changed)
 
 
+_REMEDY = "glow_nb.extend.imports registers a rule"
+
+
+def _unknown(domain: str, op: str, opset: int) -> str:
+    """Return why there is no rule for an operator that ONNX does not define."""
+    if (domain, op) in RULES and not opset:
+        return f"the model does not say which operator set of domain {domain!r} it uses"
+    if (domain, op) in RULES:
+        return f"its rule holds from operator set {min(RULES[domain, op])} on"
+    known = sorted(name for where, name in RULES if where == domain)
+    what = f"of domain {domain!r}, {', '.join(known)} are known"
+    return f"{what if known else f'domain {domain!r} is not known'} ({_REMEDY})"
+
+
 def find_import(
     domain: str, op: str, opset: int, *, has_function: bool
 ) -> tuple[Rule | None, onnx.defs.OpSchema | None]:
     """Return rule and definition of an operator; raise UnsupportedError if it has neither."""
     schema = find_schema(domain, op, opset)
     rule = find_rule(domain, op, opset if domain else max(opset, OLDEST_OPSET))
-    if has_function:
+    if has_function and (rule is None or (domain, op) not in OWN):
         return None, None
     if schema is None and domain in onnx_domains():
         raise UnsupportedError("the operator set has no such operator")
     if schema is None and rule is None:
-        known = sorted(name for where, name in RULES if where == domain)
-        what = f"of domain {domain!r}, {', '.join(known)} are known"
-        raise UnsupportedError(what if known else f"domain {domain!r} is not known")
+        raise UnsupportedError(_unknown(domain, op, opset))
     if schema is not None and schema.deprecated and not (rule or is_function(schema)):
         raise UnsupportedError("the operator is deprecated and no longer in this operator set")
     if schema is not None and not domain and opset < OLDEST_OPSET:
         require_unchanged(schema)
     if rule is None and schema is not None and not is_function(schema):
-        raise UnsupportedError("there is no import rule for it")
+        raise UnsupportedError(f"there is no import rule for it ({_REMEDY})")
     return rule, schema

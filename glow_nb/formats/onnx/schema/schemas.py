@@ -27,6 +27,11 @@ def onnx_domains() -> frozenset[str]:
     return frozenset(schema.domain for schema in onnx.defs.get_all_schemas())
 
 
+def is_defined(domain: str, name: str) -> bool:
+    """Return whether there may be an operator: False for one that ONNX lacks in its own domain."""
+    return domain not in onnx_domains() or onnx.defs.has(name, domain)
+
+
 @cache
 def find_schema(domain: str, name: str, opset: int) -> onnx.defs.OpSchema | None:
     """Return the definition of an operator in *opset*, None if ONNX has none there.
