@@ -116,16 +116,12 @@ from glow_nb.llir.traits import KernelTraits as KernelTraits
 from glow_nb.scheduling.steps import Steps as Steps
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    from glow_nb.formats.onnx.importer.context import Context as _Context
+    from glow_nb.formats.onnx.importer.import_context import ImportContext as ImportContext
     from glow_nb.formats.onnx.importer.node import OnnxNode as OnnxNode
 
-    ImportContext: TypeAlias = _Context
-
 _OF_THE_IMPORTER = {
-    "ImportContext": ("glow_nb.formats.onnx.importer.context", "Context"),
-    "OnnxNode": ("glow_nb.formats.onnx.importer.node", "OnnxNode"),
+    "ImportContext": "glow_nb.formats.onnx.importer.import_context",
+    "OnnxNode": "glow_nb.formats.onnx.importer.node",
 }
 """Names that come when they are asked for, with ``onnx``."""
 
@@ -133,8 +129,7 @@ _OF_THE_IMPORTER = {
 def __getattr__(name: str) -> object:
     if name not in _OF_THE_IMPORTER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, found = _OF_THE_IMPORTER[name]
-    globals()[name] = getattr(importlib.import_module(module), found)
+    globals()[name] = getattr(importlib.import_module(_OF_THE_IMPORTER[name]), name)
     return globals()[name]
 
 

@@ -15,9 +15,11 @@ from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops.formulas.terms import Term
 
 if TYPE_CHECKING:
-    from glow_nb.formats.onnx.importer.context import Context
+    from glow_nb.formats.onnx.importer.import_context import ImportContext
     from glow_nb.formats.onnx.importer.node import OnnxNode
-    from glow_nb.formats.onnx.importer.registry import Rule
+
+    Rule = Callable[[ImportContext, OnnxNode], Value | tuple[Value | None, ...]]
+    """Returns the value of the output, or those of several, None for one that nothing reads."""
 
 N = TypeVar("N", bound=Node)
 R = TypeVar("R", bound="Rule")
@@ -151,7 +153,7 @@ def _guarded(rule: Rule) -> Rule:
     """Return *rule* with errors that name it, for what it raises and for what it returns."""
 
     @wraps(rule)
-    def guarded(context: Context, node: OnnxNode) -> Value | tuple[Value | None, ...]:
+    def guarded(context: ImportContext, node: OnnxNode) -> Value | tuple[Value | None, ...]:
         subject = f"{node.place}: import rule {name_of(rule)!r}"
         with foreign(PassError, subject):
             result = rule(context, node)

@@ -12,10 +12,9 @@ from glow_nb.formats.onnx.importer.node import OnnxNode
 from glow_nb.hlir.graph import Node, Value
 
 if TYPE_CHECKING:
-    from glow_nb.formats.onnx.importer.context import Context
-    from glow_nb.formats.onnx.importer.registry import Rule
+    from glow_nb.formats.onnx.importer.import_context import ImportContext
 
-Reader = Callable[["Context", OnnxNode, str], Any]
+Reader = Callable[["ImportContext", OnnxNode, str], Any]
 """Reads an attribute by its name; raises ModelError if it is absent or of another kind."""
 
 _READERS: Mapping[object, Reader] = {
@@ -34,7 +33,7 @@ _LIST_READERS: Mapping[object, Reader] = {
 }
 
 
-def rule_by_fields(node_class: type[Node]) -> Rule:
+def rule_by_fields(node_class: type[Node]) -> Callable[[ImportContext, OnnxNode], Value]:
     """Return the rule that makes a node of *node_class* of an ONNX node with the same fields.
 
     The operands are those of the class, in their order. The attributes are called like those of the
@@ -53,7 +52,7 @@ def rule_by_fields(node_class: type[Node]) -> Rule:
                 "write a rule with glow_nb.extend.imports"
             )
 
-    def rule(ctx: Context, node: OnnxNode) -> Value:
+    def rule(ctx: ImportContext, node: OnnxNode) -> Value:
         _check_names(node, readers)
         values = _operands(node, operands)
         for name, read in readers.items():

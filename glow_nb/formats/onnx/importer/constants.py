@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from typing_extensions import override
 
 from glow_nb.base.errors import ModelError
 from glow_nb.base.memory_limit import require_memory
 from glow_nb.base.types import Array, ElementKind, TensorType
-from glow_nb.formats.onnx.importer.shaping import Shaping
+from glow_nb.formats.onnx.importer.import_context import ImportContext
 from glow_nb.formats.onnx.importer.tensors import Numbers
 from glow_nb.formats.onnx.importer.trace import Trace
 from glow_nb.formats.onnx.importer.weight_files import StoredNumbers
@@ -23,7 +24,7 @@ MAX_GROWTH_BYTES = 1 << 20
 """A node that makes more out of small constants (Expand, Tile) stays a node."""
 
 
-class Constants(Shaping):
+class Constants(ImportContext):
     """Makes constants of numbers, named after the tensor that is being computed.
 
     Attributes:
@@ -59,8 +60,8 @@ class Constants(Shaping):
             needs = {"constants made at import": spent}
             require_memory(self.place, needs, [(self.stem, size_bytes)])
 
+    @override
     def constant(self, array: Array, name: str | None = None) -> Constant:
-        """Return a constant that holds *array*."""
         name = name or f"{self.stem}_constant"
         return self.builder.constant(name, np.asarray(array), is_weight=False)
 
@@ -86,6 +87,6 @@ class Constants(Shaping):
             self.trace.note_rounded(constant)
         return constant
 
+    @override
     def number(self, like: TensorType, number: float, /) -> Constant:
-        """Return a constant of *like*'s kind that broadcasts to it: all sizes are 1."""
         return self.filled(like, number, (1,) * like.rank)

@@ -42,7 +42,6 @@ from glow_nb.hlir.ops import (
     Sizes,
     Transpose,
 )
-from glow_nb.hlir.ops.formulas.terms import Term, terms
 from glow_nb.hlir.ops.random import Drawn
 from glow_nb.hlir.recipe import folded
 
@@ -98,8 +97,9 @@ class Context(Constants):
         (value,) = self.emit_all(node, name)
         return value
 
+    @override
     def emit_all(self, node: Node, name: str | None = None) -> tuple[Value, ...]:
-        """Append a node and return its results, constants if all operands are.
+        """Append a node and return its results.
 
         A node that draws random numbers stays a node, so that it can get another generator, and one
         that makes floats of integers, since the integers are what passes look for. So does one
@@ -243,20 +243,8 @@ class Context(Constants):
             raise ModelError(f"{self.place}: its value cannot be computed: {error}") from error
         return tuple(self.constant(array, name) for array in arrays)
 
-    def term(self, value: Value) -> Term:
-        """Return *value* as a term of formulas."""
-        return Term(self, value)
-
-    def terms(self, *values: Value) -> tuple[Term, ...]:
-        """Return *values* as terms of formulas."""
-        return terms(self, *values)
-
+    @override
     def known(self, value: Value, what: str) -> Array:
-        """Return the numbers of a *value* that must be known now, called *what* in the error.
-
-        Raises:
-            UnboundInput: It depends on inputs of the model.
-        """
         if isinstance(value, Constant):
             return value.array
         if isinstance(value, OpenNumbers):
@@ -288,8 +276,8 @@ class Context(Constants):
             pending.pop()
         return arrays[value]
 
+    @override
     def known_integers(self, value: Value, what: str) -> tuple[int, ...]:
-        """Return a known integer tensor of rank 0 or 1 as a tuple."""
         if isinstance(value, OpenNumbers) and value.type.rank <= 1 and value.integers is not None:
             return value.integers
         array = self.known(value, what)
@@ -347,34 +335,17 @@ class Context(Constants):
         """Return the numbers of a sparse tensor attribute, zeros among them."""
         raise NotImplementedError(f"{type(self).__name__} has no files")
 
+    @override
     def kind(self, code: int) -> ElementKind:
-        """Return the element kind of an ONNX type *code* that the node names."""
         try:
             return kind_of(code, self.place)
         except UnsupportedError:
             raise self.unsupported(f"element type {type_name(code)}") from None
 
-    def unsupported(self, reason: str) -> UnsupportedError:
-        """Return the error that says why the node being imported cannot be."""
-        return UnsupportedError(reason)
-
     @override
     def wrong(self, message: str) -> ModelError:
         """Return the error that says what is wrong with the node being imported."""
         return ModelError(f"{self.place}: {message}")
-
-    def axis(self, axis: int, rank: int) -> int:
-        """Return *axis* counted from the front."""
-        if not -rank <= axis < rank:
-            raise self.wrong(f"axis {axis} is outside a tensor of rank {rank}")
-        return axis % rank
-
-    def axes(self, axes: Sequence[int], rank: int) -> tuple[int, ...]:
-        """Return *axes* counted from the front; raise ModelError if one comes twice."""
-        found = tuple(self.axis(axis, rank) for axis in axes)
-        if len(set(found)) < len(found):
-            raise self.wrong(f"axes {list(axes)} name one twice in a tensor of rank {rank}")
-        return found
 
     @override
     def moved(self, node: Node, value: Value) -> Value:

@@ -278,6 +278,7 @@ def test_a_name_is_registered_twice() -> None:
         imports(DOMAIN, "RowNormalize")(scaled_elsewhere)
 
 
+NO_OPERATOR: Any = scaled
 Nested = tuple[tuple[int, ...], ...]
 
 
@@ -290,7 +291,7 @@ Nested = tuple[tuple[int, ...], ...]
         (lambda: imports(scaled), "named by a domain and a name"),  # type: ignore[arg-type]
         (lambda: imports(DOMAIN, "A", since=0), "since=0: operator sets have numbers from 1 on"),
         (lambda: onnx_operator("ai.onnx", "Relu")(Node), "ONNX defines domain 'ai.onnx'"),
-        (lambda: onnx_operator(DOMAIN, "A")(scaled), "is no operator"),  # type: ignore[arg-type]
+        (lambda: onnx_operator(DOMAIN, "A")(NO_OPERATOR), "is no operator"),
         (
             lambda: onnx_operator(DOMAIN, "B")(row_normalize()),
             "written as an ONNX operator",
