@@ -16,8 +16,9 @@ its gradient                ``gradient``, ``no_gradient``, ``Backward``, ``Term`
 its kernel                  ``derive_instruction``, ``kernel_for``, ``KernelSource``,
                             ``SourceWriter``, ``share``, ``Target``, ``ChosenRow``, ``Cost``
 a pass over graphs          ``Replacement``, what a rule of ``glow_nb.rewrite`` returns
-a pass as a pattern         ``Rewrite``, ``rule``, ``Rules``; ``wildcards``, ``wildcard``, ``ANY``,
-                            ``number``, ``any_of``, ``named``, ``used_here``
+a pass as a pattern         ``Rewrite``, ``rule``, ``Rules``; ``wildcards``, ``wildcard``,
+                            ``is_constant``, ``ANY``, ``number``, ``any_of``, ``named``,
+                            ``used_here``
 a pass over instructions    ``Program`` and its parts: ``Instruction``, ``Buffer``, ``Activation``,
                             ``Weight``, ``View``, ``Bound``, ``StateBuffer``, ``Arena``;
                             ``operands_of``, ``read``, ``mutated``, ``substitute``,
@@ -91,6 +92,7 @@ from glow_nb.kernels.writing.source import KernelSource as KernelSource
 from glow_nb.kernels.writing.source import SourceWriter as SourceWriter
 from glow_nb.llir import rewriting as _rewriting_of_programs  # noqa: F401  and to programs
 from glow_nb.llir.allocate import LiveRange as LiveRange
+from glow_nb.llir.constants import is_constant as is_constant
 from glow_nb.llir.instructions.derived import derive_instruction as derive_instruction
 from glow_nb.llir.instructions.derived import instruction_for as instruction_for
 from glow_nb.llir.kernel_table import KernelTable as KernelTable

@@ -129,8 +129,8 @@ class PrintDiff:
         """Show *steps*, all if none is given, with *context* unchanged lines around a change.
 
         Args:
-            steps: Names of registered passes or of the compiler's steps, or functions that stand in
-                a pipeline.
+            steps: Names of registered passes or of the compiler's steps, or functions and rules
+                that stand in a pipeline.
             context: How many unchanged lines to show.
 
         Raises:
@@ -184,7 +184,7 @@ def _step_name(step: str | Pass[Any]) -> str:
     if step not in known:
         raise OptionError(
             f"step {step!r}: there is no pass or step of this name{closest(step, known)}; "
-            "of a pass that is not registered, give the function"
+            "of a pass that is not registered, give the function or the rules themselves"
         )
     return step
 

@@ -6,7 +6,7 @@ It imports `codegen` and what stands below that.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -60,14 +60,16 @@ def backend_named(
     Args:
         backend: A name in :data:`BACKENDS`, an options object, or a backend, taken as it is.
         threads: Cores that share the work of one run.
-        options: Options by name, for a backend that has them and is given by its name; others have
-            no use for them. What is None is left at its default.
+        options: Options by name, of a backend that is given by its name. What is None is left at
+            its default.
 
     Raises:
-        OptionError: It names none, or an option has a value that it may not have or is given twice.
+        OptionError: It names none, or an option is none of the backend, has a value that it may not
+            have, or is given twice.
     """
     given = {name: value for name, value in options.items() if value is not None}
     made = [_with_options(kind, given) for kind in _OPTIONS]  # a wrong value is always told
+    wanted = backend
     if isinstance(backend, str):
         named = (own for own in made if own.name == backend)
         backend = next(named, None) or _named(backend)
@@ -76,6 +78,8 @@ def backend_named(
         raise OptionError(
             f"{name}={value!r}: backend={backend!r} has options of its own; give {name} there alone"
         )
+    if not isinstance(backend, BackendOptions):
+        require_options(wanted, given)
     asked: BackendOptions | None = made[0] if given.keys() & _OF_ALL else None
     if isinstance(backend, BackendOptions):
         asked, backend = backend, backend.make(threads=threads)
@@ -101,6 +105,27 @@ def backend_named(
 
 _OF_ALL = frozenset({"precision", "keep"})
 """Options that each backend has."""
+
+
+def require_options(
+    backend: object, given: Mapping[str, object], own: Collection[str] = _OF_ALL
+) -> None:
+    """Raise OptionError if *given* says something by an option that *backend* does not have.
+
+    Args:
+        backend: The backend, or what names it.
+        given: Options of the backends that come with glow_nb, by name. A default says nothing.
+        own: The names of the options that *backend* has.
+    """
+    for kind in _OPTIONS:
+        for known in fields(kind):
+            value = given.get(known.name)
+            if known.name in own or value is None or value == known.default:
+                continue
+            raise OptionError(
+                f"{known.name}={described(value)}: it is an option of backend {kind.name!r}, which "
+                f"backend={described(backend)} does not have; leave it out"
+            )
 
 
 def with_precision(backend: Backend, precision: Precision, keep: Sequence[str] = ()) -> Backend:
@@ -138,5 +163,6 @@ __all__ = [
     "backend_named",
     "option_names",
     "register_operators",
+    "require_options",
     "with_precision",
 ]

@@ -248,6 +248,11 @@ class Backend(Protocol):
         return INSTRUCTIONS
 
     @property
+    def late_pipeline(self) -> Entries:
+        """Instruction passes of this backend, run after all others, whatever the user gives."""
+        return ()
+
+    @property
     def compile_steps(self) -> Mapping[str, str]:
         """What :meth:`compile` does: its steps in order, with one line about each.
 

@@ -186,6 +186,7 @@ class UnboundDimension(ModelError):
     Attributes:
         names: The symbols that have no size.
         signature: Declared shape of each input; None where not even the rank is known.
+        place: Where the model is from.
     """
 
     def __init__(
@@ -193,8 +194,10 @@ class UnboundDimension(ModelError):
         place: str,
         names: Sequence[str],
         signature: Mapping[str, tuple[int | str, ...] | None],
+        *,
+        otherwise: str = "",
     ) -> None:
-        """Complain about *names* in the model at *place*."""
+        """Complain about *names* in the model at *place*, and say what to do *otherwise*."""
         unranked = [name for name, shape in signature.items() if shape is None]
         example = ", ".join(f"{n!r}: {'(1, 3)' if n in unranked else 1}" for n in names)
         wheres = "; ".join(
@@ -204,9 +207,9 @@ class UnboundDimension(ModelError):
         )
         super().__init__(
             f"{place}: its dimensions {list(names)} have no size ({wheres}); "
-            f"bind them, for example shapes={{{example}}}"
+            f"bind them, for example shapes={{{example}}}{f', or {otherwise}' * bool(otherwise)}"
         )
-        self.names, self.signature = tuple(names), dict(signature)
+        self.names, self.signature, self.place = tuple(names), dict(signature), place
 
 
 class UnboundInput(UnsupportedError):

@@ -154,13 +154,32 @@ def observed(
     return after
 
 
+_REGISTRIES: list[PassRegistry[Any]] = []
+"""Those of all levels."""
+
+
 class PassRegistry(Generic[IR]):
     """The passes of one IR level, and the driver that runs a pipeline of them."""
 
-    def __init__(self, level: str, verify: Callable[[IR], None]) -> None:
-        """Name the *level* in errors; *verify* raises a GlowError for IR that breaks a rule."""
+    def __init__(
+        self,
+        level: str,
+        verify: Callable[[IR], None],
+        *,
+        argument: str = "pipeline",
+        renewed: str = "",
+    ) -> None:
+        """Make the registry of a level, without passes.
+
+        Args:
+            level: What errors call it.
+            verify: Raises a GlowError for IR that breaks a rule.
+            argument: Which argument of ``glow_nb.compile`` takes its pipelines.
+            renewed: How a pass returns IR with other parts, as code.
+        """
         self.passes: Registry[str, Pass[IR]] = Registry(f"{level} pass")
-        self._verify = verify
+        self._verify, self._argument, self._renewed = verify, argument, renewed
+        _REGISTRIES.append(self)
 
     def register(self, run: Pass[IR]) -> Pass[IR]:
         """Register *run* under its own name (a decorator).
@@ -202,14 +221,14 @@ class PassRegistry(Generic[IR]):
     def check(self, pipeline: Entries) -> None:
         """Raise OptionError for an unknown pass or option, before anything runs."""
         if not isinstance(pipeline, tuple | list):
-            raise OptionError(f"pipeline {described(pipeline)}: {self._wanted}")
+            raise OptionError(f"{self._argument}={described(pipeline)}: {self._wanted}")
         for entry in pipeline:
             if not isinstance(entry, Repeat):
                 self._check_step(as_step(entry), entry)
             elif isinstance(entry.limit, int):
                 self.check(entry.steps)
             else:
-                raise OptionError(f"pipeline entry {entry!s:.80}: {self._wanted}")
+                raise OptionError(f"{self._argument}: entry {entry!s:.80}: {self._wanted}")
 
     def with_options(self, pipeline: Entries, options: Mapping[str, Any]) -> Entries:
         """Return *pipeline* with each pass given those of *options* that it has by name.
@@ -240,17 +259,23 @@ class PassRegistry(Generic[IR]):
             callable(step.name) and not isinstance(step.name, type)
         )
         if not (is_pass and isinstance(step.options, Mapping)):
-            raise OptionError(f"pipeline entry {entry!s:.80}: {self._wanted}")
+            raise OptionError(f"{self._argument}: entry {entry!s:.80}: {self._wanted}")
         check_options(f"pass {name_of_step(step)!r}", self._pass_of(step), step.options)
 
     def _pass_of(self, step: Step) -> Pass[IR]:
         """Return the function of *step*; raise OptionError for a name that is unknown."""
         if not isinstance(step.name, str):
             return step.name
-        if step.name not in self.passes:
-            hint = closest(step.name, self.passes)
-            raise OptionError(f"unknown {self.passes.kind} {step.name!r}{hint}")
-        return self.passes[step.name]
+        if step.name in self.passes:
+            return self.passes[step.name]
+        for other in _REGISTRIES:
+            if step.name in other.passes:
+                raise OptionError(
+                    f"{self._argument}: {step.name!r} is no {self.passes.kind}; give it in "
+                    f"{other._argument}=, which takes {other.passes.kind}es"
+                )
+        hint = closest(step.name, self.passes)
+        raise OptionError(f"unknown {self.passes.kind} {step.name!r}{hint}")
 
     def _run_entries(
         self, ir: IR, entries: Entries, observer: Observer | None, done: list[str]
@@ -295,11 +320,20 @@ class PassRegistry(Generic[IR]):
                 after = self._pass_of(step)(ir, **step.options)
             if after is not ir:
                 keep(notes)
-                _check_kind(ir, after)
+                self._check_kind(ir, after)
                 self._verify(after)
         tell(observer, PassRun(name, ir, after, time.perf_counter() - started))
         done.append(name)
         return after
+
+    def _check_kind(self, before: object, after: object) -> None:
+        wanted = type(before)
+        if not isinstance(after, wanted):
+            changed = f"return {self._renewed}; " if self._renewed else ""
+            raise GlowError(
+                f"it returned {described(after)} and not a {wanted.__name__}; {changed}"
+                "a pass that changes nothing returns what it was given"
+            )
 
 
 def _open_options(run: Pass[Any]) -> set[str]:
@@ -322,15 +356,6 @@ def _parameters_of(run: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
 @lru_cache(maxsize=1024)
 def _parameters_of_function(run: FunctionType) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(run).parameters
-
-
-def _check_kind(before: object, after: object) -> None:
-    wanted = type(before)
-    if not isinstance(after, wanted):
-        raise GlowError(
-            f"it returned {described(after)} and not a {wanted.__name__}; "
-            "a pass that changes nothing returns what it was given"
-        )
 
 
 def check_options(subject: str, run: Callable[..., Any], options: Mapping[str, Any]) -> None:

@@ -168,7 +168,8 @@ def wildcards(names: str) -> tuple[Any, ...]:
 def wildcard(name: str, *conditions: Callable[[Any], bool]) -> Any:
     """Return the wildcard called *name*, for what meets all *conditions*.
 
-    ``wildcard("w", is_known)`` is a constant with numbers, for instance.
+    ``wildcard("w", is_constant)`` is a constant with numbers, for instance; ``is_constant`` is in
+    :mod:`glow_nb.extend`.
 
     Raises:
         DefinitionError: *name* is no name of a parameter, or a condition is no function.

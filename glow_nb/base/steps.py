@@ -22,7 +22,7 @@ class Step:
     """One entry of a pipeline: a pass, by its name or the function itself, with its options.
 
     Attributes:
-        name: The pass.
+        name: The pass: its name, or the function or rules themselves; :attr:`label` is a text.
         options: Its keyword arguments.
         is_last: When a graph is compiled, run it once, after the backend's own graph passes: they
             would undo it.
@@ -38,6 +38,11 @@ class Step:
     needed: str = ""
     owner: str = ""
     does: str = ""
+
+    @property
+    def label(self) -> str:
+        """What observers, errors and tables call it: the name, or that of the function."""
+        return self.name if isinstance(self.name, str) else name_of(self.name)
 
     def __copy__(self) -> Self:
         """Return this step itself, which nothing changes."""
@@ -55,9 +60,8 @@ class Step:
             UnsupportedError: It is a step of a whole compilation.
         """
         if self.owner:
-            name = self.name if isinstance(self.name, str) else name_of(self.name)
             raise UnsupportedError(
-                f"step {name!r} of {self.owner} cannot be pickled: its options are of this "
+                f"step {self.label!r} of {self.owner} cannot be pickled: its options are of this "
                 "process; pickle the pipeline that was given to compile, or print this one"
             )
         return super().__reduce_ex__(protocol)
@@ -153,5 +157,4 @@ def name_of_step(entry: Entry) -> str:
     """Return what the observer and errors call *entry*: ``repeat`` if it is a Repeat."""
     if isinstance(entry, Repeat):
         return "repeat"
-    run = as_step(entry).name
-    return run if isinstance(run, str) else name_of(run)
+    return as_step(entry).label

@@ -12,7 +12,7 @@ from glow_nb.backends import Backend, BackendOptions, backend_named
 from glow_nb.base.errors import OptionError
 from glow_nb.base.quantities import count_of
 from glow_nb.commands.bindings import Bindings, binding_options
-from glow_nb.commands.ir_files import write_ir, write_text
+from glow_nb.commands.ir_files import check_ir_output, write_ir, write_text
 from glow_nb.commands.models import (
     compile_fixed_model,
     load_model,
@@ -74,8 +74,8 @@ glow-nb dump model.onnx --dot | dot -Tsvg -o model.svg"""
     "--output",
     type=OutputPath(),
     metavar="FILE",
-    help="Write to FILE instead of standard output. IR goes to FILE.glow, its large constants "
-    "beside it to FILE.npz, so that 'glow-nb run FILE.glow' works.",
+    help="Write to FILE instead of standard output. For IR its name ends in .glow; large constants "
+    "go beside it, to a file that ends in .npz, so that 'glow-nb run FILE' works.",
 )
 @click.option("--dot", is_flag=True, help="Draw the graph in Graphviz' dot language.")
 @backend_options
@@ -111,6 +111,8 @@ def dump(
         order = order_for(chosen, without=without)
         _write_each(load_one_program(model, bindings, sizes), order, folder, chosen.keep)
         return
+    if not (dot or level == "source"):
+        check_ir_output(output)
     if level == "source":
         if after or dot:
             raise click.UsageError("--after and --dot show IR; they do not go with --level source")

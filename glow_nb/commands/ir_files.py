@@ -44,13 +44,19 @@ def write_ir(ir: Function | Program, output: Path | None) -> None:
     if output is None:
         write_text(ir_text(ir), None)
         return
-    if output.suffix != SUFFIX:
-        raise click.BadParameter(
-            f"{output} is not named FILE{SUFFIX}, by which IR text is known",
-            param_hint="'--output'",
-        )
+    check_ir_output(output)
     save_text(ir, output)
     click.echo(f"wrote {output}", err=True)
+
+
+def check_ir_output(output: Path | None) -> None:
+    """Raise BadParameter if *output* is a file that is not named as one of IR text."""
+    if output is not None and output.suffix != SUFFIX:
+        raise click.BadParameter(
+            f"{output} is not named FILE{SUFFIX}, by which IR text is known; give "
+            f"{output.with_name(output.name + SUFFIX)}",
+            param_hint="'--output'",
+        )
 
 
 def write_text(text: str, output: Path | None) -> None:

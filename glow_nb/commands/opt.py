@@ -9,7 +9,7 @@ import click
 from glow_nb.backends import Backend, BackendOptions, backend_named
 from glow_nb.base.steps import Entries, Entry, Step
 from glow_nb.commands.bindings import Bindings, binding_options
-from glow_nb.commands.ir_files import read_ir, write_ir
+from glow_nb.commands.ir_files import check_ir_output, read_ir, write_ir
 from glow_nb.commands.options import (
     ExampleCommand,
     backend_options,
@@ -42,7 +42,8 @@ glow-nb dump model.onnx --after lower | glow-nb opt - --passes fold_constants"""
     "--output",
     type=OutputPath(in_place=True),
     metavar="FILE",
-    help="Write to FILE.glow instead of standard output, large constants beside it to FILE.npz.",
+    help="Write to FILE, whose name ends in .glow, instead of standard output; large constants go "
+    "beside it, to a file that ends in .npz.",
 )
 @backend_options
 @binding_options
@@ -67,6 +68,7 @@ def opt(
     for --backend. A program loses its placement in memory to a pass that changes it; allocate gives
     it another one.
     """
+    check_ir_output(output)
     chosen = backend_named(backend, threads=as_threads(threads))
     order = read_order(passes, chosen)
     ir = read_ir(file, bindings)

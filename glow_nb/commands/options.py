@@ -11,7 +11,7 @@ from typing import Any, TypeGuard, TypeVar
 import click
 from typing_extensions import override
 
-from glow_nb.backends import BACKENDS, BackendOptions, backend_named
+from glow_nb.backends import BACKENDS, BackendOptions, backend_named, require_options
 from glow_nb.base.arguments import MOST_THREADS
 from glow_nb.commands.arrays import METAVARS
 from glow_nb.commands.numbers import FiniteRange
@@ -120,7 +120,7 @@ def backend_options(command: Command) -> Command:
     """Add ``--backend``, ``--threads`` and a flag for each option of a backend.
 
     *command* gets ``backend``, the options of the chosen one or a backend that has none, and
-    ``threads``. A flag that the chosen backend does not have is ignored.
+    ``threads``. A flag that the chosen backend does not have is an error.
     """
 
     @wraps(command)
@@ -129,6 +129,7 @@ def backend_options(command: Command) -> Command:
         chosen: Any = BACKENDS[backend]
         if _is_options(chosen):
             own = {f.name for f in fields(chosen)}
+            require_options(backend, values, own)
             chosen = chosen(**{name: values[name] for name in values if name in own})
         else:
             chosen = backend_named(backend, options=values)

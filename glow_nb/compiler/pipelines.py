@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from typing_extensions import override
 
+from glow_nb.base.arguments import described
 from glow_nb.base.errors import OptionError
 from glow_nb.base.passes import STEP_NAMES
 from glow_nb.base.schema import closest
 from glow_nb.base.steps import (
     Entries,
     Entry,
+    Pass,
     Repeat,
     Step,
     as_step,
     name_of_step,
+    step_names,
     steps_in,
     what_it_does,
 )
@@ -42,6 +46,36 @@ class Pipeline(tuple[Entry, ...]):
             OptionError: No such pass is in it, or it cannot be left out.
         """
         return Pipeline(left_out(self, self.checked(names)))
+
+    def inserted(
+        self,
+        *passes: Entry,
+        before: str | Pass[Any] | None = None,
+        after: str | Pass[Any] | None = None,
+    ) -> Pipeline:
+        """Return the pipeline with *passes* right before, or after, another one.
+
+        ::
+
+            glow_nb.INFERENCE.inserted(clip_activations, after="simplify_arithmetic")
+
+        The other one is a pass by its name, or the function itself. Where it stands several times,
+        or in a :class:`Repeat`, *passes* stand with it each time.
+
+        Raises:
+            OptionError: Not one of *before* and *after* is given, or no such pass is in it.
+        """
+        beside = [each for each in (before, after) if each is not None]
+        if len(beside) != 1:
+            raise OptionError(
+                f"inserted(before={described(before)}, after={described(after)}): give one of the "
+                "two, the pass beside which the others are to stand"
+            )
+        name, known = as_step(beside[0]).label, list(dict.fromkeys(step_names(self)))
+        if name not in known:
+            hint = closest(name, known) or f"; it has {', '.join(known) or 'none'}"
+            raise OptionError(f"inserted: no pass {name!r:.80} is in the pipeline{hint}")
+        return Pipeline(_inserted(self, name, passes, is_before=after is None))
 
     def checked(self, names: Iterable[str]) -> frozenset[str]:
         """Return *names*; raise OptionError unless all are of passes that can be left out."""
@@ -100,6 +134,20 @@ def _rows(entries: Entries, mark: str = "") -> Iterator[tuple[str, str, str, str
             continue
         step = as_step(entry)
         yield mark, name_of_step(step), step.owner, what_it_does(step)
+
+
+def _inserted(entries: Entries, name: str, passes: Entries, *, is_before: bool) -> Entries:
+    """Return *entries* with *passes* beside each pass called *name*."""
+    made: list[Entry] = []
+    for entry in entries:
+        if isinstance(entry, Repeat):
+            steps = _inserted(entry.steps, name, passes, is_before=is_before)
+            made.append(replace(entry, steps=steps))
+        elif name_of_step(entry) != name:
+            made.append(entry)
+        else:
+            made += (*passes, entry) if is_before else (entry, *passes)
+    return tuple(made)
 
 
 def left_out(pipeline: Entries, names: Collection[str]) -> Entries:

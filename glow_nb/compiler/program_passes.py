@@ -15,7 +15,12 @@ from glow_nb.llir.optimize.shrink_lifetimes import shrink_lifetimes
 from glow_nb.llir.program import Program
 from glow_nb.llir.verify import verify
 
-PROGRAM_PASSES: PassRegistry[Program] = PassRegistry("instruction", verify)
+PROGRAM_PASSES: PassRegistry[Program] = PassRegistry(
+    "instruction",
+    verify,
+    argument="program_pipeline",
+    renewed="program.with_instructions(instructions)",
+)
 register_pass = PROGRAM_PASSES.register
 
 for _run in (

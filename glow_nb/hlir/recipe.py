@@ -27,7 +27,12 @@ def folded(node: Node, name: str) -> Constant:
     """Return the one result of a *node* that reads only constants, as a constant called *name*."""
     recipe = NodeRecipe(node)
     is_late = node.type.size_bytes >= LARGE_BYTES and recipe.steps <= MOST_STEPS
-    return Constant(name, node.type, recipe if is_late else recipe.array)
+    return Constant(name, node.type, recipe if is_late else recipe.array, makes_weight(node))
+
+
+def makes_weight(node: Node) -> bool:
+    """Return whether what *node* makes of constants is a weight, as one of them is."""
+    return any(isinstance(each, Constant) and each.is_weight for each in operands_of(node))
 
 
 class WeightTransform(Node):

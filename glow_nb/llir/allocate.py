@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +34,8 @@ class LiveRange:
     """A buffer as the allocator sees it.
 
     Attributes:
-        start: The first step at which its memory is needed.
+        start: The first step at which its memory is needed. Steps are places in
+            ``program.instructions``, ``alloc`` and ``dealloc`` included.
         end: The first step after *start* at which it is no longer needed.
         size_bytes: Bytes it occupies.
     """
@@ -80,7 +81,8 @@ def allocate(
 
     Raises:
         VerifyError: An activation has no dealloc.
-        OptionError: *allocator* does not return one offset for each live range.
+        OptionError: *allocator* does not return one offset for each live range, or lets two overlap
+            that live at the same time.
     """
     ranges = ranges_of(program)
     live = tuple(ranges.values())
@@ -88,6 +90,7 @@ def allocate(
         placement = place(live, alignment=alignment)
     else:
         placement = _placed_by(allocator, live, alignment)
+        _check_offsets(f"allocator {name_of(allocator)!r}", ranges, placement.offsets, alignment)
     offsets = dict(zip(ranges, placement.offsets, strict=True))
     arena = Arena(offsets, placement.size_bytes, placement.lower_bound_bytes)
     return dataclasses.replace(program, arena=arena)
@@ -110,6 +113,37 @@ def _placed_by(
     ends = (offset + live.size_bytes for offset, live in zip(offsets, live_ranges, strict=True))
     size = -(-max(ends, default=0) // alignment) * alignment
     return Placement(tuple(offsets), size, Problem(live_ranges, alignment).lower_bound)
+
+
+def _check_offsets(
+    subject: str, ranges: Mapping[Buffer, LiveRange], offsets: Sequence[int], alignment: int
+) -> None:
+    """Raise OptionError about the *subject* if *offsets*, which it returned, are no placement."""
+    placed: list[tuple[int, Buffer, LiveRange, int]] = []
+    for number, ((buffer, live), offset) in enumerate(zip(ranges.items(), offsets, strict=True)):
+        if offset < 0 or offset % alignment:
+            raise OptionError(
+                f"{subject}: it places {_range_text(number, buffer, live)} at {offset}; give a "
+                f"multiple of {alignment} that is not negative"
+            )
+        placed.append((number, buffer, live, offset))
+    live_now: list[tuple[int, Buffer, LiveRange, int]] = []
+    for newcomer in sorted(placed, key=lambda item: item[2].start):
+        number, buffer, live, offset = newcomer
+        live_now = [item for item in live_now if item[2].end > live.start]
+        for other, other_buffer, other_live, begin in live_now:
+            if offset < begin + other_live.size_bytes and begin < offset + live.size_bytes:
+                raise OptionError(
+                    f"{subject}: it places {_range_text(number, buffer, live)} at {offset}, where "
+                    f"it overlaps with {_range_text(other, other_buffer, other_live)} at {begin}; "
+                    "both are needed at the same time"
+                )
+        live_now.append(newcomer)
+
+
+def _range_text(number: int, buffer: Buffer, live: LiveRange) -> str:
+    steps = f"steps {live.start} to {live.end}, {live.size_bytes} bytes"
+    return f"live range {number} ({buffer!r}, {steps})"
 
 
 def ranges_of(program: Program) -> dict[Buffer, LiveRange]:

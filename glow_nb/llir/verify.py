@@ -147,11 +147,23 @@ class _Verifier:
     def _check_usable(self, instruction: Instruction, buffer: Buffer) -> None:
         root = buffer.root
         if buffer not in self.usable or root not in self.usable:
-            raise VerifyError(instruction, f"{buffer!r} is used before it is defined")
+            raise VerifyError(
+                instruction, f"{buffer!r} is used before it is defined{self._hint_for(root)}"
+            )
         if isinstance(root, Activation) and root not in self.live:
             raise VerifyError(instruction, f"{buffer!r} is used after its dealloc")
         if not isinstance(root, Activation | Bound | StateBuffer | Weight):
             raise VerifyError(instruction, f"{buffer!r} lies in no region of the program")
+
+    def _hint_for(self, root: Buffer) -> str:
+        """Return what to do if no instruction allocates *root*, as a pass may have forgotten to."""
+        allocated = (i.dest for i in self.program.instructions if isinstance(i, Alloc))
+        if not isinstance(root, Activation) or root in allocated:
+            return ""
+        return (
+            "; nothing allocates it: in a pass, program.with_instructions(mark_lifetimes(work)) "
+            "adds alloc, dealloc and tensor_view"
+        )
 
     def _check_sharing(self, instruction: Instruction) -> None:
         """What is written may share memory with another operand only exactly and in place."""

@@ -195,18 +195,20 @@ def program_order(
 ) -> Pipeline:
     """Return how a lowered graph becomes a program whose memory is placed.
 
-    The passes are those of *pipeline*, by default the backend's, and know what its kernels can do.
-    Those called *without* are left out. *scheduler* orders nodes, and instructions in the passes
-    that have an option of this name; *allocator* places buffers.
+    The passes are those of *pipeline*, by default the backend's, then those that the backend runs
+    last. All know what its kernels can do. Those called *without* are left out. *scheduler* orders
+    nodes, and instructions in the passes that have an option of this name; *allocator* places
+    buffers.
     """
     with code_of(backend, "program_pipeline and traits"):
         passes = backend.program_pipeline if pipeline is None else pipeline
-        traits = backend.traits
+        late, traits = backend.late_pipeline, backend.traits
     scheduling = {} if scheduler is None else {"scheduler": scheduler}
     placing = {} if allocator is None else {"allocator": allocator}
+    PROGRAM_PASSES.check(passes)
+    passes = passes if pipeline is not None else owned(passes, backend.name)
+    passes = (*passes, *owned(late, backend.name))
     passes = PROGRAM_PASSES.with_options(passes, {"traits": traits, **scheduling})
-    if pipeline is None:
-        passes = owned(passes, backend.name)
     return Pipeline(
         (
             Step("schedule", scheduling, owner=COMPILER),

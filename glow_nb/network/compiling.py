@@ -109,8 +109,10 @@ def compile(
         pipeline: Graph passes, run before and after lowering, by default
             :data:`glow_nb.INFERENCE`. After them the backend runs its own,
             whatever *pipeline* is; :attr:`glow_nb.Network.pipeline` shows all that ran.
-        program_pipeline: Instruction passes, run before allocation; those of the backend by
-            default, which are :data:`glow_nb.INSTRUCTIONS` for those that come with glow_nb.
+        program_pipeline: Instruction passes, run before allocation, by default
+            :data:`glow_nb.INSTRUCTIONS`, or those that a backend of your own has instead. After
+            them the backend runs its last ones, whatever *program_pipeline* is: the cpu plans its
+            kernels.
         without: Names of passes that are left out of all of these, wherever they stand, to see what
             they do: ``without=("fold_constants",)``. A pass without which the backend cannot run
             networks is refused; the error says why.
@@ -137,8 +139,8 @@ def compile(
             to 16 bits, and ``keep=("*head*",)`` leaves layers as they are (see
             :class:`glow_nb.backends.options.BackendOptions`); ``net.precision`` shows what became
             of it. And options of the one backend, short for an object of them: ``tune=True`` for
-            ``backend=glow_nb.Cpu(tune=True)``. Backends that do not have an option ignore it. The
-            error about an argument of another runtime says what is meant here.
+            ``backend=glow_nb.Cpu(tune=True)``. An option that the backend does not have is an
+            error. The error about an argument of another runtime says what is meant here.
 
     Returns:
         A network whose ``run`` takes and gives arrays.

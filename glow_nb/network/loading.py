@@ -70,7 +70,14 @@ def load(
     source, bound, fixed = source_of(graph), as_shapes(shapes) or {}, as_constants(constants)
     if open_sizes and not isinstance(source, Function | Module | Program):
         return _imported_open(source, bound, fixed)
-    loaded = _one_of(source, bound, fixed)
+    try:
+        loaded = _one_of(source, bound, fixed)
+    except UnboundDimension as error:
+        if None in error.signature.values():  # a rank cannot be left open
+            raise
+        raise UnboundDimension(
+            error.place, error.names, error.signature, otherwise="leave them open, open_sizes=True"
+        ) from None
     if isinstance(loaded, Program):
         raise OptionError(
             f"{loaded!r} is a program, instructions over buffers, and load() returns graphs; "

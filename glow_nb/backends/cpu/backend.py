@@ -192,9 +192,15 @@ class CpuBackend(Backend):
 
     @property
     @override
-    def program_pipeline(self) -> Entries:
-        """Those of any backend, then the plans of the kernels."""
-        return (*super().program_pipeline, Step(plan_kernels.__name__, {"target": self.target}))
+    def late_pipeline(self) -> Entries:
+        """Plan the kernels, once nothing more is fused into them."""
+        return (
+            Step(
+                plan_kernels.__name__,
+                {"target": self.target},
+                needed="kernels are written by their plans; plan= and cost_model= change them",
+            ),
+        )
 
     def _tuner(self) -> Tuner | None:
         """Return who measures how products are computed fastest, if that is asked for."""

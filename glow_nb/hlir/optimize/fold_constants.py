@@ -12,7 +12,7 @@ from glow_nb.hlir.known import is_known
 from glow_nb.hlir.ops import ConvertTo, Dequantize, DequantizeLinear
 from glow_nb.hlir.ops.families import SHORT_INTEGERS
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.recipe import WeightTransform, folded
+from glow_nb.hlir.recipe import WeightTransform, folded, makes_weight
 from glow_nb.hlir.rewrite import Rewriter
 
 GROWTH_LIMIT_BYTES = 1 << 20
@@ -31,7 +31,8 @@ def fold_constants(function: Function) -> Function:
         %t = transpose(%w) {permutation = [1, 0]}    ->
         %y = mat_mul(%x, %t)                             %y = mat_mul(%x, %t)   // %t is a constant
 
-    The numbers of a large one are made when they are needed (:mod:`glow_nb.hlir.recipe`).
+    The numbers of a large one are made when they are needed (:mod:`glow_nb.hlir.recipe`). What is
+    computed of ``fixed`` constants alone is ``fixed``, too.
     """
     replaced: dict[Value, Value] = {}
     kept: list[Node] = []
@@ -73,7 +74,8 @@ def _fold(node: Node, names: list[str]) -> list[Constant]:
     """Return the results of *node* as constants called *names*."""
     if len(names) == 1:
         return [folded(node, names[0])]
+    is_weight = makes_weight(node)
     return [
-        dataclasses.replace(Constant.of(name, array), type=type)
+        dataclasses.replace(Constant.of(name, array, is_weight=is_weight), type=type)
         for name, array, type in zip(names, evaluate_node(node, {}), node.result_types, strict=True)
     ]

@@ -73,7 +73,7 @@ def _normalization(
     if node.type != x.type or root.type != variance.type:
         return None
     scale = np.ones(x.type.shape[first:], x.type.kind.dtype)
-    ones = rewriter.constant(f"{node.name}_scale", scale)
+    ones = rewriter.constant(f"{node.name}_scale", scale, is_weight=False)
     return LayerNormalization(x, ones, None, axis=first, epsilon=float(uniform(epsilon)))
 
 

@@ -101,8 +101,10 @@ def _multiplied(x: Value, divisors: Value, rewriter: Rewriter) -> Value | None:
     numbers = None if isinstance(x, Constant) else array_of(divisors)
     if numbers is None or not _are_powers_of_two(numbers):
         return None
+    assert isinstance(divisors, Constant)
     factors = (1 / numbers.astype(np.float64)).astype(numbers.dtype)
-    return Mul(x, rewriter.constant(f"{divisors.name}_reciprocal", factors))
+    name = f"{divisors.name}_reciprocal"
+    return Mul(x, rewriter.constant(name, factors, is_weight=divisors.is_weight))
 
 
 def _are_powers_of_two(numbers: Array) -> bool:

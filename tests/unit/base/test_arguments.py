@@ -6,7 +6,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
@@ -75,12 +75,19 @@ def relu() -> Function:
             {"x": [[1], [2, 3]]},
             "constants={'x': ...}: a list that is no array: ValueError",
         ),
-        ("pipeline", "fold_constants", "pipeline 'fold_constants': give a tuple"),
-        ("pipeline", (3,), "pipeline entry 3: give a tuple"),
-        ("pipeline", (glow_nb.Step(None),), "pipeline entry Step"),  # type: ignore[arg-type]
-        ("pipeline", (glow_nb.Step("lower", 3),), "pipeline entry Step"),  # type: ignore[arg-type]
-        ("pipeline", (glow_nb.Repeat((), limit="x"),), "pipeline entry Repeat"),  # type: ignore[arg-type]
-        ("program_pipeline", 7, "pipeline 7: give a tuple of names of instruction passes"),
+        ("pipeline", "fold_constants", "^pipeline='fold_constants': give a tuple"),
+        ("pipeline", (3,), "^pipeline: entry 3: give a tuple"),
+        ("pipeline", (glow_nb.Step(None),), "pipeline: entry Step"),  # type: ignore[arg-type]
+        ("pipeline", (glow_nb.Step("lower", 3),), "pipeline: entry Step"),  # type: ignore[arg-type]
+        ("pipeline", (glow_nb.Repeat((), limit="x"),), "pipeline: entry Repeat"),  # type: ignore[arg-type]
+        ("pipeline", ("peephole",), "give it in program_pipeline=, which takes instruction passes"),
+        ("program_pipeline", 7, "^program_pipeline=7: give a tuple of names of instruction passes"),
+        ("program_pipeline", (len, 7), "^program_pipeline: entry 7: give a tuple"),
+        (
+            "program_pipeline",
+            ("fold_constants",),
+            "^program_pipeline: 'fold_constants' is no instruction pass; give it in pipeline=",
+        ),
         ("observer", {}, "observer={}: give a function"),
         ("observer", TWO, "observer=a ndarray"),
         (
@@ -128,10 +135,29 @@ def test_an_option_is_given_in_one_place() -> None:
         bisect(relu(), np.zeros((2, 3), np.float32), backend=glow_nb.Cpu(), winograd="off")
 
 
-def test_a_backend_without_options_ignores_those_of_others() -> None:
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("winograd", "off"), ("constant_growth", 1), ("tune", True), ("debug", True)),
+        *(("plan", {"conv1": "direct"}), ("plan", len), ("cost_model", len)),
+    ],
+)
+def test_a_backend_refuses_the_options_of_others(option: str, value: object) -> None:
+    given: dict[str, Any] = {option: value}
     for backend in ("interpreter", glow_nb.Interpreter()):
-        net = glow_nb.compile(relu(), backend=backend, winograd="off", tune=True)
-        assert net.run(-np.ones((2, 3), np.float32))["y"].max() == 0
+        with pytest.raises(OptionError, match=f"^{option}=.*: it is an option of backend 'cpu'"):
+            glow_nb.compile(relu(), backend=backend, **given)
+    with pytest.raises(OptionError, match=f"^{option}=.*backend='interpreter' does not have"):
+        bisect(relu(), np.zeros((2, 3), np.float32), backend="interpreter", **given)
+
+
+def test_a_default_says_nothing_to_a_backend_without_the_option() -> None:
+    defaults: dict[str, Any] = {field.name: field.default for field in fields(glow_nb.Cpu)}
+    net = glow_nb.compile(relu(), backend="interpreter", **defaults)
+    assert net.run(-np.ones((2, 3), np.float32))["y"].max() == 0
+
+
+def test_options_of_a_backend_are_printed() -> None:
     chosen = "winograd='auto', strassen='auto', constant_growth=2.0, tune=True, debug=False"
     said = f"precision='float32', keep=(), {chosen}"
     assert repr(glow_nb.Cpu(tune=True)) == f"Cpu({said}, plan=None, cost_model=None)"

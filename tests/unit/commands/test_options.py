@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from glow_nb.backends import Backend, BackendOptions, Cpu
 from glow_nb.backends.interpreter import Interpreter
+from glow_nb.base.errors import OptionError
 from glow_nb.cli import main
 from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import backend_options
@@ -28,6 +29,8 @@ def chosen(*flags: str) -> Backend | BackendOptions:
         got.append(backend)
 
     result = CliRunner().invoke(command, flags)
+    if isinstance(result.exception, OptionError):
+        raise result.exception
     assert result.exit_code == 0, result.output
     return got[0]
 
@@ -44,8 +47,10 @@ def test_a_command_gets_an_options_object(flags: tuple[str, ...], options: Cpu) 
     assert chosen(*flags) == options
 
 
-def test_a_backend_without_an_option_ignores_its_flag() -> None:
-    assert isinstance(chosen("--backend", "interpreter", "--tune"), Interpreter)
+def test_a_backend_without_an_option_refuses_its_flag() -> None:
+    assert isinstance(chosen("--backend", "interpreter", "--winograd", "auto"), Interpreter)
+    with pytest.raises(OptionError, match="tune=True: it is an option of backend 'cpu'"):
+        chosen("--backend", "interpreter", "--tune")
 
 
 @pytest.mark.parametrize("name", COMPILING)

@@ -155,8 +155,12 @@ def test_what_a_pass_of_a_user_does_wrong_names_it(level: str) -> None:
         raise IndexError("list index out of range")
 
     kind = "Function" if level == "pipeline" else "Program"
+    advice = {"pipeline": "function.with_nodes", "program_pipeline": "program.with_instructions"}
     options: dict[str, Any] = {level: (forgets_to_return,)}
-    with pytest.raises(PassError, match=f"'forgets_to_return'.* returned None and not a {kind}"):
+    with pytest.raises(
+        PassError,
+        match=f"'forgets_to_return'.* returned None and not a {kind}; return {advice[level]}",
+    ):
         glow_nb.compile(dense(), backend="interpreter", **options)
     options = {level: (has_a_mistake,)}
     with pytest.raises(PassError, match="pass 'has_a_mistake'.*: IndexError: list") as caught:

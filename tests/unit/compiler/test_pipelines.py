@@ -16,7 +16,7 @@ from glow_nb.base.errors import OptionError
 from glow_nb.base.passes import PassRun
 from glow_nb.base.steps import Repeat, Step, name_of_step
 from glow_nb.base.types import Array
-from glow_nb.compiler.pipelines import INFERENCE, Pipeline
+from glow_nb.compiler.pipelines import INFERENCE, INSTRUCTIONS, Pipeline
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Concat, Convolution, LogSoftmax, MatMul, Relu, Reshape, Slice
 from glow_nb.hlir.optimize import GRAPH_PASSES
@@ -122,6 +122,71 @@ def test_a_pipeline_without_a_pass_is_a_pipeline() -> None:
         shorter.without("sink_transposes")
 
 
+def nothing(ir: Any) -> Any:
+    """Do nothing."""
+    return ir
+
+
+def test_a_pass_is_inserted_beside_another_wherever_it_stands() -> None:
+    pipeline = Pipeline(("fold_pads", Repeat(("sink_reshapes", Repeat(("fold_pads",)))), "lower"))
+    assert pipeline.inserted(nothing, after="fold_pads") == (
+        "fold_pads",
+        nothing,
+        Repeat(("sink_reshapes", Repeat(("fold_pads", nothing)))),
+        "lower",
+    )
+    two = (Step(nothing), "merge_clips")
+    before = pipeline.inserted(*two, before="lower")
+    assert isinstance(before, Pipeline)
+    assert before == (*pipeline[:2], *two, "lower")
+    assert before.inserted("peephole", before=nothing)[2:4] == ("peephole", two[0])
+
+
+def test_inserted_passes_run_on_both_levels() -> None:
+    runs = Runs()
+    glow_nb.compile(
+        product(),
+        backend="interpreter",
+        pipeline=INFERENCE.inserted(nothing, after="simplify_arithmetic"),
+        program_pipeline=INSTRUCTIONS.inserted(nothing, before="stack_instructions"),
+        observer=runs,
+    )
+    for place, name in enumerate(runs.names):
+        if name == "simplify_arithmetic":
+            assert runs.names[place + 1] == "nothing"
+    assert runs.names[runs.names.index("stack_instructions") - 1] == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("places", "message"),
+    [
+        ({}, r"before=None, after=None\): give one of the two"),
+        ({"before": "lower", "after": "lower"}, "give one of the two"),
+        ({"after": "fold_constant"}, "no pass 'fold_constant' is .*; did you mean 'fold_constants"),
+        (
+            {"before": nothing},
+            "no pass 'nothing' is in the pipeline; it has eliminate_dead_nodes, ",
+        ),
+    ],
+)
+def test_a_pass_is_inserted_beside_one_that_is_there(places: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        INFERENCE.inserted("merge_clips", **places)
+
+
+@pytest.mark.jit
+def test_the_cpu_plans_kernels_whatever_the_pipeline_is() -> None:
+    for passes in ((), (nothing,), None):
+        net = glow_nb.compile(product(), threads=1, program_pipeline=passes)
+        assert "rows = " in str(net.program)
+        assert "plan_kernels" not in net.pipeline.optional
+
+
+def test_a_step_has_a_label() -> None:
+    labels = [step.label for step in Pipeline(("lower", nothing, Step(nothing))).steps]
+    assert labels == ["lower", "nothing", "nothing"]
+
+
 def test_a_pass_given_as_a_function_is_left_out_by_its_name() -> None:
     def mine(function: glow_nb.Function) -> glow_nb.Function:
         """Do nothing."""
@@ -135,8 +200,9 @@ def test_a_pass_given_as_a_function_is_left_out_by_its_name() -> None:
 NEEDED = {
     *("select_packed_operators", "select_gradient_kernels"),
     *("pack_recurrences", "pack_dequantizing_products", "select_fourier_transforms"),
+    "plan_kernels",
 }
-"""Passes that the cpu backend cannot run without."""
+"""Passes that the cpu backend cannot run without, or that something else would do."""
 
 
 def test_passes_that_the_backend_needs_stay_and_say_why() -> None:
@@ -302,9 +368,13 @@ def test_a_wrong_order_is_refused(returned: object, message: str) -> None:
         (lambda ranges: None, "allocator .* returned None; return a list of offsets"),
         (lambda ranges: [0], "allocator .* return one whole number of bytes for each"),
         (lambda ranges: [0.0] * len(ranges), "allocator .* return one whole number"),
-        (lambda ranges: [0] * len(ranges), r"%\w+ in bytes \[0, .*it overlaps with %\w+"),
-        (lambda ranges: [64 * n + 1 for n, _ in enumerate(ranges)], "not a multiple of 64"),
-        (lambda ranges: [-64] * len(ranges), "lies outside of the arena"),
+        (
+            lambda ranges: [0] * len(ranges),
+            r"allocator .*range 1 \(%\w+, steps 2 to 10, 2304 bytes\) at 0, where it overlaps with "
+            r"live range 0 \(%\w+, steps 0 to 6, 1152 bytes\) at 0",
+        ),
+        (lambda ranges: [1, *range(len(ranges) - 1)], "at 1; give a multiple of 64 that is not"),
+        (lambda ranges: [-64] * len(ranges), "allocator .* at -64; give a multiple of 64"),
     ],
 )
 def test_a_wrong_placement_is_refused(place: object, message: str) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+from glow_nb.base.errors import VerifyError
 from glow_nb.base.types import ElementKind, TensorType
 from glow_nb.hlir import ops
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.lifetimes import mark_lifetimes
-from glow_nb.llir.program import Activation, Bound, Instruction, View, Weight, mutated
+from glow_nb.llir.program import Activation, Bound, Instruction, Program, View, Weight, mutated
+from glow_nb.llir.verify import verify
 
 AddInst = instruction_for(ops.Add)
 ReluInst = instruction_for(ops.Relu)
@@ -64,3 +68,14 @@ def test_a_predicate_is_a_use() -> None:
 def test_an_operand_used_twice_is_deallocated_once() -> None:
     marked = shown(mark_lifetimes([ReluInst(A, X), AddInst(Y, A, A)]))
     assert marked.count("dealloc a") == 1
+
+
+def test_work_without_lifetimes_says_what_adds_them() -> None:
+    work = [ReluInst(A, X), ReluInst(Y, A)]
+    bare = Program("bare", (), (X,), (Y,), tuple(work))
+    with pytest.raises(VerifyError, match=r"%a is used before it is defined; .*mark_lifetimes"):
+        verify(bare)
+    verify(bare.with_instructions(mark_lifetimes(work)))
+    late = bare.with_instructions([work[0], *mark_lifetimes(work)])
+    with pytest.raises(VerifyError, match="%a is used before it is defined$"):
+        verify(late)

@@ -11,7 +11,18 @@ import pytest
 import glow_nb
 from glow_nb.base.errors import DefinitionError, GlowError
 from glow_nb.compiler.program_passes import PROGRAM_PASSES
-from glow_nb.extend import ANY, Rewrite, Rules, any_of, number, rule, used_here, wildcards
+from glow_nb.extend import (
+    ANY,
+    Rewrite,
+    Rules,
+    any_of,
+    is_constant,
+    number,
+    rule,
+    used_here,
+    wildcard,
+    wildcards,
+)
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.ops import (
     Abs,
@@ -419,3 +430,14 @@ def test_new_names_are_unique() -> None:
     assert [b.name for b in changed.activations] == ["relu_neg", "relu_neg_1"]
     assert all(isinstance(b, Activation) for b in changed.activations)
     assert lines(Rewrite(Exp(x), Tanh(x))(changed))[0] == "tanh @out %relu_neg, @in %x"
+
+
+def test_a_wildcard_for_constants_stands_for_weights() -> None:
+    known = wildcard("w", is_constant)
+    for is_weight in (True, False):
+        b = Builder()
+        image = b.input("x", "float32<4>")
+        other = b.constant("w", np.ones(4, np.float32)) if is_weight else b.input("w", "float32<4>")
+        b.save(b.emit(Mul(image, other)), "y")
+        text = lines(Rewrite(Mul(x, known), Add(x, known))(generate(b.function())))
+        assert text == [f"{'add' if is_weight else 'mul'} @out %y, @in %x, @in %w"]

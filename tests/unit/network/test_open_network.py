@@ -370,3 +370,9 @@ def test_an_input_of_any_rank_is_to_be_given_as_a_shape() -> None:
     with pytest.raises(UnboundDimension, match=r"shapes=\{'x': \(1, 3\)\}"):
         glow_nb.compile(model, sizes={}, backend="interpreter", threads=1)
     glow_nb.compile(model, shapes={"x": (1, 3)}, backend="interpreter", threads=1)
+
+
+def test_a_model_that_is_loaded_may_leave_sizes_open() -> None:
+    with pytest.raises(UnboundDimension, match=r"shapes=.*, or leave them open, open_sizes=True$"):
+        glow_nb.load(_model("batch", 8))
+    assert glow_nb.load(_model("batch", 8), open_sizes=True).sizes

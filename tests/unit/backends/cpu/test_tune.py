@@ -246,4 +246,3 @@ def test_tune_is_a_yes_or_no() -> None:
     function, _ = network()
     with pytest.raises(OptionError, match="tune='fast'"):
         glow_nb.compile(function, tune="fast")
-    assert glow_nb.compile(function, backend="interpreter", tune=True)

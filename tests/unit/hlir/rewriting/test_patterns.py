@@ -15,6 +15,7 @@ from glow_nb.extend import (
     ANY,
     Rewrite,
     any_of,
+    is_constant,
     named,
     number,
     used_here,
@@ -23,7 +24,6 @@ from glow_nb.extend import (
 )
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Value
-from glow_nb.hlir.known import is_known
 from glow_nb.hlir.ops import (
     Abs,
     Add,
@@ -74,14 +74,14 @@ def test_a_condition_chooses_among_the_orders_of_operands() -> None:
 
     found: list[str] = []
 
-    def is_constant(y: Value) -> bool:
+    def is_known(y: Value) -> bool:
         found.append(y.name)
-        return is_known(y)
+        return is_constant(y)
 
-    rewritten = Rewrite(Mul(x, y), lambda x, y: Sub(x, y), when=is_constant)(built(make))
+    rewritten = Rewrite(Mul(x, y), lambda x, y: Sub(x, y), when=is_known)(built(make))
     assert found == ["i0", "c"]
     assert [v.name for v in operands_of(rewritten["mul"])] == ["i0", "c"]
-    constant = wildcard("y", is_known)
+    constant = wildcard("y", is_constant)
     assert shown(Rewrite(Mul(x, constant), Sub(x, constant))(built(make))) == ["sub"]
 
 
