@@ -124,6 +124,15 @@ class UnsupportedError(GlowError):
     """Something valid that this version cannot do: an operator, an attribute, an element kind."""
 
 
+class SettingError(UnsupportedError):
+    """A plan has no such setting, or another kind of value for it; ``reason`` says so."""
+
+    def __init__(self, plan: object, reason: str) -> None:
+        """Say the *reason* why a setting of *plan* cannot be read."""
+        super().__init__(f"plan {plan}: {reason}; leave the plan out, to have one made")
+        self.reason = bounded(reason)
+
+
 class ModelError(GlowError):
     """A model file or graph that is broken: where it is, what is wrong, what would be right."""
 

@@ -14,7 +14,7 @@ from typing import Self
 
 from typing_extensions import override
 
-from glow_nb.base.errors import UnsupportedError
+from glow_nb.base.errors import SettingError, UnsupportedError
 from glow_nb.base.literals import format_attributes
 
 Setting = bool | int | str | tuple[int, ...]
@@ -51,7 +51,7 @@ class Plan:
         """Return a setting that is a whole number from *least* to *most*.
 
         Raises:
-            UnsupportedError: The plan has no such number, and there is no *default*.
+            SettingError: The plan has no such number, and there is no *default*.
         """
         found = self._setting(name)
         found = default if found is None else found
@@ -61,18 +61,18 @@ class Plan:
 
     @property
     def rows(self) -> int:
-        """Rows of a register tile; UnsupportedError if the plan does not say."""
+        """Rows of a register tile; SettingError if the plan does not say."""
         return self.number("rows", most=MAX_ROWS)
 
     def word(self, name: str) -> str:
-        """Return a setting that is a word; UnsupportedError if the plan has none."""
+        """Return a setting that is a word; SettingError if the plan has none."""
         found = self._setting(name)
         if not isinstance(found, str):
             raise self._lacks(name, "a word", found)
         return found
 
     def sizes(self, name: str) -> tuple[int, ...]:
-        """Return a setting that is a list of sizes; UnsupportedError if the plan has none."""
+        """Return a setting that is a list of sizes; SettingError if the plan has none."""
         found = self._setting(name)
         if not isinstance(found, tuple):
             raise self._lacks(name, "a list of whole numbers", found)
@@ -98,10 +98,13 @@ class Plan:
         """Return the error that a kernel cannot be written as the plan says, for that *reason*."""
         return UnsupportedError(f"plan {self}: {reason}; leave the plan out, to have one made")
 
-    def _lacks(self, name: str, wanted: str, found: Setting | None) -> UnsupportedError:
-        near = difflib.get_close_matches(name, dict(self.settings), n=1) if found is None else ()
-        instead = f"no such setting, but {near[0]!r}" if near else f"{found!r:.40}"
-        return self.unfit(f"'{name}' must be {wanted}, got {instead}")
+    def _lacks(self, name: str, wanted: str, found: Setting | None) -> SettingError:
+        near = difflib.get_close_matches(name, dict(self.settings), n=1)
+        own = ", ".join(dict(self.settings)) or "none"
+        instead = f"{found!r:.40}"
+        if found is None:
+            instead = f"no such setting{f', but {near[0]!r}' if near else f'; it has {own}'}"
+        return SettingError(self, f"'{name}' must be {wanted}, got {instead}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -187,8 +187,10 @@ class TokenReader(TokenStream):
 
     def read_plan(self) -> Plan | None:
         """Read ``plan <algorithm> {setting = value, ...}``; nothing there means no plan."""
-        if not self.accept("plan"):
-            return None
+        return self.read_plan_itself() if self.accept("plan") else None
+
+    def read_plan_itself(self) -> Plan:
+        """Read ``<algorithm> {setting = value, ...}``."""
         algorithm = self.expect_kind("word", "an algorithm")
         settings: dict[str, Any] = self.read_attributes()
         for name, value in settings.items():
@@ -204,6 +206,21 @@ class TokenReader(TokenStream):
             return str(json.loads(text))
         except json.JSONDecodeError as error:
             raise self.error(f"not a valid quoted string: {error.msg}", token) from error
+
+
+def parse_plan(text: str, path: str) -> Plan:
+    """Return the plan that *text* is, as it is printed: ``direct {block = 64}``.
+
+    The word ``plan``, which stands before it in a program, may be there.
+
+    Raises:
+        ParseError: It is no text of a plan; *path* says where it comes from.
+    """
+    reader = TokenReader(text, path)
+    reader.accept("plan")
+    plan = reader.read_plan_itself()
+    reader.expect_kind("end", "the end of the plan")
+    return plan
 
 
 def format_name(name: str) -> str:

@@ -40,12 +40,14 @@ def plans(
     """Show how MODEL's products can be computed.
 
     These are convolutions and matrix products. A row is a candidate: an algorithm with the layout
-    of its weights, and the estimated cycles on this machine (glow-nb machine). The least counts,
-    but for algorithms that round more or take more memory, which must seem so many times faster.
+    of its weights, and the estimated cycles on this machine (glow-nb machine). The one with the
+    fewest cycles is chosen, with exceptions that the notes show: algorithms that round more or take
+    more memory must be faster by a factor, and --constant-growth limits the memory.
     With --tune compiling measures some layers instead; nothing is measured here, and their notes
     say so.
-    compile(plan={"conv1": "direct"}) forces an algorithm for a layer, and "not winograd" forbids
-    one. With --size or --hint, sizes stay open, and products are planned for an example.
+    In Python, compile(plan={"conv1": "direct"}) forces an algorithm for a layer, "not winograd"
+    forbids one, and the text of a plan in this table forces that plan.
+    With --size or --hint, sizes stay open, and products are planned for an example.
     """
     found = glow_nb.plans(
         load_one_program(model, bindings, sizes), backend=backend, threads=threads
@@ -62,6 +64,7 @@ def plans(
                             "is_chosen": each.is_chosen,
                             "is_valid": each.is_valid,
                             "is_measured": each.is_measured,
+                            "note": each.note,
                         }
                         for each in found[name].weighed
                     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from glow_nb.base.alignment import aligned_empty
 from glow_nb.base.arguments import array_of_numbers
@@ -202,6 +202,10 @@ class StateStore(MutableMapping[str, Array]):
     @override
     def __contains__(self, name: object) -> bool:
         return name in self._arrays
+
+    @override
+    def get(self, name: str, /, default: Any = None) -> Any:
+        return self[name] if name in self else default  # noqa: SIM401 - it is defined here
 
     @override
     def __iter__(self) -> Iterator[str]:

@@ -21,8 +21,8 @@ from glow_nb.kernels.operators.channel_wise import pack_taps, tap_groups
 from glow_nb.kernels.operators.panels import pack_depthwise_filter, pack_grouped_filter
 
 
-def emit_lanes(node: Convolution, rewriter: Rewriter) -> Value:
-    """Emit *node*, whose channels are the lanes, factor by factor."""
+def emit_lanes(plan: Plan, node: Convolution, rewriter: Rewriter) -> Value:
+    """Emit *node*, whose channels are the lanes, factor by factor; *plan* may have loops."""
     form: type[DepthwiseConvolution | GroupedConvolution] = GroupedConvolution
     pack = pack_grouped_filter
     if node.group == node.input.type.shape[-1]:
@@ -36,6 +36,7 @@ def emit_lanes(node: Convolution, rewriter: Rewriter) -> Value:
             **node.window.attributes,
             wide=node.wide,
             predicate=node.predicate,
+            plan=plan if plan.settings else None,
         )
     )
 

@@ -76,16 +76,23 @@ class Spending:
         return sum(e.more_bytes[c] for e, c in zip(self.layers, self.chosen, strict=True))
 
     @cached_property
-    def _candidates(self) -> dict[str, Candidate]:
+    def _candidates(self) -> dict[str, Sequence[Candidate]]:
+        """The candidates of each layer by its name, up to the one that is chosen."""
         return {
-            name: layer.candidates[number]
+            name: layer.candidates[: number + 1]
             for layer, number in zip(self.layers, self.chosen, strict=True)
             for name in layer.names
         }
 
     def candidate(self, node: Product) -> Candidate | None:
         """Return what is chosen for *node*, None if it takes no room in any case."""
-        return self._candidates.get(node.name)
+        found = self._candidates.get(node.name)
+        return found[-1] if found else None
+
+    def refuses(self, node: Product, candidate: Candidate) -> bool:
+        """Return whether *candidate* is preferred for *node* to what is chosen: it does not fit."""
+        preferred = self._candidates.get(node.name, ())[:-1]
+        return any(candidate.plan == each.plan for each in preferred)
 
     @override
     def __str__(self) -> str:

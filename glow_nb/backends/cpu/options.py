@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 from glow_nb.backends.options import CheckedOptions, option
+from glow_nb.base.plan import Plan
 
 Winograd = Literal["auto", "guarded", "off"]
 Switch = Literal["auto", "off"]
 
 
-Choice = Mapping[str, str] | Callable[..., object] | None
+Choice = Mapping[str, str | Plan | None] | Callable[..., object] | None
 """What is said about the plans of single layers; see :mod:`.algorithms.choice`."""
 
 
@@ -55,8 +56,10 @@ class CpuOptions(CheckedOptions):
             vectors does not count.
         plan: Which algorithm computes single layers: a dict by the layer's name, ``{"conv1":
             "direct", "fc6": "not strassen"}``, or a function that takes the name and the
-            candidates, the best first, and returns one of them. :func:`glow_nb.plans` lists layers
-            with their candidates.
+            candidates, the best first, and returns one of them, or None for the compiler's own
+            choice. A plan may stand in the place of an algorithm, as an object or as the text that
+            is printed of it: ``{"conv1": "direct {block = 16}"}``. :func:`glow_nb.plans` lists
+            layers with their candidates.
         cost_model: A function of a plan, its problem, the target and our estimate that returns the
             cycles to choose by.
         tune: Measure on this machine which of the plans for each convolution and matrix

@@ -125,6 +125,11 @@ class ConvolutionShape:
         return prod(self.kernel) * self.channels_per_group
 
     @property
+    def multiply_adds(self) -> int:
+        """Multiplications, each with an addition, of the direct sum for all outputs."""
+        return self.batch * prod(self.output) * self.depth * self.steps
+
+    @property
     def new_inputs(self) -> int:
         """Elements of a group that an output reads, but not its neighbour before it in the line."""
         *outer, last = self.kernel

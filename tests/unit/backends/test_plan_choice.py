@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,9 @@ from glow_nb.backends.cpu.algorithms import (
     Problem,
     register_algorithm,
 )
+from glow_nb.backends.cpu.algorithms.explain import LayerPlans, explain
 from glow_nb.backends.cpu.backend import CpuBackend
+from glow_nb.backends.cpu.options import CpuOptions
 from glow_nb.backends.cpu.products import Product, product_key
 from glow_nb.backends.cpu.select_packed_operators import (
     candidates_of,
@@ -51,6 +55,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.network.compilation import build_program, lower_for
 from tests.targets import SMALL_CORE
 
+ROOT = Path(__file__).parents[3]
 RNG = np.random.default_rng(3)
 
 
@@ -132,6 +137,82 @@ def test_a_function_chooses_among_the_candidates() -> None:
     assert node.plan == asked[0][1][1].plan
 
 
+def plans_of(function: Function, said: Any = None) -> LayerPlans:
+    """Return the candidates of the layer ``conv1`` if *said* is said of it."""
+    return explain(function, SMALL_CORE, CpuOptions(plan=said))["conv1"]
+
+
+def plan_of(function: Function, said: Any = None) -> str:
+    """Return the plan that the layer ``conv1`` gets if *said* is said of it."""
+    return str(plans_of(function, said).chosen.plan)
+
+
+def test_what_is_printed_of_a_plan_forces_it() -> None:
+    function = convolution()
+    free = plan_of(function)
+    for weighed in plans_of(function).weighed:
+        plan = weighed.candidate.plan
+        for said in (plan, str(plan), f"plan {plan}", weighed.candidate):
+            assert plan_of(function, {"conv1": said}) == str(plan)
+    assert plan_of(function, {"conv1": f"not {free}"}) != free
+    assert plan_of(function, {"conv1": "not winograd {block = 17}"}) == free
+    assert "tile = [2, 2]" in plan_of(function, {"conv1": "winograd {tile = [2, 2]}"})
+    assert plan_of(function, {"conv1": None}) == free
+
+
+def test_a_plan_may_be_one_that_is_not_tried_by_default() -> None:
+    function = convolution(80)
+    narrow = Plan.of("direct", dot="tile_dot", block=32)
+    assert narrow not in {each.candidate.plan for each in plans_of(function).weighed}
+    assert plan_of(function, {"conv1": narrow}) == str(narrow)
+
+
+def test_the_page_says_which_settings_candidates_have() -> None:
+    page = (ROOT / "docs" / "howto" / "cost_models.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ((?:`\w+`,? ?)+) \| (none|(?:`\w+`,? ?)+) \|$", page, re.M)
+    said = {
+        algorithm: re.findall(r"`(\w+)`", settings)
+        for algorithms, settings in rows
+        for algorithm in re.findall(r"`(\w+)`", algorithms)
+    }
+    assert set(said) == set(ALGORITHMS)
+    for function in (convolution(), convolution(256, 1), convolution(16, group=16)):
+        for each in plans_of(function).weighed:
+            plan = each.candidate.plan
+            assert [name for name, _ in plan.settings] == said[plan.algorithm]
+
+
+@pytest.mark.parametrize("said", ["own choice", "plan", "text", "candidate"])
+def test_a_function_may_return_a_plan_or_leave_the_choice_to_the_compiler(said: str) -> None:
+    function = convolution()
+
+    def choose(layer: str, candidates: Sequence[Candidate]) -> object:
+        last = candidates[-1]
+        return {"own choice": None, "plan": last.plan, "text": str(last.plan)}.get(said, last)
+
+    is_own = plan_of(function, choose) == plan_of(function)
+    assert is_own == (said == "own choice")
+
+
+def test_what_a_function_leaves_to_the_compiler_is_measured() -> None:
+    made = chosen(convolution(), tuner=Measured(), plan=lambda layer, candidates: None)
+    assert made == [PackedConvolution]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("function", [convolution(16, 1, 4), convolution(16, 3, 6, group=16)])
+def test_the_plan_of_a_kernel_forces_its_loops_as_well(function: Function) -> None:
+    (kernel,) = glow_nb.compile(function, threads=1).kernels
+    text = kernel.instruction.partition(" plan ")[2].partition(" from ")[0]
+    assert "rows = " in text
+    (again,) = glow_nb.compile(function, threads=1, plan={"conv1": text}).kernels
+    assert again.instruction == kernel.instruction
+    with pytest.raises(UnsupportedError, match="no setting 'panel_inside'"):
+        glow_nb.compile(
+            function, threads=1, plan={"conv1": text.replace("{", "{panel_inside = true, ")}
+        )
+
+
 def test_a_cost_model_decides() -> None:
     def only_direct(plan: Plan, problem: Problem, target: Target, cycles: float) -> float:
         return cycles if plan.algorithm == "direct" else 1e12
@@ -142,12 +223,22 @@ def test_a_cost_model_decides() -> None:
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (3, r"plan=3: give a dict of algorithms by layer"),
+        (3, r"plan=3: give a dict of algorithms or plans by layer"),
         ({"conv1": "winogard"}, r"no algorithm; did you mean 'winograd'\?; give one of"),
         ({"conv1": 3}, r"layer 'conv1' has 3, which is no algorithm"),
+        ({"conv1": ""}, r"layer 'conv1' has '', which is no algorithm"),
+        ({3: "direct"}, r"plan: 3 is no name of a layer"),
+        ({"conv1": Plan.of("separable")}, r"layer 'conv1' has 'separable', which is no algorithm"),
+        ({"conv1": "direct block"}, r"layer 'conv1': the plan:1:8: expected the end of the plan"),
+        ({"conv1": "direct {block = 7}"}, r"direct {block = 7} is no plan of layer 'conv1'; give"),
         ({"conv2": "direct"}, r"'conv2' is no convolution .*; did you mean 'conv1'\?"),
         ({"conv1": "unpacked"}, r"no algorithm that is allowed computes layer 'conv1'"),
-        (lambda layer, found: None, r"the function returned None for layer 'conv1'"),
+        (lambda layer, found: 3, r"the function returned 3 for layer 'conv1'; return one of"),
+        (lambda layer, found: "dircet", r"layer 'conv1' has 'dircet', .*did you mean 'direct'"),
+        (
+            lambda layer, found: found[0].plan.word("tile"),
+            r"function for layer 'conv1': 'tile' must",
+        ),
         (lambda layer, found: found[9999], r"function for layer 'conv1'.*IndexError"),
     ],
 )
@@ -222,8 +313,11 @@ def test_the_table_says_what_is_chosen_and_why() -> None:
     assert "chosen" in notes
     assert "conv1  convolution  " in str(table)
     forced = glow_nb.plans(convolution(), threads=1, plan={"conv1": "direct"})
-    (found,) = (one for one in forced["conv1"].weighed if one.is_chosen)
-    assert found.candidate.plan.algorithm == "direct"
+    assert forced["conv1"].chosen.plan.algorithm == "direct"
+    assert "left out by plan" in {one.note for one in forced["conv1"].weighed}
+    assert "conv1" in table
+    assert "conv" not in table
+    assert table.get("conv") is None
     with pytest.raises(OptionError, match="no layer 'conv'.*did you mean 'conv1'"):
         table["conv"]
 
@@ -290,6 +384,11 @@ def test_an_algorithm_from_outside_computes_pointwise_convolutions(own_algorithm
         (lambda *_: None, r"cost_model: direct .*: it gave None; give cycles, a number"),
         (lambda *_: float("nan"), r"it gave nan"),
         (lambda *_: 1 // 0, r"cost_model: direct .*: ZeroDivisionError"),
+        (
+            lambda plan, *_: plan.sizes("tile"),
+            r"^cost_model: direct .*: 'tile' must be a list of whole numbers, got no such setting; "
+            r"it has dot, block; test plan.algorithm, or plan.has\(name\), first$",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_cost_model_is_said(cost_model: Any, message: str) -> None:

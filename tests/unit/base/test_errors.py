@@ -14,12 +14,14 @@ from glow_nb.base.errors import (
     GlowError,
     GlowWarning,
     ParseError,
+    SettingError,
     UnboundDimension,
     UnboundInput,
     VerifyError,
     bounded,
 )
 from glow_nb.base.finite import BadElement, NonFiniteError
+from glow_nb.base.plan import Plan
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.runtime.serve.refusal import Refusal
@@ -29,6 +31,7 @@ MADE: tuple[GlowError, ...] = (
     UnboundDimension("net.onnx", ["batch"], {"x": ("batch", 3), "y": None}),
     UnboundInput("its shape is computed", ["sizes"]),
     Refusal(404, "no such model"),
+    SettingError(Plan.of("direct", block=8), "'tile' must be a list"),
     NonFiniteError("kernel 3: a NaN", BadElement((0, 1), float("inf"), 2), "y", ("log",), 3, "log"),
 )
 

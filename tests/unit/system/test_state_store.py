@@ -147,6 +147,7 @@ def test_what_does_not_fit_is_refused() -> None:
         net.state["totl"] = ONES
     with pytest.raises(StateError, match="no state 'totl'"):
         net.state["totl"]
+    assert net.state.get("totl") is None
     with pytest.raises(StateError, match="cannot be deleted"):
         del net.state["total"]
     with pytest.raises(StateError, match="state 'a'.*; .*state 'b'"):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 
 from glow_nb.backends.cpu.algorithms import ALGORITHMS, Algorithm, Candidate, Problem, algorithm_of
+from glow_nb.backends.cpu.algorithms.users_code import users_code
 from glow_nb.backends.cpu.products import Product
 from glow_nb.base.arguments import described
 from glow_nb.base.errors import CompileError, OptionError
@@ -66,7 +67,7 @@ def _candidates(
             own = algorithm_of(plan).cycles(plan, problem, target)
         if cost_model is None:
             return own
-        with foreign(OptionError, f"cost_model: {plan}"):
+        with users_code(f"cost_model: {plan}"):
             return _checked(cost_model(plan, problem, target, own), plan)
 
     def rank(candidate: Candidate) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from typing_extensions import override
 
@@ -79,11 +78,10 @@ class Depthwise(Algorithm):
     @override
     def emit(self, plan: Plan, node: Product, rewriter: Rewriter) -> Value:
         assert isinstance(node, Convolution)
-        return emit_lanes(node, rewriter)
+        return emit_lanes(plan, node, rewriter)
 
 
 def _multiply_add_cycles(problem: Problem, target: Target) -> float:
     """Estimate the multiply-adds alone, which all threads share."""
-    shape, lanes = problem.shape, lanes_of(problem.total, target)
-    sums = shape.batch * prod(shape.output) * shape.depth * shape.steps
+    sums, lanes = problem.shape.multiply_adds, lanes_of(problem.total, target)
     return target.passes * sums / (target.machine.fma_per_cycle * lanes * problem.threads)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Protocol
 
 from glow_nb.backends.cpu.algorithms import ALGORITHMS, Candidate
-from glow_nb.backends.cpu.algorithms.candidates import all_valid
+from glow_nb.backends.cpu.algorithms.candidates import WIDTHS_TO_TRY, all_valid
+from glow_nb.backends.cpu.algorithms.layer_choice import LayerChoice, layer_choice
+from glow_nb.backends.cpu.algorithms.users_code import users_code
 from glow_nb.backends.cpu.options import Choice
 from glow_nb.backends.cpu.products import PRODUCTS, Product
 from glow_nb.base.arguments import described
 from glow_nb.base.errors import OptionError
-from glow_nb.base.foreign import foreign
+from glow_nb.base.plan import Plan
 from glow_nb.base.schema import closest
 from glow_nb.hlir.graph import Constant, Function
 from glow_nb.kernels.strassen.matmul import STRASSEN
 from glow_nb.kernels.winograd.convolution import WINOGRAD
 
-NOT = "not "
+ALL_WIDTHS = 1 << 10
+"""More widths of panels than there are: a plan that is said may have any."""
 
 
 def check_choice(choice: object) -> None:
@@ -25,17 +29,13 @@ def check_choice(choice: object) -> None:
         return
     if not isinstance(choice, Mapping):
         raise OptionError(
-            f"plan={described(choice)}: give a dict of algorithms by layer, "
+            f"plan={described(choice)}: give a dict of algorithms or plans by layer, "
             "{'conv1': 'direct'}, or a function of a layer's name and its candidates"
         )
-    for layer, word in choice.items():
-        name = word.removeprefix(NOT) if isinstance(word, str) else ""
-        if not isinstance(layer, str) or name not in ALGORITHMS:
-            known = ", ".join(ALGORITHMS)
-            raise OptionError(
-                f"plan: layer {described(layer)} has {described(word)}, which is no algorithm"
-                f"{closest(name, ALGORITHMS)}; give one of {known}, or 'not ' and one of them"
-            )
+    for layer, said in choice.items():
+        if not isinstance(layer, str):
+            raise OptionError(f"plan: {described(layer)} is no name of a layer; give text")
+        layer_choice(layer, said)
 
 
 def check_cost_model(cost_model: object) -> None:
@@ -80,17 +80,33 @@ def check_layers(choice: Choice, functions: Iterable[Function]) -> None:
             )
 
 
+class Find(Protocol):
+    """Finds the candidates for a product, the best estimate first."""
+
+    def __call__(
+        self, node: Product, *, only: str = "", without: str = "", widths: int = WIDTHS_TO_TRY
+    ) -> Sequence[Candidate]:
+        """Return those for *node* that the options of all layers allow, in so many *widths*.
+
+        *only* is the one algorithm, whatever the options say; *without* is left out.
+        """
+        ...
+
+
 class Chooser:
     """Applies what a user says to the candidates of layers."""
 
-    def __init__(self, choice: Choice, function: Function, *, is_whole: bool = True) -> None:
+    def __init__(
+        self, choice: Choice, function: Function, find: Find, *, is_whole: bool = True
+    ) -> None:
         """Apply *choice* to layers of *function*, which is all of the network if it *is_whole*.
 
         Raises:
             OptionError: A layer that is named is no convolution or matrix product of the network.
         """
         check_choice(choice)
-        self._choice, self._function = choice, function
+        self._choice, self._function, self._find = choice, function, find
+        self._known: dict[str, Candidate | LayerChoice | None] = {}
         if is_whole:
             check_layers(choice, [function])
 
@@ -99,42 +115,56 @@ class Chooser:
 
     def speaks_of(self, node: Product) -> bool:
         """Return whether the user says anything about *node*."""
-        if isinstance(self._choice, Mapping):
-            return any(name in self._choice for name in self._names(node))
-        return self._choice is not None
+        return self._said(node) is not None
 
-    def allowed(self, node: Product, names: Collection[str]) -> Collection[str]:
-        """Return the names of the algorithms that are left of *names* for *node*.
+    def candidates(self, node: Product) -> Sequence[Candidate]:
+        """Return the candidates for *node* that the user leaves, the best estimate first.
 
         An algorithm that is forced is the only one, whatever the options of all layers say.
+
+        Raises:
+            OptionError: A plan is forced that is none of the layer.
         """
-        if not isinstance(self._choice, Mapping):
-            return names
-        words = [self._choice[name] for name in self._names(node) if name in self._choice]
-        if not words:
-            return names
-        if words[0].startswith(NOT):
-            return [name for name in names if name != words[0].removeprefix(NOT)]
-        return [words[0]]
+        said, layer = self._said(node), self._names(node)[-1]
+        if said is None:
+            return self._find(node)
+        if isinstance(said, Candidate):
+            return [said]
+        algorithm, widths = said.plan.algorithm, ALL_WIDTHS if said.plan.settings else WIDTHS_TO_TRY
+        if not said.is_forbidden:
+            return said.left_of(layer, self._find(node, only=algorithm, widths=widths))
+        without = "" if said.plan.settings else algorithm
+        return said.left_of(layer, self._find(node, without=without))
 
-    def chosen(self, node: Product, found: Sequence[Candidate]) -> Sequence[Candidate]:
-        """Return what the user's function leaves of the candidates *found* for *node*."""
-        if self._choice is None or isinstance(self._choice, Mapping):
-            return found
-        return self._by_function(self._choice, node, found)
+    def _said(self, node: Product) -> Candidate | LayerChoice | None:
+        """Return what the user says about *node*; a function is asked once."""
+        if self._choice is None:
+            return None
+        if node.name not in self._known:
+            is_mapping = isinstance(self._choice, Mapping)
+            self._known[node.name] = self._by_name(node) if is_mapping else self._by_function(node)
+        return self._known[node.name]
 
-    def _by_function(
-        self, choose: Callable[..., object], node: Product, found: Sequence[Candidate]
-    ) -> Sequence[Candidate]:
-        name, valid = self._names(node)[-1], all_valid(node, found)
-        with foreign(OptionError, f"plan: the function for layer {name!r:.80}"):
-            chosen = choose(name, valid)
-        if not isinstance(chosen, Candidate) or chosen not in valid:
+    def _by_name(self, node: Product) -> LayerChoice | None:
+        assert isinstance(self._choice, Mapping)
+        said = ((name, self._choice[name]) for name in self._names(node) if name in self._choice)
+        return next((layer_choice(*each) for each in said), None)
+
+    def _by_function(self, node: Product) -> Candidate | LayerChoice | None:
+        """Return what the user's function returns for the candidates that are right for *node*."""
+        assert callable(self._choice)
+        name, valid = self._names(node)[-1], all_valid(node, self._find(node))
+        with users_code(f"plan: the function for layer {name!r:.80}"):
+            said = self._choice(name, valid)
+        if isinstance(said, Candidate) and said in valid:
+            return said
+        if said is not None and not isinstance(said, Candidate | Plan | str):
             raise OptionError(
-                f"plan: the function returned {described(chosen)} for layer {name!r:.80}; "
-                "return one of the candidates that it is given"
+                f"plan: the function returned {described(said)} for layer {name!r:.80}; return "
+                "one of the candidates that it is given, a plan or its text, or None for the "
+                "compiler's own choice"
             )
-        return [chosen]
+        return layer_choice(name, said)
 
     def without_plan(self, node: Product) -> OptionError:
         """Return the error that no algorithm that is allowed computes *node*."""

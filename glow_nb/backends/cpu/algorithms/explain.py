@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from typing_extensions import override
@@ -28,6 +28,9 @@ class Weighed:
         is_valid: Whether it is right for the weights.
         is_measured: Whether compiling would measure instead, since ``tune=True`` is given.
         min_speedup: How many times as fast as others it must seem to be preferred.
+        is_left_out: Whether ``plan=`` leaves it out.
+        is_too_large: Whether it would be preferred, but constants would take more memory than
+            ``constant_growth`` allows.
     """
 
     candidate: Candidate
@@ -35,6 +38,8 @@ class Weighed:
     is_valid: bool
     is_measured: bool
     min_speedup: float
+    is_left_out: bool = False
+    is_too_large: bool = False
 
     @property
     def note(self) -> str:
@@ -43,6 +48,10 @@ class Weighed:
             return "best estimate; tune=True measures" if self.is_measured else "chosen"
         if not self.is_valid:
             return "not valid for these weights"
+        if self.is_left_out:
+            return "left out by plan"
+        if self.is_too_large:
+            return "takes more memory than constant_growth allows"
         return f"must be {self.min_speedup:.3f} x faster" if self.min_speedup > 1 else ""
 
 
@@ -60,32 +69,26 @@ class LayerPlans:
     operator: str
     weighed: tuple[Weighed, ...]
 
+    @property
+    def chosen(self) -> Candidate:
+        """The candidate by which the layer is computed."""
+        return next(each.candidate for each in self.weighed if each.is_chosen)
 
-class PlanTable(Mapping[str, LayerPlans]):
+
+class PlanTable(dict[str, LayerPlans]):
     """Layers with their candidates, by name; printed as a table."""
 
     def __init__(self, layers: Sequence[LayerPlans]) -> None:
         """Hold *layers*."""
-        self._layers = {layer.name: layer for layer in layers}
+        super().__init__({layer.name: layer for layer in layers})
 
-    @override
-    def __getitem__(self, name: str) -> LayerPlans:
-        if name not in self._layers:
-            hint = closest(name, self._layers)
-            raise OptionError(f"no layer {name!r:.80} is a convolution or matrix product{hint}")
-        return self._layers[name]
-
-    @override
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._layers)
-
-    @override
-    def __len__(self) -> int:
-        return len(self._layers)
+    def __missing__(self, name: str) -> LayerPlans:
+        hint = closest(name, self)
+        raise OptionError(f"no layer {name!r:.80} is a convolution or matrix product{hint}")
 
     def table(self, layer: str | None = None) -> Table:
         """Return the rows of all layers, or of one."""
-        layers = self._layers.values() if layer is None else [self[layer]]
+        layers = self.values() if layer is None else [self[layer]]
         rows = [
             (
                 each.name if number == 0 else "",
@@ -119,6 +122,9 @@ def explain(
 
     They are estimated. Where *options* ask for measurements, notes say which layers compiling
     would measure.
+
+    Raises:
+        OptionError: What *options* say about a layer leaves no plan that is right for its weights.
     """
     selection = Selection(
         function,
@@ -138,14 +144,17 @@ def _weighed(selection: Selection, node: Product, options: CpuOptions) -> LayerP
     offered, chosen = selection.offered(node), selection.candidate(node)
     problem = selection.problem(node)
     is_measured = options.tune and selection.may_measure(node)
+    left = [each.plan for each in selection.ranked(node)]
     shown = [*offered, *(each for each in selection.ranked(node) if each not in offered)]
     weighed = tuple(
         Weighed(
             each,
-            chosen is not None and each.plan == chosen.plan,
+            each.plan == chosen.plan,
             algorithm_of(each.plan).for_weights(each, node) is not None,
             is_measured,
             algorithm_of(each.plan).min_speedup(each.plan, problem),
+            is_left_out=each.plan not in left,
+            is_too_large=selection.is_too_large(node, each),
         )
         for each in shown
     )

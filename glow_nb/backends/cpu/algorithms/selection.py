@@ -80,9 +80,9 @@ class Selection:
         self.function, self.target, self.threads = function, target, threads
         self.products = [node for node in function if isinstance(node, PRODUCTS)]
         self._winograd, self._strassen, self._growth = winograd, strassen, growth
-        self._chooser = Chooser(choice, function, is_whole=is_whole)
+        self._chooser = Chooser(choice, function, self._find, is_whole=is_whole)
         self._cost_model = cost_model
-        self._known: dict[str, Sequence[Candidate]] = {}  # a function of the user's is asked once
+        self._known: dict[str, Sequence[Candidate]] = {}
         self._picks: Mapping[str, Candidate] = {}
         if tuner is not None:
             free = [node for node in self.products if self.may_measure(node)]
@@ -94,21 +94,36 @@ class Selection:
 
     def offered(self, node: Product) -> Sequence[Candidate]:
         """Return all candidates for *node* that the options of all layers allow."""
-        allowed = allowed_algorithms(node, self._winograd, self._strassen)
-        return candidates_for(self.problem(node), self.target, allowed, self._cost_model)
+        return self._find(node)
+
+    def _find(
+        self, node: Product, *, only: str = "", without: str = "", widths: int = WIDTHS_TO_TRY
+    ) -> Sequence[Candidate]:
+        options = allowed_algorithms(node, self._winograd, self._strassen)
+        names = [only] if only else [name for name in options if name != without]
+        problem = Problem.of(node, self.target, threads=self.threads, widths=widths)
+        return candidates_for(problem, self.target, names, self._cost_model)
 
     def ranked(self, node: Product) -> Sequence[Candidate]:
         """Return the candidates for *node* that the user leaves, the best estimate first."""
         if node.name not in self._known:
-            options = allowed_algorithms(node, self._winograd, self._strassen)
-            allowed = self._chooser.allowed(node, options)
-            found = candidates_for(self.problem(node), self.target, allowed, self._cost_model)
-            self._known[node.name] = self._chooser.chosen(node, found)
+            self._known[node.name] = self._chooser.candidates(node)
         return self._known[node.name]
 
-    def candidate(self, node: Product) -> Candidate | None:
-        """Return the candidate that *node* is computed by, None if none is right for it."""
-        return self._spending.candidate(node) or self._preferred(node)
+    def candidate(self, node: Product) -> Candidate:
+        """Return the candidate that *node* is computed by.
+
+        Raises:
+            OptionError: What the user says leaves none that is right for the weights.
+        """
+        found = self._spending.candidate(node) or self._preferred(node)
+        if found is None:
+            raise self._chooser.without_plan(node)
+        return found
+
+    def is_too_large(self, node: Product, candidate: Candidate) -> bool:
+        """Return whether *candidate* would be preferred for *node* if more memory were allowed."""
+        return self._spending.refuses(node, candidate)
 
     def plan(self, node: Product) -> Plan:
         """Return the plan that *node* is computed by.
@@ -117,8 +132,6 @@ class Selection:
             OptionError: What the user says leaves none that is right for the weights.
         """
         found = self.candidate(node)
-        if found is None:
-            raise self._chooser.without_plan(node)
         is_guarded = self._winograd == "guarded" and node.type.kind.is_float
         guards = is_guarded and found.plan.algorithm == WINOGRAD
         return found.plan.updated(guarded=True) if guards else found.plan

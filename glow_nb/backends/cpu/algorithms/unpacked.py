@@ -65,5 +65,6 @@ class Unpacked(Algorithm):
                 rhs_order=rhs_order,
                 wide=node.wide,
                 predicate=wide.predicate,
+                plan=plan if plan.settings else None,
             )
         )

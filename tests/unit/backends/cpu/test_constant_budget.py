@@ -10,7 +10,9 @@ import pytest
 
 import glow_nb
 from glow_nb.backends.cpu.algorithms import Candidate, algorithm_of
+from glow_nb.backends.cpu.algorithms.explain import explain
 from glow_nb.backends.cpu.constant_budget import Layer, within
+from glow_nb.backends.cpu.options import CpuOptions
 from glow_nb.backends.cpu.select_packed_operators import candidates_of, select_packed_operators
 from glow_nb.base.plan import Plan
 from glow_nb.hlir.builder import Builder
@@ -66,6 +68,18 @@ def test_a_network_spends_its_room_where_it_saves_the_most_cycles_a_byte() -> No
     sizes = [sum(np.prod(tile) for tile in each if tile) for each in limits]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[1] < sizes[3] < sizes[-1]
+
+
+def test_the_table_says_which_candidates_take_too_much_memory() -> None:
+    def notes(growth: float) -> list[str]:
+        (layer,) = explain(network(SIZES[:1]), TARGET, CpuOptions(constant_growth=growth)).values()
+        return [each.note for each in layer.weighed]
+
+    assert notes(8)[0] == "chosen"
+    limited = notes(1)
+    before = limited[: limited.index("chosen")]
+    assert before
+    assert set(before) == {"takes more memory than constant_growth allows"}
 
 
 @pytest.mark.parametrize("growth", [1, 1.2, 2])
