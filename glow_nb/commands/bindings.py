@@ -1,4 +1,4 @@
-"""What commands bind in a model: sizes by ``--shape``, numbers of inputs by ``--constant``."""
+"""What commands that read a model take: sizes, numbers of inputs, and definitions to import."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from glow_nb.base.errors import OptionError
 from glow_nb.base.types import Array, SymbolicType
 from glow_nb.commands.arrays import read_npy, split_assignment
 from glow_nb.commands.literals import array_of
+from glow_nb.commands.own_definitions import import_files, import_option
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 
@@ -159,14 +160,22 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def binding_options(command: Command) -> Command:
-    """Add ``--shape`` and ``--constant``; *command* gets them as ``bindings``."""
+    """Add ``--shape`` and ``--constant``, which *command* gets as ``bindings``, and ``--import``.
+
+    The files of the last one are imported before *command* begins.
+    """
 
     @wraps(command)
     def bound(
-        *arguments: Any, shapes: tuple[NamedShape, ...], fixed: tuple[str, ...], **given: Any
+        *arguments: Any,
+        shapes: tuple[NamedShape, ...],
+        fixed: tuple[str, ...],
+        imported: tuple[Path, ...],
+        **given: Any,
     ) -> object:
+        import_files(imported)
         return command(*arguments, bindings=Bindings(as_shapes(shapes), fixed), **given)
 
     decorated: Any = bound
-    made: Command = _shape_option(_constant_option(decorated))
+    made: Command = _shape_option(_constant_option(import_option(decorated)))
     return made

@@ -37,8 +37,10 @@ glow-nb report quantized.onnx --against float.onnx --threads 1 --output both.htm
 glow-nb report m.onnx --precision bfloat16 --against-options "--precision float32" --output b.html
 glow-nb report model.onnx --against before.html --output changes.html"""
 
-OWN_OPTIONS = ("--output", "--against", "--against-options", "--title", "--input", "--runs")
-"""Options that do not say how a network is compiled; each is followed by a value."""
+OWN_OPTIONS = (
+    *("--output", "--against", "--against-options", "--title", "--input", "--runs", "--import"),
+)
+"""Options that a page does not say; each is followed by a value."""
 
 ARGUMENTS = "glow_nb.report.arguments"
 """Where a context keeps the arguments of the command."""

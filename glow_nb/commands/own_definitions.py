@@ -1,0 +1,71 @@
+"""Files of Python that define operators, passes and kernels before a command reads its model."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import click
+
+from glow_nb.base.errors import GlowError, OptionError
+
+import_option: Callable[[Any], Any] = click.option(
+    "--import",
+    "imported",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE.py",
+    help="Run FILE.py first: operators, import rules, kernels and passes that it registers are "
+    "known to the command. Repeat it for each.",
+)
+
+
+def import_files(files: Iterable[Path]) -> None:
+    """Import each of *files* as a module called by its stem, once in a process.
+
+    As of a script, what stands beside a file can be imported by it.
+
+    Raises:
+        OptionError: A file cannot be imported; names the line.
+    """
+    for file in files:
+        _import(file)
+
+
+def _import(file: Path) -> None:
+    place, name = os.path.realpath(file), file.stem
+    known = getattr(sys.modules.get(name), "__file__", None)
+    if known is not None and os.path.realpath(known) == place:
+        return
+    if not os.path.isfile(place) or file.suffix != ".py":
+        raise OptionError(f"--import {file}: there is no such file of Python; check the path")
+    if name in sys.modules:
+        raise OptionError(
+            f"--import {file}: a module {name!r} is loaded already; give the file another name"
+        )
+    spec = spec_from_file_location(name, place)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.path.insert(0, os.path.dirname(place))
+    sys.modules[name] = module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise OptionError(f"--import {file}: {_described(error, place)}") from error
+
+
+def _described(error: BaseException, place: str) -> str:
+    """Return the line of the file at *place* that has raised *error*, and what it says."""
+    said = str(error) if isinstance(error, GlowError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError) and error.filename == place:
+        return f"line {error.lineno}: {type(error).__name__}: {error.msg}"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename == place:
+            return f"line {frame.lineno}: {said} ({frame.line})"
+    return said
