@@ -46,15 +46,17 @@ class Rebuilding(Generic[N]):
         executable: Callable[[Program], Executable],
         model: Callable[[], Function | Program | None],
         nodes: Callable[[], list[ModelNode] | None],
+        again: Callable[[], N] | None = None,
     ) -> None:
         """Make networks that give more values, on a state, by *watched*; *names* lists all.
 
         *executable* makes a program run that differs from the network's by some copies. *model*
         returns the model as it was before all passes, None where it is gone, and *nodes* its nodes
-        as its file has them, None where there is no file.
+        as its file has them, None where there is no file. *again* compiles a network that was read
+        from the disk, whose steps are known there by their names alone.
         """
         self.watched, self.names, self.executable = watched, names, executable
-        self.model, self.nodes = model, nodes
+        self.model, self.nodes, self.again = model, nodes, again
 
     @cached_property
     def _kept(self) -> VariantCache[tuple[str, ...], WatchedNetwork[N]]:

@@ -12,6 +12,7 @@ from glow_nb.base.model_node import ModelNode
 from glow_nb.base.steps import Entries, Step, name_of_step, steps_in, what_it_does
 from glow_nb.compiler.driver import run
 from glow_nb.hlir.graph import Function
+from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import Program
 from glow_nb.network.reporting.measuring import Measured
 from glow_nb.network.reporting.programs import ShownProgram
@@ -38,6 +39,9 @@ T = TypeVar("T")
 GONE = (
     "The model is not at hand: the network was read from a folder, or its graph is gone. Compile "
     "the model again to see it."
+)
+DIFFERS = (
+    "The passes were run once more, and did not end with the program that runs. They are not shown."
 )
 IS_PROGRAM = "A program was given, which was made of no graph here."
 
@@ -153,23 +157,36 @@ class _Passes:
 
     def __init__(self, shown: ShownProgram, room: Room) -> None:
         """Run the steps that the network was compiled by."""
-        pipeline = shown.network.pipeline
-        does = {name_of_step(step): what_it_does(step) for step in steps_in(pipeline)}
-        self.recorder = PassRecorder(room, does, PLANNER)
+        pipeline: Entries = ()
+        self.recorder = PassRecorder(room)
         self.model: Function | Program | None = None
         self.alternatives: Alternatives = {}
         self.reason = ""
         try:
+            pipeline = shown.pipeline()
+            does = {name_of_step(step): what_it_does(step) for step in steps_in(pipeline)}
+            self.recorder = PassRecorder(room, does, PLANNER)
             self.model = shown.model()
             if self.model is None:
                 self.reason = GONE
                 return
-            run(self.model, before_code(pipeline), self.recorder)
+            made = run(self.model, before_code(pipeline), self.recorder)
+            if not is_same_program(made, shown.network.program):
+                self.reason, self.recorder = DIFFERS, PassRecorder(room)
         except GlowError as error:
             self.reason = f"The passes could not be run once more: {error}"
         if self.recorder.before_plans is not None:
             options = _options_of(pipeline, PLANNER)
             self.alternatives = alternatives_of(self.recorder.before_plans, options)
+
+
+def is_same_program(made: Function | Program, program: Program) -> bool:
+    """Return whether *made* has the instructions of *program*, and its activations their places."""
+    return isinstance(made, Program) and _lines(made) == _lines(program)
+
+
+def _lines(program: Program) -> list[str]:
+    return [print_instruction(one, program.arena) for one in program.instructions]
 
 
 def before_code(pipeline: Entries) -> Entries:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from glow_nb.base.errors import GlowError
 from glow_nb.base.model_node import ModelNode
+from glow_nb.base.steps import Entries
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.stages import stages_of
 from glow_nb.llir.program import Program
@@ -32,6 +34,7 @@ class ShownProgram:
         model: Returns what the passes were given; None where it is gone.
         whole: Returns the model that it is a part of; None where it is gone.
         nodes: Returns the nodes of the file that it comes from; None where there is none.
+        pipeline: Returns the steps that it was compiled by, with their options.
         tables: What is said of its sizes.
     """
 
@@ -40,6 +43,7 @@ class ShownProgram:
     model: ReadModel
     whole: ReadModel
     nodes: Callable[[], list[ModelNode] | None]
+    pipeline: Callable[[], Entries]
     tables: tuple[Table, ...] = ()
 
 
@@ -80,10 +84,29 @@ def functions_of(network: object) -> Mapping[str, Any]:
 
 
 def _plain(network: CompiledViews) -> ShownProgram:
-    made = network.rebuilding
-    guards = _guards(network)
-    title = f"for {network.sizes}" if network.sizes else ""
-    return ShownProgram(title, network, made.model, made.model, made.nodes, guards)
+    original = cache(lambda: _original(network))
+
+    def model() -> Function | Program | None:
+        return original().rebuilding.model()
+
+    return ShownProgram(
+        title=f"for {network.sizes}" if network.sizes else "",
+        network=network,
+        model=model,
+        whole=model,
+        nodes=lambda: original().rebuilding.nodes(),
+        pipeline=lambda: original().pipeline,
+        tables=_guards(network),
+    )
+
+
+def _original(network: CompiledViews) -> CompiledViews:
+    """Return *network*, compiled once more if it was read from the disk and its model is at hand.
+
+    What is on the disk has the names of its steps, and not their options.
+    """
+    again: Callable[[], CompiledViews] | None = network.rebuilding.again
+    return network if again is None else again()
 
 
 def _variants(network: Any) -> Iterator[ShownProgram]:

@@ -226,6 +226,7 @@ def _network(
             lambda program: executable.whole.executable.for_program(program),
             partial(_model, origin.number, model.watched),
             partial(_nodes, origin.number, model.watched),
+            again=_numbered(model.watched, origin.number),
         ),
         check=model.check,
         sizes=function.sizes,
