@@ -25,7 +25,9 @@ COMMANDS = (
 
 
 class Commands(Mapping[str, click.Command]):
-    """The commands by name; one is imported when it is asked for: all take twice as long."""
+    """The commands by name; each is imported only when it is used, since importing all takes
+    long.
+    """
 
     @override
     def __getitem__(self, name: str) -> click.Command:
@@ -50,7 +52,7 @@ class Commands(Mapping[str, click.Command]):
 )
 @click.version_option(__version__, prog_name="glow-nb")
 def main() -> None:
-    """Compile neural networks, run them, and look at every step of it.
+    """Compile neural networks, run them, and inspect every step of the compilation.
 
     A MODEL is an ONNX file, or IR text in a .glow file with its constants beside it in .npz.
     Compiled kernels and networks are kept in GLOW_NB_CACHE_DIR, by default in the user's cache

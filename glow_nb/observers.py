@@ -1,4 +1,4 @@
-"""Observers to give to ``glow_nb.compile(..., observer=...)``: what each step of the compiler did.
+"""Observers for ``glow_nb.compile(..., observer=...)``, which see each step of the compiler.
 
 ::
 
@@ -122,7 +122,7 @@ class WriteIR:
 class PrintDiff:
     """Prints what some steps did, as a coloured difference of texts, to standard output.
 
-    At the end it says which of the steps it was asked for have shown nothing, and why.
+    At the end it says which of the requested steps have shown nothing, and why.
     """
 
     def __init__(self, *steps: str | Pass[Any], context: int = CONTEXT) -> None:
@@ -142,7 +142,9 @@ class PrintDiff:
         self._console = Console(markup=False, emoji=False, highlight=False)
 
     def __call__(self, run: PassRun, /) -> None:
-        """Print what *run* changed, if it is wanted, keeps the level and changed anything."""
+        """Print what *run* changed, if it is one of the steps, stays on its level, and changed
+        anything.
+        """
         if self._steps and run.name not in self._steps:
             return
         if not run.changed:
@@ -160,7 +162,7 @@ class PrintDiff:
             shown.print(self._console)
 
     def finish(self) -> None:
-        """Print why a step that was asked for has shown nothing, and begin anew."""
+        """Print why a requested step has shown nothing, and begin anew."""
         for step, reason in self._silent.items():
             if step in self._steps:
                 self._console.print(f"{step}: nothing to show, {reason}", soft_wrap=True)

@@ -1,6 +1,6 @@
-"""What makes a program run: the interpreter in NumPy, and the cpu.
+"""Backends, which execute programs: the interpreter in NumPy, and the cpu.
 
-It imports `codegen` and what stands below that.
+This level imports `codegen` and the levels below it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a backend is: kernels and what they can do, passes, and how a program runs.
+"""The interface of a backend: kernels and their traits, passes, and how a program runs.
 
-Nothing above this level knows which backend runs.
+No level above depends on a certain backend.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Timings:
         stamps: Nanoseconds of one clock, ``int64[runs, threads, kernels, 2]``: begin and end of
             each share of a kernel, zeros where a share has no part in it. There are as many shares
             as threads, but a thread may do several.
-        plain_seconds: Wall time of ordinary runs, made in turn with those.
+        plain_seconds: Wall time of ordinary runs, in turn with the timed ones.
     """
 
     stamps: npt.NDArray[np.int64]
@@ -47,7 +47,8 @@ class Timings:
 def kernel_ns(stamps: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return ``[..., kernels]``: how long at least one share of each kernel ran.
 
-    Shares that one thread does in turn add up; those that threads do side by side do not.
+    The times of shares that one thread executes in turn are added up; shares that run in parallel
+    are counted once.
 
     Args:
         stamps: ``[..., threads, kernels, 2]``, see :class:`Timings`.
@@ -70,7 +71,7 @@ class Executable(Protocol):
 
     @property
     def source(self) -> str:
-        """The generated source, for people; empty if nothing is generated."""
+        """The generated source, to read; empty if nothing is generated."""
         ...
 
     @property
@@ -111,8 +112,8 @@ class DirectExecutable(Protocol):
     def direct_run(self, inputs: Sequence[str], outputs: Sequence[str]) -> DirectRun | None:
         """Return the fast path for inputs and outputs of these names, or None if there is none.
 
-        It takes a dict with one contiguous array for each input. For None, :meth:`Executable.run`
-        does the run, and says what is wrong with it.
+        It takes a dict with one contiguous array for each input. If it returns None,
+        :meth:`Executable.run` executes the run, or raises the error about it.
         """
         ...
 
@@ -124,7 +125,7 @@ class BindingExecutable(Protocol):
     def bind(
         self, inputs: Sequence[Array], outputs: Sequence[Array], state: StateStore
     ) -> Callable[[], None]:
-        """Return what runs on these very arrays, and on *state*, each time that it is called.
+        """Return a function that runs on exactly these arrays, and on *state*, at each call.
 
         All are contiguous, of the types of the program's inputs and outputs, and in its order; the
         outputs can be written, and overlap nothing.
@@ -134,11 +135,13 @@ class BindingExecutable(Protocol):
 
 @runtime_checkable
 class WeightHolder(Protocol):
-    """An executable that has copied the weights to where it wants them."""
+    """An executable that holds its own copy of the weights."""
 
     @property
     def held_weights(self) -> Mapping[str, Array]:
-        """The weights of its program in its own memory, by name: no other copy must be kept."""
+        """The weights of its program in its own memory, by name, so that other copies can be
+        freed.
+        """
         ...
 
 
@@ -147,7 +150,7 @@ class TimedExecutable(Protocol):
     """An executable that can tell how long each of its kernels takes."""
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
-        """Run *runs* times with time stamps, and as often without, on contiguous *inputs*."""
+        """Run *runs* times with time stamps, and *runs* times without, on contiguous *inputs*."""
         ...
 
 
@@ -166,16 +169,16 @@ class LimitedExecutable(Protocol):
 
 @runtime_checkable
 class Estimator(Protocol):
-    """A backend that knows about how long its kernels take, before they are made."""
+    """A backend that can estimate the time of kernels before they are made."""
 
     def estimated_ns(self, instruction: Instruction) -> float:
-        """Return about how long one thread takes for *instruction*, in nanoseconds."""
+        """Return the estimated time of *instruction* on one thread, in nanoseconds."""
         ...
 
 
 @runtime_checkable
 class CompiledInSteps(Protocol):
-    """An executable that can tell how long each step of its making took."""
+    """An executable that knows how long each step of its compilation took."""
 
     @property
     def compile_seconds(self) -> Mapping[str, float]:
@@ -193,12 +196,12 @@ _NO_KERNELS = KernelTable("backend's")
 class Backend(Protocol):
     """A target that executes programs (paper 3.4 and 5).
 
-    A class that inherits from this one must have a name and compile; the rest is that of a backend
-    without kernels of its own: every operator is lowered, and no kernel does more than it must.
+    A derived class must define ``name`` and ``compile``. The other members are by default those of
+    a backend without kernels of its own: every operator is lowered, and no kernel has traits.
     """
 
     left_out: Collection[str] = ()
-    """Passes that are left out of all that is compiled for it (:func:`compiler.leaving_out`)."""
+    """Passes that are left out of all compilations for it (:func:`compiler.leaving_out`)."""
 
     precision: Precision = FULL
     """What factors of products of float32 are rounded to (``compile(precision=...)``)."""
@@ -213,7 +216,8 @@ class Backend(Protocol):
 
     @property
     def kernels(self) -> KernelTable:
-        """What its kernels are made by, and can do: operators that have one are not lowered.
+        """The generators of its kernels, and the kernels' traits; operators with a kernel are not
+        lowered.
 
         By default empty. A class with kernels has a table of its own, ``KernelTable("mine")``.
         """
@@ -221,7 +225,7 @@ class Backend(Protocol):
 
     @property
     def traits(self) -> Traits:
-        """What its kernels can do; instruction passes get it as their option ``traits``."""
+        """The traits of its kernels; instruction passes get them as their option ``traits``."""
         return self.kernels.traits
 
     @property
@@ -238,7 +242,7 @@ class Backend(Protocol):
     def graph_pipeline(self) -> Entries:
         """Graph passes of this backend, run after those that follow lowering.
 
-        By default, operators without a kernel that these have found again are lowered again.
+        By default, operators without a kernel that these passes have emitted are lowered again.
         """
         return (Step(lower, {"should_lower": self.should_lower}),)
 
@@ -254,7 +258,7 @@ class Backend(Protocol):
 
     @property
     def compile_steps(self) -> Mapping[str, str]:
-        """What :meth:`compile` does: its steps in order, with one line about each.
+        """The steps of :meth:`compile` in order, with one line about each.
 
         These are the names of :attr:`CompiledInSteps.compile_seconds`.
         """
@@ -263,8 +267,8 @@ class Backend(Protocol):
     def should_lower(self, node: Node) -> bool:
         """True for an operator without a kernel.
 
-        A kernel does in one go what the lowered nodes do in several. A backend whose kernel is not
-        for every operand may say more than its table.
+        One kernel computes what several lowered nodes would compute. A backend whose kernel does
+        not take every operand may override this.
         """
         return not (isinstance(node, self.replaced) or self.kernels.has_kernel(type(node)))
 
@@ -275,7 +279,7 @@ class Backend(Protocol):
 
 @dataclass(frozen=True)
 class PlannedMemory:
-    """What a program will take beside its arena, its state, and what its caller binds.
+    """The memory of a program besides its arena, its state, and the arrays that the caller binds.
 
     Attributes:
         constant_bytes: Memory of the weights.
@@ -288,19 +292,21 @@ class PlannedMemory:
 
 @runtime_checkable
 class MemoryPlanner(Protocol):
-    """A backend that knows what a program will take before it compiles it.
+    """A backend that knows the memory of a program before it compiles it.
 
-    Of one that does not, programs are taken to need their weights as they are, and no scratch.
+    For other backends, a program is assumed to need its weights as they are, and no scratch.
     """
 
     def planned_memory(self, program: Program, *, threads: int) -> PlannedMemory:
-        """Return what the executable of an allocated *program* for *threads* cores will take."""
+        """Return the memory that the executable of an allocated *program* for *threads* cores
+        needs.
+        """
         ...
 
 
 @runtime_checkable
 class VariantBackend(Protocol):
-    """A backend that does better when it knows that several programs are of one network."""
+    """A backend that compiles better if it knows that several programs belong to one network."""
 
     def for_variants(self) -> Backend:
         """Return a backend for the programs of one network, compiled for several sets of sizes."""
@@ -309,16 +315,19 @@ class VariantBackend(Protocol):
 
 @runtime_checkable
 class ModuleBackend(Protocol):
-    """A backend some of whose options speak of layers, which one function of a model has."""
+    """A backend some of whose options name layers, each of which may be in only one function of a
+    model.
+    """
 
     def for_functions(self, functions: Sequence[Function] | None, passes: Entries = ()) -> Backend:
         """Return a backend for the functions of one model, before any is compiled.
 
         Args:
-            functions: All of them; None for some that need not have the layers, as others do.
-            passes: What is done to the graph of each.
+            functions: All of them; None for functions that need not have the layers, since others
+                have them.
+            passes: Applies the passes to the graph of a function.
 
         Raises:
-            OptionError: An option speaks of a layer that none of *functions* has.
+            OptionError: An option names a layer that none of *functions* has.
         """
         ...

@@ -1,7 +1,7 @@
 """The reference backend: executes a program with NumPy over a real arena.
 
-Every operand is a NumPy view at the place that the allocator chose, so a wrong placement, lifetime
-or view shows as a wrong number. Memory that holds nothing yet, or nothing any more, is poisoned.
+Every operand is a NumPy view at the offset that the allocator chose, so a wrong placement, lifetime
+or view leads to wrong numbers. Memory outside of lifetimes is poisoned.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ TRAITS: Traits = {
 class Interpreter(Backend):
     """Runs programs with NumPy, one instruction after another, on one thread.
 
-    It has no kernels: everything is lowered that has a rule, but for loops over steps, which would
-    be unrolled. What passes raise again stays, since NumPy knows what every operator means.
+    It has no kernels: every operator with a lowering is lowered, except loops over steps, which
+    would be unrolled. Operators that passes raise again stay, since ``evaluate`` defines every
+    operator in NumPy.
     """
 
     name = "interpreter"
@@ -101,7 +102,7 @@ class Interpreter(Backend):
 
         Raises:
             VerifyError: The program is not allocated.
-            UnsupportedError: NumPy does not know what an instruction means.
+            UnsupportedError: An instruction has no meaning in NumPy.
         """
         return OpenInterpretedProgram(program) if is_open(program) else InterpretedProgram(program)
 
@@ -153,11 +154,11 @@ class InterpretedProgram:
 
         Args:
             inputs: One array for each input.
-            state: What the last run has left, and where this one leaves its own; a run that fails
-                leaves it as it was. By default, a first run, which leaves nothing.
-            watch: Called with each result of each instruction when it is made, those inside of
-                stacks included. The array is memory of the run, which is written again later.
-            evaluate: Computes what an operator means on the arrays of its operands.
+            state: The state that the last run has left, to which this run writes its own; a run
+                that fails leaves it unchanged. By default, a first run, whose state is dropped.
+            watch: Called with each result of each instruction as soon as it is computed, also
+                inside of stacks. The array is memory of the run, which is overwritten later.
+            evaluate: Computes an operator on the arrays of its operands.
 
         Raises:
             FeedError: There are not as many arrays as inputs, or one has another type.
@@ -176,7 +177,7 @@ class InterpretedProgram:
         return limits_that_were_beaten(1) if were_beaten else machine_limits(1)
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
-        """Run *runs* times with the time taken around each instruction, and as often without."""
+        """Run *runs* times with the time of each instruction measured, and *runs* times without."""
         stamps: list[int] = []
         pairs = zip(self._program.instructions, self._steps, strict=True)
         steps = [step if is_marker(i) else timed(step, stamps) for i, step in pairs]
@@ -194,8 +195,8 @@ class InterpretedProgram:
     ) -> None:
         """Execute one *instruction* of the program on what the buffers hold that are *known*.
 
-        Those are all that it reads, but for weights, and what it writes; *watch* is told of each
-        result.
+        *known* has all buffers that it reads, except weights, and those that it writes; *watch* is
+        called with each result.
         """
         memory = Memory(self._program, self._arena, self._weights)
         memory.watch = watch
@@ -280,7 +281,7 @@ class OpenInterpretedProgram:
         return self.run(inputs, state=state)
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
-        """Run *runs* times with the time taken around each instruction, and as often without."""
+        """Run *runs* times with the time of each instruction measured, and *runs* times without."""
         return self._for(inputs).timings(inputs, runs)
 
     def _for(self, inputs: Sequence[Array]) -> InterpretedProgram:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 Bytes = npt.NDArray[np.uint8]
 
 CACHE_LINE_BYTES = 64
-"""What caches hold and move as one piece; what two threads write lies in lines of its own."""
+"""The size of a cache line. Data that two threads write are in different lines."""
 
 ALIGNMENT = 64
 """Bytes: every buffer of a program begins at a multiple of a cache line and of any vector."""

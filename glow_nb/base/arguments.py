@@ -1,4 +1,4 @@
-"""What users pass to the public functions, checked before anything runs."""
+"""Checks of the arguments of public functions, before anything runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_SHOWN = 20
 """Items of an argument that an error shows."""
 
 MOST_THREADS = 1024
-"""A team of more threads takes longer to start and to meet than any machine is worth."""
+"""More threads take longer to start and to synchronize than they save on any machine."""
 
 
 def whole_number(name: str, value: object, least: int, most: int | None = None) -> int:
@@ -142,9 +142,9 @@ def as_constants(constants: object) -> dict[str, Array]:
 
 
 def fits_as_it_is(array: object, dtype: np.dtype[Any], shape: tuple[int, ...]) -> TypeGuard[Array]:
-    """Tell at once whether *array* is one that a kernel can read where it lies.
+    """Return whether a kernel can read *array* in place.
 
-    Where it is not, it may still be made into one: see :func:`as_array`.
+    If it cannot, :func:`as_array` may still convert the array.
     """
     return (
         type(array) is np.ndarray
@@ -181,12 +181,12 @@ def array_of_numbers(kind: type[GlowError], subject: str, value: object) -> Arra
 
 
 def as_it_lies(kind: type[GlowError], subject: str, value: Any) -> Array | None:
-    """Return an array of another library as one of NumPy on the same memory, by DLPack.
+    """Return an array of another library as a NumPy array on the same memory, by DLPack.
 
-    None if it is an array of NumPy or does not lend its memory, which others may convert.
+    The result is None for a NumPy array, and for one that does not support DLPack.
 
     Raises:
-        GlowError: It lies on another device; as *kind* about the *subject*.
+        GlowError: It is on another device; an error of class *kind* about the *subject*.
     """
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
         return None
@@ -246,7 +246,7 @@ def as_path(path: object) -> Path:
 
 
 def described(value: object) -> str:
-    """Return what errors call an argument: its text if that is short and says something."""
+    """Return how errors refer to an argument: by its text if that is short and meaningful."""
     return f"{value!r:.80}" if _is_plain(value) else f"a {type(value).__name__}"
 
 

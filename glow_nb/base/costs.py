@@ -1,4 +1,6 @@
-"""Counts of arithmetic and of bytes, which add up: what ``hlir/cost`` and ``llir/cost`` return."""
+"""Counts of arithmetic and of bytes, which can be added: results of ``hlir/cost`` and
+``llir/cost``.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ class InstructionCost:
     Attributes:
         nominal: Arithmetic of the operators, comparable between kernels.
         executed: Arithmetic that the kernel carries out.
-        constant_bytes: Bytes of weights read, packed as the kernel wants them.
+        constant_bytes: Bytes of weights read, in the packed layout of the kernel.
         read_bytes: Other bytes read: activations and inputs.
         written_bytes: Bytes written.
     """

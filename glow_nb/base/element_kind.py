@@ -1,4 +1,4 @@
-"""The kinds that elements of tensors are of."""
+"""The element kinds of tensors."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ class ElementKind(enum.Enum):
     def is_storage(self) -> bool:
         """True for the kinds that are stored, moved and converted, but not computed with.
 
-        One element takes a byte, whose low :attr:`bits` count.
+        One element takes a byte, of which the low :attr:`bits` are used.
         """
         return self in _STORAGE
 
     @property
     def bits(self) -> int:
-        """Bits of an element that count; it may take more memory."""
+        """Used bits of an element, which may take more memory."""
         return _FEW_BITS.get(self, 8 * self.size_bytes)
 
     @property

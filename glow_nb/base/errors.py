@@ -13,17 +13,19 @@ from collections.abc import Callable, Mapping, Sequence
 from glow_nb.base.override import override
 
 MOST_LETTERS = 2000
-"""A message that is longer is cut."""
+"""Longer messages are shortened."""
 MOST_QUOTED = 300
-"""Letters of a word, or of a list in brackets, in a message."""
+"""Longest word, or list in brackets, in a message, in letters."""
 SHOWN_LINE = 160
-"""Letters of a line of text that an error points into."""
+"""Longest quoted line of a text, in letters."""
 
 _LONG = re.compile(rf"\[[^\[\]]{{{MOST_QUOTED},}}\]|\S{{{MOST_QUOTED + 1},}}")
 
 
 def bounded(message: str) -> str:
-    """Return *message* with the middle left out of long words, of long lists, and of all of it."""
+    """Return *message* without the middle of long words and long lists, and shortened as a
+    whole.
+    """
     if len(message) <= MOST_QUOTED:
         return message
     return _shortened(_LONG.sub(lambda found: _shortened(found[0], MOST_QUOTED), message))
@@ -38,7 +40,7 @@ def _shortened(text: str, most: int = MOST_LETTERS) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Return what *error* says, without the number that the system has for it."""
+    """Return the text of *error*, without the error number of the system."""
     told = error.strerror if isinstance(error, OSError) else None
     return told or str(error) or type(error).__name__
 
@@ -74,7 +76,9 @@ class GlowWarning(UserWarning):
 
 
 class DefinitionError(GlowError):
-    """An operator, instruction, kernel or pass is declared wrongly; found when it is declared."""
+    """A wrong declaration of an operator, instruction, kernel or pass, detected when it is
+    declared.
+    """
 
 
 class ParseError(GlowError):
@@ -134,7 +138,9 @@ class SettingError(UnsupportedError):
 
 
 class ModelError(GlowError):
-    """A model file or graph that is broken: where it is, what is wrong, what would be right."""
+    """A broken model file or graph: says where it is broken, what is wrong, and what would be
+    valid.
+    """
 
 
 class FeedError(GlowError):
@@ -142,11 +148,11 @@ class FeedError(GlowError):
 
 
 class StateError(GlowError):
-    """State that does not fit, is not there, or is in use by another run."""
+    """A state that does not fit, is missing, or is in use by another run."""
 
 
 class OptionError(GlowError):
-    """An argument of the public API or of the command has no meaning: says which are valid."""
+    """An invalid argument of the public API or of the command; says which are valid."""
 
 
 class PassError(GlowError):
@@ -154,19 +160,21 @@ class PassError(GlowError):
 
 
 class GradientError(GlowError):
-    """A gradient that cannot be made: of what, and which operators have none."""
+    """A gradient that cannot be computed; names the operators without a gradient."""
 
 
 class TrainingError(GlowError):
-    """A training step whose loss is not finite; says where that begins."""
+    """A training step whose loss or gradients are not finite; names the first operator or the
+    weights.
+    """
 
 
 class CalibrationError(GlowError):
-    """Samples that no ranges come from, or ranges that are not those of the network."""
+    """Samples without usable numbers, or ranges of another network."""
 
 
 class MemoryLimitError(GlowError):
-    """Something needs more memory than the process may have, or than the system gives."""
+    """Something needs more memory than the process may use, or than the system provides."""
 
 
 class CompileError(GlowError):
@@ -174,7 +182,7 @@ class CompileError(GlowError):
 
 
 class PartitionError(GlowError):
-    """A network that cannot be placed on the devices: what is missing where."""
+    """A network that cannot be placed on the devices; says which device lacks what."""
 
 
 class DeviceError(GlowError):
@@ -182,11 +190,11 @@ class DeviceError(GlowError):
 
 
 class RefusedError(GlowError):
-    """A request that was not taken: the queue is full, or the host or network is going away."""
+    """A request that was refused: the queue is full, or the host or network is being closed."""
 
 
 class DeadlineError(GlowError):
-    """A request whose answer was not there in time."""
+    """A request that was not answered before its deadline."""
 
 
 class UnboundDimension(ModelError):
@@ -222,7 +230,7 @@ class UnboundDimension(ModelError):
 
 
 class UnboundInput(UnsupportedError):
-    """A value that shapes depend on is computed from inputs that are known at run time only.
+    """A value on which shapes depend is computed from inputs that are known only at run time.
 
     Attributes:
         names: Those inputs; give them by ``import_onnx(..., constants={name: array})``.

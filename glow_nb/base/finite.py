@@ -1,4 +1,4 @@
-"""Which values of a run must be finite numbers, and what is said of one that is not."""
+"""Which values of a run must be finite numbers, and the error about one that is not."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class NonFiniteError(GlowError):
-    """A kernel has made a NaN or an infinity, or one came in: fed, in a state, or in a constant.
+    """A kernel has written a NaN or an infinity, or an input, a state or a constant has one.
 
     Attributes:
-        kernel: The number of the first such kernel in ``net.kernels``; None if it came in.
-        family: What kind of kernel that is; empty if it came in.
-        operators: The names of the nodes of the model that it computes; that of the input, state
-            or constant, if it came in.
-        value: What the element is one of: a result of the kernel, an input, state or constant.
+        kernel: The number of the first such kernel in ``net.kernels``; None if no kernel wrote it.
+        family: The family of that kernel; empty if no kernel wrote it.
+        operators: The names of the nodes of the model that the kernel computes; otherwise the name
+            of the input, state or constant.
+        value: The name of the tensor: a result of the kernel, an input, a state or a constant.
         index: The first element that is not finite.
         count: How many are not.
-        outputs: What the run returned, by name: it was made as any other.
+        outputs: The outputs of the run by name; the run was completed.
     """
 
     def __init__(
@@ -71,12 +71,12 @@ class BadElement:
 
 @dataclass(frozen=True)
 class FiniteCheck:
-    """What ``compile(check_finite=...)`` looks at: what comes in, and what each kernel writes.
+    """What ``compile(check_finite=...)`` checks: inputs and states, and the results of each kernel.
 
     Attributes:
-        exclude: Names of inputs, states, nodes or values of the model that may be anything. A
-            kernel that computes one of these nodes is not looked at.
-        infinity: Whether an infinity counts; if not, a NaN alone does.
+        exclude: Names of inputs, states, nodes or values of the model that are not checked. A
+            kernel that computes one of these nodes is not checked.
+        infinity: Whether an infinity is an error; otherwise only NaN is.
     """
 
     exclude: Collection[str] = ()
@@ -88,11 +88,11 @@ class FiniteCheck:
         truth("infinity", self.infinity)
 
     def excludes(self, names: Collection[str]) -> bool:
-        """Return whether one of *names* may be anything."""
+        """Return whether one of *names* is not checked."""
         return not frozenset(self.exclude).isdisjoint(names)
 
     def bad_element(self, array: Array) -> BadElement | None:
-        """Return the first element of *array* that is none of the numbers that may be."""
+        """Return the first element of *array* that is an error; None if there is none."""
         if not array.size:
             return None
         bad = ~np.isfinite(array) if self.infinity else np.isnan(array)

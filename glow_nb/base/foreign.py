@@ -1,8 +1,8 @@
-"""The border to code that is not ours but that we call: the one place that takes any ``Exception``.
+"""The boundary to foreign code that glow_nb calls: the one place that catches any ``Exception``.
 
 Arrays that are fed, passes, lowering rules, observers, operators, kernel generators and backends
-may come from a user, and raise whatever they like. What they raise becomes one error of ours that
-says whose code it was; the original is its ``__cause__``, with its traceback.
+may come from a user, and raise any exception. The exception becomes one error of ours that names
+the code; the original is its ``__cause__``, with its traceback.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 class foreign:  # noqa: N801 - reads like a function, with foreign(...)
-    """Run the body of the statement; what it raises becomes ``kind(f"{subject}: ...")``.
+    """Run the body of the statement; an exception in it becomes ``kind(f"{subject}: ...")``.
 
-    An error of ours stays as it is, unless *ours* asks to put the subject before that, too. No code
-    is at fault when memory is gone, a model's file has changed or a size is open: a MemoryError
-    becomes a MemoryLimitError, and errors of :data:`NOBODYS_FAULT` always stay. So does what ends
-    the program, such as KeyboardInterrupt, which is no ``Exception``. One object serves any number
-    of statements, on any threads.
+    An error of ours stays as it is, unless *ours* asks to put the subject before that, too. If
+    memory is exhausted, a model's file has changed or a size is open, the code is not at fault: a
+    MemoryError becomes a MemoryLimitError, and errors of :data:`NOBODYS_FAULT` are never changed.
+    Exceptions that end the program, such as KeyboardInterrupt, pass as well. One object serves any
+    number of statements, on any threads.
     """
 
     __slots__ = ("_kind", "_ours", "_subject")
@@ -71,6 +71,6 @@ def _place(cause: Exception) -> str:
 
 
 def name_of(code: object) -> str:
-    """Return what an error calls a function, or an object that is called like one."""
+    """Return how errors refer to a function, or to an object that is called like one."""
     name = getattr(code, "__name__", None)
     return name if isinstance(name, str) else type(code).__name__

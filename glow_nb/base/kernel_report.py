@@ -1,4 +1,4 @@
-"""What a backend tells of the kernel that it made for an instruction."""
+"""The report of a backend about the kernel that it made for an instruction."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class KernelReport:
             nothing is generated.
         scratch_bytes: Working memory for each thread, beside the arena.
         cost: Its arithmetic and the bytes that it must move.
-        origins: The imported nodes that it does the work of: all members of a stack, and what
-            passes folded into them.
+        origins: The imported nodes that it computes: those of all members of a stack, and those
+            that passes folded into them.
         opcode: The name of the instruction, ``stack`` for several.
-        threads: Threads that share it; one where sharing would cost more than it saves.
-        estimated_ns: About how long one thread takes, in nanoseconds; 0 if nobody has estimated it.
+        threads: Threads that share it; one if sharing would take more time than it saves.
+        estimated_ns: Estimated time of one thread, in nanoseconds; 0 if there is no estimate.
         dot: The instruction of its products, as its plan names it; empty if it has none.
     """
 
@@ -58,7 +58,8 @@ class KernelList(tuple[KernelReport, ...]):
     """The kernels of a network in execution order; printed as one line for each.
 
     Attributes:
-        sizes: The sizes that they are for, of a network that leaves some open; or empty.
+        sizes: The sizes for which they were compiled, if the network has open sizes; otherwise
+            empty.
     """
 
     sizes: str

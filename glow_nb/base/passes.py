@@ -63,7 +63,7 @@ from ``differentiate``, which runs where it is asked for, to ``allocate`` change
 
 @dataclass(frozen=True)
 class PassRun:
-    """What an observer is told: one step of the compiler that ran.
+    """The argument of an observer: one step of the compiler that ran.
 
     It is a pass, or one of the compiler's own steps (:data:`STEP_NAMES`), or a ``Repeat`` that hit
     its limit.
@@ -87,7 +87,7 @@ class PassRun:
 
 
 class Observer(Protocol):
-    """Called after every step, in order; :mod:`glow_nb.observers` has some.
+    """Called after every step, in order; :mod:`glow_nb.observers` has some observers.
 
     If it has a method ``finish()``, ``glow_nb.compile`` calls it once a network is made.
     """
@@ -124,7 +124,7 @@ def _takes_one(function: Callable[..., object]) -> bool:
 
 
 def tell(observer: Observer | None, run: PassRun) -> None:
-    """Tell *observer* of *run*, and the log; what it raises becomes a GlowError that names both."""
+    """Call *observer* with *run*, and log it; an exception becomes a GlowError that names both."""
     log(DEBUG, "step %s: %.1f ms%s", run.name, 1e3 * run.seconds, ", changed" * run.changed)
     if observer is not None:
         with foreign(GlowError, f"observer {name_of(observer)!r}, told of step {run.name!r}"):
@@ -185,8 +185,8 @@ class PassRegistry(Generic[IR]):
         """Register *run* under its own name (a decorator).
 
         Raises:
-            DefinitionError: It is no function of one IR with options that are keyword-only and have
-                defaults, or its name is that of a compiler step or of another module's pass.
+            DefinitionError: It is not a function of one IR whose options are keyword-only and have
+                defaults, or its name is that of a compiler step or of a pass of another module.
         """
         subject = f"{self.passes.kind} {name_of(run)!r}"
         if isinstance(run, type) or not (callable(run) and hasattr(run, "__name__")):
@@ -231,9 +231,9 @@ class PassRegistry(Generic[IR]):
                 raise OptionError(f"{self._argument}: entry {entry!s:.80}: {self._wanted}")
 
     def with_options(self, pipeline: Entries, options: Mapping[str, Any]) -> Entries:
-        """Return *pipeline* with each pass given those of *options* that it has by name.
+        """Return *pipeline* with each pass given those of *options* that it has.
 
-        What a Step, or a ``functools.partial``, says itself stays.
+        Options that a Step, or a ``functools.partial``, sets itself stay.
 
         Raises:
             OptionError: *pipeline* is none.

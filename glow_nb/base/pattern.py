@@ -1,14 +1,14 @@
-"""Patterns: what rewriting rules look for, written like the code that builds it.
+"""Patterns of rewriting rules, written like the code that builds what they match.
 
-An operator that is called with a pattern in the place of an operand makes the pattern of a node::
+An operator that is called with a pattern as an operand returns the pattern of a node::
 
     x, y = wildcards("x y")
     Relu(Relu(x))              # a rectifier of a rectifier of anything
-    Add(Mul(x, y), number(1))  # operands of operators that commute may stand in any order
+    Add(Mul(x, y), number(1))  # commutative operators match their operands in any order
 
-It stands for the nodes that the same code builds: a field that is left out has its default, and one
-without a default may be anything. What a pattern means on a level of the IR is the business of the
-rewriting of that level (:mod:`glow_nb.hlir.rewriting`, :mod:`glow_nb.llir.rewriting`).
+It matches the nodes that the same code builds: a field that is left out must have its default, and
+a field without a default may be anything. Each level of the IR defines how its items are matched
+(:mod:`glow_nb.hlir.rewriting`, :mod:`glow_nb.llir.rewriting`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from glow_nb.base.override import override
 from glow_nb.base.schema import closest, fields_of, per_class
 
 RESERVED = ("node", "rewriter")
-"""What conditions and replacements are given beside wildcards, by these names of parameters."""
+"""Names of parameters of conditions and replacements that are no wildcards."""
 
 _COMMON = ("predicate", "plan")
 """Fields of every operator that a pattern may name; if it does not, they must be None."""
@@ -38,9 +38,10 @@ class Pattern:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Wildcard(Pattern):
-    """Any operand or attribute that meets the *conditions*; a rule knows it by its *name*.
+    """Any operand or attribute that meets the *conditions*; functions of a rule get it by its
+    *name*.
 
-    Where it stands again, there must be the same operand, or an equal attribute.
+    Further occurrences match only the same operand, or an equal attribute.
     """
 
     name: str
@@ -69,7 +70,7 @@ class Item(Pattern):
     Attributes:
         classes: The classes of operators or instructions.
         fields: What the fields must be, by their names: patterns, tuples of these, or attributes.
-        is_exact: It is of this very class, and fields that are left out have their defaults.
+        is_exact: It is of exactly this class, and fields that are left out have their defaults.
     """
 
     classes: tuple[type, ...]
@@ -105,7 +106,7 @@ class ResultOf(Pattern):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Marked(Pattern):
-    """A *pattern* that a rule knows by a *name*, or whose value nothing else reads."""
+    """A *pattern* with a *name* for the functions of a rule, or whose value nothing else reads."""
 
     pattern: Pattern
     name: str = ""
@@ -118,7 +119,7 @@ class Marked(Pattern):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Given(Pattern):
-    """A *value* of the IR, in what a function of a rule builds."""
+    """A *value* of the IR, as an operand of nodes that a function of a rule builds."""
 
     value: Any
 
@@ -145,7 +146,8 @@ class _Results:
 
 
 ANY: Any = Wildcard("")
-"""Anything; it may stand for several things in one pattern, and no rule knows it."""
+"""Anything; each occurrence in a pattern may match something else, and functions of a rule do not
+get it."""
 
 
 def wildcards(names: str) -> tuple[Any, ...]:
@@ -154,7 +156,8 @@ def wildcards(names: str) -> tuple[Any, ...]:
     ``x, y = wildcards("x y")``
 
     Raises:
-        DefinitionError: There is none, one is no name of a parameter, or one is there twice.
+        DefinitionError: *names* is empty, has a word that is no name of a parameter, or has a name
+            twice.
     """
     found = names.split() if isinstance(names, str) else []
     repeated = next((name for name in found if found.count(name) > 1), "")
@@ -166,7 +169,7 @@ def wildcards(names: str) -> tuple[Any, ...]:
 
 
 def wildcard(name: str, *conditions: Callable[[Any], bool]) -> Any:
-    """Return the wildcard called *name*, for what meets all *conditions*.
+    """Return the wildcard called *name*, which matches values that meet all *conditions*.
 
     ``wildcard("w", is_constant)`` is a constant with numbers, for instance; ``is_constant`` is in
     :mod:`glow_nb.extend`.
@@ -186,8 +189,8 @@ def wildcard(name: str, *conditions: Callable[[Any], bool]) -> Any:
 def number(value: float) -> Any:
     """Return the pattern of a constant all of whose elements are *value*.
 
-    In a replacement it is a constant of one element, of the kind and rank of the operand beside it;
-    it is an error if that kind does not have the number, as integers have no 2.5.
+    In a replacement it is a constant of one element, of the kind and rank of the other operand; it
+    is an error if that kind cannot represent the number, such as 2.5 for integers.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise DefinitionError(f"number({value!r:.80}): give an int or a float")
@@ -198,7 +201,7 @@ P = TypeVar("P")
 
 
 def named(name: str, pattern: P) -> P:
-    """Return *pattern*, which the functions of a rule know by *name*.
+    """Return *pattern*; the functions of a rule get its value by *name*.
 
     ``named("product", MatMul(x, y))``
 
@@ -212,7 +215,7 @@ def named(name: str, pattern: P) -> P:
 
 
 def used_here(pattern: P) -> P:
-    """Return *pattern* for a value that nothing outside of the whole pattern reads.
+    """Return *pattern*, which matches only if nothing outside of the whole pattern reads its value.
 
     Raises:
         DefinitionError: *pattern* is no pattern.
@@ -225,7 +228,7 @@ def used_here(pattern: P) -> P:
 def any_of(*classes: type, **fields: Any) -> Any:
     """Return the pattern of a node of one of *classes*, or of a class derived from one.
 
-    Its *fields* are as given, the others may be anything; but it has no predicate::
+    The node has the given *fields* and no predicate; its other fields may be anything::
 
         any_of(MaxPool, AvgPool, input=Relu(x))
 
@@ -296,7 +299,7 @@ def as_operand(value: object, subject: str) -> Pattern:
 
 
 def unmarked(pattern: Pattern) -> Pattern:
-    """Return what *pattern* is without the marks around it."""
+    """Return *pattern* without the marks around it."""
     while isinstance(pattern, Marked):
         pattern = pattern.pattern
     return pattern

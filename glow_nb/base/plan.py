@@ -1,6 +1,6 @@
-"""How a kernel computes, as a datum: an algorithm, and the numbers that its loops are made of.
+"""How a kernel computes, as data: an algorithm, and the numbers of its loops.
 
-A node or an instruction says *what* is computed; its plan says *how*, and changes no result. It is
+A node or an instruction says *what* is computed; its plan says *how*. It is
 printed after the attributes, and parsed again::
 
     packed_mat_mul @out %y, @in %x, @in %w, @in none {...} plan direct {block = 64, rows = 6, ...}
@@ -21,7 +21,7 @@ Setting = bool | int | str | tuple[int, ...]
 
 MAX_SETTING = 1 << 31
 MAX_ROWS = 64
-"""The most rows of a register tile, of which each is written out; more than any registers hold."""
+"""The largest number of rows of a register tile; registers never hold more."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Plan:
         return f"{self.algorithm}{format_attributes(dict(self.settings))}"
 
     def unfit(self, reason: str) -> UnsupportedError:
-        """Return the error that a kernel cannot be written as the plan says, for that *reason*."""
+        """Return the error that no kernel can be written by this plan, with the *reason*."""
         return UnsupportedError(f"plan {self}: {reason}; leave the plan out, to have one made")
 
     def _lacks(self, name: str, wanted: str, found: Setting | None) -> SettingError:
@@ -109,7 +109,7 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class ReadPlan(Plan):
-    """A plan that notes for which settings it is asked.
+    """A plan that records which settings are read.
 
     Attributes:
         asked: Their names.

@@ -1,4 +1,4 @@
-"""Rules that rewrite IR: a pattern, what comes instead, and when. A rule is a pass.
+"""Rules that rewrite IR: a pattern, a replacement, and a condition. A rule is a pass.
 
 ::
 
@@ -6,8 +6,7 @@
     same = Rewrite(Relu(Relu(x)), Relu(x))
     net = glow_nb.compile(model, pipeline=(*glow_nb.INFERENCE, same))
 
-What a rule does to a graph or a program is the business of its level, which registers that in
-:data:`LEVELS`.
+Each level of the IR implements the application of rules, and registers it in :data:`LEVELS`.
 """
 
 from __future__ import annotations
@@ -43,19 +42,19 @@ from glow_nb.base.schema import closest, listed
 Apply = Callable[[Any, "Rules", Any], Any]
 
 LEVELS: dict[type, Apply] = {}
-"""What applies rules, by the class of the IR that it takes."""
+"""The functions that apply rules, by the class of the IR that they take."""
 
 _VARIABLE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 class Rules:
-    """Several rules as one pass, which looks at each node once for all of them.
+    """Several rules as one pass, which visits each node once for all of them.
 
-    Of several that fit, the first counts. The pass ends where none fits any more.
+    If several match, the first one is applied. The pass ends when no rule matches.
 
     Attributes:
         rules: The rules, in order.
-        compiled: What each level of the IR has made of them.
+        compiled: Their compiled form for each level of the IR.
     """
 
     def __init__(self, name: str, *rules: Rules, does: str = "") -> None:
@@ -97,13 +96,13 @@ class Rules:
         self.__dict__.update(state)
 
     def __call__(self, ir: Any, *, traits: Any = None) -> Any:
-        """Return *ir*, a graph or a program, with all that the rules make of it.
+        """Return *ir*, a graph or a program, rewritten by the rules.
 
-        The same object comes back if no rule fits. *traits* are those of the kernels that a program
-        is for (:mod:`glow_nb.llir.traits`), which pipelines fill in.
+        The same object is returned if no rule matches. *traits* are those of the kernels that a
+        program is for (:mod:`glow_nb.llir.traits`), which pipelines fill in.
 
         Raises:
-            GlowError: *ir* is none, the rules do not come to an end, or one makes what does not fit
+            GlowError: *ir* is neither, the rules do not terminate, or a replacement does not fit
                 where its pattern was found.
         """
         for cls, apply in LEVELS.items():
@@ -117,16 +116,16 @@ class Rules:
 
 
 class Rewrite(Rules):
-    """One rule: where *pattern* is found and *when* holds, the *replacement* comes instead.
+    """One rule: where *pattern* matches and *when* holds, the *replacement* takes its place.
 
     Attributes:
-        pattern: What is looked for; the operator at its root is replaced.
-        replacement: A pattern to be built, or a function of what was found.
-        when: What must hold, as a function of what was found; None if nothing.
-        names: What functions may ask for, by the names of their parameters.
+        pattern: The pattern; the operator at its root is replaced.
+        replacement: A pattern to build, or a function of a match.
+        when: The condition, as a function of a match; None if there is none.
+        names: The names of parameters that functions may have.
         template: The replacement, if it is a pattern.
-        condition_names: What *when* asks for.
-        replacement_names: What a replacement that is a function asks for.
+        condition_names: The parameters of *when*.
+        replacement_names: The parameters of a replacement that is a function.
         rules: This rule alone.
     """
 
@@ -151,7 +150,7 @@ class Rewrite(Rules):
             name: What pipelines, observers and errors call it; by default the rule as text.
 
         Raises:
-            DefinitionError: One of these is none, or asks for a name that the pattern has not.
+            DefinitionError: One of these is invalid, or has a parameter that the pattern lacks.
         """
         if not isinstance(name, str):
             raise DefinitionError(f"Rewrite(name={described(name)}): give a text")
@@ -195,7 +194,7 @@ def rule(
         def drop_double_relu(x):
             return Relu(x)
 
-    :class:`Rewrite` says what the function is given and what it returns.
+    :class:`Rewrite` describes the parameters and the result of the function.
     """
     return lambda function: Rewrite(pattern, function, when=when, name=name_of(function))
 

@@ -1,4 +1,4 @@
-"""What every IR class shares: one dataclass per operator, read by generic functions.
+"""The common part of all IR classes: one dataclass per operator, read by generic functions.
 
 This is the Python answer to Glow's ClassGen (paper 3.7). Nothing is generated: the annotations of a
 plain frozen dataclass say which fields are operands and which are attributes, and the functions
@@ -77,7 +77,7 @@ class OneOf:
 
 @dataclasses.dataclass(frozen=True)
 class Unsaid:
-    """Marks an attribute that text leaves out where it is as by default: few ever have another.
+    """Marks an attribute that text leaves out if it has its default, as it almost always has.
 
     ``wide: Annotated[bool, Unsaid()] = False``
     """
@@ -96,7 +96,7 @@ class FieldSpec:
         is_variadic: A tuple of operands.
         has_default: The constructor does not need it.
         words: What an attribute of type ``str`` may be; empty if it may be anything.
-        is_unsaid: Text leaves it out where it is as by default.
+        is_unsaid: Text leaves it out if it has its default.
     """
 
     name: str
@@ -116,8 +116,8 @@ C = TypeVar("C")
 def as_dataclass(cls: type[C]) -> type[C]:
     """Make an IR class a frozen dataclass that is compared by identity.
 
-    A class that declares no fields inherits all that a dataclass has: to make it once more for
-    each of a hundred operators is what an import would mostly do.
+    A class that declares no fields inherits the methods of a dataclass: to generate them again for
+    each of a hundred operators would take most of the time of an import.
     """
     if inspect.get_annotations(cls):
         dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
@@ -232,7 +232,9 @@ def attributes_of(item: Any) -> dict[str, Any]:
 
 
 def said_attributes_of(item: Any) -> dict[str, Any]:
-    """Return the attributes that text says: without those left out where they are as by default."""
+    """Return the attributes that text contains: without those that it leaves out at their
+    defaults.
+    """
     specs = attribute_specs(type(item))
     unsaid = {spec.name for spec in specs if spec.is_unsaid}
     defaults = {f.name: f.default for f in dataclasses.fields(item) if f.name in unsaid}
@@ -266,7 +268,7 @@ def map_fields(item: T, function: Callable[[Any], Any]) -> T:
 def renewed(item: T, replaced: Mapping[Any, Any]) -> T:
     """Return *item* with every operand that is a key of *replaced* replaced by its value.
 
-    The same object comes back when none is.
+    The same object is returned if none is.
     """
     if replaced.keys().isdisjoint(operands_of(item)):
         return item
@@ -298,7 +300,7 @@ def structural_key(item: Any, alike: Callable[[Any], Any] | None = None) -> tupl
     """Return a hashable key that is equal for two items that compute the same thing.
 
     Operands compare by identity, attributes by printed value, so that ``-0.0`` differs from
-    ``0.0`` and ``1`` from ``True``. If it is given, *alike* returns what counts for an operand.
+    ``0.0`` and ``1`` from ``True``. If *alike* is given, it returns the key of an operand.
     """
     operands = operands_of(item)
     counted = operands if alike is None else tuple(map(alike, operands))
@@ -328,8 +330,8 @@ class Registry(dict[K, T], Generic[K, T]):
     def add(self, key: K, thing: T) -> T:
         """Register *thing* under *key* and return it.
 
-        What the same module registers again, as a notebook does when a cell is run twice, replaces
-        the earlier one, and a :class:`GlowWarning` says so.
+        A second registration from the same module, as when a cell of a notebook is run twice,
+        replaces the first one, with a :class:`GlowWarning`.
 
         Raises:
             DefinitionError: The key belongs to another module.
@@ -362,7 +364,7 @@ class Registry(dict[K, T], Generic[K, T]):
 class RuleTable(Registry[K, T]):
     """Functions by the class or name that each is the rule of, and the decorator that adds one.
 
-    What replaces what, and what is refused, is the business of :meth:`Registry.add`.
+    :meth:`Registry.add` decides which registration replaces another one, and which is refused.
     """
 
     def register(self, *keys: K) -> Callable[[T], T]:

@@ -1,4 +1,4 @@
-"""Pipelines as data: steps, repeats of steps, and what they are called."""
+"""Pipelines as data: steps, repeats of steps, and their names."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ class Step:
     Attributes:
         name: The pass: its name, or the function or rules themselves; :attr:`label` is a text.
         options: Its keyword arguments.
-        is_last: When a graph is compiled, run it once, after the backend's own graph passes: they
-            would undo it.
+        is_last: Run it once, after the backend's own graph passes, which would undo it.
         needed: Why it cannot be left out (``compile(without=...)``); empty if it can.
-        owner: Whose step it is in the order of a whole compilation: the name of a backend, or
-            "compiler"; empty if it is of a pipeline that the caller gave.
+        owner: The part of a compilation that it belongs to: the name of a backend, or "compiler";
+            empty for a step of the caller's pipeline.
         does: One line that says what it does; by default the first of its documentation.
     """
 
@@ -45,7 +44,7 @@ class Step:
         return self.name if isinstance(self.name, str) else name_of(self.name)
 
     def __copy__(self) -> Self:
-        """Return this step itself, which nothing changes."""
+        """Return this step itself, which is immutable."""
         return self
 
     def __deepcopy__(self, _: dict[int, object]) -> Self:
@@ -71,7 +70,7 @@ class Step:
 class Repeat:
     """Run *steps* until the IR stops changing, at most *limit* times.
 
-    A limit that is hit is reported: to the observer, and as a :class:`GlowWarning`.
+    If the limit is reached, the observer is called, and a :class:`GlowWarning` is emitted.
     """
 
     steps: tuple[Step | Repeat | str | Pass[Any], ...]
@@ -112,10 +111,10 @@ def as_step(entry: Step | str | Pass[Any]) -> Step:
 
 
 def read_steps(text: str, source: str) -> tuple[Step, ...]:
-    """Return what *text* names: ``peephole, allocate{alignment = 128}``.
+    """Return the steps that *text* names: ``peephole, allocate{alignment = 128}``.
 
     Raises:
-        ParseError: *text*, which errors call *source*, is written otherwise.
+        ParseError: *text*, which errors call *source*, does not have this form.
     """
     reader, steps = TokenReader(text, source), list[Step]()
     while True:
@@ -154,7 +153,7 @@ def step_names(pipeline: Entries) -> list[str]:
 
 
 def name_of_step(entry: Entry) -> str:
-    """Return what the observer and errors call *entry*: ``repeat`` if it is a Repeat."""
+    """Return the name of *entry* for observers and errors: ``repeat`` if it is a Repeat."""
     if isinstance(entry, Repeat):
         return "repeat"
     return as_step(entry).label

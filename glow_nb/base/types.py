@@ -31,13 +31,14 @@ QUANTIZED = frozenset(
         ElementKind.INT32,
     }
 )
-"""The kinds whose integers may stand for real numbers."""
+"""The kinds whose integers may represent real numbers."""
 
 
 def quantization_problem(kind: ElementKind, scale: float, offset: int) -> str:
-    """Return what is wrong with *scale* and *offset* for integers of *kind*; empty if nothing is.
+    """Return what is wrong with *scale* and *offset* for integers of *kind*; empty if they are
+    valid.
 
-    Arithmetic is done with the scale in float32, where it must be a positive number, too.
+    The scale is used in float32, so it must be a positive number there, too.
     """
     if kind not in QUANTIZED:
         names = ", ".join(k.value for k in ElementKind if k in QUANTIZED)
@@ -64,13 +65,12 @@ def _negative(shape: tuple[int, ...]) -> int:
 class TensorType:
     """Element kind and shape of a tensor, printed ``float32<2 x 3>``.
 
-    A quantized type carries ``scale`` and ``offset``, and its integers stand for real numbers:
+    A quantized type carries ``scale`` and ``offset``, and its integers represent real numbers:
     ``real = (stored - offset) * scale`` (paper 4.1). Per-channel scales are operands of the node
-    that uses them. The scale is a number of float32, kept as the shortest decimal that means it, so
-    that types with the same one are equal.
+    that uses them. The scale is a number of float32, kept as the shortest decimal that rounds to
+    it, so that types with the same scale are equal.
 
-    Sizes that are known only when the network runs are a :class:`glow_nb.base.size.Size` each, as
-    in ``float32<batch x length x 768>``.
+    An open size is a :class:`glow_nb.base.size.Size`, as in ``float32<batch x length x 768>``.
     """
 
     kind: ElementKind
@@ -126,7 +126,7 @@ class TensorType:
 
     @cached_property
     def is_open(self) -> bool:
-        """Whether a size is known only when the network runs."""
+        """Whether it has an open size."""
         return bool(symbols_of(*self.shape))
 
     def at(self, sizes: Mapping[str, int]) -> TensorType:
@@ -135,7 +135,7 @@ class TensorType:
 
     @property
     def is_quantized(self) -> bool:
-        """Return whether the integers stand for real numbers by scale and offset."""
+        """Return whether the integers represent real numbers by scale and offset."""
         return self.scale is not None
 
     def with_shape(self, shape: tuple[int, ...]) -> TensorType:
@@ -155,7 +155,7 @@ class TensorType:
 
     @property
     def stored(self) -> TensorType:
-        """The plain type of the elements as they lie in memory."""
+        """The plain type of the elements in memory."""
         return TensorType(self.kind, self.shape) if self.is_quantized else self
 
     @override

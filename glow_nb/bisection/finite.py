@@ -1,7 +1,7 @@
 """``bisect_finite``: the first kernel, and the first operator of the model, with NaN or infinity.
 
-The kernels are looked at as ``compile(check_finite=True)`` does, and NumPy evaluates the imported
-graph on the same inputs: so it shows whether the model itself comes to such numbers.
+The kernels are checked as by ``compile(check_finite=True)``, and NumPy evaluates the imported graph
+on the same inputs, which shows whether the model itself yields such numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class NonFiniteValue:
 
     Attributes:
         name: Its name in the imported graph.
-        opcode: What computes it.
+        opcode: The operator that computes it.
         nodes: The nodes of the model that it was imported from.
         bad: The first such element.
     """
@@ -47,9 +47,10 @@ class FiniteSearch:
 
     Attributes:
         kernels: How many kernels there are.
-        error: What names the first kernel, or the input, that has such a number; None if none has.
-        value: The first value of the model that NumPy finds; None if there is none, or if what was
-            given is a program.
+        error: The error that names the first kernel, or the input, with such a number; None if
+            there is none.
+        value: The first such value of the model in NumPy; None if there is none, or if *graph* is a
+            program.
     """
 
     kernels: int
@@ -78,7 +79,7 @@ def bisect_finite(
     check: bool | FiniteCheck = True,
     without: Collection[str] = (),
 ) -> FiniteSearch:
-    """Return where a NaN or an infinity comes from first, in the code and in the model.
+    """Return where a NaN or an infinity occurs first, in the code and in the model.
 
     Args:
         graph: What ``glow_nb.compile`` takes.
@@ -86,7 +87,7 @@ def bisect_finite(
         backend: What to compile for, as for ``compile``; options as ``glow_nb.Cpu(...)``.
         threads: Cores that share the work; all by default.
         shapes: As for ``compile``.
-        check: What may be infinite, or anything, as ``compile`` takes it; nothing by default.
+        check: What is not checked, as ``compile`` takes it; by default everything is checked.
         without: Passes that are left out, as for ``compile``.
 
     Raises:

@@ -1,8 +1,8 @@
-"""``bisect_noise``: the first value of a quantized network that is too far from the floats.
+"""``bisect_noise``: the first value of a quantized network with too much quantization error.
 
-Both graphs are evaluated with NumPy on the same inputs. Values are compared that both have under
-the same name and with the same type: those of the imported float graph, and of what the graph
-passes make of it, since that is what is quantized. Each value has the noise of all that was rounded
+Both graphs are evaluated with NumPy on the same inputs. Values that both have under the same name
+and with the same type are compared: those of the imported float graph, and those of the optimized
+graph, since that is the one that is quantized. The noise of a value includes that of all values
 before it.
 """
 
@@ -29,17 +29,17 @@ from glow_nb.network.loading import Graph, load_ir
 QUANTIZING = (ops.Quantize, ops.QuantizeLinear)
 
 LEAST_DECIBELS = 20.0
-"""A value is near the floats from here on: its errors have a hundredth of its energy, a tenth of
-its size."""
+"""The least signal-to-noise ratio of a good value: its error has a hundredth of its energy, a tenth
+of its magnitude."""
 
 
 @dataclass(frozen=True)
 class ValueNoise:
-    """How far one value is from the floats.
+    """The quantization error of one value.
 
     Attributes:
-        name: What both networks call it.
-        opcode: What computes it in the quantized network; "output" of these.
+        name: Its name in both networks.
+        opcode: The operator that computes it in the quantized network; "output" for outputs.
         signal_to_noise: In decibels.
     """
 
@@ -54,7 +54,7 @@ class NoiseSearch:
 
     Attributes:
         values: All that were compared, in the order of the quantized network, the outputs last.
-        least: The decibels that count as near.
+        least: The least decibels of a good value.
         first_bad: The first value with less; None if there is none.
     """
 
@@ -82,15 +82,15 @@ def bisect_noise(
     least_decibels: float = LEAST_DECIBELS,
     progress: Progress | None = None,
 ) -> NoiseSearch:
-    """Return the first value of *quantized* that is too far from that of *reference*.
+    """Return the first value of *quantized* that is too far from the value in *reference*.
 
     Args:
         reference: The float network: what ``glow_nb.load`` takes.
-        quantized: What was made of it, by :func:`glow_nb.quant.quantize` or another tool.
+        quantized: The network made from it, by :func:`glow_nb.quant.quantize` or another tool.
         inputs: What ``net.run`` takes.
         shapes: As for ``compile``, of both networks.
-        least_decibels: The signal to noise of values that are near.
-        progress: Told what is evaluated.
+        least_decibels: The least signal-to-noise ratio of a good value.
+        progress: Called with what is evaluated next.
 
     Raises:
         OptionError: One of the networks is a program, or they have no output in common.

@@ -1,8 +1,8 @@
 """``bisect``: runs a model after each step of the compiler and names the first that changes it.
 
-Each graph is evaluated with NumPy, each program runs in the interpreter, and in the end the
-backend's own code runs. All must give what the graph gave that was imported. The states are tried
-in order: a state may be wrong between two that are right, so halving could miss the first.
+Each graph is evaluated with NumPy, each program runs in the interpreter, and finally the backend's
+own code runs. All results must agree with that of the imported graph. The states are tried in
+order: a wrong state may lie between two correct ones, so a binary search could miss the first one.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ TOLERANCE = 1e-4
 
 State = Function | Program
 Culprit = tuple[str, tuple[str, ...], str]
-"""A value's name, the imported nodes it stands for, and the instruction that makes it, as text."""
+"""The name of a value, the imported nodes that it was made from, and the instruction that computes
+it, as text."""
 
 NOBODY: Culprit = ("", (), "")
 
@@ -62,7 +63,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class StepResult:
-    """What came out after one step.
+    """The result after one step.
 
     Attributes:
         number: Of the step, counting from 0, which is the import; only steps that changed something
@@ -85,11 +86,11 @@ class Bisection:
 
     Attributes:
         steps: Every step that was tried, in order.
-        tolerance: The largest distance that counts as right.
+        tolerance: The largest distance that counts as correct.
         first_bad: The first step with a larger one; None if there is none.
-        value: The first value that differs from what it was before this step: a node, or the node
-            that an instruction was made from; empty if none can be told.
-        nodes: The imported nodes that this value stands for.
+        value: The first value that differs from its value before this step: a node, or the node
+            that an instruction was made from; empty if it could not be determined.
+        nodes: The imported nodes that this value was made from.
         instruction: The instruction whose kernel is wrong, as text, if the code is.
     """
 
@@ -142,7 +143,7 @@ def bisect(
         pipeline: Graph passes.
         program_pipeline: Instruction passes; the backend's own by default.
         without: Passes that are left out, as for ``compile``.
-        progress: Told what is tried.
+        progress: Called with what is tried next.
         options: Options of the backend, as for ``compile``.
 
     Raises:

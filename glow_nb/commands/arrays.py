@@ -18,7 +18,7 @@ from glow_nb.system.regular_files import open_regular
 from glow_nb.system.replaced_files import replace_file
 
 METAVARS = {"--input": "NAME=FILE.npy", "--constant": "NAME=VALUE"}
-"""What the options that give arrays to inputs are followed by."""
+"""The form of the values of the options that give arrays to inputs."""
 
 _BITS_OF_BFLOAT16 = np.dtype("V2")
 """What a ``.npy`` file says of bfloat16, which its format does not know."""
@@ -63,8 +63,8 @@ def read_npz(path: str) -> dict[str, Array]:
             loaded = np.load(stream, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
                 raise OptionError(
-                    f"data file {path}: one array, as .npy files hold, and arrays by their names "
-                    "are wanted; write them with numpy.savez(path, name=array, ...)"
+                    f"data file {path}: it holds one array, as .npy files do, but must hold arrays "
+                    "by name; write them with numpy.savez(path, name=array, ...)"
                 )
             with loaded as archive:
                 return {name: archive[name] for name in archive.files}

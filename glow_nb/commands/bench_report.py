@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from glow_nb.tools.duel.reference import Reference
 
 LARGEST_DIFFERENCE = 1e-3
-"""Outputs of float32 that differ by more, over the largest output, are not the same."""
+"""Outputs of float32 whose difference, over the largest output, is larger are not the same."""
 
 LARGEST_ROUGH_DIFFERENCE = 0.1
 """The same where one of the two computes in fewer bits: 30 times what a product of them loses."""
@@ -173,7 +173,7 @@ def precision_text(asked: str, computes: str) -> str:
 
 
 def _remarks(report: BenchReport) -> list[str]:
-    """Return what is to be known of the rows."""
+    """Return remarks about the rows."""
     lines = []
     for row in report.rows:
         if row.missing:
@@ -203,7 +203,7 @@ def _ratio_text(named: tuple[str, Ratios | None]) -> str:
     precision, ratios = named
     where = "with default settings" if precision == OUT_OF_THE_BOX else f"in {precision}"
     if ratios is None:
-        return f"no ratio {where}: no other engine ran so"
+        return f"no ratio {where}: no other engine ran in this precision"
     return (
         f"ratio {ratios.minima:.3f} {where}, of the medians {ratios.medians:.3f}: the best other "
         f"engine's shortest time over {OURS}'s"

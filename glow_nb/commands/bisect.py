@@ -82,7 +82,7 @@ OF_CODE = ("backend", "threads")
     "--exclude",
     multiple=True,
     metavar="NAME",
-    help="With --finite: an input, node or value of the model that may be anything, as a mask may. "
+    help="With --finite: an input, node or value of the model that is not checked, such as a mask. "
     "Repeat it for each.",
 )
 @click.option("--keep-going", is_flag=True, help="Try the steps after the first bad one, too.")
@@ -111,15 +111,16 @@ def bisect(
     """Find the step, quantized value or kernel that makes MODEL wrong.
 
     MODEL is an ONNX file or IR text. It is run after each step that changed it: graphs with NumPy,
-    programs in the interpreter, in the end the code of the backend. All must give what the imported
-    graph gives. Of wrong code, the kernel at fault is looked for. Ends with 0 if all agree, with 3
-    if a step is found.
+    programs in the interpreter, finally the code of the backend. All results must agree with that
+    of the imported graph. If the code is wrong, the kernel at fault is searched for. The exit
+    status is 0 if all agree, and 3 if a step is found.
 
-    With --reference, MODEL is a quantized network. Both are evaluated with NumPy, and values are
-    compared that both have under the same name. Ends with 3 if one is too far from the floats.
+    With --reference, MODEL is a quantized network. Both are evaluated with NumPy, and values with
+    the same name in both are compared. The exit status is 3 if a value is too far from its float
+    value.
 
-    With --finite, each kernel's results are looked at in a run. Ends with 3 if there is a NaN or an
-    infinity.
+    With --finite, the results of each kernel are checked in a run. The exit status is 3 if there is
+    a NaN or an infinity.
     """
     _check_goes_together(context, reference, finite)
     if reference is not None:
@@ -161,9 +162,9 @@ def _check_goes_together(context: click.Context, reference: Path | None, finite:
         why = "with --reference two graphs are evaluated"
         _refuse(context, (*OF_STEPS, *OF_CODE, "finite", "exclude"), why)
     elif finite:
-        _refuse(context, OF_STEPS, "with --finite one run is looked at")
+        _refuse(context, OF_STEPS, "with --finite one run is checked")
     else:
-        _refuse(context, ("exclude",), "it says what --finite does not look at")
+        _refuse(context, ("exclude",), "it says what --finite does not check")
 
 
 def _refuse(context: click.Context, names: Iterable[str], why: str) -> None:

@@ -37,9 +37,9 @@ glow-nb build model.onnx --output bundle --target aarch64-unknown-linux-gnu"""
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
     metavar="FOLDER",
-    help="Where the bundle is written; one that is there is replaced.",
+    help="Where the bundle is written; an earlier bundle is replaced.",
 )
-@click.option("--name", metavar="NAME", help="What all names in C begin with.  [default: as MODEL]")
+@click.option("--name", metavar="NAME", help="Prefix of all names in C. [default: as MODEL]")
 @click.option(
     "--target",
     metavar="TRIPLE",
@@ -50,14 +50,14 @@ glow-nb build model.onnx --output bundle --target aarch64-unknown-linux-gnu"""
     "cpus",
     multiple=True,
     metavar="NAME",
-    help="LLVM's name of the processor, as znver4, or a level, as x86-64-v3; repeat it for a "
-    "bundle that takes at run time what the processor can do.",
+    help="LLVM's name of the processor (znver4), or a level (x86-64-v3); repeat it for a bundle "
+    "with code for each, which selects one at run time.",
 )
 @click.option(
     "--static/--shared",
     "is_static",
     default=True,
-    help="An archive, or a shared library, which takes a C compiler.  [default: static]",
+    help="An archive, or a shared library, which needs a C compiler. [default: static]",
 )
 @click.option(
     "--embed-constants", is_flag=True, help="Constants are part of the library, not a file to map."
@@ -83,8 +83,8 @@ def build(
     """Compile MODEL to object code for C and C++.
 
     The folder gets the code, a C header, the constants, a manifest, and an example in C with
-    files to build it; its README.md says how they are used. Without --threads, runs are for one.
-    Sizes that MODEL leaves open and --shape does not give are arguments of each run.
+    files to build it; its README.md says how they are used. Without --threads, one thread executes
+    a run. Open sizes that --shape does not give are arguments of each run.
     """
     check_bindings_apply(model, bindings)
     with hints(model):

@@ -33,11 +33,11 @@ def cache(action: str, as_json: bool) -> None:
     """Show, check or remove the networks that are kept on the disk.
 
     glow_nb.compile keeps the network of each model file in the folder "networks" of
-    GLOW_NB_CACHE_DIR, and finds it there when the same model is compiled again. Those that were
-    used longest ago are removed when all together take more than 4 GiB.
+    GLOW_NB_CACHE_DIR, and finds it there when the same model is compiled again. The least recently
+    used ones are removed when all together take more than 4 GiB.
 
-    list shows them, the one that was used last first; size adds up what they take; verify reads all
-    files, compares them with their sums, and removes networks that are damaged; clear removes all.
+    list shows them, the most recently used first; size shows their total size; verify reads all
+    files, compares them with their checksums, and removes damaged networks; clear removes all.
     """
     from glow_nb.network.saved.cache import NetworkCache
 

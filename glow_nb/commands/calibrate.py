@@ -65,7 +65,7 @@ def calibrate(
 ) -> None:
     """Run MODEL on samples and write the ranges of its values.
 
-    The ranges are those of MODEL for the sizes that it, --shape or the samples fix, and of its
+    The ranges hold for the sizes that MODEL, --shape or the samples fix, and for its current
     weights: after training, calibrate again.
     """
     source = calibrated_model(model, bindings)

@@ -28,9 +28,9 @@ glow-nb dump model.onnx --level llir | glow-nb check -"""
 def check(file: Path, bindings: Bindings) -> None:
     """Parse and verify FILE, IR text or an ONNX model.
 
-    A dash reads IR text from standard input. Prints what it is and exits with 0, or prints where it
-    is wrong (file:line:column) and exits with 1. Of a program that is allocated, the placement is
-    proven too: no two buffers that are needed at the same time overlap.
+    A dash reads IR text from standard input. The command prints what FILE holds and exits with 0,
+    or prints where it is wrong (file:line:column) and exits with 1. For an allocated program, it
+    also proves the placement: no two buffers that are needed at the same time overlap.
     """
     ir = read_ir(file, bindings)
     if isinstance(ir, Function):

@@ -83,9 +83,9 @@ def diff(
 ) -> None:
     """Show what a pass did to MODEL, each time it ran.
 
-    MODEL is an ONNX file or the text of a graph. Lines that begin with a minus are gone, those with
-    a plus are new. Constants are counted, and shown where their numbers changed under their name:
-    the numbers of large ones as a checksum. With --size or --hint, sizes stay open.
+    MODEL is an ONNX file or the text of a graph. Lines that begin with a minus were removed, lines
+    with a plus were added. Constants are only counted, unless their numbers changed under the same
+    name; large ones are then shown by a checksum. With --size or --hint, sizes stay open.
     """
     ir = load_one_program(model, bindings, sizes)
     if isinstance(ir, Program):
@@ -96,8 +96,8 @@ def diff(
     stages.check("--pass", step)
     if step in ("import", "generate"):
         raise OptionError(
-            f"--pass {step}: this step makes something new, whose text has nothing in common with "
-            f"what it is made of; use: glow-nb dump {model} --after {step}"
+            f"--pass {step}: this step makes IR of another kind, whose text has no lines in common "
+            "with the text before it; use: glow-nb dump {model} --after {step}"
         )
     runs = stages.runs_of(step)
     if number is not None and number > len(runs):

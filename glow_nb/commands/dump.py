@@ -97,9 +97,10 @@ def dump(
 ) -> None:
     """Print MODEL as the compiler sees it.
 
-    MODEL is an ONNX file or IR text. Without --after it is the last state of the level: the graph
-    that instructions are generated from, the allocated program, the source of all kernels. With the
-    same options it is what 'glow-nb run' runs. With --size or --hint, sizes stay open.
+    MODEL is an ONNX file or IR text. Without --after, the last state of the level is printed: the
+    graph from which instructions are generated, the allocated program, or the source of all
+    kernels. It is what 'glow-nb run' runs with the same options. With --size or --hint, sizes stay
+    open.
     """
     if folder is not None:
         if level or after or dot or output:

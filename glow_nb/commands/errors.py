@@ -1,4 +1,4 @@
-"""How a command ends that cannot do what it was asked."""
+"""How a command ends if it fails."""
 
 from __future__ import annotations
 

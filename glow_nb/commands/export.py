@@ -38,7 +38,7 @@ glow-nb export model.onnx --shape batch=8 --opset 21 --output of_eight.onnx"""
     "--opset",
     type=int,
     metavar="N",
-    help="The operator set.  [default: the oldest one from 20 on that says all of the graph]",
+    help="The operator set.  [default: the oldest one from 20 on that can express the graph]",
 )
 @binding_options
 def export(

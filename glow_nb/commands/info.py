@@ -136,7 +136,8 @@ HOW_TO_SEE_MORE = "not compiled; --compile shows memory and kernels, too"
     "--compile",
     "compiles",
     is_flag=True,
-    help="Compile MODEL and show memory and kernels, too. So do the options below but --shape.",
+    help="Compile MODEL and show memory and kernels, too. All options below except --shape imply "
+    "it.",
 )
 @click.option(
     "--kernels", "list_kernels", is_flag=True, help="List the kernels, and the nodes in each."
@@ -166,13 +167,13 @@ def info(
     bindings: Bindings,
     sizes: dict[str, Any],
 ) -> None:
-    """Show what MODEL costs in arithmetic and memory.
+    """Show the arithmetic and the memory that MODEL needs.
 
-    MODEL is an ONNX file or IR text. Shown are inputs, outputs, parameters, arithmetic and
-    operators; memory and kernels once it is compiled, for which one has to ask. Arithmetic is
-    nominal: a multiply-add is two FLOPs however the kernel computes it, and moving data is none.
-    Of a model that leaves sizes open, these are shown in place of what depends on them, and for
-    which sizes one program can be. Memory is that of an example, which --hint gives.
+    MODEL is an ONNX file or IR text. The command shows inputs, outputs, parameters, arithmetic and
+    operators, and with --compile also memory and kernels. Arithmetic is nominal: a multiply-add is
+    two FLOPs however the kernel computes it, and moving data is none. For a model with open sizes,
+    the command shows these, and the sizes for which one program is possible, instead of what
+    depends on them. Memory is then that of the sizes of --hint.
     """
     must_compile = compiles or list_kernels or picture is not None or _asks(context)
     imported = load_with_open_sizes(model, bindings)

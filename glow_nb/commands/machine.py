@@ -27,9 +27,11 @@ glow-nb machine --threads 1 --again"""
 @click.option(
     "--row", metavar="NAME", help="Print the numbers of a row instead; host for this machine's."
 )
-@click.option("--list", "as_list", is_flag=True, help="Print which rows there are instead.")
-@click.option("--again", is_flag=True, help="Measure again; the larger of each rate counts.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object; rates a second.")
+@click.option("--list", "as_list", is_flag=True, help="Print a list of all rows instead.")
+@click.option("--again", is_flag=True, help="Measure again; keep the larger of both rates.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object; rates are per second."
+)
 def machine(
     threads: int | None, row: str | None, as_list: bool, again: bool, as_json: bool
 ) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 HOW_TO_CLOSE = (
-    "sizes are open: arithmetic, memory and kernels depend on them; --shape NAME=SIZE gives one, "
+    "sizes are open: arithmetic, memory and kernels depend on them; --shape NAME=SIZE fixes one, "
     "--compile shows those of a program for all sizes"
 )
 

@@ -64,9 +64,9 @@ def opt(
     schedule and allocate stay on a level, generate makes a program of a graph, check_placement
     proves that no two live buffers overlap, and differentiate{wrt = ["w"], output = "loss"} adds
     the gradients of an output. INFERENCE and INSTRUCTIONS are the default pipelines, TRAINING is
-    that of a training step. A step that depends on the backend, as lower does, runs as it would
-    for --backend. A program loses its placement in memory to a pass that changes it; allocate gives
-    it another one.
+    that of a training step. A step that depends on the backend, such as lower, runs as for
+    --backend. A pass that changes a program removes its placement in memory; allocate makes a new
+    one.
     """
     check_ir_output(output)
     chosen = backend_named(backend, threads=as_threads(threads))

@@ -80,8 +80,8 @@ without_option = click.option(
     default="",
     callback=_names,
     metavar="PASS,PASS,...",
-    help="Passes that are left out wherever they stand, to see what they do. An unknown name lists "
-    "those that would run.",
+    help="Passes to leave out, to see their effect. The error about an unknown name lists all "
+    "passes that would run.",
 )
 
 _backend_option = click.option(

@@ -23,8 +23,8 @@ def passes_option(*, required: bool) -> Callable[[Any], Any]:
         "--passes",
         required=required,
         metavar="NAME,NAME,...",
-        help="What to run, in order. Options stand after a name as in IR text: "
-        "allocate{alignment = 128}.",
+        help="Passes to run, in order. Options follow a name as in IR text: allocate{alignment = "
+        "128}.",
     )
 
 

@@ -62,7 +62,7 @@ glow-nb partition model.onnx --devices devices.yaml --assign 'encoder*=fast' --j
     "assigned",
     multiple=True,
     metavar="PATTERN=DEVICE",
-    help="Run nodes whose names fit the pattern on this device. Repeat it for each.",
+    help="Run nodes whose names match the pattern on this device. Repeat it for each.",
 )
 @click.option(
     "--measure",
@@ -96,10 +96,10 @@ def partition(
 ) -> None:
     """Cut MODEL into parts for several devices.
 
-    Prints the parts with the bytes that they receive and give to the host, the devices with their
-    work for one request and their memory, and how far the plan is above a lower bound. Times are
-    estimates by the rates of the devices; memory is exact. With --measure, the whole network is
-    compiled and run here on random inputs.
+    The command prints the parts with the bytes that they exchange with the host, the devices with
+    their work for one request and their memory, and by how much the plan exceeds a lower bound.
+    Times are estimated from the rates of the devices; memory is exact. With --measure, the whole
+    network is compiled and run here on random inputs.
     """
     from glow_nb import runtime  # --help needs no planner
     from glow_nb.runtime.devices.device_file import read_devices

@@ -117,7 +117,8 @@ def profile(
     """Show where the time of a run of MODEL goes.
 
     MODEL is an ONNX file or IR text. It runs with a time stamp before and after each kernel on each
-    thread, in turn with ordinary runs. A kernel's time is how long some thread was at work on it.
+    thread, in turn with ordinary runs. The time of a kernel is the time during which at least one
+    thread executes it.
 
     The limit is the roofline: a kernel takes at least its arithmetic at the measured peak, or its
     bytes at the measured rate of the memory they lie in. GFLOP/s count the arithmetic of the
@@ -125,8 +126,8 @@ def profile(
     peak. A kernel that exceeds a measured limit triggers one new
     measurement; a limit that is still exceeded is then raised to the observed rate.
 
-    With --size or --hint it is the program for all sizes, and random inputs are of those that it
-    is planned for.
+    With --size or --hint, the program for all sizes is profiled, and random inputs have the sizes
+    of the hints.
     """
     network = compile_fixed_model(model, bindings, backend, threads, without=without, sizes=sizes)
     limits = backend.name == Cpu.name
@@ -216,8 +217,8 @@ def totals(profile: Profile) -> list[str]:
         raised = sum(kernel.is_raised for kernel in profile.kernels)
         if raised:
             lines.append(
-                f"raised      {count_of(raised, 'limit')} to what was seen: these kernels were "
-                "faster than the limits measured, or their data lay nearer"
+                f"raised {count_of(raised, 'limit')} to the observed rates: these kernels were "
+                "faster than the measured limits, or their data were in a faster cache"
             )
         lines += [f"machine     {line}" for line in describe_limits(profile.limits)]
     return lines

@@ -59,7 +59,8 @@ glow-nb quantize model.onnx --ranges ranges.yaml --method mse --keep 'head*' \\
     "ranges_file",
     type=click.Path(path_type=Path),
     metavar="FILE.yaml",
-    help="What 'glow-nb calibrate' has written for this model. Needed without --weights-only.",
+    help="The file that 'glow-nb calibrate' has written for this model. Needed without "
+    "--weights-only.",
 )
 @click.option(
     "--weights-only",
@@ -115,7 +116,9 @@ glow-nb quantize model.onnx --ranges ranges.yaml --method mse --keep 'head*' \\
     is_flag=True,
     help="Per-tensor scales of weights, instead of one scale for each output channel.",
 )
-@click.option("--keep", multiple=True, metavar="GLOB", help="Nodes that stay float. Repeat it.")
+@click.option(
+    "--keep", multiple=True, metavar="GLOB", help="Nodes that stay float. Repeat it for each."
+)
 @click.option(
     "--least-gain",
     type=FiniteRange(0, 1e30),
@@ -271,7 +274,7 @@ def _check_mode(weights_only: str | None) -> None:
                 "--weights-only int4"
             )
         if "--block" in given:
-            raise OptionError("--block: it has a meaning with --weights-only alone; leave it out")
+            raise OptionError("--block: it has a meaning only with --weights-only; leave it out")
         return
     wrong = [option for option in _OF_ACTIVATIONS if option in given]
     if wrong:

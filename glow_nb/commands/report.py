@@ -93,16 +93,16 @@ def compile_options(command: Command) -> Command:
     "--against",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="What MODEL is compared with: another model, compiled by the same options, or a page that "
-    "this command wrote, as for another version of glow_nb.",
+    help="What MODEL is compared with: another model, compiled with the same options, or a page "
+    "that this command wrote, for example with another version of glow_nb.",
 )
 @click.option(
     "--against-options",
     "other_options",
     default="",
     metavar="OPTIONS",
-    help="Options that hold for what is compared with alone, in quotes. Without --against, that is "
-    "MODEL itself.",
+    help="Options only for the compilation that MODEL is compared with, in quotes. Without "
+    "--against, it is a second compilation of MODEL.",
 )
 @click.option("--title", default="", metavar="TEXT", help="Title of the page.  [default: MODEL]")
 @inputs_option
@@ -112,7 +112,7 @@ def compile_options(command: Command) -> Command:
     default=20,
     metavar="N",
     show_default=True,
-    help="Runs whose time is taken, kernel by kernel; 0 takes none.",
+    help="Runs in which the kernels are timed; 0 measures no times.",
 )
 @compile_options
 @click.pass_context
@@ -128,15 +128,15 @@ def report(
     runs: int,
     **options: Any,
 ) -> None:
-    """Write all that is known of MODEL to one HTML file, for a browser.
+    """Write everything about the compilation of MODEL to one HTML file.
 
     MODEL is an ONNX file or IR text. The page has its nodes, graph, lowered graph, program and
-    kernels side by side, so that a click leads from a node of the model to the source of its
-    kernel; what each pass changed; plans and what else was weighed; times below the limits of the
-    machine; memory and weights.
+    kernels side by side: a click leads from a node of the model to the source of its kernel. It
+    also has the changes of each pass, the plans and their alternatives, times below the limits of
+    the machine, memory and weights.
 
-    With --against or --against-options it compares two compilations: A is what is compared with, B
-    is MODEL.
+    With --against or --against-options it compares two compilations: B is MODEL, and A is the one
+    that MODEL is compared with.
     """
     arguments: tuple[str, ...] = context.meta[ARGUMENTS]  # which another context shares
     network = compiled(model=model, **options)
@@ -185,7 +185,7 @@ def _with_options(context: click.Context, options: str) -> dict[str, Any]:
             if made.params[name] != context.params[name]:
                 raise OptionError(
                     f"--against-options {options!r}: give options that say how a network is "
-                    "compiled; the others are of the page, and stand outside of the quotes"
+                    "compiled; options of the page belong outside of the quotes"
                 )
         return {name: made.params[name] for name in names if name is not None}
 

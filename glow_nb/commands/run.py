@@ -41,10 +41,10 @@ from glow_nb.commands.size_ranges import are_given, size_options
 from glow_nb.network.network import CompiledNetwork, Network
 
 FEWEST_CLASSES = 10
-"""A row of at least so many floats is taken for the scores of classes."""
+"""A row of at least this number of floats is taken for the scores of classes."""
 
 MOST_ROWS = 4
-"""The best classes are shown for at most so many rows of a batch."""
+"""The largest number of rows of a batch for which the best classes are shown."""
 
 
 EXAMPLES = """\
@@ -74,7 +74,7 @@ glow-nb run encoder.onnx --size length=1..512 --input tokens=tokens.npy"""
     "--save-all",
     type=OutputPath(),
     metavar="FILE.npz",
-    help="Write all values that nodes of the model compute to this archive, in a run of their own.",
+    help="Write all values that nodes of the model compute to this archive, in a separate run.",
 )
 @click.option(
     "--repeat",
@@ -82,7 +82,7 @@ glow-nb run encoder.onnx --size length=1..512 --input tokens=tokens.npy"""
     default=1,
     show_default=True,
     metavar="N",
-    help="Run N times; the outputs are those of the first, the time is that of all.",
+    help="Run N times; the outputs are those of the first run, times are of all runs.",
 )
 @backend_options
 @without_option
@@ -105,7 +105,7 @@ def run(
 
     MODEL is an ONNX file or IR text. Without --input, the inputs are seeded random numbers: normal
     floats, bytes of their full range, other integers and booleans 0 or 1. With --size or --hint,
-    one program is compiled for all sizes, and random inputs are of those that it is planned for.
+    one program is compiled for all sizes, and random inputs have the sizes of the hints.
     """
     _check_save_path("--save", save)
     _check_save_path("--save-all", save_all)

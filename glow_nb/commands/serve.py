@@ -38,14 +38,14 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 @click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
 @binding_options
 @size_options
-@click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     metavar="PORT",
     default=8000,
     show_default=True,
-    help="Port to listen at; 0 for any that is free.",
+    help="Port to listen on; 0 for any free port.",
 )
 @click.option(
     "--devices",
@@ -69,8 +69,8 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     default=1,
     show_default=True,
     metavar="N",
-    help="Rows of requests that run together, of models whose leading size is open, if their other "
-    "sizes are the same.",
+    help="Rows of requests that run together, for models whose leading size is open, if their "
+    "other sizes are the same.",
 )
 @click.option(
     "--max-rows",
@@ -78,8 +78,8 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     default=256,
     show_default=True,
     metavar="N",
-    help="Rows of one request, of models whose leading size is open. With --max-batch, more than "
-    "that run one batch after the other.",
+    help="Rows of one request, for models whose leading size is open. With --max-batch, more rows "
+    "than that run one batch after the other.",
 )
 @click.option(
     "--max-delay",
@@ -109,7 +109,8 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     "--max-bodies",
     type=click.IntRange(min=1),
     metavar="MIB",
-    help="What bodies of all requests in flight may have together.  [default: 8 times --max-body]",
+    help="Largest sum of the bodies of all requests in flight, in MiB. [default: 8 times "
+    "--max-body]",
 )
 @click.option(
     "--timeout",
@@ -161,9 +162,9 @@ def serve(
 
     MODELS are ONNX files or IR text (.glow), and folders with NAME.onnx or NAME/VERSION/model.onnx.
     If the leading size of all inputs is open, a request may have any number of rows, up to
-    --max-rows. Other sizes may be open, too: there is one program for all, with ranges by --size
-    and an example by --hint. What needs a number is given by --shape. A model takes what it has of
-    these and of --constant.
+    --max-rows. Other sizes may be open, too: one program runs all of them, with ranges by --size
+    and an example by --hint. --shape fixes a size. Each of these options, and --constant, applies
+    to the models that have the size or input.
     SIGTERM and Ctrl-C stop the server when the requests in flight are answered, at the latest after
     --stop-timeout; a second Ctrl-C stops it at once.
     """
@@ -203,8 +204,8 @@ def serve(
         _show(served)
         if token is None and address not in LOOPBACK:
             click.echo(
-                f"Warning: anybody who reaches {address} may use the server; with --token-file it "
-                "asks for a token",
+                f"Warning: everyone who can reach {address} can use the server; --token-file makes "
+                "it require a token",
                 err=True,
             )
         place, chosen, *_ = listening.getsockname()

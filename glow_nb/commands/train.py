@@ -114,11 +114,11 @@ glow-nb train model.onnx --data train.npz --loss squares --optimizer sgd --momen
     type=click.IntRange(min=1),
     required=True,
     metavar="N",
-    help="Number of passes through the data. Epochs that a checkpoint has already done count.",
+    help="Number of passes through the data. Epochs before the checkpoint count, too.",
 )
 @click.option(
     "--batch", type=click.IntRange(min=1), metavar="N",
-    help="Samples of a step.  [default: those of the model, or at most 32 if it leaves that open]",
+    help="Samples of a step. [default: the batch size of the model, or at most 32 if it is open]",
 )  # fmt: skip
 @click.option(
     "--micro-batches", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
@@ -144,12 +144,13 @@ glow-nb train model.onnx --data train.npz --loss squares --optimizer sgd --momen
 )
 @click.option(
     "--patience", type=click.IntRange(min=1), metavar="N",
-    help="Stop after N epochs without a better loss, of --validation if it is given.  "
-    "[default: all --epochs are made]",
+    help="Stop after N epochs without a better loss, that of --validation if it is given. "
+    "[default: no early stop]",
 )  # fmt: skip
 @click.option(
     "--checkpoint", type=OutputPath(), metavar="FILE",
-    help="Written after each epoch; if it is there, training goes on from it.  [default: none]",
+    help="Written after each epoch; if the file exists, training continues from it. [default: "
+    "none]",
 )  # fmt: skip
 @click.option(
     "--output",
@@ -158,7 +159,7 @@ glow-nb train model.onnx --data train.npz --loss squares --optimizer sgd --momen
     metavar="FILE",
     help="The model with its new weights: .onnx of an ONNX model, .glow of IR text.",
 )
-@seed_option_for("the order of samples, and of what the network draws at random")
+@seed_option_for("the order of samples, and of the random numbers in the network")
 @threads_option
 @without_option
 @binding_options
@@ -184,9 +185,9 @@ def train(
 ) -> None:
     """Train MODEL and write it with its new weights.
 
-    Trained are the weights: the initializers of floats of an ONNX model that have a dimension, or
-    the constants of floats of IR text that are not marked fixed. Masks, numbers that are not
-    finite, and single numbers of formulas stay as they are unless --train names them.
+    The weights are trained: the float initializers of an ONNX model with at least one dimension, or
+    the float constants of IR text that are not marked fixed. Masks, numbers that are not finite,
+    and single numbers of formulas are not trained unless --train names them.
     """
     _check_output(model, output)
     trainer = Trainer(
@@ -209,7 +210,7 @@ def train(
     judged = None if validation is None else (*_read_data(validation, names), size)
     if checkpoint is not None and checkpoint.exists():
         trainer.load(checkpoint)
-        click.echo(f"goes on from {checkpoint}: {trainer.epochs} epochs, {trainer.steps} steps")
+        click.echo(f"continues from {checkpoint}: {trainer.epochs} epochs, {trainer.steps} steps")
     history = trainer.fit(
         (inputs, targets, size),
         epochs,

@@ -1,4 +1,6 @@
-"""What a pipeline is, and those of the compiler as data, with the reason beside each line."""
+"""The class of pipelines, and the compiler's pipelines as data, with the reason beside each
+line.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ class Pipeline(tuple[Entry, ...]):
     __slots__ = ()
 
     def without(self, *names: str) -> Pipeline:
-        """Return the pipeline without the passes called *names*, wherever they stand in it.
+        """Return the pipeline without the passes called *names*, those inside of Repeats included.
 
         Raises:
             OptionError: No such pass is in it, or it cannot be left out.
@@ -78,7 +80,7 @@ class Pipeline(tuple[Entry, ...]):
         return Pipeline(_inserted(self, name, passes, is_before=after is None))
 
     def checked(self, names: Iterable[str]) -> frozenset[str]:
-        """Return *names*; raise OptionError unless all are of passes that can be left out."""
+        """Return *names*; raise OptionError unless all are names of passes that can be left out."""
         if isinstance(names, str) or not isinstance(names, Iterable):
             raise OptionError(f"without={names!r:.80}: give a tuple of names of passes")
         given = list(names)
@@ -115,7 +117,9 @@ class Pipeline(tuple[Entry, ...]):
 
     @property
     def table(self) -> Table:
-        """Each step in order: what repeats it, its name, whose it is, and what it does."""
+        """Each step in order: what repeats it, its name, the part it belongs to, and what it
+        does.
+        """
         return Table(("", "step", "of", "what it does"), tuple(_rows(self)))
 
     @override
@@ -268,8 +272,8 @@ TRAINING = Pipeline(
 )
 """Graph passes for a training step, run before gradients are made and when it is compiled.
 
-Not among them are those of :data:`INFERENCE` that compute other weights from the weights, which
-here would do so in each step.
+It lacks the passes of :data:`INFERENCE` that precompute weights, which would be computed again in
+each step.
 """
 
 INSTRUCTIONS = Pipeline(

@@ -19,11 +19,11 @@ PREFIX = "d_"
 
 
 class Backward(Builder):
-    """Takes the backward nodes of a function that it holds the forward nodes of.
+    """Collects the backward nodes of a function; it already holds the forward nodes.
 
     Attributes:
         current: The node that is differentiated: what is emitted is named after it.
-        dependent: The values whose gradients lead to one that was asked for.
+        dependent: The values whose gradients are needed for a requested one.
     """
 
     current: Node | None = None
@@ -39,15 +39,15 @@ class Backward(Builder):
         return emitted
 
     def wants(self, operand: Value | None) -> bool:
-        """Return whether the gradient of *operand* leads to one that was asked for."""
+        """Return whether the gradient of *operand* is needed for a requested one."""
         return operand in self.dependent
 
     def term(self, value: Value) -> Term:
-        """Return *value* as a term of formulas."""
+        """Return *value* as a term, whose arithmetic in Python emits nodes."""
         return Term(self, value)
 
     def terms(self, *values: Value) -> tuple[Term, ...]:
-        """Return *values* as terms of formulas."""
+        """Return *values* as terms, see :meth:`term`."""
         return terms(self, *values)
 
     def filled(self, type: TensorType, number: float, name: str | None = None) -> Value:

@@ -26,7 +26,7 @@ N = TypeVar("N", bound=Node)
 
 
 class Emitter(Protocol):
-    """What nodes with one result are emitted to, such as a :class:`Builder`."""
+    """An object that takes nodes with one result, such as a :class:`Builder`."""
 
     def emit(self, node: Node, /) -> Value:
         """Append *node* and return its value."""
@@ -87,7 +87,7 @@ class Builder:
         return unique
 
     def mark(self) -> tuple[int, int]:
-        """Return a place that :meth:`reset` can go back to."""
+        """Return a mark to which :meth:`reset` can go back."""
         return len(self.nodes), len(self._taken)
 
     def reset(self, mark: tuple[int, int]) -> None:
@@ -129,8 +129,8 @@ class Builder:
     def state(self, name: str, array: Array) -> State:
         """Return a tensor that survives runs and begins as *array* is now; see :meth:`update`.
 
-        It belongs to the function once a node reads it or it is updated. Give the same one to the
-        nodes of several functions and they share it, once they are compiled as one module.
+        It belongs to the function once a node reads it or it is updated. Functions whose nodes read
+        the same state share it, if they are compiled as one module.
         """
         return State.of(self.unique_name(name), _kept(f"state {name!r}", array))
 
@@ -208,7 +208,7 @@ def as_type(type: TensorType | str) -> TensorType:
     """Return *type*, parsed if it is text.
 
     Raises:
-        GlowError: It is neither a type nor text.
+        GlowError: *type* is neither a type nor text.
         ParseError: The text is no type, or goes on after it.
     """
     if isinstance(type, TensorType):

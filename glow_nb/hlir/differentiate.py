@@ -1,7 +1,7 @@
 """Differentiation: a function and its backward nodes in one graph (paper 3.1, 3.6 step 2).
 
-The backward nodes (:mod:`glow_nb.hlir.backpropagate`) are ordinary ones: every pass and kernel
-serves them, and they can be differentiated again.
+The backward nodes (:mod:`glow_nb.hlir.backpropagate`) are ordinary nodes: every pass and kernel
+handles them, and they can be differentiated again.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ def differentiate(function: Function, wrt: Iterable[str], output: str | None = N
     is the one that PyTorch chooses; the rule says which.
 
     Args:
-        function: A graph that was not lowered for a backend; any operators, also those that
-            differentiation emits.
-        wrt: Names of inputs, states and constants, of floats.
+        function: A graph that was not lowered for a backend. It may have any operators, also those
+            that differentiation emits.
+        wrt: Names of inputs, states and constants of a float kind.
         output: Name of an output of one element; the only one by default.
 
     Raises:
-        GradientError: *function* is none, a name is unknown or not of floats, the output has
-            several elements or does not depend on any of *wrt*, or operators between them have no
-            gradient (all are listed).
+        GradientError: *function* is no graph, a name is unknown or not of a float kind, the output
+            has several elements or does not depend on any of *wrt*, or operators between them have
+            no gradient (all are listed).
     """
     given_function(function, GradientError)
     names = _as_names(wrt)
@@ -61,9 +61,9 @@ def differentiate(function: Function, wrt: Iterable[str], output: str | None = N
 
 
 def emit_gradients(builder: Backward, output: Value, wrt: Sequence[Value]) -> dict[Value, Value]:
-    """Emit what computes the gradient of *output*, of one element, for each value of *wrt*.
+    """Emit nodes that compute the gradient of *output*, of one element, for each value of *wrt*.
 
-    The nodes go to *builder*, which holds those that *output* is computed by. A value that *output*
+    The nodes go to *builder*, which holds the nodes that compute *output*. A value that *output*
     does not depend on gets zeros.
 
     Raises:

@@ -1,6 +1,6 @@
-"""Evaluating a function node by node with NumPy: what the graph means.
+"""Evaluation of a function node by node with NumPy, which defines the meaning of a graph.
 
-This is the oracle that passes, lowering and backends are tested against; nothing in it is fast.
+Passes, lowering and backends are tested against this reference; it is not optimized for speed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def evaluate(
 
     Args:
         function: What to evaluate.
-        feeds: One array for each input by name; that of the only input may stand alone.
+        feeds: One array for each input by name, or a bare array if there is one input.
         state: The values of the states by name; those that are missing begin with their initial
             values. What the function saves is put there at the end, for the next run::
 

@@ -38,7 +38,7 @@ from glow_nb.hlir.values import State as State
 from glow_nb.hlir.values import Value as Value
 
 _NUMBERS = itertools.count(1)
-"""Tells nodes without a name apart where they are shown, as in errors about their operands."""
+"""Numbers that distinguish nodes without a name in texts, such as errors about their operands."""
 
 NODES: Registry[str, type[Node]] = Registry("operator")
 
@@ -54,9 +54,9 @@ class Node(Value):
         plan: How a kernel computes it; None if no pass has chosen that.
         result_types: The types of the results, inferred.
         type: The type of the first result; of the stored value for a node without results.
-        type_transparent: It moves or selects elements: of operands with a quantized type it makes
-            results with that type, and does with the integers what it does with real numbers.
-        commutes: Its two operands may change places; patterns look for both orders.
+        type_transparent: It moves or selects elements: if operands have a quantized type, the
+            results have that type, and the integers are moved like real numbers.
+        commutes: It is commutative: patterns match its two operands in both orders.
     """
 
     opcode: ClassVar[str]
@@ -113,7 +113,8 @@ class Node(Value):
         return dataclasses.replace(self, **changes)
 
     def copied(self, **changes: Any) -> Self:
-        """Return a copy with *changes* that cannot make it wrong, so that nothing is inferred anew.
+        """Return a copy with *changes* that cannot make it invalid, without inferring its types
+        again.
 
         These are another name and operands of the same types.
         """
@@ -140,17 +141,18 @@ class Node(Value):
         raise UnsupportedError(f"{self}: no NumPy rule; add evaluate() to {type(self).__name__}")
 
     def cost(self) -> Cost:
-        """Return the nominal arithmetic: an operation a result if data parallel, else none.
+        """Return the nominal arithmetic: one operation for each result if data parallel, otherwise
+        none.
 
-        Operators with more to do say so; those that move or select data do not. The cpu backend
-        estimates from it whether a kernel is worth sharing among threads.
+        Operators with more arithmetic override this. The cpu backend estimates from it whether
+        threads should share a kernel.
         """
         return Cost(others=self.type.size) if self.data_parallel else Cost()
 
     def executed_cost(self) -> Cost:
         """Return the arithmetic that a kernel of this very operator carries out.
 
-        It is the nominal one, but for operators that compute the same by other steps, such as a
+        It is the nominal one, except for operators that use another algorithm, such as a
         convolution in Winograd's form.
         """
         return self.cost()
@@ -164,7 +166,7 @@ class Node(Value):
 
     @property
     def decides(self) -> Symbol | None:
-        """The size that is what its operand is, of a node that makes it known."""
+        """The size that a node makes known: the number that its operand holds."""
         return None
 
     @cached_property
@@ -175,7 +177,7 @@ class Node(Value):
 
     @property
     def updates_state(self) -> bool:
-        """Return whether it gives a state the value that the next run begins with."""
+        """Return whether it sets the next value of a state."""
         return False
 
     def require(self, condition: bool, message: str) -> None:
@@ -190,7 +192,9 @@ class Node(Value):
     @property
     @override
     def shown_name(self) -> str:
-        """The name; ``relu.1`` for one that has none yet, the numbers in the order of asking."""
+        """The name; ``relu.1`` for a node that has none yet, with numbers in the order of first
+        use.
+        """
         return self.name or f"{self.opcode}.{self._number}"
 
     @override
@@ -245,11 +249,12 @@ def define_node(
 ) -> Callable[[type[N]], type[N]]:
     """Make a class a node: a frozen dataclass, registered under *opcode*.
 
-    ``data_parallel`` says that each element of the result depends on the elements at the same
-    (broadcast) place of the operands alone. ``scalar`` says so, and how, unless ``data_parallel``
-    is False, as for an operator with a table: it is the expression of one element over the names
-    of operands and attributes (:mod:`glow_nb.llir.scalar`). Instruction and kernel follow from it.
-    ``commutes`` says that its two operands may change places: patterns look for both orders.
+    ``data_parallel`` says that each element of the result depends only on the elements of the
+    operands at the same (broadcast) place. ``scalar`` implies this, unless ``data_parallel`` is
+    False, as for an operator with a table: it is the expression of one element over the names of
+    operands and attributes (:mod:`glow_nb.llir.scalar`). Instruction and kernel follow from it.
+    ``commutes`` says that the operator is commutative: patterns match its two operands in both
+    orders.
     """
 
     def define(cls: type[N]) -> type[N]:
@@ -281,11 +286,11 @@ class Function(Printable):
 
     Attributes:
         name: Unique in the module.
-        inputs: Placeholders the caller binds, in signature order; unused ones stay.
+        inputs: Placeholders that the caller binds, in signature order; unused ones are kept.
         outputs: Placeholders that ``save`` nodes write, in signature order.
         nodes: The nodes, ``save`` nodes included.
-        origins: The imported nodes that a node stands for, by its name and theirs; a node that is
-            not mentioned stands for itself (:mod:`glow_nb.hlir.provenance`).
+        origins: The names of the imported nodes that each node was made from, by its name; a node
+            that is not mentioned was made from itself (:mod:`glow_nb.hlir.provenance`).
     """
 
     name: str
@@ -309,14 +314,14 @@ class Function(Printable):
 
     @cached_property
     def sizes(self) -> tuple[Symbol, ...]:
-        """The symbols of sizes that are known only when it runs, with their ranges and hints."""
+        """The symbols of its open sizes, with their ranges and hints."""
         shapes = (value.type.shape for value in self.placeholders if value.type.is_open)
         symbols = (symbol for node in self.nodes for symbol in node.symbols)
         return tuple(dict.fromkeys([*symbols_in(shapes), *symbols]))
 
     @property
     def guards(self) -> tuple[Guard, ...]:
-        """The comparisons of its sizes under which it holds, as far as ranges leave them open."""
+        """The comparisons of sizes for which it is valid, except those that follow from ranges."""
         sizes = set(self.sizes)  # a symbol may be in other functions, too, beside other symbols
         noted = (guard for symbol in self.sizes for guard in symbol.guards)
         return tuple(guard for guard in dict.fromkeys(noted) if sizes.issuperset(guard.symbols))
@@ -338,7 +343,7 @@ class Function(Printable):
 
     @property
     def storage(self) -> tuple[Value, ...]:
-        """All that no node computes: inputs, outputs, states and constants, each once."""
+        """Inputs, outputs, states and constants, each once."""
         return (*self.placeholders, *self.state, *self.constants)
 
     @cached_property
@@ -357,13 +362,13 @@ class Function(Printable):
         return iter(self.nodes)
 
     def origins_of(self, node: Node) -> tuple[str, ...]:
-        """Return the names of the imported nodes that *node* does the work of."""
+        """Return the names of the imported nodes that *node* computes."""
         return self.origins.get(node.name, (node.name,))
 
     def with_nodes(
         self, nodes: Iterable[Node], origins: Mapping[str, tuple[str, ...]] | None = None
     ) -> Function:
-        """Return this function with other *nodes*, and *origins* if these are others, too.
+        """Return this function with other *nodes* and, if given, other *origins*.
 
         The saves of states move after all other nodes: a rule may make a reader of an old value at
         any place.

@@ -1,10 +1,9 @@
-"""How often numbers occur, in bins whose width follows from the numbers alone.
+"""Histograms, with bins whose width is determined by the numbers alone.
 
 The bins are ``[n * width, (n + 1) * width)`` for whole n, the width a power of two. The first one
 holds the least number, and the width is the smallest for which no more than ``bins`` of them reach
-to the greatest. A wider histogram puts two neighbours into one, so that nothing is counted anew and
-nothing is lost: in whatever order numbers come, and however many runs see them, the same
-histogram comes out.
+to the greatest. To widen a histogram, neighbouring bins are merged, so no number is counted again
+or lost: the result does not depend on the order of the numbers, or on the number of runs.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ LEAST_WIDTH = 2.0**-149
 """The smallest positive float32, which divides all others."""
 
 MOST_BINS = 2**24
-"""Bins that reach from 0 to a number at most: narrower ones would be finer than float32 is."""
+"""Largest number of bins from 0 to a number: more would be finer than float32."""
 
 
 def bin_width(minimum: float, maximum: float, bins: int) -> float:
@@ -37,12 +36,12 @@ def bin_width(minimum: float, maximum: float, bins: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """How often finite numbers occur.
+    """A histogram of finite numbers.
 
     Attributes:
         minimum: The least of them; infinite if there are none.
         maximum: The greatest of them; minus infinity if there are none.
-        counts: ``int64``: how many there are in each bin, the first one holding the minimum.
+        counts: ``int64``: the count of each bin; the first bin holds the minimum.
     """
 
     minimum: float
@@ -104,7 +103,9 @@ class Histogram:
         return clipped
 
     def widened(self, minimum: float, maximum: float) -> Histogram:
-        """Return the same counts with room for numbers from *minimum* to *maximum*, too."""
+        """Return the same counts in bins that also cover the numbers from *minimum* to
+        *maximum*.
+        """
         minimum, maximum = min(self.minimum, minimum), max(self.maximum, maximum)
         if not self.counts.any():
             return Histogram(minimum, maximum, self.counts)
@@ -116,15 +117,15 @@ class Histogram:
         return Histogram(minimum, maximum, counts)
 
     def merged(self, other: Histogram) -> Histogram:
-        """Return the histogram of the numbers of both, which have equally many bins."""
+        """Return the histogram of the numbers of both, which have the same number of bins."""
         ours = self.widened(other.minimum, other.maximum)
         theirs = other.widened(self.minimum, self.maximum)
         return Histogram(ours.minimum, ours.maximum, ours.counts + theirs.counts)
 
     def quantile(self, share: float) -> float:
-        """Return the number that *share* of the numbers are not above.
+        """Return the quantile: *share* of the numbers are not above it.
 
-        Within a bin they count as evenly spread.
+        Numbers within a bin are assumed to be uniformly distributed.
         """
         below = np.concatenate([[0], np.cumsum(self.counts)])
         place = float(np.interp(share * self.total, below, self.edges))
@@ -153,8 +154,8 @@ class Histogram:
 def updated(numbers: Array, counts: Array, bounds: Array) -> tuple[Any, Any]:
     """Return *counts* and *bounds* (least and greatest number) with *numbers* counted, too.
 
-    Bounds of which the first is greater say that nothing was counted yet. As soon as a number, or a
-    bound of a histogram that is not empty, is NaN or infinite, the bounds are NaN for good, and
+    If the first bound is the greater one, nothing was counted yet. As soon as a number, or a bound
+    of a histogram that is not empty, is NaN or infinite, the bounds become NaN and stay NaN, and
     nothing more is counted.
     """
     least, greatest = (float(bound) for bound in bounds)

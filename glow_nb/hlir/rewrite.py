@@ -1,4 +1,4 @@
-"""How functions are changed: offer its nodes to a rule, build the result anew."""
+"""Rewriting of functions: nodes are offered to a rule, and the result is built anew."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NO_NEW_ONES = (
 
 
 class Rewriter(Builder):
-    """The builder that a rule gets: new nodes land before the node that is being looked at.
+    """The builder that a rule gets: new nodes are inserted before the node that is offered.
 
     Attributes:
         current: That node, its operands rewritten.
@@ -91,7 +91,9 @@ class Rewriter(Builder):
         self._name_is_free = True
 
     def end(self) -> Node | None:
-        """Return the last node if it should take the name of the current one, still free."""
+        """Return the last node if it should take the name of the current one, which is still
+        unused.
+        """
         return self.nodes[-1] if self._name_is_free and self.nodes else None
 
     @property
@@ -109,12 +111,12 @@ class Rewriter(Builder):
         return self._function.use_counts.get(value, 0) if counted is None else counted
 
     def carry_uses(self, old: Value, new: Value) -> None:
-        """Let the readers of *old* count as readers of *new*."""
+        """Count the readers of *old* as readers of *new*."""
         if new is not old:
             self._new_use_counts[new] = self.use_count(new) + self.use_count(old)
 
     def carry_all_uses(self, olds: tuple[Value, ...], news: tuple[Value, ...]) -> None:
-        """Let the readers of each value count as readers of another one, which comes instead."""
+        """Count the readers of each value as readers of its replacement."""
         for old, new in zip(olds, news, strict=True):
             self.carry_uses(old, new)
 
@@ -146,14 +148,14 @@ def rewrite(
 
     Without classes, every node is offered. What replaces a node inherits its name if it was made
     for it. Nodes that lose their last reader stay until ``eliminate_dead_nodes``. The same function
-    comes back when no rule fired.
+    is returned if the rule replaced nothing.
 
-    Where sizes are open, a node stays if what the rule makes of it holds *for all sizes* only by a
-    new guard or has a size that is equal by a guard, or if the rule needs a number. Otherwise such
-    guards are noted.
+    In a graph with open sizes and *for_all_sizes*, a node is kept if its replacement would be valid
+    only with a new guard, or has a size that is equal only by a guard, or if the rule needs a
+    number. Otherwise such guards are recorded.
 
     Raises:
-        OpenSizeError: Not *for all sizes*, and the rule needs a number; names the node.
+        OpenSizeError: The rule needs a number, without *for_all_sizes*; names the node.
         OptionError: *function* is not a Function, *rule* cannot be called, or one of *of* is not a
             class.
         GlowError: The rule returned something else than a value for each result of a node, or a

@@ -1,4 +1,4 @@
-"""Registries of per-operator rules, so that a rule stands on one page with its operator."""
+"""Registries of rules by operator, so that a rule can be in the same file as its operator."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OperandGradients = Mapping[str, Value | tuple[Value | None, ...] | None]
 GradientRule = Callable[[Any, Any, "Backward"], OperandGradients]
 """Takes a node, the gradient of its result, and the builder of the backward nodes.
 
-Of a node with several results it gets a tuple, with None for those that nothing depends on.
+For a node with several results it gets a tuple, with None for results that nothing depends on.
 """
 
 GRADIENTS: RuleTable[type[Node], GradientRule] = RuleTable("gradient of")
@@ -50,6 +50,6 @@ def gradient(*node_classes: type[Node]) -> Callable[[GradientRule], GradientRule
 
 
 def no_gradient(reason: str, *node_classes: type[Node]) -> None:
-    """Say why *node_classes* have no gradient: ``{opcode}: {reason}`` is shown to users."""
+    """Declare that *node_classes* have no gradient: errors show ``{opcode}: {reason}``."""
     for node_class in node_classes:
         WITHOUT_GRADIENT.add(node_class, reason)

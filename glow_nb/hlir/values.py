@@ -1,4 +1,4 @@
-"""What nodes read: values, and the storage of tensors, all immutable (paper 3.1)."""
+"""The operands of nodes: values, and the storage of tensors, all immutable (paper 3.1)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Value:
         return self.name
 
     def __deepcopy__(self, _: dict[int, object]) -> Self:
-        """Return the value itself: it cannot be changed, and what it is computed from is deep."""
+        """Return the value itself: it is immutable, and the graph below it may be deep."""
         return self
 
     @override
@@ -43,7 +43,7 @@ class Placeholder(Value):
     Attributes:
         name: Unique in the module.
         type: Element kind and shape.
-        counted: Of an output whose size only a run shows, what of it counts.
+        counted: For an output with a data-dependent size, which part of it is valid.
     """
 
     name: str
@@ -74,16 +74,16 @@ class State(HasPayload, Placeholder):
 class Constant(HasPayload, Value):
     """A tensor known at compile time, which the optimizer may read and replace (paper 3.1).
 
-    ``array`` holds the numbers. They may come from a recipe, and are then made when they are asked
-    for. ``payload`` is None when the constant was read from text without its numbers; such a
-    function verifies and prints but cannot be evaluated or compiled.
+    ``array`` holds the numbers. They may come from a recipe, and are then computed at first use.
+    ``payload`` is None when the constant was read from text without its numbers; such a function
+    verifies and prints but cannot be evaluated or compiled.
 
     Attributes:
         name: Unique in the function.
         type: The type of the numbers.
         payload: The numbers, or the recipe that makes them.
-        is_weight: Training changes it, if it holds floats. False for the numbers of a formula,
-            which an importer or a rule makes; the text calls them ``fixed``.
+        is_weight: Training changes it, if it holds floats. False for numbers of a formula, which an
+            importer or a rule emits; the text marks them ``fixed``.
     """
 
     name: str

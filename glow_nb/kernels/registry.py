@@ -1,4 +1,6 @@
-"""The table of the cpu's kernels: which functions plan and write the kernel of an instruction."""
+"""The table of the cpu's kernels: which functions plan and generate the kernel of an
+instruction.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ HeadGenerator = Callable[[Any, Target, Fusion], KernelSource]
 """Writes the kernel of an instruction and of the stack around it, of which it is the head."""
 
 Planner = Callable[[Any, Target, Fusion], Plan | None]
-"""Chooses the loops of the kernel of an instruction, which its writer then writes; None where there
+"""Chooses the loops of the kernel of an instruction, which its generator then writes; None if there
 is nothing to choose."""
 
 G = TypeVar("G", bound=KernelGenerator)
@@ -39,7 +41,8 @@ PLANNERS: RuleTable[type[Instruction], Planner] = RuleTable("planner of")
 """The planners of instructions whose kernels leave a choice."""
 
 SEES_OPEN_SIZES: set[type[Instruction]] = set()
-"""Instructions that their planner is given as they are; of others, with the sizes of an example."""
+"""Instructions whose planner gets them with open sizes; other planners get the sizes of the
+example."""
 
 
 def kernel_for(
@@ -54,7 +57,8 @@ def kernel_for(
     :func:`head_kernel_for`.
 
     Raises:
-        DefinitionError: They say that the kernel fuses: :func:`head_kernel_for` registers it then.
+        DefinitionError: *traits* say that the kernel fuses; :func:`head_kernel_for` registers such
+            kernels.
     """
     if traits.fuses_epilogue or traits.prologue_operand:
         names = ", ".join(each.__name__ for each in instruction_classes)
@@ -90,10 +94,11 @@ def head_kernel_for(
 ) -> Callable[[H], H]:
     """Register a function ``(head, target, fusion) -> KernelSource`` for some instructions.
 
-    The fusion is what stands around the head: nothing, if the instruction is not in a stack.
-    *traits* say what may stand there. Where a kernel leaves a choice, *planner* makes it: the
-    function decides nothing and writes what ``head.plan`` says. The planner is given an instruction
-    with the sizes of an example, unless it *sees_open_sizes*; the fusion has these in any case.
+    The fusion has the instructions around the head; it is empty if the instruction is not in a
+    stack. *traits* say which instructions are allowed there. If a kernel leaves a choice, *planner*
+    makes it: the function makes no choice and writes the loops of ``head.plan``. The planner is
+    given an instruction with the sizes of an example, unless it *sees_open_sizes*; the fusion has
+    these in any case.
     """
     if sees_open_sizes:
         SEES_OPEN_SIZES.update(instruction_classes)
@@ -118,8 +123,8 @@ def head_kernel_for(
 def planned(instruction: Instruction, target: Target) -> Instruction:
     """Return *instruction*, or a stack, with the plan of its loops; itself if it has one.
 
-    A plan without rows of a tile names an algorithm and how weights are laid out: what is missing
-    is planned here.
+    A plan without rows of a tile names only an algorithm and the layout of weights: the rest is
+    planned here.
     """
     head = _head_of(instruction)
     planner = PLANNERS.get(type(head)) if head is not None else None

@@ -1,4 +1,4 @@
-"""What the generators and the code generator know about the processor. Needs no numba."""
+"""Properties of the processor for the kernel and code generators. Needs no numba."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ MATRIX_FEATURES = frozenset({"amx-tile", "amx-int8", "amx-bf16"})
 """What LLVM calls the parts of AMX that kernels use together."""
 
 CACHES = ("l1_bytes", "l2_bytes", "l3_bytes")
-"""Sizes of a target that stand in place of those of its row."""
+"""Sizes of a target that replace those of its row."""
 
 TILE_FEATURES = "amx-"
-"""How LLVM's names of the tile registers and of what is done with them begin."""
+"""Prefix of LLVM's names of features about tile registers."""
 
 OWN_SIZE = "Said for this target, instead of its row's; for a host, by its system."
 """The provenance of such a size."""
@@ -44,11 +44,12 @@ class Target:
         triple: LLVM target triple.
         cpu: LLVM processor name.
         features: LLVM feature string, ``+avx2,-avx512f,...``.
-        lanes: ``float32`` elements in one vector; more than the hardware has is legal but slow.
+        lanes: ``float32`` elements in one vector; more than the hardware supports is allowed but
+            slow.
         l1_bytes: First-level data cache of one core; 0 for that of the machine's row.
         l2_bytes: Second-level cache of one core; 0 for that of the machine's row.
         l3_bytes: Last-level cache, which cores share; 0 for that of the machine's row.
-        row: What is known of the processor; None for the row that its name and features choose.
+        row: The machine row; None for the row that the processor's name and features select.
     """
 
     triple: str
@@ -68,15 +69,15 @@ class Target:
     def host(cls, lanes: int | None = None) -> Target:
         """Return this machine; *lanes* forces a vector width, which LLVM makes legal.
 
-        Its caches are those that the system tells, where it does. The right to use tile registers
-        is asked for; a process that is refused has a processor without them.
+        Its cache sizes come from the operating system, if it reports them. The permission to use
+        tile registers is requested; if it is refused, the target lacks them.
         """
         triple, cpu, features, native_lanes = _host_processor()
         return cls(triple, cpu, features, lanes or native_lanes, *_host_caches())
 
     @classmethod
     def of(cls, machine: Machine) -> Target:
-        """Return a typical processor that *machine* describes, with the caches that it says."""
+        """Return a typical processor that *machine* describes, with the caches of *machine*."""
         lanes = machine.vector_bytes // FLOAT_BYTES
         return cls(machine.triple, machine.cpus[0], machine.features, lanes, row=machine)
 
@@ -94,7 +95,7 @@ class Target:
 
     @cached_property
     def machine(self) -> Machine:
-        """What is known of the processor, with the caches of this target."""
+        """The machine row of the processor, with the caches of this target."""
         row = self.row or self.chosen_row.machine
         own = {name: size for name in CACHES if (size := getattr(self, name))}
         if not own:
@@ -104,7 +105,7 @@ class Target:
 
     @property
     def chosen_row(self) -> ChosenRow:
-        """The row that the processor's name and features choose, and why."""
+        """The row that the processor's name and features select, and why."""
         return choose_row(self.cpu, FLOAT_BYTES * self.native_lanes)
 
     @cached_property
@@ -121,7 +122,7 @@ class Target:
 
     @cached_property
     def instruction_sets(self) -> frozenset[str]:
-        """What kernels may use beside plain vectors.
+        """Instructions that kernels may use besides plain vectors.
 
         ``multiply_add`` is that of floats in one instruction, rounded once. ``convert_float16`` is
         F16C on x86-64 and always there on 64-bit ARM. ``permute_bytes_64`` is VBMI,

@@ -1,6 +1,6 @@
-"""The static allocator: where every activation lies in the one arena (paper 3.5).
+"""The static allocator: the offset of every activation in the arena (paper 3.5).
 
-:func:`place` is a pure function from lifetimes and sizes to offsets and knows nothing of programs.
+:func:`place` is a pure function from lifetimes and sizes to offsets, independent of programs.
 Buffers are placed one after another, each at the lowest address that no buffer placed before it
 holds at the same time. In program order that is the paper's heap of live segments with first fit;
 other orders often need less. They are tried until one meets the lower bound; where none does, the
@@ -74,8 +74,8 @@ def allocate(
 ) -> Program:
     """Return *program* with a place in the arena for every activation.
 
-    Of sizes that are known only when it runs, those of the example count; for others
-    :mod:`glow_nb.llir.order_placement` says where activations lie.
+    Open sizes have the values of the example; for other sizes, :mod:`glow_nb.llir.order_placement`
+    places activations.
     Offsets are those of *allocator*, by default of :func:`place`; that no buffers overlap,
     :mod:`glow_nb.llir.check_placement` proves.
 
@@ -172,13 +172,13 @@ def place(
     """Return offsets, multiples of *alignment*, such that no two ranges live together overlap.
 
     Tries several greedy orders, repairs the best of them, then searches exactly; stops as soon as
-    the lower bound is met, or a size of at most *target_bytes*. The orders take time of about the
+    the lower bound is met, or a size of at most *target_bytes*. The time of an order grows with the
     number of pairs that are live together.
 
     Args:
         live_ranges: Lifetimes and sizes.
         alignment: What every offset is a multiple of, in bytes.
-        target_bytes: A size that is small enough, such as that of a memory to be filled.
+        target_bytes: A size that is small enough, such as the size of a given memory.
         time_limit_seconds: How long the exact search may take. By default it ends after
             :data:`SEARCH_NODES` steps, so that the same ranges give the same placement on every
             machine.
@@ -301,12 +301,12 @@ def by_area(problem: Problem) -> Integers:
 
 
 def by_fullest_step_and_size(problem: Problem) -> Integers:
-    """Again and again the step with most bytes left: its largest range (Glow's first strategy)."""
+    """Repeatedly the largest range of the step with most bytes left (Glow's first strategy)."""
     return _from_fullest_step(problem, by_size(problem))
 
 
 def by_fullest_step_and_lifetime(problem: Problem) -> Integers:
-    """Again and again the step with most bytes left: its longest range (Glow's second strategy)."""
+    """Repeatedly the longest range of the step with most bytes left (Glow's second strategy)."""
     return _from_fullest_step(problem, by_lifetime(problem))
 
 
@@ -358,7 +358,7 @@ def _repaired(problem: Problem, best: Attempt, goal: int) -> Attempt:
 
 
 SEARCH_NODES = 6000
-"""After how many steps the exact search gives up unless it is given a time.
+"""The number of steps of the exact search, unless it has a time limit.
 
 A step takes about 0.1 ms, 0.3 ms where a hundred ranges live together.
 """

@@ -1,4 +1,4 @@
-"""The kernels of one backend: what makes them, and what they can do."""
+"""The kernels of one backend: their generators and their traits."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from glow_nb.llir.program import Instruction
 from glow_nb.llir.traits import PLAIN, KernelTraits, Traits
 
 Maker = Callable[..., Any]
-"""What makes a kernel; what it takes and returns is the business of the backend."""
+"""A function that makes a kernel; the backend decides what it takes and returns."""
 
 M = TypeVar("M", bound=Maker)
 
 
 class KernelTable(Registry[type[Instruction], Maker]):
-    """Instruction classes to what makes their kernels in one backend, and the kernels' traits.
+    """The functions that make the kernels of one backend, by instruction class, and the kernels'
+    traits.
 
     Attributes:
-        scalar: What makes the kernel of a data-parallel instruction that has none of its own, from
-            its scalar expression; None if nothing does.
-        traits: What the kernels can do; passes count on it.
+        scalar: The function that makes the kernel of a data-parallel instruction without an entry,
+            from its scalar expression; None if there is none.
+        traits: The traits of the kernels, on which passes rely.
     """
 
     traits: Traits
@@ -43,11 +44,11 @@ class KernelTable(Registry[type[Instruction], Maker]):
     def kernel_for(
         self, *instruction_classes: type[Instruction], traits: KernelTraits = PLAIN
     ) -> Callable[[M], M]:
-        """Register a function as what makes the kernels of some instructions (a decorator).
+        """Register a function that makes the kernels of some instructions (a decorator).
 
         Raises:
-            DefinitionError: *traits* name what is no operand of one of them, or another module has
-                registered a kernel for it.
+            DefinitionError: *traits* name something that is no operand of one of them, or another
+                module has registered a kernel for it.
         """
 
         def register(make: M) -> M:
@@ -69,9 +70,9 @@ class KernelTable(Registry[type[Instruction], Maker]):
                 )
 
     def maker_of(self, instruction_class: type[Instruction]) -> Maker | None:
-        """Return what makes the kernels of *instruction_class*; None if nothing does.
+        """Return the function that makes the kernels of *instruction_class*; None if there is none.
 
-        A scalar expression is kernel enough, whenever the instruction was defined.
+        For an instruction with a scalar expression, that is the function for all of them.
         """
         return self.get(instruction_class) or (self.scalar if instruction_class.scalar else None)
 

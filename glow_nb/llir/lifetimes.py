@@ -1,4 +1,4 @@
-"""Where buffers begin and end: the places of ``alloc``, ``tensor_view`` and ``dealloc``."""
+"""Lifetimes of buffers: the positions of ``alloc``, ``tensor_view`` and ``dealloc``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The low-level IR (paper 3.5): a list of instructions over buffers that are named by address.
+"""The low-level IR (paper 3.5): a list of instructions over buffers, which are regions of memory.
 
 A :class:`Program` has two parts, as in the paper's Figure 3. ``declare`` holds the regions that
 live as long as the program: weights, whose contents are known, states, whose contents stay from run
@@ -78,7 +78,7 @@ class Buffer:
         )
 
     def __deepcopy__(self, _: dict[int, object]) -> Self:
-        """Return the buffer itself: it cannot be changed, and a chain of views may be long."""
+        """Return the buffer itself: it is immutable, and a chain of views may be long."""
         return self
 
     @override
@@ -97,8 +97,8 @@ class Weight(HasPayload, Buffer):
 class StateBuffer(HasPayload, Buffer):
     """A region that keeps its contents from run to run: a graph's ``State``.
 
-    ``payload`` holds what is there before the first run. Instructions read what the last run has
-    left; one that writes it, each element once and all of them, comes behind.
+    ``payload`` holds what is there before the first run. Instructions read the value of the last
+    run; the instruction that writes the next value, each element exactly once, comes after them.
     """
 
     payload: Payload = None
@@ -109,7 +109,7 @@ class Bound(Buffer):
     """A region that the caller binds at run time: an input or an output of the program.
 
     Attributes:
-        counted: Of an output whose size only a run shows, what of it counts.
+        counted: For an output with a data-dependent size, which part of it is valid.
     """
 
     counted: Counted | None = None
@@ -130,7 +130,7 @@ class View(Buffer):
     """A typed window on *base*: element ``i`` lies at ``start + sum(i[d] * steps[d])`` of it.
 
     Attributes:
-        base: The buffer, possibly a view itself, that is looked at.
+        base: The buffer that it is a window on, possibly a view itself.
         start: Elements from the first element of *base*.
         steps: Elements per step along each dimension, counted in the memory of *base*.
     """
@@ -178,12 +178,12 @@ class Instruction:
         opcode: The name in text.
         scalar: For a data-parallel instruction, the Python expression for one element over operand
             and attribute names; empty otherwise.
-        inplace: Pairs (out, in) of operand names that may share memory exactly.
+        inplace: Pairs (out, in) of operand names that may have exactly the same memory.
         node_class: The high-level operator that IRGen makes it from by equal field names.
         predicate: A bool vector of the batch's length; results of false samples are arbitrary.
-        name: The high-level node it was made from; for people, not unique.
-        origins: The imported nodes that this node stands for, if not for itself alone.
-        plan: How its kernel computes; None if that is not chosen yet, or leaves no choice.
+        name: The high-level node that it was made from, for display; not unique.
+        origins: The imported nodes that this node was made from, if not only from itself.
+        plan: How its kernel computes; None if that is not chosen yet, or there is no choice.
     """
 
     opcode: ClassVar[str]
@@ -209,7 +209,7 @@ class Instruction:
 
     @property
     def imported_names(self) -> tuple[str, ...]:
-        """The names of the imported nodes that this instruction does the work of."""
+        """The names of the imported nodes that this instruction computes."""
         return self.origins or ((self.name,) if self.name else ())
 
     def verify(self) -> None:

@@ -1,7 +1,7 @@
-"""The expressions that say what a data-parallel instruction does to one element.
+"""The expressions that define a data-parallel instruction for one element.
 
 ``scalar`` is a Python expression over the names of operands and attributes. Backends translate its
-syntax tree; nobody ever executes it as Python.
+syntax tree; it is never executed as Python.
 
 ==================================  ==============================================================
 vocabulary                          meaning
@@ -27,9 +27,9 @@ vocabulary                          meaning
 ``a if attribute_test else b``      decided when the instruction is compiled; gone after parsing
 ==================================  ==============================================================
 
-The rest are the functions of one number that they are called after; the whole table is
-:data:`glow_nb.llir.scalar_functions.SCALAR_FUNCTIONS`. A literal or an attribute takes
-the kind of the operand it meets (:func:`number_as`). float16 and bfloat16 are computed in float32
+The others are the usual functions of one number with these names; the whole table is
+:data:`glow_nb.llir.scalar_functions.SCALAR_FUNCTIONS`. A literal or an attribute takes the kind of
+the other operand (:func:`number_as`). float16 and bfloat16 are computed in float32
 and rounded once, when the result is stored.
 """
 
@@ -57,7 +57,7 @@ _ALLOWED = (ast.BinOp, ast.UnaryOp, ast.Load, *OPERATORS)
 
 
 def define_scalar_function(name: str, *parameters: str, definition: str) -> None:
-    """Add a function that stands for an expression over *parameters* in the known functions.
+    """Add a function that is an abbreviation of an expression in known functions over *parameters*.
 
     ``define_scalar_function("softsign", "x", definition="x / (1 + abs(x))")`` lets the scalar
     expressions of every backend call ``softsign(...)``. A function that was defined before is
@@ -65,7 +65,7 @@ def define_scalar_function(name: str, *parameters: str, definition: str) -> None
 
     Raises:
         DefinitionError: *name* or a parameter is no name, the function is one of the vocabulary's
-            own, or the definition is not in the vocabulary, or looks something up.
+            own, or the definition is not in the vocabulary, or uses ``look_up``.
     """
     for text in (name, *parameters):
         if not text.isidentifier() or iskeyword(text):
@@ -95,9 +95,9 @@ def define_scalar_function(name: str, *parameters: str, definition: str) -> None
 def scalar_expression(instruction: Instruction) -> ast.expr:
     """Return the syntax tree of the scalar expression of a data-parallel *instruction*.
 
-    It holds Constant numbers, Names of operands and attributes, and what :func:`applied` takes
-    apart. A name that is called is a function, any other is an operand or attribute, even if they
-    are spelled alike. The tree is shared: do not change it.
+    It has Constant nodes for numbers, Name nodes for operands and attributes, and nodes that
+    :func:`applied` takes apart. A name that is called is a function, any other is an operand or
+    attribute, even if they are spelled alike. The tree is shared: do not change it.
 
     Raises:
         DefinitionError: The text is not in the vocabulary.
@@ -140,8 +140,8 @@ def _looks_up(call: ast.Call) -> bool:
 def number_as(kind: ElementKind, value: float) -> float | int | bool:
     """Return a literal or attribute as a number of *kind*.
 
-    For an integer kind the fraction is dropped, what lies outside becomes the nearest number
-    inside, and NaN becomes 0; for bool it is whether the value is not zero.
+    For an integer kind the fraction is dropped, a number out of range becomes the nearest one in
+    range, and NaN becomes 0. For bool, every number except zero is true.
     """
     if kind.is_float:
         return float(value)

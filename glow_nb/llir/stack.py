@@ -1,12 +1,13 @@
 """A stack: several instructions that run as one kernel (paper 5.2).
 
-All instructions of a stack are data parallel but one, the *head*, if there is one at all. Those
+All instructions of a stack are data parallel, except at most one, the *head*. Those
 after the head are its *epilogue*, data parallel over the shape of its result: the kernel of the
 head applies them before it stores. Those before it are its *prologue*, data parallel over the shape
 of the one operand of the head that they make: the kernel computes them as it reads that operand.
 Without a head, all are called the epilogue, and the kernel is a plain loop.
 
-What only the stack itself reads is a :class:`Register`: it has a type and a name but no memory. ::
+A value that only the stack itself reads is a :class:`Register`: it has a type and a name but no
+memory. ::
 
     stack {
       %scaled = register float32<64 x 1000>
@@ -16,10 +17,10 @@ What only the stack itself reads is a :class:`Register`: it has a type and a nam
       add @out %y, @in %softmax, @in %x from %y
     }
 
-The body is in order: what an instruction reads is made outside or further up. A kernel is free to
-run the prologue for one element, then the head, then the epilogue, or to compute a part of the
-prologue again, as long as it reads an element of a source before it stores a result at the same
-place.
+The body is in order: an instruction reads only values from outside or from earlier instructions. A
+kernel is free to run the prologue for one element, then the head, then the epilogue, or to compute
+a part of the prologue again, as long as it reads an element of a source before it stores a result
+at the same place.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ class StackInst(Instruction):
 
 
 def tables_in(instruction: Instruction) -> frozenset[Buffer]:
-    """Return what members of a stack, or *instruction* itself, look bytes up in."""
+    """Return the tables in which members of a stack, or *instruction* itself, look bytes up."""
     return frozenset(b for member in members_of(instruction) for b in tables_of(member))
 
 
@@ -172,9 +173,9 @@ def members_of(instruction: Instruction) -> tuple[Instruction, ...]:
 
 
 def without(instruction: Instruction, member: Instruction) -> Instruction | None:
-    """Return *instruction* without one *member*; no stack if one is left.
+    """Return *instruction* without one *member*; a single remaining instruction is no stack.
 
-    None if nothing is left that writes to memory.
+    The result is None if nothing that writes to memory remains.
     """
     body = [other for other in members_of(instruction) if other is not member]
     if all(isinstance(buffer, Register) for other in body for buffer in mutated(other)):

@@ -1,4 +1,4 @@
-"""Putting other buffers into instructions, under the views that look at them, too."""
+"""Replacing buffers in instructions, also those that views refer to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from glow_nb.llir.program import Buffer, Instruction, View
 def substitute(
     instructions: Iterable[Instruction], replaced: Mapping[Buffer, Buffer]
 ) -> tuple[Instruction, ...]:
-    """Return *instructions* with each key of *replaced* as its value, and views of it upon that."""
+    """Return *instructions* with each key of *replaced* replaced by its value, also below views."""
     moved: dict[Buffer, Buffer] = dict(replaced)
 
     def place(buffer: Buffer) -> Buffer:

@@ -1,8 +1,8 @@
-"""What the kernels of a backend can do, beside what their instructions mean.
+"""What the kernels of a backend can do besides computing their instructions.
 
-An instruction says what is computed. Whether the kernel that computes it can also do the work of
-its neighbours, or reach operands that have gaps, is up to the backend that has the kernel. Passes
-that depend on it have an option ``traits``. Without them no kernel can do more than it must.
+An instruction says what is computed. Whether its kernel can also compute neighbouring instructions,
+or read operands that have gaps, depends on the backend. Passes that depend on this have an option
+``traits``. A kernel without traits only computes its instruction.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ class KernelTraits:
         fuses_epilogue: It can apply data-parallel instructions to its result before it stores it.
         prologue_operand: The operand that it reads element by element, so that data-parallel
             instructions may compute it there; empty if there is none.
-        stores_once: It stores each result once, and loads what its epilogue reads at that place
-            right before, in the same thread: the result may lie on what the epilogue reads.
+        stores_once: It stores each result once, and loads the epilogue's operands at that place
+            right before, in the same thread: the result may share memory with an operand of the
+            epilogue.
         reaches_all: The instructions around it may read and write operands of any strides;
-            otherwise only such as have the shape of the result, vary along the last axis only, or
-            are one number.
+            otherwise only operands that have the shape of the result, vary only along the last
+            axis, or are one number.
         strided: Operands that may be windows with gaps between pixels (rows along the last axis);
             those of a data-parallel instruction may always have any strides. If ``dest`` is among
-            them, so may what the epilogue reads and writes in the shape of the result.
-        is_scalar: It works on one element after the other, and not on vectors of them.
-        is_serial: One thread does all of its work, however many there are.
-        any_rows: The pixels of the operands in ``strided`` may lie at any distances, as those of
-            heads in a part of the channels do.
+            them, this holds for operands of the epilogue with the shape of the result, too.
+        is_scalar: It computes one element after the other, without vectors.
+        is_serial: One thread executes all of it, however many threads there are.
+        any_rows: The pixels of the operands in ``strided`` may have any distances, as for heads
+            that are a part of the channels.
     """
 
     fuses_epilogue: bool = False
@@ -49,20 +50,22 @@ class KernelTraits:
 FUSES_EPILOGUE = KernelTraits(
     fuses_epilogue=True, stores_once=True, reaches_all=True, strided=("dest", "input")
 )
-"""Those of a kernel that makes ``dest`` of ``input`` and leaves each result to its epilogue."""
+"""The traits of a kernel that computes ``dest`` from ``input`` and applies its epilogue to each
+result."""
 FUSES_BOTH = replace(FUSES_EPILOGUE, prologue_operand="input")
-"""Those of one that has its prologue compute each element of ``input``, too."""
+"""The traits of a kernel whose prologue also computes each element of ``input``."""
 
 Traits = Mapping[type[Instruction], KernelTraits]
-"""The traits of a backend's kernels; an instruction that is left out has a kernel without any."""
+"""The traits of a backend's kernels; the kernel of an instruction that is left out has no
+traits."""
 
 NO_TRAITS: Traits = MappingProxyType({})
 PLAIN = KernelTraits()
-"""Those of a kernel that computes its instruction and no more."""
+"""The traits of a kernel that only computes its instruction."""
 SCALAR = KernelTraits(is_scalar=True)
-"""Those of one that does so element by element."""
+"""The traits of a kernel that does so element by element."""
 SERIAL = KernelTraits(is_scalar=True, is_serial=True)
-"""Those of one that does so on one thread."""
+"""The traits of a kernel that does so on one thread."""
 
 
 def traits_of(instruction: Instruction, traits: Traits) -> KernelTraits:

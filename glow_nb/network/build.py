@@ -32,20 +32,21 @@ def build(
     """Compile a network to object code for C and C++, here or for another machine.
 
     The bundle in *folder* has the code, a C header, the constants, and an example in C; its
-    README.md says how it is used. A bundle that is there is replaced as a whole.
+    README.md says how it is used. An earlier bundle is replaced as a whole.
 
     Args:
-        graph: What :func:`glow_nb.compile` takes. Sizes that it leaves open are given to each run
-            in C; *sizes* and *hints* say their ranges and what to plan for.
+        graph: What :func:`glow_nb.compile` takes. Open sizes are arguments of each run in C;
+            *sizes* and *hints* give their ranges, and sizes to plan for.
         folder: Where to write.
-        name: What all names in C begin with, by default like the name of the file.
+        name: Prefix of all names in C; by default the name of the file.
         target: LLVM's triple of the machines that run it, as ``"aarch64-unknown-linux-gnu"``; this
             one by default.
-        cpu: LLVM's name of the processor, as ``"znver4"``, or a level, as ``"x86-64-v3"``. Of
-            several, the bundle has code for each, and takes what the processor can run. By default
-            the processor that compiles or, for another *target*, the one that can do the least.
+        cpu: LLVM's name of the processor, as ``"znver4"``, or a level, as ``"x86-64-v3"``. With
+            several, the bundle has code for each, and selects one that the processor can run. By
+            default the processor that compiles or, for another *target*, the one with the fewest
+            features.
         threads: Threads that can share a run.
-        shared: A shared library instead of an archive; takes a C compiler.
+        shared: A shared library instead of an archive; needs a C compiler.
         embed_constants: Constants are part of the library instead of a file to map.
         backend: ``"cpu"`` or its options.
         arguments: Further arguments of :func:`glow_nb.compile`, such as ``shapes`` or ``sizes``.

@@ -1,4 +1,4 @@
-"""The whole compiler in one screen: the steps of the paper's section 3.6, in order."""
+"""The whole compiler in one file: the steps of the paper's section 3.6, in order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from glow_nb.scheduling.ordering import Scheduler
 
 @dataclass(frozen=True)
 class Compilation:
-    """What the compiler made of a function, level by level.
+    """The results of compiling a function, level by level.
 
     Attributes:
         function: The graph after lowering and optimization; None if a program was given.
@@ -50,17 +50,17 @@ class Compilation:
 
 
 PLACEMENT: Entries = ("allocate", "check_placement")
-"""What remains to be done to a program that is given as it is."""
+"""The steps for a program that is given, instead of a graph."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """All that is done to a graph, in order.
+    """All steps for a graph, in order.
 
     Attributes:
-        graph: From the graph as imported to the one that instructions are generated from.
-        program: From there to a program whose memory is placed, the check of it last.
-        backend: The steps that the backend names its own; they change no IR.
+        graph: From the imported graph to the graph from which instructions are generated.
+        program: From there to a program whose memory is placed; the check of the placement is last.
+        backend: The backend's own steps; they change no IR.
     """
 
     graph: Pipeline
@@ -73,7 +73,7 @@ class Order:
         return Pipeline((*self.graph, *self.program, *self.backend))
 
     def of(self, program: Program) -> Order:
-        """Return what is left to do to a *program* that is given as it is."""
+        """Return the steps for a *program* that is given, instead of a graph."""
         allocation, check = self.program.steps[-2:]
         is_placed = program.arena is not None and not allocation.options
         left = Pipeline((check,) if is_placed else (allocation, check))
@@ -89,11 +89,11 @@ def order_for(
     scheduler: Scheduler | None = None,
     allocator: Allocator | None = None,
 ) -> Order:
-    """Return all that *backend* is compiled for by, as :func:`glow_nb.compile` describes it.
+    """Return all steps of a compilation for *backend*, as :func:`glow_nb.compile` describes it.
 
     Raises:
-        OptionError: A pipeline names what is no pass, or *without* what would not run, or what
-            cannot be left out; *scheduler* or *allocator* cannot be called.
+        OptionError: A pipeline names something that is no pass, or *without* a pass that would not
+            run or cannot be left out; *scheduler* or *allocator* cannot be called.
     """
     _check_function("scheduler", scheduler, "glow_nb.extend.Steps")
     _check_function("allocator", allocator, "a sequence of glow_nb.extend.LiveRange")
@@ -132,7 +132,8 @@ def graph_order(
     pipeline: Entries = pipelines.INFERENCE,
     without: Collection[str] = (),
 ) -> Pipeline:
-    """Return what is done to a graph: *pipeline* before and after lowering, then the backend's.
+    """Return the steps for a graph: *pipeline* before and after lowering, then the backend's
+    passes.
 
     The backend may have passes right before lowering, too, after those that lower the precision if
     it is to compute in less than float32. Entries of *pipeline* that are to be the
@@ -153,7 +154,9 @@ def graph_order(
 
 
 def precision_steps(backend: Backend) -> Entries:
-    """Return the passes by which products of float32 multiply less, if *backend* is to do that."""
+    """Return the passes that lower the precision of float32 products, if *backend* has a lower
+    one.
+    """
     if backend.precision == FULL:
         return ()
     options = {
@@ -181,7 +184,7 @@ def _should_lower(backend: Backend, node: Node) -> bool:
 
 
 def code_of(backend: Backend, what: str) -> foreign:
-    """Return the border to a backend, which may be a user's."""
+    """Return the boundary to a backend, which may be a user's."""
     return foreign(CompileError, f"backend {backend.name!r}: {what}")
 
 
@@ -193,7 +196,7 @@ def program_order(
     scheduler: Scheduler | None = None,
     allocator: Allocator | None = None,
 ) -> Pipeline:
-    """Return how a lowered graph becomes a program whose memory is placed.
+    """Return the steps from a lowered graph to a program whose memory is placed.
 
     The passes are those of *pipeline*, by default the backend's, then those that the backend runs
     last. All know what its kernels can do. Those called *without* are left out. *scheduler* orders
@@ -229,7 +232,7 @@ def optimize(
     """Return *function* after the graph passes of *pipeline*.
 
     Raises:
-        OptionError: *function* is none, or *pipeline* names what is no pass.
+        OptionError: *function* is no graph, or *pipeline* names something that is no pass.
         PassError: A pass failed; names it and those before it.
     """
     return GRAPH_PASSES.run(given_function(function), pipeline, observer)

@@ -1,6 +1,6 @@
 """The public function that compiles, or finds what was compiled before.
 
-Nothing that is imported here knows a level of IR: for a network that is found none is needed.
+Nothing that is imported here depends on a level of IR, since a cached network needs none.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 HOT_RUNS = 1000
-"""Runs of some sizes after which these are compiled for themselves."""
+"""The number of runs with the same sizes after which a program for these sizes is compiled."""
 
 
 def compile(
@@ -77,7 +77,7 @@ def compile(
             ``glow_nb.Cpu(winograd="off")``, or a backend of your own.
         threads: Cores that share the work of one run; all that are available by default.
         shapes: Sizes of symbolic dimensions by name, ``{"batch": 8}``, or whole shapes by input
-            name. What is bound nowhere stays open: one program runs for all sizes, see
+            name. Sizes that are bound nowhere stay open: one program runs for all sizes, see
             :class:`glow_nb.DynamicNetwork`. A pass that needs numbers for sizes is run for each set
             of them.
         sizes: Ranges of open sizes, ``{"batch": (1, 8), "length": (1, 512)}`` by the names of
@@ -92,9 +92,9 @@ def compile(
             mean ``sizes={}`` as well. A size without one has a hint near the middle of its range,
             at most about 512. Without *sizes* and *hints*, the sizes of the first run are the
             hints.
-        caches: Outputs by the inputs that they become in the next run, rows longer, as the keys and
-            values of a decoder: ``{"past_key_values.*": "present.*"}``; a star stands for the same
-            on both sides. They stay in the network, with room for the range of the size that grows,
+        caches: Outputs by the inputs that they become in the next run, such as the keys and values
+            of a decoder: ``{"past_key_values.*": "present.*"}``; a star matches the same text on
+            both sides. They stay in the network, with room for the range of the size that grows,
             and a run writes its new rows there and copies nothing: see
             :class:`glow_nb.GrowingNetwork`.
         specialize_after: Number of runs with the same sizes after which the network is compiled for
@@ -102,10 +102,10 @@ def compile(
             interpreter does not count runs.
         constants: Inputs of an ONNX model that are fixed to these arrays, by name, and are no
             inputs of the network: needed where a shape is computed from their numbers. Initializers
-            that the model lists as inputs, too, get these numbers instead of their own; without
-            that they are constants, which feeds may replace, see :attr:`glow_nb.Network.defaults`.
-        max_variants: For how many sets of sizes a network with open sizes is kept compiled. Those
-            used least recently are dropped; a run that is in progress ends as it should.
+            that the model lists as inputs, too, get these numbers instead of their own; otherwise
+            they are constants that feeds may replace, see :attr:`glow_nb.Network.defaults`.
+        max_variants: For how many sets of sizes a network with open sizes is kept compiled. The
+            least recently used ones are dropped; a run in progress is not affected.
         pipeline: Graph passes, run before and after lowering, by default
             :data:`glow_nb.INFERENCE`. After them the backend runs its own,
             whatever *pipeline* is; :attr:`glow_nb.Network.pipeline` shows all that ran.
@@ -117,25 +117,25 @@ def compile(
             they do: ``without=("fold_constants",)``. A pass without which the backend cannot run
             networks is refused; the error says why.
         scheduler: Orders nodes, and the instructions made of them, instead of the compiler's own.
-            It is given a :class:`glow_nb.scheduling.steps.Steps` (what each step reads, writes and
-            must come behind) and returns the numbers of the steps in their new order, which is
-            checked.
+            It is given a :class:`glow_nb.scheduling.steps.Steps` (what each step reads and writes,
+            and which steps must come before it) and returns the numbers of the steps in their new
+            order, which is checked.
         allocator: Places activations in the arena, instead of the compiler's own. It is given a
             sequence of :class:`glow_nb.llir.allocate.LiveRange` and returns an offset in bytes for
             each, a multiple of 64. That no two overlap is checked.
         observer: Called after every step, in order; see :mod:`glow_nb.observers`.
-        state: What to keep states in: give that of another network, ``net.state``, and both work on
-            the same ones. States that it does not hold yet are added. By default it is a new one.
-        check_finite: Look at each run: at inputs, states, and what each kernel writes. A NaN or an
+        state: The store of the states: with ``net.state`` of another network, both networks share
+            their states. States that it does not hold yet are added. By default it is a new one.
+        check_finite: Check each run: inputs, states, and the results of each kernel. A NaN or an
             infinity raises a :class:`glow_nb.NonFiniteError`, which names the first kernel that has
-            one, and the nodes of the model. A run takes longer, and memory for all results. A
-            :class:`glow_nb.FiniteCheck` says what may be infinite, such as a mask.
+            one, and the nodes of the model. A run takes longer, and needs memory for all results. A
+            :class:`glow_nb.FiniteCheck` says what is not checked, such as a mask.
         cache: Keep the network on the disk, and look for it there first: for a model that is a
-            path, bytes or IR text; if it leaves sizes open, each of its programs. What is found was
-            compiled from the same content with the same arguments, passes and versions for this
-            processor. ``glow-nb cache`` shows what is kept. With an *observer*, and for graphs in
-            memory, the network is compiled each time.
-        options: What every backend takes: ``precision="bfloat16"`` rounds the factors of products
+            path, bytes or IR text; if it leaves sizes open, each of its programs. A cached network
+            was compiled from the same content with the same arguments, passes and versions, for
+            this processor. ``glow-nb cache`` shows what is kept. With an *observer*, and for graphs
+            in memory, the network is compiled each time.
+        options: Options of every backend: ``precision="bfloat16"`` rounds the factors of products
             to 16 bits, and ``keep=("*head*",)`` leaves layers as they are (see
             :class:`glow_nb.backends.options.BackendOptions`); ``net.precision`` shows what became
             of it. And options of the one backend, short for an object of them: ``tune=True`` for
@@ -143,7 +143,7 @@ def compile(
             error. The error about an argument of another runtime says what is meant here.
 
     Returns:
-        A network whose ``run`` takes and gives arrays.
+        A network, whose ``run`` takes and returns arrays.
 
     Raises:
         ModelError, UnsupportedError, ParseError: As :func:`load`.
@@ -182,7 +182,7 @@ def compile(
 
 
 def compile_requested(request: CompileRequest) -> Network:
-    """Return the network of *request*: found, or compiled and kept."""
+    """Return the network of *request*: from the cache, or compiled and kept there."""
     kept = KeptModel.of(request)
     found = kept.find() if kept else None
     if found is not None:
@@ -243,7 +243,7 @@ def _compiled_again(
 def as_threads(threads: int | None) -> int:
     """Return how many cores share the work; raise OptionError if *threads* is no number.
 
-    More of them than there are cores get a :class:`GlowWarning`.
+    If they are more than the cores, a :class:`GlowWarning` is emitted.
     """
     available = available_cores()
     if threads is None:

@@ -1,4 +1,4 @@
-"""A network some of whose sizes are open: compiled once for each set of sizes that it meets."""
+"""A network with open sizes: one program for all sizes, or one for each set of sizes."""
 
 from __future__ import annotations
 
@@ -45,19 +45,21 @@ MOST_FIXED = 1024
 class DynamicNetwork(DynamicViews):
     """A network with open sizes, as :func:`glow_nb.compile` returns it.
 
-    One program runs for all sizes. It is compiled when the first arrays are fed, and planned for
-    their sizes; with ``sizes=`` or ``hints=``, before. What it cannot be right for is compiled for
-    the sizes that come, as :meth:`prepare` does it before: each set of sizes once, and kept
-    (``max_variants``); the sizes used least recently are dropped first. :attr:`specialized` says
-    what that is due to.
+    One program runs for all sizes. It is compiled at the first run, and planned for the sizes of
+    that run; with ``sizes=`` or ``hints=``, it is compiled before. Sizes for which the program is
+    not valid get programs of their own at their first run, or earlier by :meth:`prepare`: one for
+    each set of sizes, of which ``max_variants`` are kept; the least recently used ones are dropped
+    first. :attr:`specialized` gives the reason.
 
-    With ``sizes="each"``, and where no program for all sizes can be compiled, it is so for all
-    sizes. A ``GlowWarning`` says once then when a fourth set of sizes comes, and when one that was
-    dropped comes again. While some sizes are being compiled, runs of all others go on; threads that
+    With ``sizes="each"``, and if no program for all sizes can be compiled, all sets of sizes get
+    programs of their own. A ``GlowWarning`` is then emitted once for the fourth set of sizes, and
+    once for a set that was dropped and is fed again. While some sizes are being compiled, runs of
+    all others continue; threads that
     feed the same new sizes wait for one compilation.
 
-    ``program``, ``function``, ``memory``, ``kernels`` and ``source`` speak of the sizes that were
-    prepared or compiled last, else of the program for all. :attr:`variants` has all networks.
+    ``program``, ``function``, ``memory``, ``kernels`` and ``source`` refer to the sizes that were
+    prepared or compiled last, otherwise to the program for all sizes. :attr:`variants` has all
+    networks.
 
     Attributes:
         general: The programs for all sizes; None with ``sizes="each"``.
@@ -80,13 +82,13 @@ class DynamicNetwork(DynamicViews):
     ) -> None:
         """Take the model, and the function that compiles it for the shapes of all inputs.
 
-        That takes arrays, too, which are constants instead of defaults, and compiles by
-        *pipeline* for so many *threads*, to run on the *state* if there is one. What is *kept* need
-        not be compiled.
+        That function also takes arrays, which are constants instead of defaults; it compiles by
+        *pipeline* for *threads* threads, to run on *state* if there is one. Programs that are
+        *kept* need not be compiled.
 
-        *compile_open* compiles it for all sizes, and what fails then *is asked* for or left to
-        programs of single sizes. These are compiled in the background when *specialize_after* runs
-        had them.
+        *compile_open* compiles it for all sizes. If that fails, an error is raised if it *is asked*
+        for; otherwise there are programs of single sizes. A program of single sizes is also
+        compiled in the background after *specialize_after* runs with them.
 
         If *in_turn*, one set of sizes is compiled after the other, unless a pass or an observer
         asks for another one meanwhile.
@@ -113,7 +115,9 @@ class DynamicNetwork(DynamicViews):
             self.general.notify_hot(specialize_after, self._specialize)
 
     def compile_now(self) -> None:
-        """Compile the program for all sizes if one is asked for: before they are known."""
+        """Compile the program for all sizes, if it is requested, before the first sizes are
+        known.
+        """
         if self.general is not None and self.general.is_asked:
             self.compile_first()
 
@@ -134,7 +138,7 @@ class DynamicNetwork(DynamicViews):
         """Write the programs that are compiled now, for all sizes and for single ones.
 
         The network that ``glow_nb.load_compiled(folder)`` returns runs with the sizes for which one
-        of them is right. Those for feeds instead of defaults are left out.
+        of the programs is valid. Programs for feeds instead of defaults are left out.
 
         Raises:
             OptionError: The folder holds something else.
@@ -149,7 +153,7 @@ class DynamicNetwork(DynamicViews):
 
     @property
     def opened(self) -> tuple[SizedModel, CompileFor, CompileOpen]:
-        """The model, and what compiles it for some sizes, and for all."""
+        """The model, and the functions that compile it for some sizes, and for all."""
         assert self.general is not None
         return self._model, self._compile_for, self.general.compile_open
 
@@ -164,9 +168,10 @@ class DynamicNetwork(DynamicViews):
 
     @override
     def programs(self) -> tuple[Signature, list[CompiledNetwork]]:
-        """Return the programs that are compiled now, those for all sizes first, and their border.
+        """Return the programs that are compiled now, those for all sizes first, and their
+        signature.
 
-        Those for feeds instead of defaults are left out.
+        Programs for feeds instead of defaults are left out.
 
         Raises:
             GlowError: Nothing is compiled yet.
@@ -189,7 +194,7 @@ class DynamicNetwork(DynamicViews):
     @property
     @override
     def of_one_program(self) -> Network:
-        """The program for all sizes that was compiled first; now, if nothing was fed yet."""
+        """The first program for all sizes; it is compiled now if there was no run yet."""
         if self.general is None:
             raise UnsupportedError(
                 f"the network leaves sizes open ({self._open_sizes()}), and has no program for all "
@@ -222,7 +227,9 @@ class DynamicNetwork(DynamicViews):
 
     @override
     def bind(self, inputs: Feeds, outputs: Mapping[str, Array] | None = None) -> BoundRun:
-        """Return a run on these very arrays, compiling the network first if their sizes are new."""
+        """Return a run on exactly these arrays, compiling the network first if their sizes are
+        new.
+        """
         network, feeds = self._network_for(inputs)
         return network.bind(feeds, outputs)
 
@@ -247,8 +254,8 @@ class DynamicNetwork(DynamicViews):
             shapes: A size for each open dimension by name, or whole shapes by input name.
 
         Returns:
-            The network of these sizes, or the error that compiling it raised. Until it begins it
-            can be cancelled. The end of the program cancels what has not begun.
+            The network of these sizes, or the error that compiling it raised. A compilation that
+            has not begun can be cancelled; the end of the program does so.
 
         Raises:
             OptionError, ModelError: *shapes* does not fit the model, or leaves a size open.
@@ -340,7 +347,7 @@ class DynamicNetwork(DynamicViews):
         return network
 
     def take(self, network: CompiledNetwork) -> None:
-        """Let *network*, which is compiled for one set of sizes, do the runs with these."""
+        """Use *network*, which is compiled for one set of sizes, for runs with these sizes."""
         shapes = {name: type.shape for name, type in network.border.inputs.items()}
         self._variants.get((self._key(shapes), ()), lambda: network)
         self._take_over(network)

@@ -113,11 +113,11 @@ def _is_program(text: str) -> bool:
 def save_text(ir: Function | Module | Program, path: str | os.PathLike[str]) -> None:
     """Write *ir* as text to *path* and its large constants beside it.
 
-    Both files are written whole before the first of them gets its name: without the room for both,
-    those that were there stay.
+    Both files are written completely before the first one gets its name: if the disk is full, the
+    old files stay.
 
     Raises:
-        OptionError: *path* is none, or *ir* is no IR: a model, a network.
+        OptionError: *path* is no path, or *ir* is no IR but, for example, a model or a network.
         GlowError: A file cannot be written, or the constants would replace another archive.
     """
     path = as_path(path)

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 class GrowingNetwork(Network):
     """A network with caches, as :func:`glow_nb.compile` returns it for ``caches=``.
 
-    A run takes the other inputs alone. It finds in the caches what the runs before have left, and
-    writes its own rows after them; nothing is copied. One run at a time may be in progress::
+    A run takes only the other inputs. It reads the rows of earlier runs from the caches, and writes
+    its own rows after them; nothing is copied. One run at a time may be in progress::
 
         net = glow_nb.compile(
             "decoder.onnx",
@@ -50,7 +50,7 @@ class GrowingNetwork(Network):
 
     Attributes:
         general: The program for all sizes; its inputs are the caches, too.
-        specialized: The sizes of the model that it has as numbers, and why.
+        specialized: The sizes of the model that are fixed numbers in it, and why.
     """
 
     takes_turns: ClassVar[bool] = True
@@ -84,9 +84,10 @@ class GrowingNetwork(Network):
 
     @property
     def caches(self) -> dict[str, Array]:
-        """The rows in the caches by the names of inputs, where they lie: writing changes them.
+        """The rows in the caches by the names of inputs, in place: writing to these arrays changes
+        the caches.
 
-        Before the first run there are none, and no arrays.
+        Before the first run it is empty.
         """
         return self._memory.rows
 
@@ -95,7 +96,7 @@ class GrowingNetwork(Network):
         self.truncate(0)
 
     def truncate(self, length: int) -> None:
-        """Keep the first *length* rows of the caches, as after a guess that was wrong.
+        """Keep only the first *length* rows of the caches, as after a rejected speculative token.
 
         Raises:
             OptionError: There are fewer.
@@ -106,7 +107,7 @@ class GrowingNetwork(Network):
     def fill(self, arrays: Mapping[str, Array]) -> None:
         """Let the caches hold copies of *arrays*, one for each, instead of what is there.
 
-        So goes on what another network has begun, or a beam search with other beams,
+        In this way a network continues what another one has begun, or a beam search selects beams:
         ``net.fill({name: rows[[0, 0, 1]] for name, rows in net.caches.items()})``.
 
         Raises:
@@ -137,12 +138,13 @@ class GrowingNetwork(Network):
     ) -> dict[str, Array]:
         """Run the network on the caches, which are longer afterwards.
 
-        A run that fails leaves them as they were. Inputs that are caches may be watched, which are
-        the rows that the run found, and the outputs that become them, all rows after it: copies.
+        A run that fails leaves them as they were. With ``watch=``, an input that is a cache returns
+        a copy of the rows that the run found, and the output that becomes it a copy of all rows
+        after the run.
 
         Raises:
-            FeedError: As any run; there are too many rows in the caches, or other sizes in the
-                feeds than in the caches. Nothing was written.
+            FeedError: As for any run; or the caches have too many rows, or other sizes than the
+                feeds. Nothing was written.
             StateError: Another run is in progress.
         """
         if inputs is None or more or by_name:
@@ -240,14 +242,14 @@ class GrowingNetwork(Network):
 
     @override
     def profile(self, inputs: Feeds, *, runs: int = 20, limits: bool = True) -> Profile:
-        """Profile a run on the caches as they are; they stay so."""
+        """Profile a run on the current caches, which are not changed."""
         with self._memory.in_use():
             feeds, _ = self._prepared(inputs)
             return self.general.profile(feeds, runs=runs, limits=limits)
 
     @override
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the program to *folder*, and what is a cache, but no rows.
+        """Write the program to *folder*, and which inputs are caches, but no rows.
 
         The network that ``glow_nb.load_compiled(folder)`` returns begins with empty caches.
 
@@ -265,7 +267,7 @@ class GrowingNetwork(Network):
         return None, [self.general]
 
     def to_plain(self) -> Mapping[str, Any]:
-        """Return what it is beside its program, as plain data."""
+        """Return its data besides the program, as plain data."""
         from glow_nb.network.saved.courses import grown_to_plain
 
         return grown_to_plain(self._memory.caches, self.specialized)

@@ -1,4 +1,4 @@
-"""From what names or holds a model to a graph or a program: :func:`glow_nb.load` and its like."""
+"""Loading of graphs and programs: :func:`glow_nb.load` and similar functions."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def load(
             needed where a shape is computed from their numbers. Initializers that the model lists
             as inputs, too, get these numbers instead of their own.
         open_sizes: Sizes of an ONNX model that *shapes* does not give are open in the graph, as
-            ``float32<batch x 3>``. What has to be a number becomes that of an example, and a
-            ``GlowWarning`` says what and why. Without it, all sizes must be given.
+            ``float32<batch x 3>``. A size that must be a number gets that of an example, and a
+            ``GlowWarning`` says which size and why. Without it, all sizes must be given.
 
     Raises:
         OptionError: *shapes* or *constants* do not fit the model, it is no ONNX model, it is the
@@ -87,7 +87,7 @@ def load(
 
 
 def load_program(graph: Graph) -> Program:
-    """Return the program that *graph* is, or whose IR text it holds.
+    """Return *graph* as a program: a program itself, or its IR text.
 
     Args:
         graph: The path of IR text (``.glow``), IR text itself, or a Program.
@@ -148,10 +148,9 @@ def load_open(
     constants: Constants | None = None,
     for_training: bool = False,
 ) -> Function | Program | SymbolicModel:
-    """Do what :func:`load` does, but leave open what a model leaves open.
+    """Do what :func:`load` does, but keep open sizes, and inputs with a default, open.
 
-    That is sizes, and inputs that may be fed or left at a default. If it is imported
-    *for_training*, the dropouts of an ONNX model are there, which are nothing in inference.
+    If a model is imported *for_training*, its dropouts are kept, which are removed for inference.
     """
     source, bound, fixed = source_of(graph), as_shapes(shapes) or {}, as_constants(constants)
     if isinstance(source, Function | Module | Program):
@@ -170,7 +169,7 @@ def load_module(path: str | os.PathLike[str]) -> Module:
     """Return all functions in the IR text at *path*, with the states that they share.
 
     Raises:
-        OptionError: *path* is none of IR text, or the text is a program.
+        OptionError: *path* is not the path of IR text, or the text is a program.
         ModelError, ParseError: As :func:`load`.
     """
     place = as_path(path)

@@ -1,4 +1,4 @@
-"""A network of several functions over one state: one that trains, and one that is used."""
+"""A network of several functions over one state, such as training and inference."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class ModuleNetwork(Network):
         scores = net["infer"].run({"x": images})["scores"]
         net.save_state("trained.safetensors")
 
-    What a network says of its one function, it is asked of each: ``net["infer"].memory``. One run
-    at a time may be in progress on the state, whichever function it is of.
+    Properties of a single function belong to its network: ``net["infer"].memory``. Only one run of
+    any function may be in progress on the state at a time.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A compiled network: run it, and look at what was made of it."""
+"""Compiled networks: running and inspecting them."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class Network(WrittenNetwork, NetworkViews, Uncopied):
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the network as machine code with its constants and states to *folder*.
 
-        ``glow_nb.load_compiled(folder)`` runs it in another process, on such a processor. A saved
-        network that is there is replaced as a whole.
+        ``glow_nb.load_compiled(folder)`` runs it in another process, on a processor of the same
+        kind. An earlier saved network is replaced as a whole.
 
         Raises:
             OptionError: The folder holds something else.
@@ -88,7 +88,7 @@ class Network(WrittenNetwork, NetworkViews, Uncopied):
         save_networks(folder, self.programs()[1], self.state)
 
     def programs(self) -> tuple[Signature | None, list[CompiledNetwork]]:
-        """Return the programs that there are now, and if sizes are open, the border of the model.
+        """Return the current programs and, if sizes are open, the signature of the model.
 
         Raises:
             GlowError: There is none yet.
@@ -100,7 +100,7 @@ class Network(WrittenNetwork, NetworkViews, Uncopied):
 
     @property
     def of_one_program(self) -> Network:
-        """The network that a bundle is made of."""
+        """The network from which a bundle is made."""
         return self
 
     @abstractmethod
@@ -116,13 +116,13 @@ class Network(WrittenNetwork, NetworkViews, Uncopied):
         """Run the network on one array for each input; return arrays by output name.
 
         ``run({"x": images})``, ``run(x=images)`` and, if there is one input, ``run(images)`` are
-        the same. ``outputs=["logits"]`` returns these alone, ``into={"logits": array}`` writes to a
+        the same. ``outputs=["logits"]`` returns only these, ``into={"logits": array}`` writes to a
         given array, and ``watch=["conv_1"]`` returns values inside of the model as well.
         """
 
     @abstractmethod
     def bind(self, inputs: Feeds, outputs: Mapping[str, Array] | None = None) -> BoundRun:
-        """Return a run on these very arrays, which each call repeats and no call checks."""
+        """Return a run on exactly these arrays, which a call repeats without checks."""
 
     def run_async(
         self, inputs: Feeds | None = None, *more: Never, **options: Any
@@ -130,11 +130,11 @@ class Network(WrittenNetwork, NetworkViews, Uncopied):
         """Run in the background: return the future of what :meth:`run` returns, at once.
 
         ``await net.run_async(x)`` waits without holding up the event loop. Runs begin in the order
-        of the calls. As many are made at the same time as cores suffice for; of networks with
-        state, one after the other, whichever function of a module they are of. The arrays are read
-        when the run begins: leave them alone until it is done. All arguments are those of
-        :meth:`run`, whose errors the future raises. A run that has not begun can be cancelled; the
-        end of the program does so.
+        of the calls. As many runs execute at the same time as there are cores for; runs of networks
+        with state execute one after the other, also those of different functions of a module. The
+        arrays are read when the run begins: do not change them until it is done. All arguments are
+        those of :meth:`run`, whose errors the future raises. A run that has not begun can be
+        cancelled; the end of the program does so.
 
         Raises:
             GlowError: The system gives no thread.
@@ -184,9 +184,9 @@ class CompiledNetwork(CompiledViews, Network):
     ) -> None:
         """Wrap what the compiler made; users call :func:`glow_nb.compile` instead.
 
-        Of a network that leaves sizes open, *sizes* says which it was compiled for. Its runs are on
-        *state*. *defaults* takes feeds instead of constants. *levels* is called when somebody asks
-        what it was made of, and *rebuilding* makes it again to look at its values, as each run does
+        If the network has open sizes, *sizes* says for which ones it was compiled. Runs use
+        *state*. *defaults* takes feeds instead of constants. *levels* is called when its graph or
+        program is first used, and *rebuilding* compiles it again to watch values, as each run does
         if there is a *check*.
         """
         self._defaults = Defaults({}, lambda: self) if defaults is None else defaults
@@ -208,17 +208,21 @@ class CompiledNetwork(CompiledViews, Network):
         self._direct_run = self._runner.direct
 
     course: Course | None = None
-    """How a run goes through stages, if sizes are decided by it."""
+    """How a run goes through stages, if it has data-dependent sizes."""
 
     stages: tuple[Network, ...] = ()
     """The networks of these stages."""
 
     def sizes_of(self, feeds: Feeds) -> dict[str, int]:
-        """Return the open sizes that *feeds* tell, by name; raise FeedError if they tell none."""
+        """Return the open sizes of *feeds*, by name; raise FeedError if they do not determine
+        them.
+        """
         return self._runner.sizes_of(feeds) if isinstance(self._runner, OpenRunner) else {}
 
     def run_over(self, arrays: dict[str, Array], sizes: Mapping[str, int]) -> dict[str, Array]:
-        """Run a program with open *sizes* on *arrays* that fit, and write over those of outputs."""
+        """Run a program with open *sizes* on *arrays* that fit; those of outputs are
+        overwritten.
+        """
         assert isinstance(self._runner, OpenRunner)
         return self._runner.run_over(arrays, sizes)
 
@@ -258,23 +262,23 @@ class CompiledNetwork(CompiledViews, Network):
             more: Nothing; all outputs are returned, unless *outputs* chooses some.
             outputs: Names of the outputs to return, in this order. All are computed.
             into: Arrays that outputs are written to, by name: of their kind and shape, contiguous,
-                and apart from each other and from the inputs. They are what is returned of these.
+                and without overlap with each other and with the inputs. These arrays are returned.
             watch: Names of values of the model, or of nodes with one output, that are returned as
-                well, after the outputs. A network that has them as outputs is compiled when they
-                are first asked for, and does this run, so that other runs cost no more. It may
-                round otherwise, as less is fused.
+                well, after the outputs. At the first use, another network that has them as outputs
+                is compiled; it executes such runs, so other runs are not slower. Its results may be
+                rounded differently, since less is fused.
             by_name: Arrays by keyword instead of a dict, ``run(x=images)``.
 
         Returns:
             Arrays by output name, in the model's order: new ones but for those of *into*. New
-            arrays of 32 MiB or more do not own their memory (``resize`` refuses them): it serves
-            later runs when the arrays and all views of them are gone.
+            arrays of 32 MiB or more do not own their memory (``resize`` refuses them): later runs
+            reuse it when the arrays and all views of them are deleted.
 
         Raises:
             FeedError: An input is missing, unknown, or of another shape or dtype, or an array of
                 *into* cannot be written to.
-            OptionError: *outputs* or *into* names an output that is not there, or *watch* what is
-                no value, or several.
+            OptionError: *outputs* or *into* names an unknown output, or *watch* an unknown or
+                ambiguous value.
             StateError: The state is in use by another run.
             MemoryLimitError: The system gives no memory for the run.
         """
@@ -310,9 +314,9 @@ class CompiledNetwork(CompiledViews, Network):
 
     @override
     def bind(self, inputs: Feeds, outputs: Mapping[str, Array] | None = None) -> BoundRun:
-        """Return a run on these very arrays, which each call repeats and no call checks.
+        """Return a run on exactly these arrays, which a call repeats without checks.
 
-        A call reads what the inputs hold then, writes the outputs, and returns them, the same
+        A call reads the inputs as they are then, writes the outputs, and returns the same output
         arrays each time::
 
             run = net.bind({"data": images}, {"logits": logits})
@@ -324,11 +328,11 @@ class CompiledNetwork(CompiledViews, Network):
 
         Args:
             inputs: As :meth:`run` takes them, but contiguous, and no lists: they are read in place.
-            outputs: As *into* of :meth:`run`; outputs that are not among them get new arrays.
+            outputs: As *into* of :meth:`run`; other outputs get new arrays.
 
         Raises:
             FeedError, OptionError: As :meth:`run`.
-            StateError: A call, while another run uses the state.
+            StateError: Raised by a call while another run uses the state.
         """
         if self._defaults.are_in(inputs):
             return self._defaults.network().bind(inputs, outputs)
@@ -366,20 +370,20 @@ class CompiledNetwork(CompiledViews, Network):
     def profile(self, inputs: Feeds, *, runs: int = 20, limits: bool = True) -> Profile:
         """Run the network some times and return the time of each kernel.
 
-        The runs use an entry of their own that takes the time before and after each kernel on each
-        thread; ``run`` is as fast afterwards as before. They begin with the state as it was before
-        the first run, and leave the network's as it is.
+        The runs use a separate entry with a time stamp before and after each kernel on each thread;
+        ``run`` is not slower afterwards. They begin with the initial state, and do not change the
+        network's state.
 
         Args:
             inputs: As :meth:`run` takes them.
             runs: How often to run, after one run that is not counted.
-            limits: Compare with the peak rates of the machine, if the backend knows them; measured
-                in under a second the first time, and kept in the cache folder.
+            limits: Compare with the peak rates of the machine, if the backend knows them. The first
+                time, they are measured in about a second, and kept in the cache folder.
 
         Raises:
             FeedError: As :meth:`run`.
             OptionError: *runs* is not a positive whole number, or *limits* no bool.
-            UnsupportedError: The backend does not take the time of its kernels.
+            UnsupportedError: The backend does not measure the time of its kernels.
             MemoryLimitError: The system gives no memory for the runs.
         """
         from glow_nb.network.profiling import profile_network

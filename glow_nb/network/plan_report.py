@@ -1,4 +1,4 @@
-"""Why each layer of a model is computed as it is: :func:`plans`."""
+"""The plans of the layers of a model, and why they are chosen: :func:`plans`."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ def plans(
     without: Collection[str] = (),
     **options: object,
 ) -> PlanTable:
-    """Return how each convolution and matrix product of *graph* can be computed, and how it is.
+    """Return the candidate plans of each convolution and matrix product of *graph*, and the chosen
+    one.
 
     The arguments are those of :func:`glow_nb.compile`. Nothing is compiled or measured: with
-    ``tune=True``, notes say for which layers compiling measures instead of these estimates::
+    ``tune=True``, notes say for which layers the compiler would measure instead of estimating::
 
         table = glow_nb.plans("model.onnx")
         print(table.table("conv1"))
 
     Raises:
-        OptionError: *backend* is not the cpu's, *graph* is a program, or an argument means nothing.
+        OptionError: *backend* is not the cpu's, *graph* is a program, or an argument is invalid.
         ModelError, UnsupportedError: As :func:`glow_nb.load`.
     """
     from glow_nb.backends.cpu.algorithms.explain import explain

@@ -1,4 +1,4 @@
-"""The whole text of what was compiled, and of what it was compiled from."""
+"""The whole text of graphs, programs and networks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def print_ir(
 
     Args:
         ir: A graph, a module of graphs, a program, or a network.
-        level: Of a network, which state: "hlir", the graph that instructions were made from,
+        level: For a network, which state: "hlir", the graph from which instructions were made,
             "llir", the allocated program, or "source", all generated kernels; "llir" by default.
         file: Where to print; standard output by default.
 

@@ -1,7 +1,7 @@
 """A network with data-dependent sizes: one network for each stage, which run one after the other.
 
-A count that a stage computes is a size of all that follows it. The next stage is a network with
-this size open, so that one program serves all counts, and its memory is that of the count.
+A count that a stage computes is a size of later tensors. The next stage is a network with this size
+open, so one program runs for all counts, with memory for the actual count.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class StagedExecutable:
         return list(self._staged(dict(zip(self._names, inputs, strict=True))).values())
 
     def fed(self, inputs: Sequence[Array]) -> list[tuple[Network, dict[str, Array]]]:
-        """Return each network with what it is fed in a run on *inputs*."""
+        """Return each network with its feeds in a run on *inputs*."""
         found: list[tuple[Network, dict[str, Array]]] = []
 
         def run(number: int, feeds: dict[str, Array]) -> Mapping[str, Array]:
@@ -133,7 +133,7 @@ class StagedNetwork(CompiledNetwork):
     @property
     @override
     def guards(self) -> tuple[Guard, ...]:
-        """The comparisons of sizes that are fed for which the model was imported."""
+        """The comparisons of sizes of the inputs that the import of the model has relied on."""
         return self.course.guards
 
     @override

@@ -1,4 +1,4 @@
-"""``glow_nb.show_versions``: what a report of a problem should say of the machine."""
+"""``glow_nb.show_versions``: the facts about the machine that a bug report needs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ NEEDED = (
 """The packages that glow_nb needs."""
 
 OPTIONAL = ("onnxruntime", "openvino", "torch", "matplotlib", "pillow", "ray", "uvicorn")
-"""Packages of which some part of glow_nb makes use, or that one compares with."""
+"""Packages that parts of glow_nb use, or with which it is compared."""
 
 
 def show_versions() -> None:
-    """Print the versions of glow_nb and of what it uses, the processor, and what is set.
+    """Print the versions of glow_nb and its packages, the processor, and environment variables.
 
-    Paste it into a report of a problem. Nothing is compiled or measured.
+    Paste the text into a bug report. Nothing is compiled or measured.
     """
     found = installed_versions()
     rows = [

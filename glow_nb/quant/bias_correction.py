@@ -1,4 +1,4 @@
-"""Biases that make up for what rounding the weights has moved (Nagel et al. 2019, section 4.2)."""
+"""Bias correction for the rounding error of weights (Nagel et al. 2019, section 4.2)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class BiasCorrection:
     """A quantized network with corrected biases, and their effect; printed as one line.
 
     Attributes:
-        function: The network: the given one, if its outputs are nearer to the floats.
-        corrected: How many biases were computed anew.
-        before: Signal to noise of the outputs in decibels with the given biases, the mean over all
-            that are not exact in both networks.
+        function: The network: the given one, if its outputs are closer to the float outputs.
+        corrected: The number of corrected biases.
+        before: Signal-to-noise ratio of the outputs with the given biases, in decibels: the mean
+            over all outputs that are not exact in both networks.
         after: The same with the new ones.
     """
 
@@ -58,14 +58,14 @@ def correct_biases(
     """Correct the biases of *quantized*, which :func:`quantize` has made of *float_model*.
 
     Rounding the weights by ``W' - W`` moves the mean of each channel of a product by ``(W' - W) @
-    mean(input)``. So much is taken from the bias. The mean of the input is that of the floats over
-    all samples, and what lies outside of an image counts as its mean.
+    mean(input)``. This change is subtracted from the bias. The mean of the input is that of the
+    float network over all samples; padding counts as this mean.
 
     Args:
-        float_model: What was calibrated.
-        quantized: What was made of it.
-        samples: As :func:`calibrate` takes them; the gain is measured on the same ones.
-        backend: What runs the networks.
+        float_model: The calibrated network.
+        quantized: Its quantized version.
+        samples: As :func:`calibrate` takes them; the effect is measured on the same samples.
+        backend: The backend that runs the networks.
         threads: Cores that share the work of a run; all that are available by default.
 
     Raises:
@@ -162,10 +162,10 @@ def _mean_of_sums(node: Node, weights: Array, mean: Array) -> Array:
 
 
 def mean_decibels(before: Drift, after: Drift) -> tuple[float, float]:
-    """Return the mean signal to noise of the outputs of both.
+    """Return the mean signal-to-noise ratio of the outputs of both.
 
-    Outputs that are exact in both, such as inputs, are not counted, if there are others. One that
-    has nothing of the floats makes the mean minus infinity.
+    Outputs that are exact in both, such as inputs, are not counted, if there are others. An output
+    without any signal makes the mean minus infinity.
     """
     pairs = [
         (one.signal_to_noise, other.signal_to_noise)

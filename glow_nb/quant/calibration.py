@@ -1,4 +1,4 @@
-"""Calibration (paper 4.2): run a network on samples and count the numbers that its values take."""
+"""Calibration (paper 4.2): run a network on samples and collect histograms of its values."""
 
 from __future__ import annotations
 
@@ -40,20 +40,21 @@ def calibrate(
 ) -> Ranges:
     """Run *model* on *samples* and return the ranges of its values.
 
-    Counted are the float32 values of the optimized graph, which is what is quantized.
+    A histogram is collected of each float32 value of the optimized graph, which is the graph that
+    is quantized.
 
     Args:
-        model: What :func:`glow_nb.compile` takes. Sizes that it leaves open are those of the first
-            sample, and the ranges are of these sizes; those of a graph stay open.
+        model: What :func:`glow_nb.compile` takes. Open sizes of a model become those of the first
+            sample, and the ranges hold for these sizes; open sizes of a graph stay open.
         samples: Feeds, one after the other. Or arrays of many samples along the first axis, one
             for each input: these are cut into batches of the size that *model* takes (1 if that
             is open), the last one filled up with samples from the beginning.
         bins: How many bins each histogram has; see :mod:`glow_nb.hlir.histogram`.
-        backend: What runs the network.
+        backend: The backend that runs the network.
         threads: Cores that share the work of a run; all that are available by default.
 
     Raises:
-        CalibrationError: There are no samples, some hold NaN, or their shapes are not the same.
+        CalibrationError: There are no samples, some have NaN, or their shapes differ.
         FeedError: A sample does not fit the network.
         OptionError: *bins* is no whole number from 2 to 1048576.
         GlowError: As :func:`glow_nb.compile`.
@@ -84,7 +85,7 @@ def calibrate(
 
 
 def with_profiles(function: Function, bins: int) -> tuple[Function, Profiles]:
-    """Return *function* with a node after each value that counts its numbers in a state."""
+    """Return *function* with a node after each value that collects its histogram in a state."""
     builder = Builder.continuing(function)
     profiles: Profiles = {}
     nothing = np.array([np.inf, -np.inf], np.float32)

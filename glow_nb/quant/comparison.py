@@ -1,4 +1,4 @@
-"""How far a quantized network, or one of lower precision, is from the float network."""
+"""The errors of a quantized network, or one of lower precision, against the float network."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from glow_nb.quant.value_drift import DriftValues, ValueDrift
 
 @dataclass(frozen=True, repr=False)
 class Drift(DriftValues):
-    """How far a network of lower precision is from its float network; printed as a table."""
+    """The errors of a network of lower precision against its float network; printed as a table."""
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the values in the order of the network to the PNG file *path*.
@@ -94,31 +94,30 @@ def drift(
     precision: Precision = FULL,
     keep: Sequence[str] = (),
 ) -> Drift:
-    """Run both networks on *samples* and compare what they compute, and how long they take.
+    """Run both networks on *samples* and compare their values and their times.
 
-    Compared are the outputs and every value that *quantized* rounds to integers and the optimized
+    Outputs are compared, and every value that *quantized* rounds to integers and that the optimized
     graph of *float_model* has under the same name: all of them, if :func:`quantize` made it.
-    Outputs whose size only a run shows are left out: their elements need not stand for the same
-    things.
+    Outputs with a data-dependent size are left out, since their elements may not correspond.
 
-    ``drift(model, model, samples, precision="bfloat16")`` compares a network that computes in
-    another precision with itself; the values are the factors of products that are rounded then.
+    ``drift(model, model, samples, precision="bfloat16")`` compares a network in another precision
+    with itself; the values are then the rounded factors of products.
 
     Args:
-        float_model: What was calibrated.
-        quantized: What was made of it.
+        float_model: The calibrated network.
+        quantized: Its quantized version.
         samples: As :func:`calibrate` takes them.
-        backend: What runs the networks.
+        backend: The backend that runs the networks.
         threads: Cores that share the work of a run; all that are available by default.
-        runs: How often each network runs for the times of its kernels; 0 takes none.
-        precision: What *quantized* computes in, as for :func:`glow_nb.compile`.
+        runs: How often each network runs to time its kernels; 0 measures no times.
+        precision: The precision of *quantized*, as for :func:`glow_nb.compile`.
         keep: Its layers that stay float32, by names and globs.
 
     Raises:
         CalibrationError: There are no samples, or some hold NaN.
         FeedError: A sample does not fit.
-        OptionError: The networks have other outputs, *runs* is no whole number, *keep* fits no
-            layer, or the backend computes in another precision by itself.
+        OptionError: The networks have different outputs, *runs* is no whole number, *keep* matches
+            no layer, or the backend has another precision.
         GlowError: As :func:`glow_nb.compile`.
     """
     cores, runs = as_threads(threads), whole_number("runs", runs, 0)
@@ -190,7 +189,7 @@ def _lowered(function: Function, asked: Backend) -> Function:
 
 
 _Rounded = ops.Dequantize | ops.ConvertTo
-"""What has a rounded value: the floats that integers stand for, or floats of lower precision."""
+"""An object with a rounded value: real numbers as integers, or floats of lower precision."""
 
 
 def _pairs(reference: Function, rounded: Function) -> list[tuple[Value, _Rounded]]:
@@ -274,7 +273,7 @@ class _Comparison:
         self._count += expected.size
 
     def result(self) -> ValueDrift:
-        """Return what all batches have shown."""
+        """Return the result of all batches."""
         ratio = signal_to_noise(self._signal, self._noise)
         saturated = self._outside / max(self._count, 1)
         return ValueDrift(self.name, self._opcode, ratio, self._largest, saturated)

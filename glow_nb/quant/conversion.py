@@ -49,7 +49,7 @@ class Conversion:
         function: The network, as :func:`quantize` returns it.
         quantized: How many operators read integers, by opcode.
         kept: The operators that compute with floats, and why.
-        gains: What the integers gain by prediction, layer by layer.
+        gains: The predicted speedup of each layer.
     """
 
     function: Function
@@ -86,32 +86,37 @@ def quantize(
     least_gain: float = 1.0,
     backend: BackendLike = "cpu",
 ) -> Function:
-    """Return a quantized version of *model*: integers where operators have integer forms.
+    """Return a quantized version of *model*: operators that have integer forms compute with
+    integers.
 
-    The function has ``quantize`` and ``dequantize`` nodes around the operators and takes and gives
-    the same arrays as *model*; :func:`glow_nb.compile` makes islands of integers of it, and
+    The function has ``quantize`` and ``dequantize`` nodes around these operators, and the same
+    inputs and outputs as *model*; :func:`glow_nb.compile` turns it into islands of integer
+    operators, and
     :func:`glow_nb.export_onnx` a model that other engines run as well.
 
     Args:
-        model: What was calibrated. Sizes that it leaves open are those of the samples; those of a
-            graph stay open.
-        ranges: What :func:`calibrate` has returned, or :meth:`Ranges.load`.
-        activations: The integers of activations: "uint8", "int8" or "int16".
-        weights: Those of weights: "int8" or "uint8".
-        schema: "asymmetric", "symmetric", "symmetric_unsigned" (all integers for what is never
-            negative) or "power_of_two". Weights are symmetric, with scales that are powers of two
-            if the schema says so.
+        model: The calibrated network. Open sizes of a model become those of the samples; open sizes
+            of a graph stay open.
+        ranges: The result of :func:`calibrate` or :meth:`Ranges.load`.
+        activations: Integer type of
+        activations: "uint8", "int8" or "int16".
+        weights: Integer type of
+        weights: "int8" or "uint8".
+        schema: "asymmetric", "symmetric", "symmetric_unsigned" (all integers for values that are
+            never negative) or "power_of_two". Weights are always symmetric, with scales that are
+            powers of two for "power_of_two".
         method: How the range of an activation follows from its histogram: "minmax", "percentile",
-            "mse", "entropy", or a function, see :mod:`glow_nb.quant.methods`. Weights are never cut
-            off.
+            "mse", "entropy", or a function, see :mod:`glow_nb.quant.methods`. Weights never
+            saturate.
         per_channel: Weights have a scale for each channel of the result, not one for all.
         keep: Names, or globs, of nodes that stay float.
-        least_gain: An island of integers, with the conversions at its shores, stays float if the
-            backend predicts that floats take less than so many times as long; 0 keeps none.
-        backend: What this is predicted for: as for ``glow_nb.compile``, if it estimates kernels.
+        least_gain: An island of integer operators stays float if its predicted speedup, with the
+            conversions at its border, is less than this; 0 keeps no island float.
+        backend: The backend of the prediction, as for ``glow_nb.compile``; it must estimate
+            kernels.
 
     Raises:
-        CalibrationError: The ranges are those of another network: says what differs.
+        CalibrationError: The ranges belong to another network; says what differs.
         OptionError: An argument has no meaning.
         GlowError: As :func:`glow_nb.load`.
     """

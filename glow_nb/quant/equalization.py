@@ -1,4 +1,4 @@
-"""Weights of neighbouring layers that fit integers better (Nagel et al. 2019, section 4.1)."""
+"""Equalization of the weights of neighbouring layers (Nagel et al. 2019, section 4.1)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from glow_nb.quant.schemas import symmetric
 from glow_nb.quant.weights import quantize_weights
 
 ROUNDS = 20
-"""Passes over all pairs: each disturbs its neighbours a little."""
+"""Iterations over all pairs, since each pair changes its neighbours a little."""
 
 MOST_CHANGE = 1e4
-"""By how much a channel is scaled at most."""
+"""The largest factor of a channel."""
 
 HOMOGENEOUS = (ops.Relu, ops.LeakyRelu, ops.MaxPool, ops.AvgPool)
 """Functions of each channel with ``f(s * x) = s * f(x)`` for positive s."""
@@ -34,9 +34,9 @@ class Equalization:
     Attributes:
         function: The network, which computes the same as before, but for rounding.
         pairs: The names of the layers between which channels were scaled.
-        before: Signal to noise, in decibels, of the weights of these layers as int8 with one scale
-            a layer; the mean over all channels.
-        after: The same of the new weights.
+        before: Signal-to-noise ratio, in decibels, of the weights of these layers as int8 with one
+            scale for each layer; the mean over all channels.
+        after: The same for the new weights.
     """
 
     function: Function
@@ -53,13 +53,14 @@ class Equalization:
 
 
 def equalize(function: Function) -> Equalization:
-    """Scale the channels between neighbouring layers so that the weights of both are alike.
+    """Scale the channels between neighbouring layers so that the weights of both have similar
+    ranges.
 
     Channel c of a layer is divided by ``s[c] = sqrt(r[c] / t[c])``, and the weights of the next
-    layer that read it are multiplied by it, with r and t the largest weights that make it and that
-    read it. Between the layers may be ReLU and pools, which pass a factor on. It helps most where
-    weights have one scale a layer, and changes the ranges of activations: calibrate the new
-    function, and quantize that.
+    layer that read it are multiplied by it, where r and t are the largest weights that compute the
+    channel and that read it. ReLU and pools may lie between the layers, since they commute with
+    positive factors. Equalization helps most if weights have one scale for each layer. It changes
+    the ranges of activations: calibrate and quantize the new function.
     """
     function = optimize(function)
     pairs = list(_pairs(function))

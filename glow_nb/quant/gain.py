@@ -1,7 +1,6 @@
-"""What integers gain: how much longer floats take, as it is predicted and as it is measured.
+"""The speedup of quantization, predicted and measured.
 
-Predicted are the kernels of both networks by the estimates that the backend has of them, for one
-thread.
+The prediction adds up the backend's estimates of the kernels of both networks, for one thread.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from glow_nb.network.network import Network
 from glow_nb.quant.layers import Layer, Names, byte_links, match
 
 MICROSECONDS = 1e-3
-"""Microseconds of a nanosecond."""
+"""One nanosecond in microseconds."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,8 @@ class Times:
     """How long the kernels of a layer, or of a network, take.
 
     Attributes:
-        floats: Nanoseconds as floats.
-        integers: Nanoseconds as integers.
+        floats: Nanoseconds of the float kernels.
+        integers: Nanoseconds of the integer kernels.
     """
 
     floats: float
@@ -42,7 +41,9 @@ class Times:
 
     @property
     def gain(self) -> float:
-        """How much longer floats take; 0 where there are none, as for mere conversions."""
+        """The speedup: the time of the float kernels over that of the integer kernels; 0 if there
+        are no float kernels, as for conversions.
+        """
         return self.floats / self.integers if self.integers else float("inf")
 
 
@@ -117,10 +118,10 @@ def _cells(times: Times | None) -> tuple[str, ...]:
 
 
 class Predictor:
-    """Predicts what quantized networks gain that are made of one of floats."""
+    """Predicts the speedup of quantized versions of a float network."""
 
     def __init__(self, function: Function, backend: BackendLike = "cpu") -> None:
-        """Predict for networks made of *function*, compiled for *backend*.
+        """Predict for quantized versions of *function*, compiled for *backend*.
 
         Raises:
             OptionError: The backend does not estimate its kernels.
@@ -138,7 +139,8 @@ class Predictor:
     def gains(self, quantized: Function) -> tuple[Gains, Gains]:
         """Return the gains of the layers of *quantized*, and of its islands.
 
-        An island is all that integers pass between, with the conversions at its shores.
+        An island is a set of operators that pass integers to each other, with the conversions at
+        its border.
         """
         program = self._program(quantized)
         times = self._times(program)
@@ -181,11 +183,11 @@ def _times_of(layer: Layer, floats: Sequence[float], integers: Sequence[float]) 
 
 
 def measure(floats: Network, integers: Network, inputs: Mapping[str, Array], *, runs: int) -> Gains:
-    """Run both networks on *inputs* and return what was predicted beside what is measured.
+    """Run both networks on *inputs* and return the predicted and the measured times.
 
     Raises:
         OptionError: *runs* is not a positive whole number.
-        UnsupportedError: The backend does not take the time of its kernels.
+        UnsupportedError: The backend does not measure the time of its kernels.
     """
     profiles = [
         network.profile(dict(inputs), runs=runs, limits=False).kernels

@@ -1,7 +1,7 @@
-"""Choosing the range of a value from the histogram of its numbers.
+"""Methods that choose the range of a value from its histogram.
 
-Rare numbers may be cut off: they become the least or the greatest one that has an integer, and all
-others are rounded less. Each method takes a histogram and returns an :class:`Encoding`.
+Rare numbers may be clipped: they become the nearest end of the range, and all others are rounded
+less. Each method takes a histogram and returns an :class:`Encoding`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from glow_nb.hlir.histogram import Histogram
 from glow_nb.quant.schemas import Encoding, Schema
 
 CANDIDATES = 64
-"""How many ends of a range are tried between its end and 0, from one search to the next."""
+"""The number of candidates between an end of a range and 0, in each step of the search."""
 
 SMOOTHING = 1e-4
-"""The share of the rounded numbers that counts as spread over all bins."""
+"""The share of the rounded numbers that is spread over all bins."""
 
 Encode = Callable[[float, float], Encoding]
 """A schema for one kind."""
@@ -36,7 +36,7 @@ Method = Callable[[Histogram, ElementKind, Schema], Encoding]
 
 
 def minmax(histogram: Histogram, kind: ElementKind, schema: Schema) -> Encoding:
-    """Take all numbers that have occurred."""
+    """Take the range of all numbers that have occurred."""
     return schema(*_ends(histogram), kind)
 
 
@@ -58,7 +58,7 @@ class Percentile:
             )
 
     def __call__(self, histogram: Histogram, kind: ElementKind, schema: Schema) -> Encoding:
-        """Return the encoding of what is kept."""
+        """Return the encoding of the numbers that are kept."""
         if not histogram.total:
             return minmax(histogram, kind, schema)
         cut = (1 - self.kept / 100) / 2
@@ -66,18 +66,18 @@ class Percentile:
 
 
 def mse(histogram: Histogram, kind: ElementKind, schema: Schema) -> Encoding:
-    """Make the mean square of what rounding and cutting off change as small as possible."""
+    """Minimize the mean squared error of rounding and clipping."""
     numbers, counts = _occurring(histogram)
     return _searched(histogram, partial(_encode, schema, kind), _SquareError(numbers, counts))
 
 
 def entropy(histogram: Histogram, kind: ElementKind, schema: Schema) -> Encoding:
-    """Keep as much as possible of what the numbers tell.
+    """Minimize the loss of information (Kullback-Leibler divergence).
 
-    Compared are the numbers with those outside put at the ends, and the numbers within with those
-    of each integer spread over its bins, by the divergence of Kullback and Leibler. There should be
-    several bins to an integer; with fewer than integers the divergence says nothing, and all
-    numbers are kept. That 0 occurs often is not counted, since it is represented exactly.
+    Two distributions are compared: that of the clipped numbers, and that of the quantized numbers,
+    in which the count of each integer is spread over its bins. There should be several bins for
+    each integer; with fewer bins than integers the divergence has no meaning, and all numbers are
+    kept. Zeros are not counted, since 0 is represented exactly.
     """
     if not histogram.total or histogram.bins < 2**kind.bits:
         return minmax(histogram, kind, schema)
@@ -143,7 +143,7 @@ class _Divergence:
 
 
 Measure = Callable[[Encoding], float]
-"""What is lost by an encoding."""
+"""The loss of an encoding."""
 
 
 def _searched(histogram: Histogram, encode: Encode, measure: Measure) -> Encoding:
@@ -195,7 +195,9 @@ def method_named(method: str | Method) -> Method:
 
 
 def chosen(method: Method, histogram: Histogram, kind: ElementKind, schema: Schema) -> Encoding:
-    """Return what *method*, which may be a user's, chooses; raise OptionError if it is nothing."""
+    """Return the encoding that *method*, which may be a user's, chooses; raise OptionError if it is
+    invalid.
+    """
     with foreign(OptionError, f"method {name_of(method)!r}"):
         found = method(histogram, kind, schema)
     if not isinstance(found, Encoding):

@@ -1,9 +1,9 @@
 """Where a graph changes from floats to integers and back.
 
-What the products read is quantized. From there it goes up: a value that is quantized in the end
-needs no float before functions of one element, which run after the product that makes it; sums,
-pools and concats of it become sums, pools and concats of integers. What only floats are made of
-stays float: each change costs a rounding.
+The operands of products are quantized. From there, quantization is propagated upwards: functions of
+one element before a quantized value are computed in the epilogue of the product that they read;
+sums, pools and concats become sums, pools and concats of integers. A value that only float
+operators read stays float, since each conversion rounds.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Placement:
     """Which values become integers.
 
     Attributes:
-        reads: For each operator on integers, the operands that it reads as such.
-        roots: For each value that is quantized, one with the same scale, perhaps itself.
+        reads: For each operator on integers, the operands that it reads as integers.
+        roots: For each quantized value, the representative of all values with the same scale.
         kept: The operators that compute with floats.
     """
 
@@ -59,13 +59,13 @@ class Placement:
     kept: list[Kept] = field(default_factory=list)
 
     def root(self, value: Value) -> Value:
-        """Return the one value that stands for all with the scale of *value*."""
+        """Return the representative of all values with the scale of *value*."""
         while self.roots[value] is not value:
             value = self.roots[value]
         return value
 
     def members(self) -> dict[Value, list[Value]]:
-        """Return all values of each scale by the one that stands for them."""
+        """Return all values of each scale by their representative."""
         found: dict[Value, list[Value]] = {}
         for value in self.roots:
             found.setdefault(self.root(value), []).append(value)

@@ -1,4 +1,4 @@
-"""What calibration has found: how often each value of a network takes which numbers."""
+"""The result of calibration: a histogram of each value of a network."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Ranges:
     """The ranges of the values of a network, for one set of sizes.
 
     Attributes:
-        model: The name of the network, for people.
+        model: The name of the network, for display.
         inputs: The shape of each input.
-        samples: How many samples were seen, as often as they were.
-        values: What each value has taken, by its structure (:mod:`glow_nb.quant.structure`).
+        samples: The number of samples, repeated ones included.
+        values: The range of each value, by its structure (:mod:`glow_nb.quant.structure`).
     """
 
     model: str
@@ -35,14 +35,14 @@ class Ranges:
 
     @property
     def unreached(self) -> list[str]:
-        """The names of values that no sample has reached, or whose numbers were not all finite."""
+        """The names of values without numbers, or whose numbers were not all finite."""
         return [value.name for value in self.values.values() if not value.is_known]
 
     def merge(self, other: Ranges) -> Ranges:
-        """Return what all samples of both have shown.
+        """Return the ranges of the samples of both.
 
         Raises:
-            CalibrationError: The other ranges are of another network, or have other bins.
+            CalibrationError: The other ranges belong to another network, or have other bins.
         """
         if not isinstance(other, Ranges):
             raise CalibrationError(f"{described(other)} is no Ranges; give those of another run")
@@ -76,10 +76,10 @@ class Ranges:
                 )
 
     def of_values(self, function: Function) -> dict[Value, ValueRange]:
-        """Return what each value of *function*, an optimized graph, has taken.
+        """Return the range of each value of *function*, an optimized graph.
 
         Raises:
-            CalibrationError: These are the ranges of another network: says what differs.
+            CalibrationError: These ranges belong to another network; says what differs.
         """
         keys = structural_keys(function)
         floats = [value for value in profiled_values(function) if keys[value] not in self.values]
@@ -128,7 +128,7 @@ class Ranges:
 
 
 def profiled_values(function: Function) -> list[Value]:
-    """Return the values of which calibration counts the numbers: inputs and results of float32."""
+    """Return the values that calibration observes: inputs and results of float32."""
     results = (result for node in function.nodes for result in node.results)
     is_profiled = ElementKind.FLOAT32
     return [value for value in (*function.inputs, *results) if value.type.kind is is_profiled]

@@ -1,6 +1,6 @@
 """Scale and offset of a range of real numbers: ``real = (stored - offset) * scale`` (paper 4.1).
 
-Whatever the schema, 0 is represented exactly, since padding and ReLU make it often. The scale is a
+With every schema, 0 is represented exactly, since padding and ReLU often give 0. The scale is a
 normal float32.
 """
 
@@ -20,7 +20,7 @@ from glow_nb.base.schema import closest
 from glow_nb.base.types import Array, ElementKind
 
 LEAST_SCALE = 2.0**-126
-"""The smallest normal float32: what divides by a smaller one loses digits."""
+"""The smallest normal float32: a division by a smaller number loses digits."""
 
 GREATEST = float(np.finfo(np.float32).max)
 
@@ -28,20 +28,20 @@ KINDS = (ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16)
 """The kinds of integers that activations become."""
 
 WEIGHT_KINDS = (ElementKind.INT8, ElementKind.UINT8)
-"""Those that weights become."""
+"""The kinds of integers that weights become."""
 
 FEW_BITS = (ElementKind.INT4, ElementKind.INT8)
-"""Those that weights become alone, without activations."""
+"""The kinds of weight-only quantization."""
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """The integers that stand for real numbers.
+    """A mapping between integers and real numbers.
 
     Attributes:
-        kind: Their kind.
-        scale: What a step of one is worth; a float32.
-        offset: The integer that stands for 0.
+        kind: The kind of the integers.
+        scale: The difference of the real numbers of neighbouring integers; a float32.
+        offset: The integer that represents 0.
     """
 
     kind: ElementKind
@@ -50,16 +50,16 @@ class Encoding:
 
     @property
     def lowest(self) -> float:
-        """The least number that has an integer."""
+        """The least number that is represented."""
         return (self.kind.limits[0] - self.offset) * self.scale
 
     @property
     def highest(self) -> float:
-        """The greatest number that has an integer."""
+        """The greatest number that is represented."""
         return (self.kind.limits[1] - self.offset) * self.scale
 
     def stored(self, numbers: Array) -> Array:
-        """Return the integers for *numbers*: those nearest, or the last ones."""
+        """Return the integers for *numbers*: the nearest ones, or the ends of the range."""
         with np.errstate(over="ignore"):
             steps = np.asarray(numbers, np.float32) / np.float32(self.scale)
         return rounded(steps, np.asarray(self.offset), self.kind)
@@ -81,13 +81,15 @@ def asymmetric(low: float, high: float, kind: ElementKind) -> Encoding:
 
 
 def symmetric(low: float, high: float, kind: ElementKind) -> Encoding:
-    """Reach as far below 0 as above; the integer for 0 is the middle one, 128 of ``uint8``."""
+    """Use a range that is symmetric around 0; the integer for 0 is the middle one, 128 for
+    ``uint8``.
+    """
     middle, most = _middle(kind)
     return Encoding(kind, _with_finite(most, _as_scale(max(-low, high, 0.0) / most)), middle)
 
 
 def symmetric_unsigned(low: float, high: float, kind: ElementKind) -> Encoding:
-    """Do as :func:`symmetric`, but use all integers for the positive if there are no negative."""
+    """Do as :func:`symmetric`, but use all integers for positive numbers if none is negative."""
     least, greatest = kind.limits
     if low < 0:
         return symmetric(low, high, kind)
@@ -98,7 +100,7 @@ def symmetric_unsigned(low: float, high: float, kind: ElementKind) -> Encoding:
 def power_of_two(low: float, high: float, kind: ElementKind) -> Encoding:
     """Do as :func:`symmetric`, with the next greater power of two as the scale.
 
-    It is a smaller one where the last integer would stand for infinity.
+    It is a smaller one if the last integer would represent infinity.
     """
     middle, most = _middle(kind)
     mantissa, exponent = math.frexp(max(-low, high, 0.0) / most)

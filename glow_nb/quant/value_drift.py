@@ -1,4 +1,4 @@
-"""How far the values of a quantized network are from floats."""
+"""The quantization error of the values of a network."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from glow_nb.quant.gain import Gains
 
 @dataclass(frozen=True)
 class ValueDrift:
-    """How far one value is from what it should be, over all samples.
+    """The error of one value over all samples.
 
     Attributes:
-        name: What the network calls it.
-        opcode: What computes it; "input" or "output" of these.
+        name: Its name in the network.
+        opcode: The operator that computes it; "input" or "output" for these.
         signal_to_noise: In decibels: ten times the logarithm of the sum of its squares over that of
-            the differences; infinite if there are none.
-        largest_error: The largest difference.
-        saturated: The share of its numbers that are beyond the integers; 0 of an output.
+            the errors; infinite if there are none.
+        largest_error: The largest error.
+        saturated: The share of its numbers that are out of the range of the integers; 0 for an
+            output.
     """
 
     name: str
@@ -29,14 +30,14 @@ class ValueDrift:
 
 @dataclass(frozen=True, repr=False)
 class DriftValues:
-    """How far all values are from floats; :class:`glow_nb.quant.Drift` also shows it.
+    """The errors of all values; :class:`glow_nb.quant.Drift` also plots them.
 
     Attributes:
         model: The name of the network.
-        values: The quantized values, in the order in which they are computed: what they have become
-            with all that was rounded before them.
+        values: The quantized values in the order of computation. An error includes those of all
+            values before it.
         outputs: The outputs.
-        gains: What the integers gain in time, predicted and measured; None if it was not measured.
+        gains: The speedup, predicted and measured; None if it was not measured.
     """
 
     model: str
@@ -45,5 +46,5 @@ class DriftValues:
     gains: Gains | None = None
 
     def worst(self, count: int = 10) -> tuple[ValueDrift, ...]:
-        """Return the values with the least signal to noise, the worst first."""
+        """Return the values with the lowest signal-to-noise ratios, the worst first."""
         return tuple(sorted(self.values, key=lambda value: value.signal_to_noise)[:count])

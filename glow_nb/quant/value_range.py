@@ -1,4 +1,4 @@
-"""What calibration has found of one value."""
+"""The result of calibration for one value."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class ValueRange:
     """The range of one value.
 
     Attributes:
-        name: What the network calls it, for people.
-        type: Its type as text, for people.
-        histogram: How often which numbers occurred.
-        is_finite: False if some were NaN or infinite; then the histogram says nothing.
+        name: Its name in the network, for display.
+        type: Its type as text, for display.
+        histogram: The histogram of its numbers.
+        is_finite: False if some were NaN or infinite; the histogram is then meaningless.
     """
 
     name: str
@@ -29,6 +29,6 @@ class ValueRange:
         return self.is_finite and self.histogram.total > 0
 
     def merged(self, other: ValueRange) -> ValueRange:
-        """Return the numbers of both."""
+        """Return the range of the numbers of both."""
         histogram = self.histogram.merged(other.histogram)
         return replace(self, histogram=histogram, is_finite=self.is_finite and other.is_finite)

@@ -1,7 +1,7 @@
 """Weight-only quantization to low-bit integers: activations stay float; no calibration is needed.
 
-What a run reads of memory becomes less, which is what a product with few rows takes its time for.
-Each weight is rounded to the nearest step of its block: neighbouring rows of a column.
+A run then reads fewer bytes, so products with few rows, which are memory-bound, become faster. Each
+weight is rounded to the nearest multiple of the scale of its block: neighbouring rows of a column.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class WeightConversion:
 
     Attributes:
         function: The network.
-        quantized: How many products have integers as weights.
+        quantized: The number of products with integer weights.
         kept: The products whose weights stay floats, and why.
-        float_bytes: Size of the weights that were rounded, before.
-        packed_bytes: Their size with scales, when they lie packed.
+        float_bytes: Size of the rounded weights as floats.
+        packed_bytes: Their size as packed integers, with scales.
     """
 
     function: Function

@@ -51,7 +51,7 @@ def backend_of(device: DeviceDescription) -> Backend:
 def compile_part(part: Part | Function, device: DeviceDescription) -> Deployable:
     """Return *part*, or a whole network, compiled for *device*.
 
-    What no machine code is made of, such as a part for the interpreter, stays a program.
+    A part without machine code, such as one for the interpreter, stays a program.
 
     Raises:
         OptionError: There is no backend of the device's name.
@@ -92,7 +92,7 @@ def planned_memory(program: Program, backend: Backend, cores: int) -> tuple[int,
 
 
 def memory_beside(program: Program, backend: Backend, cores: int) -> PlannedMemory:
-    """Return what *program* takes beside its arena, its states and what is bound."""
+    """Return the memory of *program* besides its arena, its states and bindings."""
     if not isinstance(backend, MemoryPlanner):
         return PlannedMemory(sum(weight.type.size_bytes for weight in program.weights))
     with code_of(backend, "planned_memory"):

@@ -1,4 +1,4 @@
-"""A compiled sub-network as data: what a device is given to load, and what that takes."""
+"""A compiled sub-network as data, which a device loads, and its memory."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Deployable:
     """A compiled network that any device of its backend can load.
 
     Attributes:
-        name: What it is called in messages and traces.
-        inputs: Name and type of what a run takes, in order.
-        outputs: Name and type of what a run gives, in order.
+        name: Its name in messages and traces.
+        inputs: Names and types of the inputs, in order.
+        outputs: Names and types of the outputs, in order.
         program: Machine code with its constants, or an allocated program for the interpreter.
         constant_bytes: Memory of its weights, which all its runs share.
-        run_bytes: Memory of one run: arena, scratch, inputs and outputs; of open sizes for those of
-            the example.
-        guards: The comparisons of open sizes for which it is right.
+        run_bytes: Memory of one run: arena, scratch, inputs and outputs; with open sizes, for the
+            example.
+        guards: The comparisons of open sizes for which it is valid.
     """
 
     name: str
@@ -35,5 +35,5 @@ class Deployable:
 
     @property
     def memory_bytes(self) -> int:
-        """What a device needs to hold it and to do one run at a time."""
+        """The memory that a device needs to hold it and to execute one run at a time."""
         return self.constant_bytes + self.run_bytes

@@ -1,9 +1,9 @@
-"""Steps, what memory they touch, and the memory that an order of them needs.
+"""Steps, the memory that they touch, and the memory that an order of them needs.
 
-Nodes and instructions are ordered by the same means (:mod:`glow_nb.scheduling.ordering`). A step
-touches *regions* of memory: one is live from the first step that touches it to the last. A step may
-be done once the steps that must come before it are. Some may lay a region that begins with them
-over one that ends with them.
+Nodes and instructions are ordered by the same functions (:mod:`glow_nb.scheduling.ordering`). A
+step touches *regions* of memory: one is live from the first step that touches it to the last. A
+step is ready when the steps that must come before it are done. Some steps may place a region that
+begins with them over one that ends with them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class Steps:
         return masks
 
     def run(self, step: int, done: int, live: int) -> tuple[int, int]:
-        """Return the bytes live while *step* runs after *done*, of which *live* are; and after."""
+        """Return the live bytes during *step* and after it; *live* bytes are live after the steps
+        *done*.
+        """
         size, touching, left = self.size, self.touching, ~(done | 1 << step)
         born = [region for region in self.touched[step] if not touching[region] & done]
         ended = [region for region in self.touched[step] if not touching[region] & left]

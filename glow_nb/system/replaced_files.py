@@ -15,16 +15,17 @@ T = TypeVar("T")
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Let *write* make a file beside *path* and move it there; see :func:`new_file`."""
+    """Let *write* write a file beside *path*, and move it to *path*; see :func:`new_file`."""
     with new_file(path, write):
         pass
 
 
 @contextlib.contextmanager
 def new_file(path: Path, write: Callable[[Path], T]) -> Iterator[T]:
-    """Let *write* make a file beside *path*; move it there after the block, if that was left well.
+    """Let *write* write a file beside *path*; move it to *path* after the block, unless that
+    raises.
 
-    The block gets what *write* returns. Where *path* is a link, the file that it leads to is
+    The block gets the result of *write*. If *path* is a link, the file that it leads to is
     replaced.
 
     The file is on the disk before it gets its name: a process that is killed, or a system that

@@ -1,9 +1,9 @@
-"""What a step did to the IR, as a difference of texts.
+"""The change of a step to the IR, as a difference of texts.
 
-Passes keep the names of what they leave alone, so the lines of unchanged nodes are equal and the
-difference shows the change and nothing else. Constants that come and go are only counted, unless
-their declarations are asked for. The numbers of large ones are not in the text: a constant whose
-numbers changed under its name is always shown, with a checksum of them.
+Passes keep the names of nodes that they do not change, so the lines of unchanged nodes are equal
+and the difference shows only the change. Constants that are added or removed are only counted,
+unless their declarations are requested. The numbers of large ones are not in the text: a constant
+whose numbers changed under its name is always shown, with a checksum of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _STYLES = {"-": "red", "+": "green", "@": "cyan"}
 
 @dataclass(frozen=True)
 class Difference:
-    """The lines that tell two states of the IR apart.
+    """The difference of two states of the IR, as lines.
 
     Attributes:
         lines: A unified difference: ``@@ ... @@``, then lines that begin with ``-`` (only before),
@@ -71,7 +71,7 @@ def difference(
     context: int = CONTEXT,
     constants: bool = False,
 ) -> Difference:
-    """Return what tells *before* and *after* apart.
+    """Return the difference of *before* and *after*.
 
     Args:
         before: A graph or a program.

@@ -1,4 +1,4 @@
-"""What ``fit`` trains on: arrays that are cut into batches, or batches as they come."""
+"""The data of ``fit``: arrays that are cut into batches, or a stream of batches."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ class Batches:
 
     Attributes:
         inputs: One array, or several by the names of inputs; samples along the first axis.
-        targets: As many samples.
+        targets: The target of each sample.
         size: Samples of a batch.
-        shuffle: Each epoch has an order of its own, which depends on *seed* and its number alone.
-        keep_last: The last batch may be smaller. If not, the samples that are left are dropped;
-            which those are depends on the order of the epoch.
-        seed: Of the orders.
+        shuffle: Each epoch has its own order, which depends only on *seed* and the number of the
+            epoch.
+        keep_last: The last batch may be smaller. If not, the remaining samples are dropped; which
+            ones depends on the order of the epoch.
+        seed: Seed of the orders.
     """
 
     inputs: Feeds
@@ -69,7 +70,7 @@ class Batches:
         return -(-self.samples // self.size) if self.keep_last else self.samples // self.size
 
     def epoch(self, number: int, begin: int = 0) -> Iterator[Batch]:
-        """Yield the batches of the epoch *number* from batch *begin* on."""
+        """Yield the batches of epoch *number*, from batch *begin* on."""
         order = np.arange(self.samples)
         if self.shuffle:
             order = np.random.default_rng((self.seed, number)).permutation(self.samples)
@@ -83,7 +84,7 @@ Data = Batches | Iterable[Batch] | tuple[Feeds, Array, int]
 
 
 class Stream:
-    """Batches that come from an iterable of a user, anew in each epoch."""
+    """Batches from an iterable of a user, which is iterated in each epoch."""
 
     def __init__(self, batches: Iterable[Batch]) -> None:
         """Take *batches*; raise OptionError if nothing can be iterated."""

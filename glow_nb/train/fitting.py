@@ -1,4 +1,4 @@
-"""``fit``: epochs over batches, with progress, history, early stop and checkpoints."""
+"""``fit``: epochs over batches, with progress, history, early stopping and checkpoints."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Score = dict[str, float]
 
 @dataclass(frozen=True)
 class Epoch:
-    """What an epoch of ``fit`` showed.
+    """The results of an epoch of ``fit``.
 
     Attributes:
         number: From 1, over all calls of ``fit``.
         steps: Steps made in it.
         loss: The mean loss of its steps.
-        validation: What ``evaluate`` said after it, if there is validation data.
+        validation: The result of ``evaluate`` after it, if there is validation data.
         seconds: Wall time, validation included.
     """
 
@@ -35,16 +35,16 @@ class Epoch:
 
 @dataclass(frozen=True)
 class FitState:
-    """Where a ``fit`` is; its numbers are all that is needed to go on with it.
+    """The progress of a ``fit``; its numbers are all that is needed to continue.
 
-    It is replaced as a whole, so that an interrupt finds the old place or the new one.
+    It is replaced as a whole, so that an interrupt finds the old state or the new one.
 
     Attributes:
-        begin: Epochs made before it.
-        batch: Batches of the epoch in progress that are done.
+        begin: Epochs before this ``fit``.
+        batch: Completed batches of the current epoch.
         total: Sum of their losses.
         best: The best loss of an epoch so far.
-        stale: Epochs since then.
+        stale: Epochs since the best one.
         history: The fields of each epoch that is done.
     """
 
@@ -57,15 +57,15 @@ class FitState:
 
     @property
     def epochs(self) -> int:
-        """Epochs made, with those before it."""
+        """Completed epochs, those before it included."""
         return self.begin + len(self.history)
 
     def after_step(self, loss: float) -> FitState:
-        """Return where it is one batch later, whose loss was *loss*."""
+        """Return the state after one more batch, whose loss was *loss*."""
         return replace(self, batch=self.batch + 1, total=self.total + loss)
 
     def after_epoch(self, epoch: Epoch) -> FitState:
-        """Return where it is when *epoch* is done."""
+        """Return the state after *epoch*."""
         loss = epoch.loss if epoch.validation is None else epoch.validation["loss"]
         return FitState(
             self.begin,
@@ -84,13 +84,13 @@ class History(list[Epoch]):
         return [epoch.loss for epoch in self]
 
     def validation(self, name: str = "loss") -> list[float]:
-        """Return a validation score of each epoch that has it."""
+        """Return a validation score of each epoch that has one."""
         return [e.validation[name] for e in self if e.validation is not None]
 
 
 @dataclass
 class Place:
-    """What holds where a trainer is."""
+    """An object that holds the progress of a trainer."""
 
     fit: FitState
 

@@ -1,7 +1,7 @@
-"""Losses: what training makes small, as nodes of the graph.
+"""Losses, which training minimizes, as nodes of the graph.
 
 A loss is a function ``(builder, prediction, target) -> value``, which emits nodes and returns one
-number, the mean over the batch. Those of this file are objects that also say which targets fit.
+number, the mean over the batch. The losses of this file are objects that also check targets.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LossFunction = Callable[[Builder, Value, Value], Value]
 
 
 class Loss(ABC):
-    """Base of losses that know which targets fit."""
+    """Base of losses that check targets."""
 
     @abstractmethod
     def __call__(self, builder: Builder, prediction: Value, target: Value) -> Value:
@@ -47,30 +47,30 @@ class Loss(ABC):
         return _as_numbers(targets, prediction)
 
     def count(self, targets: Array) -> float:
-        """Return what the mean over *targets* counts beside that over others; above 0.
+        """Return the weight of the mean over *targets* among means over other targets; above 0.
 
-        It is in proportion to what the loss is divided by: here, the number of samples.
+        It is proportional to the divisor of the loss: here, the number of samples.
         """
         return samples_of(targets)
 
 
 @dataclass(frozen=True)
 class SoftmaxCrossEntropy(Loss):
-    """The negative logarithm of the probability of the right class; predictions are logits.
+    """The negative logarithm of the probability of the correct class; predictions are logits.
 
     ``-sum over c of share[c] * weight[c] * log_softmax(prediction)[c]``, where ``share`` is
-    ``(1 - label_smoothing)`` at the target, and ``label_smoothing / C`` more everywhere. With
-    numbers as targets it is divided by the sum of the weights of the targets, with shares by their
-    number: PyTorch's ``CrossEntropyLoss``.
+    ``(1 - label_smoothing)`` at the target, plus ``label_smoothing / C`` for every class. With
+    class numbers as targets, the sum is divided by the sum of the weights of the targets, with
+    shares by the number of samples: PyTorch's ``CrossEntropyLoss``.
 
     Targets are class numbers, of the shape of the prediction without *axis*, or shares of classes
-    (one-hot, say) of the very shape.
+    (such as one-hot vectors), of the shape of the prediction.
 
     Attributes:
         axis: Axis of the classes.
-        label_smoothing: Share that all classes have together.
-        ignored_index: A number that is no class: such targets do not count.
-        class_weights: What each class counts.
+        label_smoothing: Share that is distributed over all classes.
+        ignored_index: A number that is no class: such targets are ignored.
+        class_weights: The weight of each class.
     """
 
     axis: int = 1
@@ -181,7 +181,7 @@ class SoftmaxCrossEntropy(Loss):
     def count(self, targets: Array) -> float:
         """Return the sum of the weights of the targets that are not ignored.
 
-        Where all have one weight, or targets are shares, it is the number of samples.
+        If there are no class weights, or targets are shares, it is the number of samples.
         """
         is_mean = self.ignored_index is None and self.class_weights is None
         if is_mean or targets.dtype.kind not in "iu":
@@ -217,7 +217,7 @@ class SigmoidCrossEntropy(Loss):
     cancellation; PyTorch's ``BCEWithLogitsLoss``. Targets are from 0 to 1.
 
     Attributes:
-        positive_weight: What the first term counts.
+        positive_weight: The weight of the first term.
     """
 
     positive_weight: float = 1.0
@@ -260,7 +260,7 @@ class MeanSquaredError(Loss):
 class Huber(Loss):
     """The mean of ``d * d / 2`` where the distance ``d`` is at most *delta*, linear beyond.
 
-    ``delta * (abs(d) - delta / 2)`` there; PyTorch's ``HuberLoss``.
+    Beyond *delta* it is ``delta * (abs(d) - delta / 2)``: PyTorch's ``HuberLoss``.
     """
 
     delta: float = 1.0
@@ -277,7 +277,7 @@ class Huber(Loss):
 
 
 def samples_of(targets: Array) -> float:
-    """Return how many samples *targets* are of; a single number is of one."""
+    """Return the number of samples of *targets*; a single number is one sample."""
     return float(len(targets)) if targets.ndim else 1.0
 
 

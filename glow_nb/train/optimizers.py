@@ -1,8 +1,8 @@
-"""How weights follow their gradients: the formulas are PyTorch's.
+"""Optimizers, by PyTorch's formulas.
 
 An optimizer is a dataclass of its numbers. It emits the new value of a weight as elementwise nodes,
-which run as one loop over the weight. What changes from step to step, such as the rate, is fed.
-Weights of 16 bits are updated in 32, and what is kept for them has 32.
+which run as one loop over the weight. Numbers that change from step to step, such as the rate, are
+inputs. Weights of 16 bits are updated in 32 bits, and their momenta have 32 bits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from glow_nb.train.sums import beside, total
 Terms = Mapping[str, Term]
 
 _DIVIDE = ("epsilon", "clip_norm")
-"""Numbers that keep something from being 0."""
+"""Names of numbers that keep a divisor from being 0."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,11 @@ class Optimizer(ABC):
 
     Attributes:
         rate: The learning rate, or a :class:`Schedule`.
-        weight_decay: This times the weight is added to its gradient.
-        l1: This times the sign of the weight, 0 at 0, is added to its gradient.
-        clip_norm: All gradients together, before the two are added, are scaled down to this length
-            if they are longer: by ``clip_norm / (length + 1e-6)``, as ``clip_grad_norm_`` does.
+        weight_decay: Weight decay: this times the weight is added to its gradient.
+        l1: L1 regularization: this times the sign of the weight (0 at 0) is added to its gradient.
+        clip_norm: Gradient clipping: if the global norm of all gradients is larger, they are scaled
+            by ``clip_norm / (norm + 1e-6)`` before the two terms are added, as by
+            ``clip_grad_norm_``.
     """
 
     rate: float | Schedule = 0.01
@@ -60,10 +61,10 @@ class Optimizer(ABC):
             keep_numbers(self, "epsilon", positive=True)
 
     def check_kind(self, kind: ElementKind) -> None:
-        """Raise OptionError if a number is none that updates weights of *kind*.
+        """Raise OptionError if a number cannot update weights of *kind*.
 
-        They are made in :func:`~glow_nb.train.numbers.computed_kind`, in which each must be finite,
-        and what is divided by must not be 0.
+        Updates are computed in :func:`~glow_nb.train.numbers.computed_kind`, in which each number
+        must be finite, and divisors must not be 0.
         """
         computed = computed_kind(kind)
         for name in (field.name for field in fields(self)):
@@ -82,14 +83,16 @@ class Optimizer(ABC):
     @property
     @abstractmethod
     def kept(self) -> Mapping[str, float]:
-        """The tensors kept for each weight, of its shape: their names, and what they begin with."""
+        """The tensors kept for each weight, of its shape: their names and initial values."""
 
     def numbers(self, step: int) -> dict[str, float]:
-        """Return what is fed to the step before which *step* steps were made, by name."""
+        """Return the inputs of the step after *step* earlier steps, by name."""
         return {"rate": rate_at(self.rate, step)}
 
     def updated(self, weight: Term, gradient: Term, kept: Terms, numbers: Terms) -> dict[str, Term]:
-        """Return the new weight, under the name ``""``, and the new values of what is kept."""
+        """Return the new weight, under the name ``""``, and the new values of the tensors kept for
+        it.
+        """
         if self.weight_decay:
             gradient = gradient + self.weight_decay * weight
         if self.l1:
@@ -98,7 +101,7 @@ class Optimizer(ABC):
 
     @abstractmethod
     def formula(self, weight: Term, gradient: Term, kept: Terms, numbers: Terms) -> dict[str, Term]:
-        """Return what :meth:`updated` does, for a gradient that has all additions."""
+        """Return what :meth:`updated` returns, for a gradient to which all terms were added."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ class SGD(Optimizer):
 class Adam(Optimizer):
     """Adam (1412.6980).
 
-    Of the step ``t``, counting from 1::
+    In step ``t``, counting from 1::
 
     m = beta1 * m + (1 - beta1) * g
     v = beta2 * v + (1 - beta2) * g * g
@@ -235,15 +238,15 @@ class RMSprop(Optimizer):
 class Adagrad(Optimizer):
     """Steps divided by the root of the sum of all squares.
 
-    Of the step before which ``t`` steps were made::
+    In the step after ``t`` earlier steps::
 
         s += g * g
         w -= rate / (1 + t * rate_decay) * g / (sqrt(s) + epsilon)
 
     Attributes:
-        rate_decay: How much the rate falls from step to step.
-        first: What the sums begin with.
-        epsilon: What keeps the divisor from zero.
+        rate_decay: Decay of the rate.
+        first: Initial value of the sums.
+        epsilon: Number that keeps the divisor from being 0.
     """
 
     rate_decay: float = 0.0
@@ -267,16 +270,16 @@ class Adagrad(Optimizer):
 
 
 def squares_of(gradients: Iterable[Term]) -> list[Term]:
-    """Return the square of the length of each gradient."""
+    """Return the squared norm of each gradient."""
     return [total(gradient * gradient) for gradient in gradients]
 
 
 def clip_to_norm(
     gradients: Sequence[Term], squares: Sequence[Term], most: float
 ) -> tuple[list[Term], Term]:
-    """Return *gradients* scaled down to the length *most* if they are longer, and their length.
+    """Return *gradients* scaled down to the global norm *most* if theirs is larger, and their norm.
 
-    Their *squares* are those of :func:`squares_of`.
+    *squares* are those of :func:`squares_of`.
     """
     length = reduce(Term.__add__, squares).apply(Sqrt)
     factor = most / (length + 1e-6)

@@ -1,7 +1,7 @@
 """Learning rates that change from step to step.
 
-A schedule is a function of the number of steps made before. What it returns is fed to the network
-in each step, so that nothing is compiled anew.
+A schedule is a function of the number of earlier steps. Its result is an input of the network in
+each step, so nothing is compiled again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Schedule(ABC):
 
     @abstractmethod
     def __call__(self, step: int) -> float:
-        """Return the rate of the step before which *step* steps were made."""
+        """Return the rate of the step after *step* earlier steps."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,9 @@ class Constant(Schedule):
 
 @dataclass(frozen=True)
 class StepDecay(Schedule):
-    """The rate times *factor* after every so many steps: ``rate * factor ** (step // every)``."""
+    """The rate is multiplied by *factor* after every *every* steps: ``rate * factor ** (step //
+    every)``.
+    """
 
     rate: float
     every: int
@@ -82,7 +84,7 @@ class Cosine(Schedule):
 class WarmUp(Schedule):
     """A straight line from nearly 0 to the first rate of *then* in *steps* steps, then *then*.
 
-    The rate of the step number ``k`` of them, counting from 0, is ``(k + 1) / (steps + 1)`` of it.
+    In step ``k``, counting from 0, the rate is ``(k + 1) / (steps + 1)`` of that first rate.
     """
 
     steps: int
@@ -104,9 +106,9 @@ class WarmUp(Schedule):
 class OneCycle(Schedule):
     """Up to *rate* along half a cosine, and down to nearly nothing along another (1708.07120).
 
-    PyTorch's ``OneCycleLR`` for the rate, with its defaults; the momentum stays as it is. It begins
-    at ``rate / begin``, is at its peak after the share *rise* of all *steps*, and ends at
-    ``rate / begin / end``.
+    The rate is that of PyTorch's ``OneCycleLR`` with its defaults; the momentum is not changed. The
+    rate begins at ``rate / begin``, reaches its maximum after the share *rise* of all *steps*, and
+    ends at ``rate / begin / end``.
     """
 
     rate: float
@@ -135,7 +137,7 @@ def as_schedule(rate: float | Schedule) -> Schedule:
 
 
 def rate_at(rate: float | Schedule, step: int) -> float:
-    """Return the rate of the step before which *step* steps were made.
+    """Return the rate of the step after *step* earlier steps.
 
     Raises:
         OptionError: A schedule of the user fails, or returns no finite number of 0 or more.

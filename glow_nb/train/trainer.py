@@ -1,4 +1,4 @@
-"""The trainer: steps, epochs, evaluation, and what comes out of them."""
+"""The trainer: steps, epochs, evaluation, and the trained network."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ class Trainer(Uncopied):
         trainer.fit((images, labels, 64), epochs=10)
         net = glow_nb.compile(trainer.freeze())
 
-    Trained are the constants of floats that are weights: of an ONNX model its initializers of at
-    least one dimension, of IR text all that are not ``fixed``, of a graph made by a builder all
-    that are not made with ``is_weight=False``. Of these, some are no parameters, and are left as
-    they are unless ``trained=`` names them: those with infinities or NaN, masks (of zeros and
-    numbers of -100 and below), those of one element that are no layer's bias, filter or scale (as
-    the scale of attention), and those that reach the outputs through comparisons, shapes or
-    integers alone. Tables of positions are trained: ``frozen=`` can name them. The first ``fit``
-    says what it trains. Weights keep their names. Sizes that the model leaves
-    open are those of the batches; for each set of sizes a step is compiled, and so is what
-    :meth:`predict` runs. Of these networks the 16 that were used last are kept.
+    The weights are trained: the float initializers of an ONNX model with at least one dimension,
+    the float constants of IR text that are not ``fixed``, and those of a builder's graph that were
+    not made with ``is_weight=False``. Some of these are no parameters, and are not trained unless
+    ``trained=`` names them: constants with infinities or NaN, masks (of zeros and numbers of -100
+    and below), constants of one element that are no bias, filter or scale of a layer (such as the
+    scale of attention), and constants that reach the outputs only through comparisons, shapes or
+    integers. Position embeddings are trained: ``frozen=`` can name them. The first ``fit`` lists
+    what it trains. Weights keep their names. Open sizes of the model are those of the batches; for
+    each set of sizes a step is compiled, and a network for :meth:`predict`. The 16 networks that
+    were used last are kept.
 
-    An interrupt (Ctrl-C) ends a step or lets it be: weights, what is kept for them, the number of
-    the step and random numbers are all from before it, or all from after it.
+    An interrupt (Ctrl-C) during a step either completes or cancels it: weights, momenta, the number
+    of the step and random numbers are all from before the step, or all from after it.
 
     Attributes:
         loss: The loss to minimize.
-        optimizer: How.
+        optimizer: The optimizer.
     """
 
     UNCOPIED = (
@@ -93,31 +93,33 @@ class Trainer(Uncopied):
                 takes the size of a batch and returns the graph for it.
             loss: A loss of this package, or a function ``(builder, prediction, target) -> value``
                 that emits nodes and returns a float of one element.
-            optimizer: How weights follow their gradients.
+            optimizer: The optimizer.
             threads: Cores that share the work; all that are available by default.
-            trained: Names of the weights that are trained, or patterns such as ``"head.*"``, and
-                names of other constants of floats; by default the parameters, see above.
-            frozen: Names or patterns of weights that are not.
-            seed: Of the order of samples, and of what the network draws at random.
-            recompute: Compute cheap activations again in the backward pass where a step needs most
-                memory: until they need no more than so many bytes, or with ``"auto"`` as long as
-                that helps. :meth:`memory` tells what came of it.
-            micro_batches: A step runs over so many parts of its batch, one after the other, and
-                their mean gradient counts: for batches whose activations need too much memory.
-                A part counts as its targets do in the loss of the whole (by their class weights, if
-                they are not ignored), and must have one that does. With a function as loss all
-                parts count the same.
-            check_gradients: Refuse a step if a gradient is not finite, though the loss is. All
-                gradients are made before the first weight changes, which needs memory for them
-                (and a reading of each): False saves that, and such a gradient reaches its weight.
-                With ``clip_norm=`` they are looked at in any case.
-            output: Which output the loss is for; the only one by default.
+            trained: Names of the weights to train, or patterns such as ``"head.*"``, and names of
+                other float constants; by default the parameters, see above.
+            frozen: Names or patterns of weights that are not trained.
+            seed: Seed of the order of samples, and of the random numbers in the network.
+            recompute: Rematerialization: compute cheap activations again in the backward pass
+                instead of keeping them, until activations need at most this number of bytes, or
+                with ``"auto"`` as long as it saves memory. :meth:`memory` shows the result.
+            micro_batches: Gradient accumulation: a step runs over this number of parts of its
+                batch, one after the other, and uses their mean gradient, for batches whose
+                activations need too much memory. A part is weighted by its targets, as in the loss
+                of the whole batch (by their class weights, without ignored targets), and must have
+                a target that is not ignored. With a function as loss, all parts have the same
+                weight.
+            check_gradients: Refuse a step if a gradient is not finite although the loss is. All
+                gradients are computed before the first weight changes, which needs memory for all
+                of them, and time to check them. False saves both, but such a gradient then changes
+                its weight. With ``clip_norm=`` gradients are checked in any case.
+            output: The output that the loss gets; by default the only one.
             metrics: What ``evaluate`` computes besides the loss, by name.
             backend: As for ``glow_nb.compile``.
             without: Passes that are left out, as for ``glow_nb.compile``.
             precision: As for ``glow_nb.compile``: "bfloat16" rounds the factors of products, those
                 of the backward pass too. Weights, their gradients and the optimizer are float32.
-            keep: Layers whose products forward stay float32, as for ``glow_nb.compile``.
+            keep: Layers whose products in the forward pass stay float32, as for
+            ``glow_nb.compile``.
 
         Raises:
             OptionError: An argument has no meaning, or no weights are left to train.
@@ -168,12 +170,12 @@ class Trainer(Uncopied):
 
     @property
     def steps(self) -> int:
-        """How many steps were made."""
+        """The number of steps so far."""
         return self._engine.states.steps
 
     @property
     def epochs(self) -> int:
-        """How many epochs of ``fit`` were made."""
+        """The number of epochs of ``fit`` so far."""
         return self._place.fit.epochs
 
     @property
@@ -189,21 +191,21 @@ class Trainer(Uncopied):
 
     @property
     def batch(self) -> int | None:
-        """How many samples a batch must have; None if the network leaves that open."""
+        """The number of samples of a batch; None if the network leaves it open."""
         return self._engine.batch
 
     def step(self, inputs: Feeds, targets: Array) -> float:
-        """Make one step on a batch and return its loss, from before the step.
+        """Make one step on a batch and return the loss before the step.
 
         Args:
             inputs: One array for each input by name, or a bare array if there is one input.
-            targets: What the loss compares the output with.
+            targets: The targets that the loss compares with the output.
 
         Raises:
             FeedError: The arrays do not fit the network or the loss; nothing was changed.
             TrainingError: The loss is not finite, and the error names the first operator whose
-                result is not; or a gradient is not, or with ``clip_norm=`` the length of all, and
-                it names the weights. Nothing was changed.
+                result is not finite; or a gradient, or with ``clip_norm=`` the global norm, is not
+                finite, and the error names the weights. Nothing was changed.
             GradientError: The loss depends on no weight, or operators before it have no gradient.
         """
         arrays, wanted = self._checked(inputs, targets)
@@ -229,25 +231,25 @@ class Trainer(Uncopied):
         every: int | None = None,
         progress: bool | None = None,
     ) -> History:
-        """Train for some epochs and return what each showed.
+        """Train for some epochs and return the results of each.
 
-        After :meth:`load` of a checkpoint that was written within a ``fit``, the first call goes on
-        with that one: with the batch it had come to, and its epochs count as done.
+        After :meth:`load` of a checkpoint that was written within a ``fit``, the first call
+        continues that ``fit`` from the same batch, and its epochs count.
 
         Args:
-            batches: ``(inputs, targets, batch_size)``: whole arrays, whose samples have another
-                order in each epoch; those that do not fill the last batch are dropped in it. Or
+            batches: ``(inputs, targets, batch_size)``: whole arrays, which are shuffled in each
+                epoch; samples that do not fill the last batch are dropped. Or
                 :class:`Batches`, or anything that can be iterated for each epoch and gives pairs
                 of inputs and targets.
             epochs: How often to go through them.
-            validation: What :meth:`evaluate` is asked about after each epoch.
-            patience: Stop when so many epochs have not made the validation loss, or without
-                validation the loss, smaller than it ever was.
+            validation: The data of :meth:`evaluate` after each epoch.
+            patience: Early stopping: stop after this number of epochs without a new minimum of the
+                validation loss or, without *validation*, of the loss.
             checkpoint: A file that is written after each epoch.
-            every: Write it after so many steps, too.
+            every: Also write it after every such number of steps.
             progress: False shows nothing. By default there is a bar on a terminal, and elsewhere a
                 line every few seconds: on standard error, or, if the program has set up logging, by
-                the logger "glow_nb". True writes the lines to standard error anyhow.
+                the logger "glow_nb". True always writes the lines to standard error.
 
         Raises:
             FeedError, TrainingError, GradientError: As :meth:`step`.
@@ -294,13 +296,12 @@ class Trainer(Uncopied):
         return self._place.fit if self._goes_on_at == self.steps else None
 
     def evaluate(self, batches: Data) -> Score:
-        """Return the mean loss of all samples, and of each metric, the weights being as they are.
+        """Return the mean loss over all samples, and the mean of each metric, for the current
+        weights.
 
-        A batch counts by its samples, in the mean loss by what its targets count (their class
-        weights, if they are not ignored).
-
-        The network is in its form for inference. Whole arrays are taken in their order, and the
-        last batch may be smaller, for which the network is compiled once more.
+        A batch is weighted by its samples; in the mean loss, by its targets (their class weights,
+        without ignored targets). The network is in inference mode. Whole arrays are taken in their
+        order; the last batch may be smaller, and the network is then compiled once more for it.
         """
         return self._evaluate(whole_batches(batches, self._engine.batch))
 
@@ -309,39 +310,39 @@ class Trainer(Uncopied):
         return mean_scores(self._engine, checked, self._metrics)
 
     def predict(self, inputs: Feeds) -> dict[str, Array]:
-        """Return the outputs of the network for a batch, in its form for inference."""
+        """Return the outputs of the network for a batch, in inference mode."""
         return self._engine.predict(self._engine.arrays(inputs))
 
     def freeze(self, inputs: Feeds | None = None) -> Function:
-        """Return the network for inference, with the weights as constants of their old names.
+        """Return the network for inference, with the weights as constants of the same names.
 
         Args:
-            inputs: Arrays that say which sizes the function is to have, of a model that leaves some
-                open; by default those of the batch that came last.
+            inputs: Arrays with the sizes of the function, for a model with open sizes; by default
+                the last batch.
         """
         if inputs is None:
             return self._engine.frozen_model(None)
         return self._engine.frozen_model(shapes_of(self._engine.arrays(inputs)))
 
     def memory(self, inputs: Feeds, targets: Array) -> MemoryReport:
-        """Return what a step on such a batch needs in memory, compiling it if it is new."""
+        """Return the memory of a step on such a batch, compiling the step if its sizes are new."""
         return self._engine.memory(*self._checked(inputs, targets))
 
     def network(self, inputs: Feeds, targets: Array) -> Network:
         """Return the step on such a batch as a network, ``train``, and ``infer`` for predictions.
 
-        Both work on the weights of this trainer; what is built or saved of them begins with the
-        values of now. Inputs of ``train`` are those of the model, the targets, and the numbers that
-        the optimizer is given, such as the rate. With ``micro_batches``, ``train`` sums up the
+        Both use the weights of this trainer; a bundle or saved network of them begins with the
+        current values. The inputs of ``train`` are those of the model, the targets, and the numbers
+        of the optimizer, such as the rate. With ``micro_batches``, ``train`` accumulates the
         gradients of a part, and ``apply`` makes the step.
         """
         return self._engine.network(*self._checked(inputs, targets))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a checkpoint from which :meth:`load` goes on, bit for bit.
+        """Write a checkpoint from which :meth:`load` continues, bit for bit.
 
-        It is a safetensors file with the weights, what the optimizer keeps for them, and how many
-        steps and epochs were made. The file is replaced whole.
+        It is a safetensors file with the weights, the tensors of the optimizer, and the numbers of
+        steps and epochs. The file is replaced as a whole.
         """
         self._save(as_path(path), self._unfinished_fit)
 
@@ -352,10 +353,10 @@ class Trainer(Uncopied):
         write_checkpoint(path, Checkpoint(values, weights, kept, steps, epochs, self._seed, fit))
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Go on from a checkpoint of the same network and kind of optimizer.
+        """Continue from a checkpoint of the same network and kind of optimizer.
 
         Raises:
-            ModelError: It cannot be read, or is of another network; nothing was changed.
+            ModelError: It cannot be read, or belongs to another network; nothing was changed.
         """
         place = as_path(path)
         found = read_checkpoint(place)

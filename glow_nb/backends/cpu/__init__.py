@@ -1,4 +1,6 @@
-"""The backend for this machine: kernels made to measure and compiled to machine code."""
+"""The backend for this machine: kernels are generated for their shapes and compiled to machine
+code.
+"""
 
 from __future__ import annotations
 

@@ -20,19 +20,20 @@ def export_onnx(
 ) -> onnx.ModelProto:
     """Return *function* as an ONNX model, and write it to *path* if one is given.
 
-    Inputs, outputs and constants keep their names, types and order; so do nodes where ONNX has the
-    operator. What it does not have is composed of what it has. Images have the channels first
-    inside, as ONNX wants them: transposes are left where the function has the channels last at its
-    border. An output of which only a run shows how much counts has an open size. Where a node has
+    Inputs, outputs and constants keep their names, types and order; so do nodes whose operator ONNX
+    has. Other operators are composed of those that ONNX has. Images have the channels first, as in
+    ONNX: transposes remain if inputs or outputs of the function have the channels last. An output
+    with a data-dependent size has an open size. Where a node has
     a predicate, the results of all samples are computed. Open sizes are dimensions called by their
     texts, ``past + 1``; what depends on them is computed from the shapes of inputs.
 
     A state that the function does not update is a constant. One that it updates, ``s``, is an
-    input, by default what it begins with, and an output ``s_next`` that the next run is to be fed.
+    input, whose default is the initial value, and an output ``s_next``, which is the input of the
+    next run.
 
     Args:
-        function: The graph, before or after any pass but those of a backend, which make operators
-            for its kernels.
+        function: The graph, before or after any passes except those of a backend, which emit
+            operators that only its kernels compute.
         path: The file to write; it is replaced as a whole. Constants of more than 2 GiB do not fit
             into one file: they are written to ``path.data`` beside it, and the model that is
             returned refers to that file.
@@ -41,7 +42,8 @@ def export_onnx(
 
     Raises:
         OptionError: *function* is no graph, or there is no such operator set.
-        UnsupportedError: ONNX cannot say some nodes; lists them all. Or no input tells a size.
+        UnsupportedError: ONNX cannot express some nodes; lists them all. Or no input has a size
+            that is needed.
         OpenSizeError: A number is needed where a size is open; names the node.
         VerifyError: The function breaks a rule of the graph.
         MemoryLimitError: It has more than 2 GiB of constants and no *path* is given.

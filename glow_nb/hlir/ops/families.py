@@ -1,6 +1,6 @@
 """What families of operators share: element kind sets, broadcasting, and rounding of results.
 
-``evaluate`` is the oracle that compiled code is measured against. It computes floats in float64
+``evaluate`` is the reference for compiled code. It computes floats in float64
 and integers in their own kind, and rounds once, when the result is stored.
 """
 
@@ -47,7 +47,7 @@ _HOLD_STORAGE = (ElementKind.FLOAT32, ElementKind.FLOAT64)
 
 
 def keeps_every_number(source: ElementKind, target: ElementKind) -> bool:
-    """Return whether *target* holds every number of *source*, so that converting loses nothing."""
+    """Return whether *target* represents every number of *source*, so that conversion is exact."""
     if source is target:
         return True
     if source.is_storage or target.is_storage:
@@ -69,9 +69,9 @@ def keeps_every_number(source: ElementKind, target: ElementKind) -> bool:
 
 
 def require_kind(node: Node, operand: str, type: TensorType, kinds: Kinds) -> None:
-    """Raise VerifyError unless *type*, that of the operand so called, is plain and of *kinds*.
+    """Raise VerifyError unless *type*, that of the operand *name*, is plain and of *kinds*.
 
-    Of other kinds, it is a KindError.
+    For another kind, it is a KindError.
     """
     if type.kind not in kinds:
         names = ", ".join(kind.value for kind in ElementKind if kind in kinds)
@@ -85,7 +85,7 @@ def require_kind(node: Node, operand: str, type: TensorType, kinds: Kinds) -> No
 def require_type(node: Node, operand: str, wanted: TensorType, given: str) -> None:
     """Raise VerifyError unless the *operand* so called, if it is there, is of type *wanted*.
 
-    What is *given* and needs that type is another operand by its name, or how an error calls it.
+    *given* is the operand that requires that type, by its name, or how errors refer to it.
     """
     found, other = getattr(node, operand), getattr(node, given, None)
     if found is not None and not fits(found.type, wanted):
@@ -96,8 +96,8 @@ def require_type(node: Node, operand: str, wanted: TensorType, given: str) -> No
 def sum_kind(lhs: ElementKind, rhs: ElementKind) -> ElementKind | None:
     """Return the kind of sums of products, None for factors that have no product.
 
-    Integers of 8 and 16 bits and int32, which may be unlike, are summed up in int32, where sums
-    wrap around; two factors of the same other kind in that kind.
+    Integers of 8 and 16 bits and int32, which may be of different kinds, are summed up in int32,
+    where sums wrap around; two factors of one other kind are summed up in that kind.
     """
     if {lhs, rhs} <= SHORT_INTEGERS | {ElementKind.INT32}:
         return ElementKind.INT32
@@ -197,7 +197,7 @@ def widest(array: Array) -> Any:
 def fitted(values: Any, type: TensorType) -> Array:
     """Return *values* rounded to the kind of *type*, contiguous and of its shape.
 
-    These may be the very *values*, if they are like that already.
+    The result may be *values* itself, if it is like that already.
     """
     with np.errstate(all="ignore"):
         array = np.asarray(values).astype(type.kind.dtype, order="C", copy=False)
@@ -205,7 +205,7 @@ def fitted(values: Any, type: TensorType) -> Array:
 
 
 def by_elements(compute: Callable[..., Any], operands: Sequence[Array], type: TensorType) -> Array:
-    """Return ``compute`` of the elements of *operands*, floats as float64, rounded to *type*.
+    """Return ``compute`` of the elements of *operands*, with floats as float64, rounded to *type*.
 
     Operands are repeated to the shape of *type*. It is computed in blocks that stay in the caches.
     """

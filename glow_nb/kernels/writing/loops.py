@@ -12,7 +12,7 @@ from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.llir.program import Buffer
 
 ENOUGH_ROWS = 64
-"""Rows that are worth sharing out: with fewer, the last thread to finish is waited for too long."""
+"""Least number of rows to share: with fewer, threads wait too long for the last one."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Nest:
     def collapsed(self) -> Nest:
         """Return the same nest with as few loops as possible, at least one.
 
-        Loops of one step vanish; two neighbours become one where every tensor can be walked by
-        a single stride.
+        Loops of one step are removed; two neighbouring loops are merged if every tensor has a
+        single stride for both.
         """
         sizes: list[int] = []
         columns: list[tuple[int, ...]] = []
@@ -69,7 +69,7 @@ def broadcast_strides(tensor: Buffer, shape: tuple[int, ...]) -> tuple[int, ...]
 
 
 def share(count: int | str) -> str:
-    """Return the range of a thread's part of *count* equal pieces of work."""
+    """Return the range of a thread's part of *count* equal work items."""
     return f"range(thread * {count} // threads, (thread + 1) * {count} // threads)"
 
 
@@ -92,8 +92,8 @@ def loops(
 ) -> Iterator[tuple[str, ...]]:
     """Write the headers of a nest over *sizes* around the block; yields the names of the indices.
 
-    A loop of one step is none, its index is ``0``. When *shared*, the outermost loops, as many as
-    make enough pieces, become one loop over the thread's share of them.
+    A loop of one step is left out; its index is ``0``. When *shared*, the outermost loops, as many
+    as make enough pieces, become one loop over the thread's share of them.
     """
     names, walked = _walked(sizes, prefix)
     leading = _leading([size for _, size in walked]) if shared else 0
@@ -115,7 +115,7 @@ def row_shares(out: SourceWriter, sizes: Sequence[int], panels: int) -> Iterator
     """Write the headers of a nest over the rows of a thread around the block; yields the indices.
 
     Each row has *panels* pieces, of which the thread takes those from ``panel_begin`` to
-    ``panel_end``: few long rows are shared as well as many short ones. Both may be open.
+    ``panel_end``: few long rows are shared as well as many short ones. Both numbers may be open.
     """
     write_shares(out, prod(sizes), panels, panels_first=False)
     names, walked = _walked(sizes, "i")

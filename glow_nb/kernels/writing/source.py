@@ -29,12 +29,12 @@ class KernelSource:
         arguments: Element kind of each pointer argument, in order, without ``scratch``.
         scratch_bytes: Size of the private region that each thread passes as ``scratch``, which
             is a ``uint8`` pointer aligned to 64 bytes.
-        has_lines: Whether the object says which lines of the text its code comes from.
-        symbols: The sizes that are known only when it runs, in the order in which the argument
-            ``sizes``, an ``int64`` pointer after all others, has them.
-        guards: Comparisons of these that hold whenever it runs.
-        aligned: The pointer arguments, by their numbers, that it reads much faster where they begin
-            on a cache line: what tiles are loaded from.
+        has_lines: Whether the object has debug information about lines of the text.
+        symbols: The open sizes, in the order of the argument ``sizes``, an ``int64`` pointer after
+            all others.
+        guards: Comparisons of these sizes that hold in every run.
+        aligned: The numbers of the pointer arguments that it reads much faster if they begin on a
+            cache line: operands from which tiles are loaded.
     """
 
     family: str
@@ -61,7 +61,7 @@ class KernelSource:
 
     @property
     def file_name(self) -> str:
-        """What a file of the text is called."""
+        """The name of a file with the text."""
         return f"{self.symbol}.py"
 
     @cached_property
@@ -87,7 +87,7 @@ class SourceWriter:
         self._depth = 0
 
     def line(self, text: str) -> None:
-        """Append one line at the present depth; each line of a longer *text* likewise."""
+        """Append *text*, one line or several, with the current indentation."""
         self._lines.extend(INDENT * self._depth + part for part in text.split("\n"))
 
     @contextmanager

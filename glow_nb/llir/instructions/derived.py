@@ -1,7 +1,7 @@
-"""Instructions that repeat an operator: made from its fields, since these say everything.
+"""Instructions that correspond to one operator, made from its fields.
 
-An operator with a formula (``scalar`` of its definition) has such an instruction by itself, made
-when it is asked for: when the operator was defined does not matter. :func:`derive_instruction`
+An operator with a formula (``scalar`` of its definition) has such an instruction automatically; it
+is made at first use, so operators may be defined at any time. :func:`derive_instruction`
 defines one for an operator without a formula.
 """
 
@@ -47,14 +47,13 @@ def derive_instruction(
 ) -> type[Any]:
     """Define the instruction with the fields of *node_class*, and return it.
 
-    It has the operator's opcode and attributes, and a buffer for each operand. To mypy, with the
-    plugin ``tests/mypy_plugin.py``, it is a class with these fields; otherwise its static type is
-    Any.
+    It has the operator's opcode and attributes, and a buffer for each operand. With the plugin
+    ``tests/mypy_plugin.py``, mypy sees a class with these fields; otherwise its static type is Any.
 
     Args:
         node_class: The operator.
         results: A name for each of its results.
-        inplace: Pairs of a result and an operand that may share memory exactly.
+        inplace: Pairs of a result and an operand that may have exactly the same memory.
         verify: A function of an instruction that raises VerifyError for what the operator allows
             and a kernel cannot run.
 
@@ -79,7 +78,7 @@ def _after_types(verify: Callable[[Any], None]) -> Callable[[NodeInstruction], N
 
 
 def instruction_for(node_class: type[Node]) -> type[Any]:
-    """Return the instruction that carries out *node_class*: a defined one, or that of its formula.
+    """Return the instruction of *node_class*: a defined one, or that of its formula.
 
     Raises:
         UnsupportedError: There is none.
@@ -94,7 +93,7 @@ def instruction_for(node_class: type[Node]) -> type[Any]:
 
 
 def has_instruction(node_class: type[Node]) -> bool:
-    """Return whether :func:`instruction_for` has an answer."""
+    """Return whether :func:`instruction_for` returns an instruction."""
     defined = (instruction_class.node_class for instruction_class in INSTRUCTIONS.values())
     return bool(node_class.scalar) or node_class in defined
 
@@ -102,7 +101,7 @@ def has_instruction(node_class: type[Node]) -> bool:
 def known_instructions() -> dict[str, type[Instruction]]:
     """Return all instructions by opcode: those of operators with a formula, and the defined ones.
 
-    One that was defined for an earlier definition of an operator with a formula counts no more.
+    Instructions of an earlier definition of an operator with a formula are not among them.
     """
     formulas = {
         opcode: instruction_for(node_class)

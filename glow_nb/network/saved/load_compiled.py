@@ -23,18 +23,19 @@ def load_compiled(folder: str | os.PathLike[str], *, state: StateStore | None = 
 
     Constants and code are mapped from the files, which must stay as long as the network is used.
     The model itself is not among them: values are watched by the names and in the layouts of
-    ``net.function``, what the passes made of it. A network that leaves sizes open runs with those
-    for which one of its programs is right, and one that keeps caches begins with empty ones.
+    ``net.function``, the graph after all passes. A network with open sizes runs with the sizes for
+    which one of its programs is valid, and one that keeps caches begins with empty caches.
 
     Args:
         folder: The folder.
-        state: What to keep states in, by default a new one: ``net.state`` of another network.
+        state: The store of the states, such as ``net.state`` of another network; by default a new
+            one.
 
     Raises:
         ModelError: It is no saved network, is damaged, or was made by another version or for
             another processor; the error says what differs.
         StateError: *state* holds one of the name of another type.
-        UnsupportedError: This system maps no such code.
+        UnsupportedError: This system cannot map such code.
     """
     require_support()
     place = Path(os.path.abspath(as_path(folder)))

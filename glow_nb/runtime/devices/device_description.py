@@ -1,4 +1,4 @@
-"""The description of a device: what it can do and hold, and its links, as numbers."""
+"""The description of a device: its rates, its memory and its links, as numbers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from glow_nb.base.precision import FULL, Precision
 KINDS = ("local", "process", "ray", "interpreter", "simulated")
 """The kinds of devices."""
 UNSUPPORTED = "unsupported"
-"""The option of any kind of device that lists operators which the device is not to run."""
+"""The option of all kinds of devices that lists operators that the device must not run."""
 
 WITHOUT = "without"
-"""The option of any kind of device that lists passes which are left out for it."""
+"""The option of all kinds of devices that lists passes that are left out for it."""
 
 PRECISION, KEEP = "precision", "keep"
-"""Those that say what factors of products are rounded to, and which layers stay float32."""
+"""The options that give the precision of products, and the layers that stay float32."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Link:
     """A connection between two devices, or between a device and the host, that tensors go through.
 
     Attributes:
-        bytes_per_second: How much goes through it.
-        latency_seconds: How much longer each transfer takes.
+        bytes_per_second: The bandwidth.
+        latency_seconds: The additional time of each transfer.
     """
 
     bytes_per_second: float
@@ -54,15 +54,15 @@ class DeviceDescription:
         kind: How it runs: ``local``, ``process``, ``ray``, ``interpreter`` or ``simulated``.
         backend: The name of the backend that compiles for it.
         cores: Cores that share one run.
-        memory_bytes: What constants, arena, scratch, inputs and outputs of all networks on it may
-            take together.
+        memory_bytes: Memory for constants, arena, scratch, inputs and outputs of all networks on
+            it.
         multiply_adds_per_second: float32 multiply-adds of all its cores.
-        memory_bytes_per_second: How fast it reads its memory.
+        memory_bytes_per_second: Its memory bandwidth.
         link: The link to the host, and to each device that *links* does not name.
         links: The links to other devices by their names.
-        options: What only its kind knows, such as Ray's resources; and ``unsupported``, and
-            ``without``, passes that are left out of what is compiled for it, and ``precision`` and
-            ``keep`` as ``compile`` takes them, which each kind knows.
+        options: Options of its kind, such as Ray's resources, and options of all kinds:
+            ``unsupported``, operators that it must not run; ``without``, passes that are left out
+            of compilations for it; ``precision`` and ``keep``, as ``compile`` takes them.
     """
 
     name: str
@@ -82,7 +82,7 @@ class DeviceDescription:
 
     @property
     def unsupported(self) -> frozenset[str]:
-        """The operators that it is not to run; raise OptionError unless the option is a list."""
+        """The operators that it must not run; raise OptionError unless the option is a list."""
         return self._listed(UNSUPPORTED, "operators")
 
     @property
@@ -92,7 +92,7 @@ class DeviceDescription:
 
     @property
     def precision(self) -> Precision:
-        """What factors of products are rounded to; raise OptionError for another word."""
+        """The precision of its products; raise OptionError for an unknown one."""
         found = self.options.get(PRECISION, FULL)
         for known in get_args(Precision):
             if found == known:

@@ -34,7 +34,7 @@ from glow_nb.runtime.hosting.statistics import Statistics
 from glow_nb.runtime.hosting.tracer import Tracer
 
 GRACE_SECONDS = 1.0
-"""How long a device may go on with a run whose deadline has passed, before it is killed."""
+"""How long a device may continue a run after its deadline before it is killed."""
 
 
 class HostManager(Uncopied):
@@ -49,10 +49,10 @@ class HostManager(Uncopied):
             outputs = request.result()          # or: await request
 
     Requests of a higher priority go first; among networks whose requests have the same priority,
-    the one that has had the least time of devices. A device that dies is restarted, as often as it
-    takes, and gets its networks back, or its networks go to others; what it was doing is done again
-    elsewhere, since runs are pure. A network with state is the exception: it runs its requests one
-    by one, has one copy, and is lost with its device.
+    the network that has used the least device time goes first. A device that dies is restarted, as
+    often as needed, and gets its networks back, or its networks move to other devices. Its runs are
+    repeated, since they have no side effects. A network with state is the exception: it runs its
+    requests one by one, has one copy, and is lost with its device.
     """
 
     UNCOPIED = (
@@ -68,13 +68,15 @@ class HostManager(Uncopied):
         grace: float = GRACE_SECONDS,
         tracer: Tracer | None = None,
     ) -> None:
-        """Open *devices* that are described; use those that are given, and leave them open.
+        """Open the *devices* that are descriptions; open devices are used, and stay open
+        afterwards.
 
         Args:
             devices: One or more, with names of their own.
             max_queued: How many requests to each network may wait; more are refused.
-            grace: A device that has not ended a run so many seconds after its deadline is killed.
-            tracer: Collects what the host does.
+            grace: A device that has not ended a run this number of seconds after its deadline is
+                killed.
+            tracer: Records events of the host.
 
         Raises:
             OptionError: Two devices have the same name, there is none, or a number has no meaning.
@@ -111,30 +113,30 @@ class HostManager(Uncopied):
         max_delay: float = 0.0,
         priority: int = 0,
     ) -> None:
-        """Compile *network* and load it on devices; return when requests to *name* can come.
+        """Compile *network* and load it on devices; return when it is ready for requests to *name*.
 
         Args:
-            name: What requests call it.
+            name: Its name in requests.
             network: What ``glow_nb.load`` takes, or a model that leaves sizes open; a plan, which
                 says for each part on which device its first copy is; or a function from batch size
                 to one of these.
-            duplicates: How often to load it, on different devices of the same backend with as many
-                cores. None: as often as devices that hold nothing yet can take all of it.
-            max_batch: How many rows of requests run together, at most. Then the network must have
-                an open leading dimension, or be a function of the batch size, which is compiled for
-                the powers of two up to that. A network with open sizes has one program: requests
-                are joined to exactly their rows if their other sizes are the same. Rows are run at
-                random first: if what one gives depends on others, that is an error; sizes in which
-                some bits differ from those of the largest are left out. So the answer never depends
-                on what runs beside it.
+            duplicates: How often to load it, on different devices of the same backend with the same
+                number of cores. None: once on each empty device that can hold all of it.
+            max_batch: The largest number of rows of requests that run together. The network must
+                have an open leading dimension, or be a function of the batch size, which is
+                compiled for the powers of two up to that. A network with open sizes has one
+                program: requests are joined to exactly their rows if their other sizes are the
+                same. Random rows are run first: if the result of a row depends on other rows, that
+                is an error; batch sizes whose results differ in any bit from those of the largest
+                one are left out. So an answer never depends on the other requests of a batch.
             max_delay: Seconds that a batch that is not full waits for more rows, although a device
-                is free. What comes while all devices are busy runs together in any case.
-            priority: Is added to that of each request.
+                is free. Requests that arrive while all devices are busy run together in any case.
+            priority: Added to the priority of each request.
 
         Raises:
             OptionError: A network has this name, a number has no meaning, or the network cannot be
                 batched or duplicated.
-            PartitionError: It does not fit on the devices; says what is missing where.
+            PartitionError: It does not fit on the devices; says which device lacks what.
             DeviceError: A device died meanwhile.
             RefusedError: The host is closed.
             GlowError: It cannot be read or compiled.
@@ -190,7 +192,7 @@ class HostManager(Uncopied):
             raise RefusedError("the host is closed; make another one")
 
     def remove_network(self, name: str) -> None:
-        """Refuse requests to *name*, wait until those that came are answered, and unload it.
+        """Refuse new requests to *name*, wait until the earlier ones are answered, and unload it.
 
         Raises:
             OptionError: There is no network of this name.
@@ -212,11 +214,11 @@ class HostManager(Uncopied):
 
         Args:
             name: The network.
-            inputs: One array for each input by name, as ``Network.run`` takes them; of a network
-                with batches, each with the same number of rows, up to ``max_batch``. They must not
-                be changed before the answer is there.
+            inputs: One array for each input by name, as ``Network.run`` takes them; for a network
+                with batches, each with the same number of rows, up to ``max_batch``. Do not change
+                them before the request is answered.
             priority: Requests of a higher one go first.
-            deadline: Seconds from now. An answer that is not there by then is a DeadlineError.
+            deadline: Seconds from now. If there is no answer by then, a DeadlineError is raised.
 
         Returns:
             The future outputs by name: new arrays. It can be awaited, and cancelled.
@@ -224,7 +226,7 @@ class HostManager(Uncopied):
         Raises:
             OptionError: There is no such network, or a number has no meaning.
             FeedError: An input is missing, unknown, or of another shape or dtype.
-            RefusedError: Too many requests wait, or the network or the host is going away.
+            RefusedError: Too many requests wait, or the network or the host is being closed.
             DeadlineError: The deadline is in the past.
             DeviceError: The network's devices are lost.
         """
@@ -262,18 +264,18 @@ class HostManager(Uncopied):
         return {device.name: device.health() for device in self._devices}
 
     def statistics(self) -> Statistics:
-        """Return what was counted so far, and what waits and runs now."""
+        """Return counts so far, and the numbers of requests that wait and run now."""
         networks = self._dispatcher.read(
             lambda: {name: n.statistics() for name, n in self._schedule.networks.items()}
         )
         return Statistics(networks, {device.name: device.statistics() for device in self._devices})
 
     def close(self, timeout: float | None = None) -> None:
-        """Refuse requests, wait until those that came are answered, and unload all networks.
+        """Refuse new requests, wait until the earlier ones are answered, and unload all networks.
 
         Devices that the host has opened are closed. After *timeout* seconds, requests that have no
-        answer get a RefusedError, and devices that are at work are killed. A second call does what
-        the first one has not done, if that was interrupted.
+        answer get a RefusedError, and devices that are at work are killed. If a call was
+        interrupted, a second call completes it.
         """
         with self._changing:
             if self._has_ended:

@@ -13,7 +13,8 @@ from glow_nb.runtime.hosting.dataflow import Dataflow
 from glow_nb.system.replaced_files import replace_file
 
 MOST_EVENTS = 1_000_000
-"""What a tracer keeps: some hundred bytes each. What comes later is dropped."""
+"""The largest number of events that a tracer keeps, of some hundred bytes each. Later events are
+dropped."""
 
 _DEVICES, _REQUESTS = 1, 2
 """The processes of the trace: one row for each device, one for each network."""
@@ -30,8 +31,8 @@ class TracedRun:
         part: The index of the part in the network.
         execution: The number of the execution among those of the network.
         device: The name of the device.
-        began: When the device could begin: it had been given the run, and had ended the one before.
-        ended: When the host knew that it had ended.
+        began: When the device could begin: it had received the run, and had ended the previous one.
+        ended: When the host was told of its end.
     """
 
     flow: Dataflow
@@ -48,8 +49,8 @@ class TracedRequest:
 
     Attributes:
         network: The name of the network.
-        rows: How many samples it has.
-        submitted: When it came.
+        rows: The number of samples.
+        submitted: When it was submitted.
         began: When it left the queue; None if it never did.
         ended: When it was answered or cancelled.
         execution: The number of the execution that it was part of; None if there was none.
@@ -64,7 +65,7 @@ class TracedRequest:
 
 
 class Tracer:
-    """Collects what a host does, for ``chrome://tracing`` or https://ui.perfetto.dev.
+    """Records events of a host, for ``chrome://tracing`` or https://ui.perfetto.dev.
 
     Attributes:
         runs: The runs that have ended, in this order.
@@ -72,7 +73,7 @@ class Tracer:
     """
 
     def __init__(self, most_events: int = MOST_EVENTS) -> None:
-        """Keep at most so many runs, and as many requests."""
+        """Keep at most *most* runs, and *most* requests."""
         self._most = most_events
         self.runs: list[TracedRun] = []
         self.requests: list[TracedRequest] = []

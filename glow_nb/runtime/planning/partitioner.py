@@ -45,27 +45,27 @@ def partition(
 ) -> Partitioning:
     """Return a plan that runs *function* on *devices*, or on some of them.
 
-    The network is optimized and lowered once, for the fastest device whose backend has kernels, and
-    what becomes one kernel is decided for the whole: a cut comes between kernels, and changes no
-    number. Operators listed in ``options["unsupported"]`` of a description are kept off that
-    device, by the names that they have in the model or in the lowered graph.
+    The network is optimized, lowered and divided into kernels once, as a whole, for the fastest
+    device whose backend has kernels: cuts lie between kernels, and change no result. Operators
+    listed in ``options["unsupported"]`` of a description are kept off that device, by the names
+    that they have in the model or in the lowered graph.
 
     Args:
         function: The network, not lowered.
         devices: Where it may run; each name once.
-        objective: ``"latency"``: one request is answered soonest. ``"throughput"``: requests that
-            overlap follow each other fastest. ``"memory"``: the fullest device holds least.
+        objective: ``"latency"`` minimizes the time of one request, ``"throughput"`` the time
+            between requests that overlap, and ``"memory"`` the memory of the fullest device.
         limits: For some devices by name, how many bytes of their memory may be used.
-        assignment: Devices of some nodes, by name or pattern; each has one part of what is
-            assigned.
-        profile: What ``net.profile(feeds)`` shows of the same network, compiled for as many threads
-            as the fastest device has cores: kernels are estimated to be as far from the roofline on
-            all devices as they were there. By default they are as fast as the roofline.
+        assignment: Devices of some nodes, by name or pattern; each device has one part, of its
+            assigned nodes.
+        profile: The result of ``net.profile(feeds)`` for the same network, compiled for as many
+            threads as the fastest device has cores: on all devices, each kernel is assumed to have
+            the same ratio to its roofline limit. By default kernels reach their limits.
 
     Raises:
         OptionError: An argument has no meaning, sizes are open, or devices differ in precision.
-        PartitionError: The network does not fit, or an assignment cannot be kept; says what is
-            missing where.
+        PartitionError: The network does not fit, or an assignment is impossible; says which device
+            lacks what.
         PassError, UnsupportedError: As :func:`glow_nb.compile`.
     """
     devices = _checked_devices(devices)
@@ -101,7 +101,7 @@ def partition(
 
 
 def runs_all_of(function: Function, device: DeviceDescription) -> bool:
-    """Return whether *device* is kept from no operator of *function*, which is not lowered."""
+    """Return whether *device* may run all operators of *function*, which is not lowered."""
     if not device.unsupported:
         return True
     function = with_sizes(function, {symbol.name: symbol.hint for symbol in function.sizes})

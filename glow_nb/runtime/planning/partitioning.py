@@ -1,4 +1,4 @@
-"""A network cut into parts, each with the device that it is to run on: what planning returns."""
+"""The result of planning: a network cut into parts, each with its device."""
 
 from __future__ import annotations
 
@@ -58,18 +58,18 @@ class Partitioning:
 
     Attributes:
         name: That of the network.
-        inputs: Name and type of what the whole takes, in order.
-        outputs: Name and type of what the whole gives, in order.
+        inputs: Names and types of the inputs of the network, in order.
+        outputs: Names and types of its outputs, in order.
         parts: Each after those whose outputs it reads. A value that a part reads is an input of
             the whole or an output of exactly one part; an output of the whole is an output of one
             part, or an input that is handed through.
-        devices: What was planned for, by name.
+        devices: The descriptions of all devices, by name.
         objective: ``latency``, ``throughput`` or ``memory``.
         value: How good the plan is by the cost model: seconds of one request, seconds between
             requests, or the bytes on the fullest device.
-        lower_bound: No plan can reach less by the cost model. Where each device has one part, no
-            other such plan can.
-        counted: Of outputs whose size only a run shows, by name, what of them counts
+        lower_bound: No plan has a lower value by the cost model; if each device has one part, no
+            plan of this kind has.
+        counted: For outputs with a data-dependent size, by name, which part of them is valid
             (:func:`glow_nb.base.counted.cut`).
     """
 
@@ -85,12 +85,12 @@ class Partitioning:
 
     @property
     def gap(self) -> float:
-        """By how much the plan is above the bound: 0.1 is ten percent."""
+        """By how much the plan exceeds the bound: 0.1 is ten percent."""
         return self.value / self.lower_bound - 1 if self.lower_bound else 0.0
 
     @override
     def __str__(self) -> str:
-        """Return what it reaches and how far that is from its bound, as a sentence."""
+        """Return its value and the distance from its bound, as a sentence."""
         reached = {
             "latency": f"a request takes {self.value * 1e3:.4g} ms",
             "throughput": f"a request every {self.value * 1e3:.4g} ms",

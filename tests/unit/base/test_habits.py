@@ -260,7 +260,7 @@ class TestTypes:
 class TestFilesOfArrays:
     def test_one_array_in_place_of_several(self, tmp_path: Path) -> None:
         np.save(tmp_path / "a.npy", A)
-        with pytest.raises(OptionError, match=r"one array, as \.npy files hold.*numpy\.savez"):
+        with pytest.raises(OptionError, match=r"one array, as \.npy files do.*numpy\.savez"):
             read_npz(str(tmp_path / "a.npy"))
 
     def test_several_arrays_in_place_of_one(self, tmp_path: Path) -> None:

@@ -74,8 +74,8 @@ def test_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--finite", "--keep-going"), "--keep-going: with --finite one run is looked at"),
-        (("--exclude", "x"), "--exclude: it says what --finite does not look at"),
+        (("--finite", "--keep-going"), "--keep-going: with --finite one run is checked"),
+        (("--exclude", "x"), "--exclude: it says what --finite does not check"),
     ],
 )
 def test_options_that_say_nothing_are_refused(

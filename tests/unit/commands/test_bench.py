@@ -120,7 +120,10 @@ def test_a_precision_that_no_peer_has_makes_no_ratio(
 
     monkeypatch.setattr(bench, "duel", duel)
     given = ("bench", write_dense(tmp_path), "--against", "onnxruntime", "--precision", "bfloat16")
-    assert call(*given).stdout.splitlines()[-1] == "no ratio in bfloat16: no other engine ran so"
+    assert (
+        call(*given).stdout.splitlines()[-1]
+        == "no ratio in bfloat16: no other engine ran in this precision"
+    )
     stopped = {"glow_nb bfloat16": Measurement(missing="killed")}
     monkeypatch.setattr(bench, "duel", lambda *_, **__: stopped)
     assert "glow_nb bfloat16 stopped: killed" in fails(*given)

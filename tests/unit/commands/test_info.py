@@ -155,7 +155,7 @@ def test_open_sizes_are_shown_with_what_does_not_depend_on_them(tmp_path: Path) 
     assert facts["one program"] == "for any batch"
     assert facts["parameters"] == "36 (144 B)"
     assert (facts["MatMul"], facts["Relu"]) == ("1", "1")
-    assert "--shape NAME=SIZE gives one" in result.output
+    assert "--shape NAME=SIZE fixes one" in result.output
 
 
 def test_open_sizes_as_json(tmp_path: Path) -> None:

@@ -145,7 +145,10 @@ def test_weights_alone_need_no_ranges(tmp_path: Path) -> None:
             (),
             "--ranges: it is missing; give the file that glow-nb calibrate writes, or --weights",
         ),
-        (("--ranges", "r.yaml", "--block", "8"), "--block: it has a meaning with --weights-only"),
+        (
+            ("--ranges", "r.yaml", "--block", "8"),
+            "--block: it has a meaning only with --weights-only",
+        ),
         (
             ("--weights-only", "int8", "--schema", "symmetric", "--per-tensor"),
             "--weights-only int8: --schema, --per-tensor: activations stay floats",

@@ -84,8 +84,8 @@ def test_programs_have_pages(tmp_path: Path) -> None:
         (("MODEL", "--against", "none.html"), "none.html: cannot be read"),
         (("MODEL", "--against", "none.html", "--against-options", "--threads 2"), "is a page"),
         (("MODEL", "--against-options", "'"), '--against-options "\'": No closing quotation'),
-        (("MODEL", "--against-options", "--title both"), "stand outside of the quotes"),
-        (("MODEL", "--against-options", "--output b.html"), "stand outside of the quotes"),
+        (("MODEL", "--against-options", "--title both"), "belong outside of the quotes"),
+        (("MODEL", "--against-options", "--output b.html"), "belong outside of the quotes"),
         (("MODEL", "--input", "q=none.npy"), "q"),
     ],
 )

@@ -159,4 +159,4 @@ def test_requests_are_served_until_the_server_is_stopped(
     assert result.output.endswith("stopped\n")
     assert "secret" not in result.output
     result = CliRunner().invoke(main, [*arguments, "--address", "0.0.0.0"])
-    assert "Warning: anybody who reaches 0.0.0.0 may use the server" in result.output
+    assert "Warning: everyone who can reach 0.0.0.0 can use the server" in result.output

@@ -57,7 +57,7 @@ def test_a_model_is_trained_and_written(tmp_path: Path) -> None:
     assert changed == {"scale", "shift", "mean", "variance", "dense", "offset"}
     onnx.checker.check_model(output)
     result = call("train", model, *options)
-    assert result.output.startswith(f"goes on from {checkpoint}: 3 epochs, 9 steps\nepoch 4: ")
+    assert result.output.startswith(f"continues from {checkpoint}: 3 epochs, 9 steps\nepoch 4: ")
 
 
 def test_ir_text_is_trained(tmp_path: Path) -> None:

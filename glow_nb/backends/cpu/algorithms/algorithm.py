@@ -1,4 +1,4 @@
-"""What an algorithm for products is, and the table of those that there are.
+"""The interface of an algorithm for products, and the table of all algorithms.
 
 One algorithm is one module of this folder, or a class of yours::
 
@@ -31,12 +31,12 @@ from glow_nb.kernels.target import Target
 
 @dataclass(frozen=True)
 class Candidate:
-    """A plan, and what it is estimated to take.
+    """A plan, and its estimated time.
 
     Attributes:
         plan: The algorithm and how its weights are laid out.
         cycles: Estimated time of one run: of the largest share of a convolution, if several threads
-            work, and of all work of a matrix product.
+            share it, and of the whole matrix product.
     """
 
     plan: Plan
@@ -48,10 +48,10 @@ class Algorithm(ABC):
 
     Attributes:
         name: What plans call it.
-        is_exclusive: Where it has a plan, no other algorithm is asked.
+        is_exclusive: If it offers a plan, no other algorithm is considered.
         counts_weights: Estimates change with the weights; see :meth:`for_weights`.
-        takes_open_sizes: Its kernels run for sizes that are known only when the network runs; it is
-            not asked for plans of such problems otherwise.
+        takes_open_sizes: Its kernels run for sizes that are known only when the network runs;
+            otherwise it is not asked for plans of such problems.
     """
 
     name: ClassVar[str]
@@ -65,34 +65,36 @@ class Algorithm(ABC):
 
     @abstractmethod
     def cycles(self, plan: Plan, problem: Problem, target: Target) -> float:
-        """Return the cycles of a *target* that *plan* is estimated to take for *problem*."""
+        """Return the estimated cycles of *plan* for *problem* on *target*."""
 
     @abstractmethod
     def emit(self, plan: Plan, node: Product, rewriter: Rewriter) -> Value:
-        """Emit the operator that carries *node* out as *plan* says, and what packs its weights."""
+        """Emit the operator that computes *node* by *plan*, and the nodes that pack its weights."""
 
     def min_speedup(self, plan: Plan, problem: Problem) -> float:  # noqa: ARG002
-        """Return how many times as fast as others *plan* must seem to be preferred.
+        """Return the estimated speedup over other plans from which on *plan* is preferred.
 
-        More than 1 of what rounds more, or takes more memory.
+        It is above 1 for algorithms that round more or take more memory.
         """
         return 1.0
 
     def is_valid(self, plan: Plan, node: Product) -> bool:  # noqa: ARG002
-        """Return whether *plan* is right for the weights of *node*."""
+        """Return whether *plan* is valid for the weights of *node*."""
         return True
 
     def more_bytes(self, plan: Plan, node: Product) -> int:  # noqa: ARG002
-        """Return what constants of *plan* take beyond the weights of *node*, which are constant.
+        """Return the bytes of the constants of *plan* beyond the weights of *node*, which are
+        constant.
 
         Padding to whole vectors counts as weights.
         """
         return 0
 
     def for_weights(self, candidate: Candidate, node: Product) -> Candidate | None:
-        """Return *candidate* as it is for the weights of *node*, None if it is not right for them.
+        """Return *candidate* for the weights of *node*, None if it is not valid for them.
 
-        Of an algorithm that :attr:`counts_weights`, it may take longer than estimated without them.
+        For an algorithm with :attr:`counts_weights`, the estimate may be higher than without the
+        weights.
         """
         return candidate if self.is_valid(candidate.plan, node) else None
 

@@ -29,20 +29,21 @@ class Problem:
 
     Attributes:
         shape: Sizes; a matrix product is a convolution of a line of rows with one tap.
-        product: Sizes of a matrix product, None of a convolution.
+        product: Sizes of a matrix product; None for a convolution.
         stored: Element kind of the left operand in memory.
         left: Element kind that left elements are multiplied as.
         total: Element kind of the result.
         right: Element kind of the right operand.
         dot: The dot instruction that multiplies left and right elements.
         is_constant: Whether the right operand is known when the network is compiled.
-        is_laid_out: Whether panels of the right matrix cost nothing at run time.
+        is_laid_out: Whether panels of the right matrix take no time at run time.
         may_pair: Whether pairs of bytes that do not saturate may be faster, if the weights allow.
-        in_place: The matrices as they lie, if the right one comes at run time; None otherwise.
-        in_place_kinds: Element kinds of these.
+        in_place: The matrices with their layouts, if the right one is known only at run time; None
+            otherwise.
+        in_place_kinds: Element kinds of these matrices.
         threads: Cores that share the work.
         widths: How many widths of panels are tried.
-        is_open: Whether some size is known only when the network runs, and is that of an example.
+        is_open: Whether some size is open; it is then the size of the example.
         matrix_is_open: Whether the height or width of the right matrix is.
         matrix: The dot instruction that multiplies the elements as they are stored in matrix
             registers; None if there is none.
@@ -68,11 +69,13 @@ class Problem:
 
     @property
     def kinds(self) -> ProductKinds:
-        """The kinds of what the dot instruction multiplies; single factors are of the same one."""
+        """The element kinds of the factors of the dot instruction; single factors have the same
+        kind.
+        """
         return ProductKinds.of(self.left, self.right if self.dot.group > 1 else None, self.dot)
 
     def by(self, dot: DotInstruction) -> Problem:
-        """Return this problem where *dot*, one of its two, multiplies the elements."""
+        """Return this problem with *dot*, one of its two dot instructions."""
         return self if dot is not self.matrix else replace(self, dot=dot, left=self.stored)
 
     @classmethod
