@@ -129,8 +129,8 @@ class PrintDiff:
         """Show *steps*, all if none is given, with *context* unchanged lines around a change.
 
         Args:
-            steps: Names of registered passes or of the compiler's steps, or functions and rules
-                that stand in a pipeline.
+            steps: Names of registered passes or of the compiler's steps, or functions and rules in
+                a pipeline.
             context: How many unchanged lines to show.
 
         Raises:

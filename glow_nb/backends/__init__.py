@@ -60,12 +60,11 @@ def backend_named(
     Args:
         backend: A name in :data:`BACKENDS`, an options object, or a backend, taken as it is.
         threads: Cores that share the work of one run.
-        options: Options by name, of a backend that is given by its name. What is None is left at
-            its default.
+        options: Options by name, of a backend that is given by its name. None means the default.
 
     Raises:
-        OptionError: It names none, or an option is none of the backend, has a value that it may not
-            have, or is given twice.
+        OptionError: It names no backend, or an option does not belong to the backend, has an
+            invalid value, or is given twice.
     """
     given = {name: value for name, value in options.items() if value is not None}
     made = [_with_options(kind, given) for kind in _OPTIONS]  # a wrong value is always told

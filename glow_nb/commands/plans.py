@@ -43,8 +43,8 @@ def plans(
     of its weights, and the estimated cycles on this machine (glow-nb machine). The one with the
     fewest cycles is chosen, with exceptions that the notes show: algorithms that round more or take
     more memory must be faster by a factor, and --constant-growth limits the memory.
-    With --tune compiling measures some layers instead; nothing is measured here, and their notes
-    say so.
+    With --tune, the compiler measures some layers instead; this command measures nothing, and notes
+    which layers these are.
     In Python, compile(plan={"conv1": "direct"}) forces an algorithm for a layer, "not winograd"
     forbids one, and the text of a plan in this table forces that plan.
     With --size or --hint, sizes stay open, and products are planned for an example.

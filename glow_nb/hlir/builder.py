@@ -110,10 +110,10 @@ class Builder:
     def constant(self, name: str, array: Array, *, is_weight: bool = True) -> Constant:
         """Return a constant that holds *array*; it belongs to the function once a node reads it.
 
-        An array that can be written is copied: what becomes of it later changes no function.
-        Training changes a weight; a number of a formula is none, ``is_weight=False``. A pass that
-        computes a constant of others hands on ``Constant.is_weight``, or emits nodes, of which
-        ``fold_constants`` makes constants that keep it.
+        A writable array is copied: later changes of it change no function. Training changes
+        weights; a number of a formula is not a weight, ``is_weight=False``. A pass that computes a
+        constant from others passes ``Constant.is_weight`` on, or emits nodes: ``fold_constants``
+        folds them into constants that keep it.
         """
         numbers = _kept(f"constant {name!r}", array)
         return Constant.of(self.unique_name(name), numbers, is_weight=is_weight)

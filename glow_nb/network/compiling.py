@@ -113,9 +113,9 @@ def compile(
             :data:`glow_nb.INSTRUCTIONS`, or those that a backend of your own has instead. After
             them the backend runs its last ones, whatever *program_pipeline* is: the cpu plans its
             kernels.
-        without: Names of passes that are left out of all of these, wherever they stand, to see what
-            they do: ``without=("fold_constants",)``. A pass without which the backend cannot run
-            networks is refused; the error says why.
+        without: Names of passes that are left out of all pipelines, to see their effect:
+            ``without=("fold_constants",)``. A pass without which the backend cannot run networks is
+            refused; the error says why.
         scheduler: Orders nodes, and the instructions made of them, instead of the compiler's own.
             It is given a :class:`glow_nb.scheduling.steps.Steps` (what each step reads and writes,
             and which steps must come before it) and returns the numbers of the steps in their new
@@ -137,10 +137,11 @@ def compile(
             in memory, the network is compiled each time.
         options: Options of every backend: ``precision="bfloat16"`` rounds the factors of products
             to 16 bits, and ``keep=("*head*",)`` leaves layers as they are (see
-            :class:`glow_nb.backends.options.BackendOptions`); ``net.precision`` shows what became
-            of it. And options of the one backend, short for an object of them: ``tune=True`` for
-            ``backend=glow_nb.Cpu(tune=True)``. An option that the backend does not have is an
-            error. The error about an argument of another runtime says what is meant here.
+            :class:`glow_nb.backends.options.BackendOptions`); ``net.precision`` shows the precision
+            of each layer. Options of one backend are a short form of an options object:
+            ``tune=True`` for ``backend=glow_nb.Cpu(tune=True)``. An option that the backend does
+            not have is an error. The error about an argument of another runtime names the
+            equivalent here.
 
     Returns:
         A network, whose ``run`` takes and returns arrays.

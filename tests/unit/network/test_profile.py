@@ -164,7 +164,9 @@ def test_times_beside_other_limits(profile: Profile) -> None:
     assert beaten.kernels[0].bound_seconds == beaten.kernels[0].min_seconds
     assert [k.is_raised for k in beaten.kernels] == [True, False]
     assert all(k.fraction <= 1 for k in beaten.kernels)
-    assert any(line.startswith("raised      1 limit to what was seen") for line in totals(beaten))
+    assert any(
+        line.startswith("raised      1 limit to the observed rates") for line in totals(beaten)
+    )
     assert not any(line.startswith("raised") for line in totals(profile))
     assert [k.min_seconds for k in beaten.kernels] == [k.min_seconds for k in profile.kernels]
 
