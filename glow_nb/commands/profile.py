@@ -217,8 +217,8 @@ def totals(profile: Profile) -> list[str]:
         raised = sum(kernel.is_raised for kernel in profile.kernels)
         if raised:
             lines.append(
-                f"raised {count_of(raised, 'limit')} to the observed rates: these kernels were "
-                "faster than the measured limits, or their data were in a faster cache"
+                f"raised      {count_of(raised, 'limit')} to the observed rates: these kernels "
+                "were faster than the measured limits, or their data were in a faster cache"
             )
         lines += [f"machine     {line}" for line in describe_limits(profile.limits)]
     return lines
