@@ -148,21 +148,23 @@ class _Verifier:
         root = buffer.root
         if buffer not in self.usable or root not in self.usable:
             raise VerifyError(
-                instruction, f"{buffer!r} is used before it is defined{self._hint_for(root)}"
+                instruction, f"{buffer!r} is used before it is defined{self._hint_for(buffer)}"
             )
         if isinstance(root, Activation) and root not in self.live:
             raise VerifyError(instruction, f"{buffer!r} is used after its dealloc")
         if not isinstance(root, Activation | Bound | StateBuffer | Weight):
             raise VerifyError(instruction, f"{buffer!r} lies in no region of the program")
 
-    def _hint_for(self, root: Buffer) -> str:
-        """Return what to do if no instruction allocates *root*, as a pass may have forgotten to."""
-        allocated = (i.dest for i in self.program.instructions if isinstance(i, Alloc))
-        if not isinstance(root, Activation) or root in allocated:
+    def _hint_for(self, buffer: Buffer) -> str:
+        """Return what to do if nothing defines *buffer*, as a pass may have forgotten to."""
+        markers = (i for i in self.program.instructions if isinstance(i, Alloc | TensorView))
+        defined = {marker.dest for marker in markers}
+        missing = {b for b in (buffer, buffer.root) if isinstance(b, Activation | View)} - defined
+        if not missing:
             return ""
         return (
-            "; nothing allocates it: in a pass, program.with_instructions(mark_lifetimes(work)) "
-            "adds alloc, dealloc and tensor_view"
+            "; there is no alloc or tensor_view of it: in a pass, "
+            "program.with_instructions(mark_lifetimes(work)) adds them"
         )
 
     def _check_sharing(self, instruction: Instruction) -> None:

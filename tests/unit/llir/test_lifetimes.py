@@ -76,6 +76,11 @@ def test_work_without_lifetimes_says_what_adds_them() -> None:
     with pytest.raises(VerifyError, match=r"%a is used before it is defined; .*mark_lifetimes"):
         verify(bare)
     verify(bare.with_instructions(mark_lifetimes(work)))
+    seen = View("seen", FOUR, A)
+    allocated = mark_lifetimes(work)
+    viewed = bare.with_instructions([*allocated[:2], ReluInst(Y, seen), allocated[-1]])
+    with pytest.raises(VerifyError, match=r"%seen is used before it is defined; .*mark_lifetimes"):
+        verify(viewed)
     late = bare.with_instructions([work[0], *mark_lifetimes(work)])
     with pytest.raises(VerifyError, match="%a is used before it is defined$"):
         verify(late)
