@@ -35,7 +35,7 @@ from glow_nb.base.foreign import foreign, name_of
 from glow_nb.base.log import DEBUG, log
 from glow_nb.base.noted import keep, trial
 from glow_nb.base.progress import report
-from glow_nb.base.schema import Registry, closest
+from glow_nb.base.schema import Registry, closest, in_groups
 from glow_nb.base.steps import (
     DESCRIPTIONS,
     Entries,
@@ -274,8 +274,9 @@ class PassRegistry(Generic[IR]):
                     f"{self._argument}: {step.name!r} is no {self.passes.kind}; give it in "
                     f"{other._argument}=, which takes {other.passes.kind}es"
                 )
-        hint = closest(step.name, self.passes)
-        raise OptionError(f"unknown {self.passes.kind} {step.name!r}{hint}")
+        kind = self.passes.kind
+        hint = closest(step.name, self.passes) or in_groups({f"{kind}es": self.passes})
+        raise OptionError(f"unknown {kind} {step.name!r}{hint}")
 
     def _run_entries(
         self, ir: IR, entries: Entries, observer: Observer | None, done: list[str]

@@ -391,6 +391,11 @@ def listed(names: Iterable[object]) -> str:
     return str(list(names) or "none")
 
 
+def in_groups(groups: Mapping[str, Iterable[str]]) -> str:
+    """Return the names of each of *groups*, a line for a group, as they stand below an error."""
+    return "".join(f"\n  {group}: {', '.join(names)}" for group, names in groups.items())
+
+
 def closest(name: str, known: Any) -> str:
     """Return ``; did you mean '...'?`` for the name of *known* most like *name*, or nothing."""
     matches = difflib.get_close_matches(name, list(known), n=1)

@@ -51,34 +51,46 @@ LARGEST_FILE_BYTES = 1 << 30
 
 
 class ManyEngines(ExampleCommand):
-    """A command whose ``--against`` takes all engine names that follow it."""
+    """A command whose ``--against`` and ``--precision`` take all of their names that follow."""
 
     @override
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.allow_extra_args = True  # to tell a misspelt engine from a second model
         left = super().parse_args(ctx, list(_spread(args)))
-        if left and left[0] in PRECISIONS:
-            ctx.fail(f"repeat the option for each precision: --precision {left[0]}")
-        if left and ctx.params.get("against"):
-            ctx.fail(f"{left[0]!r} is no engine; use {' or '.join(PEERS)}, and one MODEL")
+        given = {"engine": ("--against", PEERS), "precision": ("--precision", PRECISIONS)}
+        kinds = [
+            f"no {kind} ({', '.join(names)})"
+            for kind, (option, names) in given.items()
+            if any(text.partition("=")[0] == option for text in args)
+        ]
+        if left and kinds:
+            ctx.fail(f"{left[0]!r} is {' and '.join(kinds)}, and there is one MODEL")
         if left:
             ctx.fail(f"one MODEL, please; {left[0]!r} is one argument too many")
         return left
 
 
+LISTS = {"--against": ENGINES, "--precision": PRECISIONS}
+"""Options that take several names, and these names."""
+
+
 def _spread(args: Sequence[str]) -> Iterator[str]:
     """Yield ``--against a --against b`` for ``--against a b`` and ``--against=a b``."""
-    taking = False
+    taking = ""
     for index, text in enumerate(args):
-        if taking and text in ENGINES and args[index - 1] != "--against":
-            yield "--against"
-        taking = text.partition("=")[0] == "--against" or (taking and text in ENGINES)
+        names, option = LISTS.get(taking, ()), text.partition("=")[0]
+        if text in names and args[index - 1] != taking:
+            yield taking
+        if option in LISTS:
+            taking = option
+        elif text not in names:
+            taking = ""
         yield text
 
 
 EXAMPLES = """\
 glow-nb bench model.onnx --against onnxruntime openvino
-glow-nb bench model.onnx --precision bfloat16 --precision default
+glow-nb bench model.onnx --precision float32 bfloat16 default
 glow-nb bench model.onnx --threads 1 --batch 8 --json
 glow-nb bench model.onnx --shape batch=1 --shape sequence=128
 glow-nb bench model.onnx --shape batch=1 --size sequence=1..512 --hint sequence=128"""
@@ -100,8 +112,9 @@ glow-nb bench model.onnx --shape batch=1 --size sequence=1..512 --hint sequence=
     multiple=True,
     default=(FULL,),
     show_default=True,
-    help="Precision of all engines. With default, each engine has its default settings. "
-    "Repeat it for several tables in one.",
+    metavar="PRECISION...",
+    help=f"Precisions of all engines: {', '.join(PRECISIONS)}. With default, each engine has its "
+    "default settings.",
 )
 @threads_option
 @without_option

@@ -73,9 +73,9 @@ glow-nb dump model.onnx --dot | dot -Tsvg -o model.svg"""
 @click.option(
     "--output",
     type=OutputPath(),
-    metavar="FILE",
-    help="Write to FILE instead of standard output. For IR its name ends in .glow; large constants "
-    "go beside it, to a file that ends in .npz, so that 'glow-nb run FILE' works.",
+    metavar="FILE.glow",
+    help="Write to FILE.glow instead of standard output; large constants go beside it, to "
+    "FILE.npz, so that 'glow-nb run FILE.glow' works. For source and --dot, any name will do.",
 )
 @click.option("--dot", is_flag=True, help="Draw the graph in Graphviz' dot language.")
 @backend_options

@@ -41,9 +41,9 @@ glow-nb dump model.onnx --after lower | glow-nb opt - --passes fold_constants"""
 @click.option(
     "--output",
     type=OutputPath(in_place=True),
-    metavar="FILE",
-    help="Write to FILE, whose name ends in .glow, instead of standard output; large constants go "
-    "beside it, to a file that ends in .npz.",
+    metavar="FILE.glow",
+    help="Write to FILE.glow instead of standard output; large constants go beside it, to "
+    "FILE.npz.",
 )
 @backend_options
 @binding_options

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -168,8 +169,25 @@ def _other(
         )
     if is_page or (against is None and not options):
         return against
-    given = _with_options(context, options)
-    return compiled(model=against or model, **given)
+    with _named(options):
+        given = _with_options(context, options)
+        return compiled(model=against or model, **given)
+
+
+@contextmanager
+def _named(options: str) -> Iterator[None]:
+    """Say of what is wrong that it is so for the *options* of ``--against-options``."""
+    try:
+        yield
+    except click.UsageError as error:
+        if not options:
+            raise
+        where = f"--against-options {options!r}: {error.format_message()}"
+        raise click.UsageError(where, error.ctx) from error
+    except OptionError as error:
+        if not options:
+            raise
+        raise OptionError(f"--against-options {options!r}: {error}") from error
 
 
 def _with_options(context: click.Context, options: str) -> dict[str, Any]:
@@ -177,15 +195,15 @@ def _with_options(context: click.Context, options: str) -> dict[str, Any]:
     try:
         more = shlex.split(options)
     except ValueError as error:
-        raise OptionError(f"--against-options {options!r}: {error}") from error
+        raise OptionError(str(error)) from error
     names = [parameter.name for parameter in compiled.__dict__["__click_params__"]]
     arguments = [*context.meta[ARGUMENTS], *more]
     with context.command.make_context(context.info_name, arguments, parent=context.parent) as made:
         for name in made.params.keys() - set(names):
             if made.params[name] != context.params[name]:
                 raise OptionError(
-                    f"--against-options {options!r}: give options that say how a network is "
-                    "compiled; options of the page belong outside of the quotes"
+                    "give options that say how a network is compiled; options of the page belong "
+                    "outside of the quotes"
                 )
         return {name: made.params[name] for name in names if name is not None}
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from glow_nb.backends import Backend
-from glow_nb.base.errors import OptionError
 from glow_nb.base.passes import PassRun
-from glow_nb.base.schema import closest
 from glow_nb.base.steps import step_names
+from glow_nb.commands.orders import require_step
 from glow_nb.compiler.driver import IR, runs_of
 from glow_nb.hlir.graph import Function
 from glow_nb.network.compilation import order_for
@@ -41,13 +40,7 @@ class Stages:
 
     def check(self, option: str, step: str) -> None:
         """Raise OptionError, in the words of the command's *option*, if there is no such *step*."""
-        known = self.graph_steps + self.program_steps
-        if step not in known:
-            raise OptionError(
-                f"{option} {step}: there is no such step{closest(step, known)}\n"
-                f"  hlir: {', '.join(self.graph_steps)}\n"
-                f"  llir: {', '.join(self.program_steps)}"
-            )
+        require_step(option, step, {"hlir": self.graph_steps, "llir": self.program_steps})
 
     def runs_of(self, step: str) -> list[PassRun]:
         """Return every run of *step*, in order."""

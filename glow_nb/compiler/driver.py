@@ -19,7 +19,7 @@ from typing import Any, TypeGuard, TypeVar
 from glow_nb.base.errors import OptionError, PassError
 from glow_nb.base.foreign import foreign
 from glow_nb.base.passes import Observer, PassRegistry, PassRun, check_options, observed
-from glow_nb.base.schema import closest
+from glow_nb.base.schema import closest, in_groups
 from glow_nb.base.steps import (
     DESCRIPTIONS,
     Entries,
@@ -172,14 +172,21 @@ def check(level: Level, order: Entries) -> None:
         level = step.makes or level
 
 
+def steps_by_kind() -> dict[str, tuple[str, ...]]:
+    """Return the names of all that :func:`run` can do: steps, graph passes, instruction passes."""
+    registries = (GRAPH_PASSES, PROGRAM_PASSES)
+    return {"steps": tuple(STEPS), **{f"{r.passes.kind}es": tuple(r.passes) for r in registries}}
+
+
 def _check_pass(level: Level, entry: Entry, name: str) -> None:
     passes: PassRegistry[Any] = PROGRAM_PASSES if level is Program else GRAPH_PASSES
     if _is_name(entry) and name not in passes.passes:
         for other, other_level in ((GRAPH_PASSES, Function), (PROGRAM_PASSES, Program)):
             if name in other.passes:
                 raise _misplaced(f"{other.passes.kind} {name!r}", other_level)
-        hint = closest(name, (*STEPS, *GRAPH_PASSES.passes, *PROGRAM_PASSES.passes))
-        raise OptionError(f"unknown {passes.passes.kind} {name!r}{hint}")
+        groups = steps_by_kind()
+        hint = closest(name, [each for names in groups.values() for each in names])
+        raise OptionError(f"unknown {passes.passes.kind} {name!r}{hint or in_groups(groups)}")
     passes.check((entry,))
 
 

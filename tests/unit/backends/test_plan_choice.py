@@ -20,7 +20,7 @@ from glow_nb.backends.cpu.algorithms import (
     Problem,
     register_algorithm,
 )
-from glow_nb.backends.cpu.algorithms.explain import LayerPlans, explain
+from glow_nb.backends.cpu.algorithms.explain import LayerPlans, PlanTable, explain
 from glow_nb.backends.cpu.backend import CpuBackend
 from glow_nb.backends.cpu.options import CpuOptions
 from glow_nb.backends.cpu.products import Product, product_key
@@ -320,6 +320,20 @@ def test_the_table_says_what_is_chosen_and_why() -> None:
     assert table.get("conv") is None
     with pytest.raises(OptionError, match="no layer 'conv'.*did you mean 'conv1'"):
         table["conv"]
+
+
+def test_a_layer_has_the_names_of_all_nodes_that_went_into_it() -> None:
+    plain = convolution(16, 1, 4)
+    folded = plain.with_nodes(plain.nodes, {"conv1": ("conv1", "norm")})
+    table = glow_nb.plans(folded, threads=1)
+    assert list(table) == ["norm"]
+    assert table["conv1"] is table["norm"]
+    assert table["norm"].names == ("norm", "conv1")
+    with pytest.raises(OptionError, match=r"no layer 'fc' .*product; those are \['norm'\]"):
+        table["fc"]
+    layers = [replace(table["norm"], name=name) for name in ("left", "right")]
+    with pytest.raises(OptionError, match=r"'norm' went into several layers.*\['left', 'right'\]"):
+        PlanTable(layers)["norm"]
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def test_a_pass_that_breaks_the_ir_is_named(registry: PassRegistry[list[int]]) -
     [
         ("decremnt", "unknown list pass 'decremnt'; did you mean 'decrement'?"),
         (Step("decrement", {"bye": 1}), "no option 'bye'; did you mean 'by'?"),
-        (Repeat(("nothing",)), "unknown list pass 'nothing'"),
+        (Repeat(("nothing",)), "unknown list pass 'nothing'\n  list passes: decrement, "),
     ],
 )
 def test_a_wrong_pipeline_fails_before_anything_runs(

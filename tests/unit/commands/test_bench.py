@@ -91,9 +91,9 @@ def test_precisions_have_rows_and_ratios(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(bench, "duel", duel)
     monkeypatch.setattr(bench, "require_installed", lambda engines: None)
     peers = ("--against", "onnxruntime", "openvino")
-    asked = ("--precision", "bfloat16", "--precision", "default")
-    given = ("bench", write_dense(tmp_path), *peers, *asked)
-    lines = call(*given).stdout.splitlines()
+    model = write_dense(tmp_path)
+    lines = call("bench", *peers, "--precision", "bfloat16", "default", model).stdout.splitlines()
+    given = ("bench", model, *peers, "--precision", "bfloat16", "--precision", "default")
     assert lines[6].split()[:3] == ["openvino", "default:", "bfloat16"]
     assert "onnxruntime computes no float32 model in bfloat16: its row is of float32" in lines
     assert [line[:24] for line in lines[-2:]] == [
@@ -108,8 +108,8 @@ def test_precisions_have_rows_and_ratios(tmp_path: Path, monkeypatch: pytest.Mon
     assert [row["relative_min"] for row in rows] == [1.0, 0.25, 3.0, 1.0, 2.0]
     assert len({row["error"] for row in rows}) == 1
     assert "'half' is not one of 'float32'" in fails(*given, "--precision", "half", code=2)
-    message = fails(*given, "--precision", "bfloat16", "float32", code=2)
-    assert "repeat the option for each precision: --precision float32" in message
+    message = fails(*given, "--precision", "bfloat16", "float", code=2)
+    assert "and no precision (float32, bfloat16, default), and there is one MODEL" in message
 
 
 def test_a_precision_that_no_peer_has_makes_no_ratio(

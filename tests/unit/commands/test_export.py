@@ -33,7 +33,7 @@ def test_passes_run_before(tmp_path: Path) -> None:
     model, output = write_convolution(tmp_path), tmp_path / "net.onnx"
     assert call("export", model, "--passes", "INFERENCE", "--output", output).exit_code == 0
     assert isinstance(glow_nb.load(output), glow_nb.Function)
-    assert "unknown graph pass 'lowr'" in fails(
+    assert "--passes lowr: there is no such step; did you mean 'lower'?" in fails(
         "export", model, "--passes", "lowr", "--output", output
     )
 

@@ -134,8 +134,15 @@ def test_a_pass_that_changes_a_program_leaves_it_without_placement(tmp_path: Pat
 @pytest.mark.parametrize(
     ("passes", "message"),
     [
-        ("peephol", "unknown graph pass 'peephol'; did you mean 'peephole'?"),
-        ("lowr", "unknown graph pass 'lowr'; did you mean 'lower'?"),
+        ("peephol", "--passes peephol: there is no such step; did you mean 'peephole'?"),
+        ("lowr", "--passes lowr: there is no such step; did you mean 'lower'?"),
+        ("INFERENC", "did you mean 'INFERENCE'?"),
+        (
+            "nosuch",
+            "no such step\n  pipelines: INFERENCE, INSTRUCTIONS, TRAINING\n  steps: verify, ",
+        ),
+        ("nosuch", "\n  graph passes: eliminate_"),
+        ("nosuch", "\n  instruction passes: eliminate_"),
         ("peephole", "it takes a program, but would get a graph; generate first"),
         ("generate,lower", "step 'lower': it takes a graph, but would get a program"),
         ("", "--passes:1:1: expected the name of a pass"),

@@ -102,6 +102,22 @@ def test_what_is_wrong_is_one_error(
 def test_options_that_do_not_exist_are_named(tmp_path: Path) -> None:
     model = write_dense(tmp_path)
     more = ("--against-options", "--speed 3", "--output", tmp_path / "report.html")
-    assert "--speed" in fails("report", model, *QUICK, *more, code=2)
+    assert "--against-options '--speed 3': No such" in fails("report", model, *QUICK, *more, code=2)
     two = ("--against-options", "other.onnx", "--output", tmp_path / "report.html")
     fails("report", model, *QUICK, *two, code=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "code"),
+    [
+        ("--threads 0", "'--threads': 0 is not in the range", 2),
+        ("--without nothing", "without: no pass 'nothing'", 1),
+        ("--shape n=4", "n", 1),
+    ],
+)
+def test_an_error_names_the_options_that_it_comes_from(
+    tmp_path: Path, options: str, said: str, code: int
+) -> None:
+    more = ("--against-options", options, "--output", tmp_path / "report.html")
+    message = fails("report", write_dense(tmp_path), *QUICK, *more, code=code)
+    assert f"Error: --against-options '{options}': " in message and said in message

@@ -84,6 +84,7 @@ def test_all_runs_of_a_step_up_to_the_last() -> None:
         ((Step("lower", {"should": 1}),), "step 'lower' has no option 'should'; did you mean"),
         ((Step("generate", {"x": 1}),), "step 'generate' has no option 'x'"),
         ((Repeat(("lower",)),), "unknown graph pass 'lower'"),
+        (("nothing",), "unknown graph pass 'nothing'\n  steps: verify, "),
     ],
 )
 def test_a_wrong_order_is_refused_before_anything_runs(order: Entries, message: str) -> None:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from glow_nb.backends.cpu.algorithms import Candidate, algorithm_of
+from glow_nb.backends.cpu.algorithms.choice import names_of
 from glow_nb.backends.cpu.algorithms.selection import Selection
 from glow_nb.backends.cpu.options import CpuOptions
 from glow_nb.backends.cpu.products import Product
 from glow_nb.base.errors import OptionError
-from glow_nb.base.schema import closest
+from glow_nb.base.schema import closest, listed
 from glow_nb.base.table import Table
 from glow_nb.hlir.graph import Function
 from glow_nb.kernels.target import Target
@@ -60,14 +61,18 @@ class LayerPlans:
     """The candidates of one layer.
 
     Attributes:
-        name: The layer's name in the model.
+        name: The layer's name: that of the last node of the model that went into it.
         operator: What it computes.
         weighed: Its candidates, that with the least estimated time first.
+        names: All names that ``plan=`` takes for it: those of all nodes of the model that went into
+            it, as a convolution and the batch normalization that was folded into its weights, and
+            that of its node in the graph.
     """
 
     name: str
     operator: str
     weighed: tuple[Weighed, ...]
+    names: tuple[str, ...] = ()
 
     @property
     def chosen(self) -> Candidate:
@@ -76,15 +81,27 @@ class LayerPlans:
 
 
 class PlanTable(dict[str, LayerPlans]):
-    """Layers with their candidates, by name; printed as a table."""
+    """Layers with their candidates, by name; printed as a table.
+
+    ``table[name]`` takes any of a layer's names, such as that of a node that was folded into it.
+    """
 
     def __init__(self, layers: Sequence[LayerPlans]) -> None:
         """Hold *layers*."""
         super().__init__({layer.name: layer for layer in layers})
 
     def __missing__(self, name: str) -> LayerPlans:
-        hint = closest(name, self)
-        raise OptionError(f"no layer {name!r:.80} is a convolution or matrix product{hint}")
+        found = [layer for layer in self.values() if name in layer.names]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            layers = listed(layer.name for layer in found)
+            raise OptionError(f"node {name!r:.80} went into several layers; give one of {layers}")
+        known = {each for layer in self.values() for each in (layer.name, *layer.names)}
+        raise OptionError(
+            f"no layer {name!r:.80} is a convolution or matrix product{closest(name, known)}; "
+            f"those are {listed(self)}"
+        )
 
     def table(self, layer: str | None = None) -> Table:
         """Return the rows of all layers, or of one."""
@@ -158,4 +175,5 @@ def _weighed(selection: Selection, node: Product, options: CpuOptions) -> LayerP
         )
         for each in shown
     )
-    return LayerPlans(selection.function.origins_of(node)[-1], node.opcode, weighed)
+    name, *others = reversed(names_of(node, selection.function))
+    return LayerPlans(name, node.opcode, weighed, tuple(dict.fromkeys((name, *others))))
