@@ -18,6 +18,9 @@ OUTSIDE = {
 }
 """Pages that lie beside ``docs/``, by their path in the repository, and their place on the site."""
 
+FILES = {"glow_nb/demo/digits.onnx": "digits.onnx"}
+"""Files that pages offer to download, by their path in the repository, and their place."""
+
 _LINK = re.compile(r"(?<=\]\()([^)#\s:]+)(?=[)#])")
 _FILE = re.compile(r"(?<!!)\[[\w./]+\.md\](?=\(([^)#\s:]+)[)#])")
 _FENCE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
@@ -52,4 +55,4 @@ def for_the_site(text: str, page: str) -> str:
 
 def place_of(path: str) -> str:
     """Return where the file *path* of the repository is in the sources of the site."""
-    return OUTSIDE.get(path, path.removeprefix("docs/"))
+    return {**OUTSIDE, **FILES}.get(path, path.removeprefix("docs/"))

@@ -262,10 +262,13 @@ LONG = (
 of most how-to pages run in ``test_howto.py`` as well."""
 
 
+FRONT = ROOT / "docs" / "README.md"
+
+
 def runnable(language: str) -> list[Any]:
     """Return the pages with blocks of *language*, long ones for the slow run."""
     pages = pages_with(language)
-    return marked(pages, slow=[page for page in pages if page.name in LONG])
+    return marked(pages, slow=[page for page in pages if page.name in LONG or page == FRONT])
 
 
 @pytest.mark.parametrize("page", pages_with("python"), ids=name_of)
@@ -274,14 +277,31 @@ def test_python_can_be_parsed(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [case for case in runnable("python") if case.values[0].name != "README.md"], ids=name_of
+    "page",
+    [case for case in runnable("python") if case.values[0] != ROOT / "README.md"],
+    ids=name_of,
 )
 def test_python(page: Path, folder: Path) -> None:
     pytest.importorskip("matplotlib")
     script = script_of(page)
     path = folder / f"blocks_of_{page.stem}.py"  # which no import finds instead of a package
     path.write_text(script, encoding="utf-8")
-    must_run([sys.executable, "-W", "error", str(path)], folder)
+    printed = must_run([sys.executable, "-W", "error", str(path)], folder)
+    if page.name == "inspecting.md":
+        check_inspecting(printed, [content for kind, content in blocks(page) if kind == "text"])
+
+
+def check_inspecting(printed: str, shown: Sequence[str]) -> None:
+    """Assert that a page shows what was *printed*, as far as it is the same on each processor."""
+    first, *_ = shown
+    assert printed.startswith(first)
+    page = "\n".join(shown)
+    for pattern in (
+        *(r"^\w+ (?=[\d.]+ KiB \()", r"^ +\d+  .*: (.*)$"),
+        *(r"^func .*$", r"^kernel  .*$", r"^def entry.*$", r"^main: \d+ kernels"),
+    ):
+        found = [{line.strip() for line in re.findall(pattern, t, re.M)} for t in (page, printed)]
+        assert found[0] == found[1] != set(), pattern
 
 
 def test_quick_start_prints_what_the_page_shows(folder: Path) -> None:

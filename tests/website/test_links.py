@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from website.generated import with_parts
-from website.links import OUTSIDE, ROOT, for_the_site, outside_code
+from website.links import FILES, OUTSIDE, ROOT, for_the_site, outside_code
 from website.notebooks import to_markdown
 
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*") if path.suffix in (".md", ".ipynb")) + [
@@ -110,8 +110,31 @@ def entries(part: Any) -> Iterator[str]:
         yield from entries(child)
 
 
-def test_each_page_outside_has_a_place() -> None:
-    assert all((ROOT / name).exists() for name in OUTSIDE)
+def test_each_page_and_file_outside_has_a_place() -> None:
+    assert all((ROOT / name).exists() for name in (*OUTSIDE, *FILES))
+
+
+@pytest.mark.parametrize("part", ["howto", "reference", "explanation", "tutorial"])
+def test_overviews_call_pages_by_their_titles(part: str) -> None:
+    overview = ROOT / "docs" / part / "README.md"
+    found = re.findall(r"\[([^\]]+)\]\(([^)#]+)\)", overview.read_text(encoding="utf-8"))
+    titles = {
+        link: re.search(r"^# (.+)$", text_of((overview.parent / link).resolve()), re.MULTILINE)
+        for _, link in found
+        if "://" not in link
+    }
+    wrong = {text: title[1] for text, link in found if (title := titles[link]) and title[1] != text}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.parent != ROOT], ids=name_of)
+def test_a_page_whose_code_reads_the_model_offers_it(page: Path) -> None:
+    """Who has only the package installed can download it."""
+    text = page.read_text(encoding="utf-8")
+    shown = text if page.suffix == ".md" else text_of(page)
+    code = re.findall(r"^```(?:python|sh)\n.*?^```", shown, re.MULTILINE | re.DOTALL)
+    if "digits.onnx" in "".join(code):
+        assert "glow_nb/demo/digits.onnx)" in text or "glow_nb.demo" in text
 
 
 @pytest.mark.parametrize(
@@ -121,6 +144,7 @@ def test_each_page_outside_has_a_place() -> None:
         ("docs/howto/debugging.md", "../../README.md", "../README.md"),
         ("docs/howto/debugging.md", "../plans.md#a-plan", "../plans.md#a-plan"),
         ("docs/README.md", "../CHANGELOG.md", "changelog.md"),
+        ("docs/howto/report.md", "../../glow_nb/demo/digits.onnx", "../digits.onnx"),
         ("CONTRIBUTING.md", "docs/architecture.md", "architecture.md"),
         ("CONTRIBUTING.md", "#tests", "#tests"),
         ("docs/README.md", "https://numba.pydata.org", "https://numba.pydata.org"),

@@ -168,6 +168,12 @@ def test_every_option_is_there(name: str) -> None:
     assert [p.opts for p in options if not any(opt in entry for opt in p.opts)] == []
 
 
+def test_the_page_about_running_models_shows_every_command() -> None:
+    text = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^glow-nb ([\w-]+)", text, re.MULTILINE)
+    assert set(COMMANDS) - set(shown) == set()
+
+
 def test_every_variable_of_the_environment_is_there() -> None:
     strings = {
         node.value
