@@ -146,8 +146,14 @@ def as_fitting(subject: str, value: object, wanted: TensorType) -> Array:
         return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
-def check_open_feeds(inputs: Mapping[str, SymbolicType], feeds: Mapping[str, Array]) -> None:
-    """Raise FeedError, before anything is compiled, for arrays that cannot fit open *inputs*."""
+def check_open_feeds(
+    inputs: Mapping[str, SymbolicType], feeds: Mapping[str, Array]
+) -> dict[str, int]:
+    """Return the open sizes of *inputs* in *feeds* by name.
+
+    Raises:
+        FeedError: An array cannot fit; nothing needs to be compiled to know.
+    """
     sizes: dict[str, tuple[int, str]] = {}
     for name, type in inputs.items():
         if name not in feeds:  # one with a default
@@ -168,3 +174,4 @@ def check_open_feeds(inputs: Mapping[str, SymbolicType], feeds: Mapping[str, Arr
                     f"dimension {want!r} is {bound} in input {owner!r} but {got} in {name!r}; "
                     "it must have one size"
                 )
+    return {name: size for name, (size, _) in sizes.items()}

@@ -169,9 +169,10 @@ def bisect(
     order = compiler.order_for(
         chosen, pipeline=pipeline, program_pipeline=program_pipeline, without=without
     )
+    feeds = named_inputs(loaded, inputs)
     states, failure = _states(loaded, order)
     search = _Search(states, chosen, cores, tolerance, progress)
-    found = search.run(named_inputs(loaded, inputs), keep_going, run_code=failure is None)
+    found = search.run(feeds, keep_going, run_code=failure is None)
     if failure is not None and found.first_bad is None:
         raise failure
     return found

@@ -18,6 +18,7 @@ from glow_nb.base.errors import OptionError
 from glow_nb.base.precision import FULL
 from glow_nb.base.quantities import byte_count, count_of, scaled
 from glow_nb.base.size_ranges import SizeRanges
+from glow_nb.base.summary import Summary
 from glow_nb.base.text import format_name
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.json_text import json_text
@@ -27,7 +28,6 @@ from glow_nb.commands.open_info import (
     OpenReport,
     make_open_report,
     print_open,
-    summary_of,
 )
 from glow_nb.commands.options import (
     COMPILE_PARAMETERS,
@@ -38,6 +38,7 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.size_ranges import require_no_sizes, size_options
+from glow_nb.commands.summaries import summary_of
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
@@ -85,7 +86,7 @@ class InstructionRow:
 class ModelReport:
     """What ``info`` says about a model as imported; sizes in bytes.
 
-    ``parameters`` counts the numbers in the constants. Once the model is compiled, the arithmetic
+    ``parameters`` counts the numbers in the weights. Once the model is compiled, the arithmetic
     is that of the compiled graph.
     """
 
@@ -188,7 +189,7 @@ def info(
     if must_compile:
         network = glow_nb.compile(graph, backend=backend, threads=threads, without=without, **given)
     ranges = SizeRanges.of(sizes["sizes"], sizes["hints"], fixed=bindings.shapes)
-    report = _report_of(str(model), imported, network, ranges)
+    report = _report_of(model, imported, network, ranges)
     if picture is not None and network is not None:
         if len(stages_of(network)) > 1:
             raise OptionError(
@@ -206,7 +207,7 @@ def info(
 
 
 def _report_of(
-    model: str,
+    model: Path,
     imported: Function | Program | SymbolicModel,
     network: Network | None,
     ranges: SizeRanges,
@@ -215,15 +216,14 @@ def _report_of(
 
     Sizes that are open are in *ranges*.
     """
-    opened = sized_model(imported)
+    summary, opened = summary_of(model, imported), sized_model(imported)
     if opened is None and isinstance(imported, Function) and imported.sizes:
         opened = OpenFunction(imported)  # whose sizes runs decide
     if opened is None:
         assert isinstance(imported, Function | Program)
-        return make_report(model, imported, network.function if network else None)
-    assert not isinstance(imported, Program)
-    summary = summary_of(imported) if isinstance(imported, Function) else imported.summary()
-    return make_open_report(model, opened, summary, ranges)
+        compiled = network.function if network else None
+        return make_report(str(model), imported, summary, compiled)
+    return make_open_report(str(model), opened, summary, ranges)
 
 
 def _asks(context: click.Context) -> bool:
@@ -233,10 +233,12 @@ def _asks(context: click.Context) -> bool:
 
 
 def make_report(
-    model: str, imported: Function | Program, compiled: Function | None = None
+    model: str,
+    imported: Function | Program,
+    summary: Summary,
+    compiled: Function | None = None,
 ) -> ModelReport:
-    """Return the report on *imported*, and on what it was *compiled* to."""
-    storage = imported.constants if isinstance(imported, Function) else imported.weights
+    """Return the report on *imported* with its *summary*, and on what it was *compiled* to."""
     operators = _operator_rows(imported, compiled)
     multiply_adds = sum(row.multiply_adds for row in operators)
     return ModelReport(
@@ -245,8 +247,8 @@ def make_report(
         inputs={value.name: str(value.type) for value in imported.inputs},
         outputs={value.name: str(value.type) for value in imported.outputs},
         state={value.name: str(value.type) for value in imported.state},
-        parameters=sum(value.type.size for value in storage),
-        parameter_bytes=sum(value.type.size_bytes for value in storage),
+        parameters=summary.parameters,
+        parameter_bytes=summary.parameter_bytes,
         multiply_adds=multiply_adds,
         flops=2 * multiply_adds + sum(row.other_operations for row in operators),
         operators=operators,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,7 +16,6 @@ from glow_nb.base.summary import Summary
 from glow_nb.base.text import format_name
 from glow_nb.base.types import SymbolicType
 from glow_nb.commands.wording import make_table, print_table
-from glow_nb.hlir.graph import Function
 from glow_nb.network.sized_model import SizedModel
 
 if TYPE_CHECKING:
@@ -74,17 +72,6 @@ class OpenReport:
     parameters: int
     parameter_bytes: int
     operators: list[OpenOperatorRow]
-
-
-def summary_of(function: Function) -> Summary:
-    """Return what *function* consists of."""
-    types = [constant.type for constant in function.constants]
-    return Summary(
-        name=function.name,
-        operators=Counter(node.opcode for node in function),
-        parameters=sum(type.size for type in types),
-        parameter_bytes=sum(type.size_bytes for type in types),
-    )
 
 
 def make_open_report(

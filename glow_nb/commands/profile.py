@@ -15,8 +15,9 @@ from glow_nb.base.extras import needing
 from glow_nb.base.quantities import count_of, duration, scaled
 from glow_nb.base.random_arrays import random_array
 from glow_nb.base.text import format_name
-from glow_nb.commands.arrays import assign_inputs
+from glow_nb.base.types import Array
 from glow_nb.commands.bindings import Bindings, binding_options
+from glow_nb.commands.fed_inputs import read_inputs
 from glow_nb.commands.json_text import json_text
 from glow_nb.commands.machine import describe_limits
 from glow_nb.commands.models import compile_fixed_model, example_types, network_for
@@ -129,9 +130,10 @@ def profile(
     With --size or --hint, the program for all sizes is profiled, and random inputs have the sizes
     of the hints.
     """
+    feeds = read_inputs(inputs, model, bindings, sizes)
     network = compile_fixed_model(model, bindings, backend, threads, without=without, sizes=sizes)
     limits = backend.name == Cpu.name
-    measured = measure(network, inputs, seed, runs, limits=limits, sizes=sizes)
+    measured = measure(network, feeds, seed, runs, limits=limits, sizes=sizes)
     if trace is not None:
         measured.save_trace(trace)
         click.echo(f"wrote {trace}", err=True)
@@ -149,19 +151,18 @@ def profile(
 
 def measure(
     network: Network,
-    inputs: Sequence[str],
+    feeds: Mapping[str, Array],
     seed: int,
     runs: int,
     *,
     limits: bool,
     sizes: Mapping[str, Any] = NO_SIZES,
 ) -> Profile:
-    """Profile *network* on the given inputs, or on random ones.
+    """Profile *network* on *feeds*, or on random inputs if there are none.
 
     If something is said of *sizes* that stay open, it is for all of them.
     """
     rng = np.random.default_rng(seed)
-    feeds = assign_inputs(inputs, [*network.inputs, *network.defaults])
     if feeds:
         network = network_for(network, feeds, sizes)
     else:

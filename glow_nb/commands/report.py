@@ -14,8 +14,9 @@ from typing_extensions import override
 from glow_nb.backends import Backend, BackendOptions
 from glow_nb.base.errors import OptionError
 from glow_nb.base.text import format_name
-from glow_nb.commands.arrays import assign_inputs
+from glow_nb.base.types import Array
 from glow_nb.commands.bindings import Bindings, binding_options
+from glow_nb.commands.fed_inputs import read_inputs
 from glow_nb.commands.models import compile_fixed_model
 from glow_nb.commands.options import (
     ExampleCommand,
@@ -64,14 +65,20 @@ class ReportCommand(ExampleCommand):
 @size_options
 def compiled(
     model: Path,
+    inputs: tuple[str, ...],
     backend: Backend | BackendOptions,
     threads: int | None,
     without: tuple[str, ...],
     bindings: Bindings,
     sizes: dict[str, Any],
-) -> Network:
-    """Return the network of *model*; its options are those of the command."""
-    return compile_fixed_model(model, bindings, backend, threads, without=without, sizes=sizes)
+) -> tuple[Network, dict[str, Array]]:
+    """Return the network of *model* and the arrays of its *inputs*, of which it may get none.
+
+    The other options are those of the command.
+    """
+    feeds = read_inputs(inputs, model, bindings, sizes)
+    network = compile_fixed_model(model, bindings, backend, threads, without=without, sizes=sizes)
+    return network, feeds
 
 
 def compile_options(command: Command) -> Command:
@@ -140,9 +147,8 @@ def report(
     that MODEL is compared with.
     """
     arguments: tuple[str, ...] = context.meta[ARGUMENTS]  # which another context shares
-    network = compiled(model=model, **options)
-    feeds = assign_inputs(inputs, [*network.inputs, *network.defaults])
-    other = _other(context, model, against, other_options)
+    network, feeds = compiled(model=model, inputs=inputs, **options)
+    other = _other(context, model, against, other_options, inputs)
     names = _titles(title, model, against, other_options)
     write_report(
         network,
@@ -158,7 +164,11 @@ def report(
 
 
 def _other(
-    context: click.Context, model: Path, against: Path | None, options: str
+    context: click.Context,
+    model: Path,
+    against: Path | None,
+    options: str,
+    inputs: tuple[str, ...],
 ) -> Network | Path | None:
     """Return what is compared with, if there is anything."""
     is_page = against is not None and against.suffix.lower() in PAGES
@@ -171,7 +181,7 @@ def _other(
         return against
     with _named(options):
         given = _with_options(context, options)
-        return compiled(model=against or model, **given)
+        return compiled(model=against or model, inputs=inputs, **given)[0]
 
 
 @contextmanager

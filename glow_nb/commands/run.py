@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import click
@@ -18,8 +18,9 @@ from glow_nb.base.quantities import count_of
 from glow_nb.base.random_arrays import random_array
 from glow_nb.base.text import format_name
 from glow_nb.base.types import Array, TensorType
-from glow_nb.commands.arrays import assign_inputs, member_names, save_npz
+from glow_nb.commands.arrays import member_names, save_npz
 from glow_nb.commands.bindings import Bindings, binding_options
+from glow_nb.commands.fed_inputs import read_inputs
 from glow_nb.commands.models import (
     compile_model,
     declared_shapes,
@@ -150,29 +151,34 @@ def _prepare(
     threads: int | None,
     without: tuple[str, ...],
     sizes: Mapping[str, Any],
-    fixed: Mapping[str, Array] = MappingProxyType({}),
 ) -> tuple[Network, dict[str, Array]]:
     """Return the network, and the arrays of *inputs*, whose shapes bind symbolic dimensions.
 
-    Inputs whose numbers decide shapes are *fixed*: they are no inputs of the network any more.
+    Inputs whose numbers decide shapes are fixed: they are no inputs of the network any more.
     """
-    try:
-        network = compile_model(
-            model, bindings, backend, threads, without=without, constants=fixed, sizes=sizes
-        )
-    except UnboundInput as error:
-        texts = [text for text in inputs if text.startswith(tuple(f"{n}=" for n in error.names))]
-        if not texts:
-            raise fixed_by_options(error) from error
-        rest = tuple(text for text in inputs if text not in texts)
-        more = {**fixed, **assign_inputs(texts, list(error.names))}
-        return _prepare(model, rest, bindings, backend, threads, without, sizes, more)
-    feeds = assign_inputs(inputs, [*network.inputs, *network.defaults])
+    feeds = read_inputs(inputs, model, bindings, sizes)
+    compile = partial(
+        compile_model, model, bindings, backend, threads, without=without, sizes=sizes
+    )
+    network = _compiled(compile, feeds)
     if feeds:
         return network_for(network, feeds, sizes), feeds
     if isinstance(network, CompiledNetwork) or are_given(sizes):
         return network, feeds
     raise unbound_error(model, declared_shapes(network), may_stay_open=True)
+
+
+def _compiled(compile: Callable[..., Network], feeds: dict[str, Array]) -> Network:
+    """Return what *compile* makes once it has the *feeds* that decide shapes, which leave these."""
+    fixed: dict[str, Array] = {}
+    while True:
+        try:
+            return compile(constants=fixed)
+        except UnboundInput as error:
+            decisive = [name for name in error.names if name in feeds]
+            if not decisive:
+                raise fixed_by_options(error) from error
+            fixed |= {name: feeds.pop(name) for name in decisive}
 
 
 def _run_repeatedly(

@@ -329,3 +329,11 @@ def test_sizes_that_a_graph_leaves_open_are_to_be_given() -> None:
         bisection.bisect(builder.function(), feeds, shapes={"batch": 2}, threads=1).first_bad
         is None
     )
+
+
+def test_inputs_are_checked_before_any_pass_runs() -> None:
+    def boom(function: Function) -> Function:
+        raise AssertionError("a pass runs")
+
+    with pytest.raises(FeedError, match=r"shape is \[1, 6\], the network takes"):
+        bisection.bisect(graph(), {"x": X[:1]}, pipeline=(boom,))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import glow_nb
 from glow_nb.base.errors import OptionError
@@ -156,6 +156,27 @@ def test_open_sizes_are_shown_with_what_does_not_depend_on_them(tmp_path: Path) 
     assert facts["parameters"] == "36 (144 B)"
     assert (facts["MatMul"], facts["Relu"]) == ("1", "1")
     assert "--shape NAME=SIZE fixes one" in result.output
+
+
+def test_parameters_are_as_many_for_open_sizes_as_for_given_ones(tmp_path: Path) -> None:
+    """The import adds zeros for the bias that is not there; shapes are no parameters."""
+    path, text = tmp_path / "model.onnx", tmp_path / "model.glow"
+    filter = weight("filter", np.ones((8, 4, 1, 1), np.float32))
+    scale = numpy_helper.from_array(np.ones((3, 1), np.float32))
+    nodes = [
+        helper.make_node("Conv", ["x", "filter"], ["c"]),
+        helper.make_node("Constant", [], ["scale"], value=scale),
+        helper.make_node("Mul", ["c", "scale"], ["m"]),
+        helper.make_node("Reshape", ["m", "shape"], ["y"]),
+    ]
+    given = [filter, weight("shape", np.array([-1, 24])), weight("unused", np.float32(1))]
+    onnx.save(model(nodes, [value("x", ("batch", 4, 3, 1))], weights=given), path)
+    for options in ((), ("--shape", "batch=2"), ("--size", "batch=1..4")):
+        report = json.loads(call("info", path, *options, "--json").stdout)
+        assert (report["parameters"], report["parameter_bytes"]) == (35, 140), options
+    dumped = call("dump", path, "--shape", "batch=2", "--after", "import", "--output", text)
+    assert dumped.exit_code == 0, dumped.output
+    assert json.loads(call("info", text, "--json").stdout)["parameters"] == 32
 
 
 def test_open_sizes_as_json(tmp_path: Path) -> None:

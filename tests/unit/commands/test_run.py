@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import glow_nb
-from glow_nb.base.errors import GlowWarning
+from glow_nb.base.errors import GlowWarning, OptionError
 from glow_nb.base.types import Array, TensorType
 from glow_nb.commands.run import best_classes, describe_array
 from glow_nb.network import compiling
@@ -131,6 +131,47 @@ class TestErrors:
         a = save_array(tmp_path / "a.npy", np.ones(4, np.int32))
         message = fails("run", write_sum(tmp_path), "--input", f"a={a}", *INTERPRETER)
         assert "input(s) ['b'] are not fed" in message
+
+    @pytest.mark.parametrize("command", ["run", "profile", "report"])
+    @pytest.mark.parametrize(
+        ("batch", "options", "said"),
+        [
+            ("n", ("--shape", "n=2"), "shape is [4, 3], the network takes [2, 3]"),
+            (2, (), "shape is [4, 3], the network takes [2, 3]"),
+            ("n", ("--size", "n=1..3"), "size 'n' is 4 in the arrays of --input"),
+            ("n", ("--shape", "x=5x3"), "shape is [4, 3], the network takes [5, 3]"),
+            ("n", ("--shape", "m=5"), "no symbolic dimension 'm'"),
+        ],
+    )
+    def test_inputs_are_checked_before_anything_is_compiled(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        command: str,
+        batch: int | str,
+        options: tuple[str, ...],
+        said: str,
+    ) -> None:
+        def compile(*arguments: object, **options: object) -> None:
+            raise OptionError("compiled")
+
+        monkeypatch.setattr(glow_nb, "compile", compile)
+        path = write_dense(tmp_path, batch)
+        fitting = save_array(tmp_path / "one.npy", np.ones((2, 3), np.float32))
+        wrong = save_array(tmp_path / "x.npy", np.ones((4, 3), np.float32))
+        more = ("--output", tmp_path / "page.html") if command == "report" else ()
+        assert said in fails(command, path, "--input", wrong, *options, *more)
+        if "m=5" not in options and "x=5x3" not in options:
+            assert "compiled" in fails(command, path, "--input", fitting, *options, *more)
+
+    def test_inputs_of_text_are_checked_before_it_is_compiled(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(glow_nb, "compile", None)
+        x = save_array(tmp_path / "x.npy", np.ones((2, 2), np.float32))
+        assert "shape is [2, 2], the network takes [3, 2]" in fails(
+            "run", write_graph(tmp_path), "--input", x
+        )
 
     def test_missing_model(self) -> None:
         assert "nowhere.onnx: cannot be read" in fails("run", "nowhere.onnx")

@@ -18,10 +18,12 @@ from glow_nb.formats.onnx.importer.model import Model, ModelSource, load_model
 from glow_nb.formats.onnx.importer.nodes import model_nodes
 from glow_nb.formats.onnx.importer.open_sizes import import_open
 from glow_nb.formats.onnx.importer.registry import RULES, onnx_op
+from glow_nb.formats.onnx.importer.summary import summary_of
 from glow_nb.formats.onnx.importer.symbolic import (
     SymbolicModel,
     declared_inputs,
     defaults_of,
+    fed_inputs,
     snapshot,
 )
 from glow_nb.formats.onnx.importer.watched import named_nodes, value_names, watched_values
@@ -82,6 +84,7 @@ __all__ = [
     "UnboundInput",
     "declared_inputs",
     "defaults_of",
+    "fed_inputs",
     "import_onnx",
     "import_open",
     "load_model",
@@ -90,6 +93,7 @@ __all__ = [
     "onnx_op",
     "rules",
     "snapshot",
+    "summary_of",
     "value_names",
     "watched_values",
 ]

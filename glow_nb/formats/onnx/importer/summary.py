@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
 import onnx
 
-from glow_nb.base.summary import Summary
+from glow_nb.base.summary import Summary, counts_as_parameters
 from glow_nb.formats.onnx.importer.model import Model, normal_domain
 from glow_nb.formats.onnx.schema.element_kinds import kind_of
 
@@ -20,12 +20,16 @@ def summary_of(model: Model) -> Summary:
         UnsupportedError: A weight is of a kind that is not supported.
     """
     graph = model.proto.graph
-    weights = [(tensor.data_type, tensor.dims) for tensor in graph.initializer]
-    weights += [(sparse.values.data_type, sparse.dims) for sparse in graph.sparse_initializer]
     operators = Counter(_operators(graph.node))
+    weights = list(_weights(graph.node, graph.initializer, graph.sparse_initializer))
     for function in model.proto.functions:
         operators.update(_operators(function.node))
-    kinds = [(kind_of(code, f"{model.place}: a weight"), prod(dims)) for code, dims in weights]
+        weights += _weights(function.node)
+    kinds = [
+        (kind, prod(dims))
+        for code, dims in weights
+        if counts_as_parameters(kind := kind_of(code, f"{model.place}: a weight"), len(dims))
+    ]
     return Summary(
         name=graph.name,
         operators=operators,
@@ -44,3 +48,23 @@ def _operators(nodes: Iterable[onnx.NodeProto]) -> list[str]:
             for graph in (attribute.g, *attribute.graphs):
                 found += _operators(graph.node)
     return found
+
+
+def _weights(
+    nodes: Iterable[onnx.NodeProto],
+    tensors: Iterable[onnx.TensorProto] = (),
+    sparse: Iterable[onnx.SparseTensorProto] = (),
+) -> Iterator[tuple[int, Sequence[int]]]:
+    """Yield kind and shape of each of *tensors*, and of those in *nodes* and in their graphs."""
+    for tensor in tensors:
+        yield tensor.data_type, tensor.dims
+    for each in sparse:
+        yield each.values.data_type, each.dims
+    for node in nodes:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.name == "value":
+                yield attribute.t.data_type, attribute.t.dims
+            if node.op_type == "Constant" and attribute.name == "sparse_value":
+                yield attribute.sparse_tensor.values.data_type, attribute.sparse_tensor.dims
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _weights(graph.node, graph.initializer, graph.sparse_initializer)

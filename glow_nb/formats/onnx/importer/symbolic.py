@@ -220,6 +220,26 @@ def defaults_of(
     }
 
 
+def fed_inputs(
+    model: Model, shapes: Shapes, constants: Mapping[str, Array]
+) -> tuple[dict[str, SymbolicType], dict[str, SymbolicType]]:
+    """Return the inputs of *model* that must be fed, and those with a default; nothing is imported.
+
+    Each has the sizes that *shapes* gives. Those that *constants* fix are no inputs.
+
+    Raises:
+        ModelError: *constants* names something that is no input.
+        OptionError: *shapes* names something that is not in the model, or contradicts it.
+    """
+    check_bindings(model.proto.graph, model.place, shapes, constants)
+    types = {n: type for n, type in declared_inputs(model).items() if n not in constants}
+    bound = partly_bound(model.place, {n: type.shape for n, type in types.items()}, shapes)
+    given = {name: SymbolicType(type.kind, bound[name]) for name, type in types.items()}
+    defaults = defaults_of(model, shapes, constants).keys()
+    needed = {name: type for name, type in given.items() if name not in defaults}
+    return needed, {name: type for name, type in given.items() if name in defaults}
+
+
 def snapshot(model: Model) -> Model:
     """Return *model* as it is now, whatever its owner does with the message later."""
     if not model.is_borrowed:
