@@ -94,7 +94,7 @@ _ALONE = {
 """Public names that come without the others, and the modules that have them."""
 
 _MODULES = ("bisection", "observers", "quant", "runtime", "train")
-"""Public modules, which come only when they are asked for themselves."""
+"""Public modules, imported at first use."""
 
 
 def __getattr__(name: str) -> object:

@@ -125,7 +125,7 @@ _OF_THE_IMPORTER = {
     "ImportContext": "glow_nb.formats.onnx.importer.import_context",
     "OnnxNode": "glow_nb.formats.onnx.importer.node",
 }
-"""Names that come when they are asked for, with ``onnx``."""
+"""Names that are imported at first use, with ``onnx``."""
 
 
 def __getattr__(name: str) -> object:

@@ -162,7 +162,7 @@ class PrintDiff:
             shown.print(self._console)
 
     def finish(self) -> None:
-        """Print why a requested step has shown nothing, and begin anew."""
+        """Print why a requested step has shown nothing, and begin again."""
         for step, reason in self._silent.items():
             if step in self._steps:
                 self._console.print(f"{step}: nothing to show, {reason}", soft_wrap=True)
@@ -180,7 +180,7 @@ def _step_name(step: str | Pass[Any]) -> str:
         raise OptionError(f"step {described(step)}: give the name of a pass or step, or a function")
     known = {*STEP_NAMES, *GRAPH_PASSES.passes, *PROGRAM_PASSES.passes}
     if step not in known:
-        for backend in BACKENDS:  # whose passes are registered when it is first asked for
+        for backend in BACKENDS:  # whose passes are registered at first use
             known |= backend_named(backend).compile_steps.keys()
         known |= {*GRAPH_PASSES.passes, *PROGRAM_PASSES.passes}
     if step not in known:

@@ -1,6 +1,6 @@
 """Classes of what networks, ``glow_nb.plans`` and graphs return, for annotations.
 
-Nobody makes their objects but glow_nb. ``net.profile`` returns a ``Profile`` of many
+Only glow_nb makes their objects. ``net.profile`` returns a ``Profile`` of many
 ``KernelTime``, for example::
 
     from glow_nb.types import KernelTime, Profile

@@ -67,7 +67,7 @@ def backend_named(
             invalid value, or is given twice.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    made = [_with_options(kind, given) for kind in _OPTIONS]  # a wrong value is always told
+    made = [_with_options(kind, given) for kind in _OPTIONS]  # a wrong value is always reported
     wanted = backend
     if isinstance(backend, str):
         named = (own for own in made if own.name == backend)

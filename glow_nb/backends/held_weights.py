@@ -16,8 +16,8 @@ Compiled = tuple[Function | None, Program]
 def share_weights(function: Function | None, program: Program, executable: Executable) -> Compiled:
     """Return *function* and *program* with arrays that lie in the memory of *executable*.
 
-    The arrays that they had are freed once nobody else keeps them. Constants that the program does
-    not read stay as they are.
+    The arrays that they had are freed once they are no longer referenced. Constants that the
+    program does not read stay as they are.
     """
     if not isinstance(executable, WeightHolder):
         return function, program

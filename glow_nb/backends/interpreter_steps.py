@@ -51,7 +51,7 @@ class Memory:
 
     Attributes:
         regions: The bytes of each region.
-        watch: What is told of each result, if anything is.
+        watch: Called with each result; None for no call.
         evaluate: What computes the operators.
     """
 
@@ -118,7 +118,8 @@ def step_of(instruction: Instruction) -> Step:
         node = instruction.as_node()
         return _watched(instruction, lambda memory: _run_node(instruction, node, memory))
     raise UnsupportedError(
-        f"{instruction}: the interpreter knows neither a scalar expression nor an operator for it"
+        f"{instruction}: it has neither a scalar expression nor an operator, one of which the "
+        "interpreter needs"
     )
 
 

@@ -171,8 +171,8 @@ def array_of_numbers(kind: type[GlowError], subject: str, value: object) -> Arra
             array = np.asarray(value)
     if _has_mask(value):
         raise kind(
-            f"{subject}: an array with a mask, which nothing here looks at; give numbers for what "
-            "is masked: array.filled(0)"
+            f"{subject}: a masked array, whose mask would be ignored; give numbers for the masked "
+            "elements: array.filled(0)"
         )
     if array.dtype == object:
         given = "None" if value is None else f"a {type(value).__name__} of Python objects"

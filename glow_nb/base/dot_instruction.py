@@ -155,7 +155,9 @@ class DotInstruction:
         return self.is_matrix or not (self.is_float and self.group > 1 and run % self.group)
 
     def steps(self, rows: int, vectors: int, lanes: int) -> int:
-        """Return the steps that one group of neighbours takes in a tile of so many vectors."""
+        """Return the steps that one group of neighbours takes in a tile of this number of
+        vectors.
+        """
         columns = self.columns or lanes
         return -(-rows // self.rows) * -(-vectors * lanes // columns)
 
@@ -173,12 +175,12 @@ take two and two, 1 x 3 one and three, 1 x 4 one and two that take turns, 3 x 1 
 
 
 def matrix_rows(columns: int) -> int:
-    """Return the most rows of a tile of matrix registers of so many *columns*."""
+    """Return the most rows of a tile of matrix registers of *columns* columns."""
     return MATRIX_ROWS * MATRIX_PARTS[-(-columns // MATRIX_COLUMNS)]
 
 
 def groups_at_once(groups: int) -> int:
-    """Return how many of so many *groups* of a row an instruction of matrix registers multiplies.
+    """Return how many of *groups* groups of a row an instruction of matrix registers multiplies.
 
     All steps take as many: 18 groups are two times nine.
     """

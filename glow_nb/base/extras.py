@@ -13,7 +13,7 @@ EXTRAS = {
     "ray": ("ray",),
     "serve": ("prometheus-client", "starlette", "uvicorn"),
 }
-"""The packages of the extras that errors speak of, by the extra's name."""
+"""The packages of the extras that errors name, by the extra's name."""
 
 
 @contextlib.contextmanager

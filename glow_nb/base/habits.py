@@ -13,7 +13,7 @@ _KINDS = (
     "their place"
 )
 _SIZES = 'sizes are given by shapes={"batch": 8} or shapes={"x": (8, 3, 224, 224)}'
-_STEPS = "what is done to the graph is chosen by pipeline="
+_STEPS = "the passes over the graph are chosen by pipeline="
 
 ELSEWHERE = {
     "providers provider provider_options device devices device_id target use_gpu cuda": _PROCESSOR,
@@ -29,7 +29,7 @@ ELSEWHERE = {
     "model path model_path file filename onnx_model": (
         "the model is the first argument, and has no keyword: glow_nb.compile('model.onnx')"
     ),
-    "fullgraph inputs example_inputs args": "leave it out: the model says all of it",
+    "fullgraph inputs example_inputs args": "leave it out: the model determines it",
     "verbose log_level": (
         "leave it out; observer= is called after every step, and the logger glow_nb logs progress"
     ),

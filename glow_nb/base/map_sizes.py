@@ -11,7 +11,7 @@ from glow_nb.base.size import Guard, Size, Symbol, hinted
 T = TypeVar("T")
 
 Change = Callable[[int], int]
-"""What stands in place of an open size."""
+"""Returns the replacement of an open size."""
 
 
 def map_sizes(value: T, change: Change) -> T:
@@ -48,7 +48,7 @@ def at_hints(value: T) -> T:
 
 
 def renaming(symbols: Mapping[Symbol, Symbol | int]) -> Change:
-    """Return a change that puts other *symbols*, or numbers, in place of some."""
+    """Return a change that replaces some symbols by other *symbols* or numbers."""
 
     def renamed(size: int) -> int:
         return size.with_symbols(symbols) if isinstance(size, Size) else size

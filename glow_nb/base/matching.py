@@ -247,9 +247,8 @@ def check_orders(items: Iterable[Item], pattern: Pattern) -> None:
     orders = 2 ** sum(1 for item in items if pair_of(item))
     if orders > MOST_ORDERS:
         raise DefinitionError(
-            f"pattern {pattern!r}: its operands may stand in {orders} orders, at most "
-            f"{MOST_ORDERS} are looked for; match a smaller part, and let a function look at the "
-            "rest"
+            f"pattern {pattern!r}: its operands have {orders} possible orders, and at most "
+            f"{MOST_ORDERS} are tried; match a smaller part, and let a function check the rest"
         )
 
 

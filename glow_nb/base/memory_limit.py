@@ -129,7 +129,7 @@ def require_memory(
     shown = ", ".join(f"{name} {_bytes(size)}" for name, size in largest)
     used = f", and uses {_bytes(limit.used_bytes)} of it already" if limit.used_bytes else ""
     raise MemoryLimitError(
-        f"{subject}: it needs {_bytes(needed)} of memory ({shares}), but the process may have "
+        f"{subject}: it needs {_bytes(needed)} of memory ({shares}), but the process may use "
         f"{_bytes(limit.size_bytes)} ({limit.source}){used}; "
         f"{f'the largest tensors are {shown}; ' if shown else ''}"
         "use smaller sizes, or more memory"

@@ -58,8 +58,8 @@ def _advice(shape: Sequence[int], wanted: Sizes) -> str:
         return "it has one axis too many: give array[0]"
     if shape and wanted and fits(shape[1:], wanted[1:]):
         return (
-            f"the first size is fixed to {wanted[0]}: feed as many at a time, or make the network "
-            "of a model that leaves its batch open"
+            f"the first size is fixed to {wanted[0]}: feed this number at a time, or compile a "
+            "model with an open batch size"
         )
     return "reshape it, or make the network of a model with these sizes, or with open ones"
 

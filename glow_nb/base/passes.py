@@ -100,9 +100,7 @@ def check_observer(observer: object) -> None:
     """Raise OptionError unless *observer* can be called with one :class:`PassRun`."""
     if isinstance(observer, type):
         name = observer.__name__
-        raise OptionError(
-            f"observer={name}: this is a class; give an observer made of it: {name}()"
-        )
+        raise OptionError(f"observer={name}: this is a class; give an instance of it: {name}()")
     if not callable(observer):
         raise OptionError(f"observer={described(observer)}: give a function of one PassRun")
     if not _takes_one(observer):

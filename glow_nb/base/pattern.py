@@ -162,7 +162,7 @@ def wildcards(names: str) -> tuple[Any, ...]:
     found = names.split() if isinstance(names, str) else []
     repeated = next((name for name in found if found.count(name) > 1), "")
     if repeated:
-        raise DefinitionError(f"wildcards({names!r}): {repeated!r} is there twice")
+        raise DefinitionError(f"wildcards({names!r}): {repeated!r} is given twice")
     if not found:
         raise DefinitionError(f"wildcards({names!r:.80}): give names, as in wildcards('x y')")
     return tuple(wildcard(name) for name in found)
@@ -386,8 +386,8 @@ def _attribute(cls: type, name: str, value: object) -> object:
         )
     if isinstance(value, tuple | list) and has_patterns(value):
         raise DefinitionError(
-            f"{opcode_of(cls)}.{name}: a wildcard stands for a whole attribute; give one for the "
-            "tuple, and look at its items in a condition"
+            f"{opcode_of(cls)}.{name}: a wildcard matches a whole attribute; give one for the "
+            "tuple, and check its items in a condition"
         )
     found = tuple(value) if isinstance(value, list) else value
     if not isinstance(found, Hashable):
@@ -401,7 +401,7 @@ def _attribute(cls: type, name: str, value: object) -> object:
 def _check_name(kind: str, name: object) -> None:
     is_name = isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name)
     if not is_name:
-        raise DefinitionError(f"{kind} {name!r:.80}: give a name that a parameter may have")
+        raise DefinitionError(f"{kind} {name!r:.80}: give a valid name of a parameter")
     if name in RESERVED:
         raise DefinitionError(
             f"{kind} {name!r}: functions of a rule are given something else by this name; choose "

@@ -12,7 +12,7 @@ from glow_nb.base.types import Array
 
 
 class Recipe(ABC):
-    """Makes numbers that nobody may ever look at, or only where they are wanted."""
+    """Makes numbers at first use, and where they are needed; they may never be used."""
 
     @abstractmethod
     def make(self) -> Array:

@@ -127,7 +127,7 @@ class _Watcher:
     """A thread that shows work from time to time until it is over; interrupts do not reach it.
 
     Where memory is short a new thread may end before it begins. ``threading.Thread.start`` then
-    waits for it for ever, and so would whoever joined it: here nobody waits for the thread.
+    waits for it forever, and so would a thread that joins it: here no thread waits for it.
     """
 
     def __init__(self, work: _Work, view: _View) -> None:
@@ -172,7 +172,7 @@ class _View(Protocol):
 
 
 def _view(is_asked_for: bool) -> _View | None:
-    """Return where work is shown; None if nobody would see it."""
+    """Return where work is shown; None if it is not shown."""
     if sys.stderr is None:
         return None
     if sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""Arrays to try a network with, where nobody has given any."""
+"""Random arrays for a network, if none are given."""
 
 from __future__ import annotations
 

@@ -220,8 +220,8 @@ def _checked_pattern(pattern: object) -> Pattern:
     while isinstance(marked, Marked):
         if marked.is_used_here:
             raise DefinitionError(
-                f"pattern {root!r}: used_here is for operands; the root is what is replaced for "
-                "all of its readers"
+                f"pattern {root!r}: used_here is for operands; the root is replaced for all of its "
+                "readers"
             )
         marked = marked.pattern
     for item in items_in(pattern):
@@ -333,7 +333,7 @@ def _check_template(template: Pattern, names: tuple[str, ...], subject: str) -> 
     parts = list(parts_of(template))
     if parts and all(isinstance(part, Number) for part in parts):
         raise DefinitionError(
-            f"{subject}: {template!r} has numbers alone for operands, which says of no type"
+            f"{subject}: {template!r} has only numbers as operands, which do not determine a type"
         )
     for part in parts:
         if not isinstance(part, Number):
@@ -346,7 +346,7 @@ def _check_bound(wildcard: Wildcard, names: tuple[str, ...], subject: str) -> No
     if wildcard.name not in names:
         known = [name for name in names if name not in RESERVED]
         raise DefinitionError(
-            f"{subject}: its replacement has {wildcard.name!r}, which the pattern has not"
+            f"{subject}: its replacement has {wildcard.name!r}, which the pattern lacks"
             f"{closest(wildcard.name, known) or f'; it has {listed(known)}'}"
         )
 
@@ -365,7 +365,7 @@ def _parameters(function: object, names: tuple[str, ...], subject: str) -> tuple
     for name in found:
         if name not in names:
             raise DefinitionError(
-                f"{subject} asks for {name!r}, which the pattern has not"
+                f"{subject} asks for {name!r}, which the pattern lacks"
                 f"{closest(name, names) or f'; it has {listed(names)}'}"
             )
     return found
@@ -386,5 +386,5 @@ def _names_of_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
     needed = [p for p in parameters if p.default is p.empty]
     for parameter in needed:
         if parameter.kind is parameter.KEYWORD_ONLY:
-            raise TypeError(f"{parameter.name!r} stands after a '*'")
+            raise TypeError(f"{parameter.name!r} comes after a '*'")
     return tuple(p.name for p in needed)

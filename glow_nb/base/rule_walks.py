@@ -128,9 +128,9 @@ def to_the_end(
             )
         if fired.total() > most or walks > longest:
             raise GlowError(
-                f"{_named(fired)} to no end: after {fired.total():,} replacements in {ir!r} there "
-                "is still something to replace; a rule makes what it fits anew, so give it a "
-                "condition (when=...)"
+                f"{_named(fired)} to no end: after {fired.total():,} replacements in {ir!r} rules "
+                "still match; a rule matches its own replacement, so give it a condition "
+                "(when=...)"
             )
     raise AssertionError("unreachable")
 

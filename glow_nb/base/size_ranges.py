@@ -180,7 +180,7 @@ class SizeRanges:
     def _with_fixed(
         self, shapes: Mapping[str, Dimensions | None], ranges: dict[str, Range]
     ) -> tuple[dict[str, Dimensions | None], SizeRanges]:
-        """Put numbers in place of names whose ranges are of one size."""
+        """Replace names whose range is one size by that number."""
         fixed = {name: low for name, (low, high) in ranges.items() if low == high}
         numbered = {
             name: shape and tuple(fixed.get(n, n) if isinstance(n, str) else n for n in shape)

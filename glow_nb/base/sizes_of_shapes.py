@@ -43,8 +43,8 @@ def sizes_of_shapes(
     for symbol in symbols:
         if symbol.name not in sizes:
             raise FeedError(
-                f"size {symbol.name!r}: no shape of the inputs tells what it is; give all sizes "
-                "before, glow_nb.load(function, shapes={...})"
+                f"size {symbol.name!r}: the shapes of the inputs do not determine it; give all "
+                "sizes before, glow_nb.load(function, shapes={...})"
             )
         if not symbol.low <= sizes[symbol.name] <= symbol.high:
             raise FeedError(

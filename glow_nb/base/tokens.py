@@ -109,7 +109,7 @@ class TokenStream:
         return "the end of the text" if token.kind == "end" else f"'{token.text}'"
 
     def guarded(self, token: Token, build: Callable[[], T]) -> T:
-        """Return ``build()``; an error of ours in it is told at the place of *token*."""
+        """Return ``build()``; an error of ours in it is reported at the position of *token*."""
         try:
             return build()
         except ParseError:

@@ -42,7 +42,7 @@ def quantization_problem(kind: ElementKind, scale: float, offset: int) -> str:
     """
     if kind not in QUANTIZED:
         names = ", ".join(k.value for k in ElementKind if k in QUANTIZED)
-        return f"{kind.value} stands for no other numbers; quantize to one of {names}"
+        return f"{kind.value} cannot be a quantized kind; quantize to one of {names}"
     with np.errstate(over="ignore"):
         is_usable = 0 < np.float32(scale) < np.inf
     if not is_usable:
@@ -93,8 +93,8 @@ class TensorType:
         least = bounds(size_bytes)[0] if is_open else size_bytes
         if least > MAX_TENSOR_BYTES:
             raise GlowError(
-                f"{self}: {least} bytes are more than the {MAX_TENSOR_BYTES} bytes "
-                "that a tensor may have; check the shape"
+                f"{self}: {least} bytes are more than the limit of {MAX_TENSOR_BYTES} bytes of a "
+                "tensor; check the shape"
             )
         if (self.scale is None) != (self.offset is None):
             raise GlowError(f"{self.kind.value}: a quantized type needs both scale and offset")

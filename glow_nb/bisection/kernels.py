@@ -52,7 +52,7 @@ def first_bad_instruction(
         inputs: In the program's order.
         tolerance: The largest distance of results that agree.
         threads: Cores that share each kernel.
-        report: Told of the progress.
+        report: Called with the progress.
     """
     good, bad = 0, len(program.work)
     if _agrees(program, bad, backend, inputs, tolerance, threads):

@@ -116,7 +116,7 @@ def bisect_noise(
 def _loaded(graph: Graph, shapes: Shapes | None) -> Function:
     loaded = load_ir(graph, shapes=shapes)
     if not isinstance(loaded, Function):
-        raise OptionError(f"{loaded!r:.80} is a program; give the graph that it was made of")
+        raise OptionError(f"{loaded!r:.80} is a program; give the graph that it was made from")
     return loaded
 
 
@@ -130,7 +130,7 @@ def _check_outputs(floats: Function, integers: Function) -> None:
         if wanted != found:
             raise OptionError(
                 f"the {what} of the quantized network are {found}, those of the reference are "
-                f"{wanted}; give the network that it was made of"
+                f"{wanted}; give the network that it was made from"
             )
 
 

@@ -123,8 +123,8 @@ class _Input:
     def read(cls, payload: bytes, prefix: str) -> _Input:
         if payload[:6] != ELF_64_LITTLE:
             raise CompileError(
-                "a bundle is made of 64-bit ELF objects, those of this machine are others; give "
-                "the triple of a Linux machine as target"
+                "a bundle is made of 64-bit ELF objects, and this machine has other ones; give the "
+                "triple of a Linux machine as target"
             )
         headers = section_headers(payload)
         (names_number,) = struct.unpack_from("<H", payload, 62)
@@ -326,7 +326,7 @@ def _renumbered(relocations: bytes, numbers: dict[int, int]) -> bytes:
 def _placed(one: _Input, symbol: _Symbol) -> _Symbol | None:
     """Return *symbol* with the new number of its section; None if that is left out."""
     if symbol.section == _COMMON:
-        raise CompileError(f"symbol {symbol.name}: data that are written, which a bundle has not")
+        raise CompileError(f"symbol {symbol.name}: writable data, which a bundle cannot have")
     if symbol.section >= _FIRST_SPECIAL:
         return symbol
     if symbol.section not in one.sections:

@@ -3,7 +3,7 @@
 Three blocks of memory are given to each call. *Constants* are read-only: a head that tells whose
 they are, the packed weights of each variant, and the first values of states. *Tensors* hold a head
 that says which variant works on them, the states, and the inputs and outputs of each function. The
-*arena* is working memory, whose content nobody needs between two calls.
+*arena* is working memory, whose content is not kept between two calls.
 
 If sizes are open, the tensors hold after the states what is laid out for those that came last
 (:class:`glow_nb.bundle.area.Area`), and then the inputs and outputs, whose places these sizes tell.

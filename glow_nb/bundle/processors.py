@@ -156,7 +156,7 @@ def targets_of(triple: str | None, cpus: Sequence[str]) -> list[Target]:
         return [platform.baseline]
     for cpu in cpus:
         if cpu == NATIVE and triple not in (None, host.triple):
-            raise OptionError(f"cpu={cpu!r}: this machine is none of {platform.triple}; name one")
+            raise OptionError(f"cpu={cpu!r}: this machine is not {platform.triple}; name one")
     cpus = list(dict.fromkeys(cpus))
     if len(cpus) > 1 and not platform.triple.startswith("x86_64"):
         raise UnsupportedError(

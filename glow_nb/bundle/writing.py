@@ -54,8 +54,8 @@ def write_bundle(folder: Path, bundle: Bundle, form: Form, *, made_from: Mapping
     """
     if form.embedded and bundle.constants.size_bytes > LARGEST_EMBEDDED_BYTES:
         raise UnsupportedError(
-            f"constants of {bundle.constants.size_bytes} bytes are too many for an object, which "
-            f"may have {LARGEST_EMBEDDED_BYTES}; leave them in a file"
+            f"constants of {bundle.constants.size_bytes} bytes do not fit into an object, whose "
+            f"limit is {LARGEST_EMBEDDED_BYTES}; leave them in a file"
         )
     compiler = c_compiler(bundle.variants[0].target) if form.is_shared else []
     merged = merged_code(bundle)

@@ -159,7 +159,7 @@ def _words() -> dict[str, Any]:
 
 @contextmanager
 def _garbage_collection_put_off() -> Iterator[None]:
-    """Let nobody look for garbage while the block runs.
+    """Disable garbage collection while the block runs.
 
     A kernel is 100,000 objects while it is compiled, and they are alive: to look through them again
     and again takes a tenth of the time and more.

@@ -48,7 +48,7 @@ def main() -> None:
     from glow_nb.codegen.kernel_compiler import kernel_compiler
 
     compile_kernel = kernel_compiler()
-    gc.freeze()  # what is imported stays: do not look through it again and again
+    gc.freeze()  # imported objects stay: exclude them from garbage collection
     write_frame(answers, READY)
     while True:
         try:

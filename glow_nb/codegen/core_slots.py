@@ -22,7 +22,8 @@ class CoreSlots:
     def take(self, is_wanted: Callable[[], object]) -> bool:
         """Wait for a slot while it *is_wanted*; return whether it was taken.
 
-        Who no longer wants one and may be waiting must be told by :meth:`look_again`.
+        :meth:`look_again` must wake a thread that may still wait for a slot that it no longer
+        needs.
         """
         ticket = object()
         with self._changed:
@@ -46,7 +47,7 @@ class CoreSlots:
             self._changed.notify_all()
 
     def is_waited_for(self) -> bool:
-        """Return whether somebody waits for a slot."""
+        """Return whether a thread waits for a slot."""
         return bool(self._line)
 
     def look_again(self) -> None:

@@ -41,5 +41,5 @@ def _settings() -> str:
         return ""
     return (
         f" with {', '.join(sorted(found))} in the environment; "
-        "correct or unset what is wrong and start Python again"
+        "correct or unset it, and start Python again"
     )

@@ -86,7 +86,7 @@ class KernelLocks:
         return True
 
     def has(self, key: str) -> bool:
-        """Return whether nobody but this process compiles the kernel *key*."""
+        """Return whether no other process compiles the kernel *key*."""
         return self._file is None or key in self._own
 
     def release(self, key: str) -> None:

@@ -20,7 +20,7 @@ from glow_nb.kernels.target import TILE_FEATURES, Target
 def load(native: NativeProgram, linked: Path | None = None) -> LoadedProgram:
     """Link the code of *native* into this process, ready to run.
 
-    A debugger is told of the code if it is mapped from a file that it was *linked* to.
+    A debugger knows the code if it is mapped from a file that it was *linked* to.
 
     Raises:
         CompileError: The code is for another processor than this one, or its objects do not fit

@@ -38,7 +38,7 @@ class LoadedCode:
         for payload in payloads:
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(payload))
         self._engine.finalize_object()
-        # Now, as LLVM has a lock: a forked child may find it taken for ever by a thread that is
+        # Now, as LLVM has a lock: a forked child may find it taken forever by a thread that is
         # not there.
         self._addresses: dict[str, int] = {
             name: self._engine.get_function_address(name) for name in defined

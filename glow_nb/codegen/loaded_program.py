@@ -219,7 +219,7 @@ class LoadedProgram:
     def _take_context(self) -> _Context:
         try:
             return self._idle.pop()
-        except IndexError:  # there is none that nobody uses
+        except IndexError:  # there is no unused one
             return _Context(self.layout, self.code)
 
 

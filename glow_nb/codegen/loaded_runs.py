@@ -44,7 +44,7 @@ class LoadedRuns(ABC):
         return self._loaded.direct_run(inputs, outputs)
 
     def notify_hot(self, after: int, notice: Callable[[Shapes], None]) -> None:
-        """Of a program with open sizes, call *notice* with shapes that so many runs had."""
+        """Of a program with open sizes, call *notice* with shapes that this number of runs had."""
         if isinstance(self._loaded, OpenProgram):
             self._loaded.notify_hot(after, notice)
 

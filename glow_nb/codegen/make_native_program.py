@@ -60,10 +60,10 @@ def make_native_program(
             2]``, with begin and end of each thread's share in nanoseconds.
         open: The sizes that inputs tell, if some are open. The array of sizes and the windows are
             bound between the *state* and the *inputs*.
-        debug: What a debugger is told of the calls.
+        debug: Debug information of the calls.
         cache: Where objects are kept, by default the user's.
         workers: Compile processes; None chooses.
-        stopwatch: Told the end of each step.
+        stopwatch: Called at the end of each step.
 
     Raises:
         CompileError: A kernel does not compile, or a region lies outside of its memory.

@@ -210,7 +210,7 @@ def _memory(threads: int, block_bytes: int) -> Array:
 
 
 class _Probe:
-    """A kernel over one block of memory for each thread, told by two numbers what to do."""
+    """A kernel over one block of memory for each thread, with two numbers as parameters."""
 
     def __init__(
         self, source: KernelSource, target: Target, memory: Array, code: bytes | None = None

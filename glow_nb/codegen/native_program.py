@@ -54,7 +54,7 @@ class NativeProgram:
         open: The sizes that inputs tell, if some are open.
         uses_tiles: Whether its code has instructions on tile registers, for which the process needs
             a right.
-        debug: What a debugger is told, if the objects have debug information; it is not written
+        debug: Debug information, if the objects have any; it is not written
             with the program.
     """
 

@@ -1,6 +1,6 @@
 """Which releases of numba the code generator works with.
 
-It puts passes of its own in the place of numba's and overrides methods that numba does not publish
+It replaces passes of numba by its own and overrides methods that are not public in numba
 (:mod:`glow_nb.codegen.compile`, and the modules that it imports). A later release may have changed
 them: what came out then would be an error without a reason, or wrong code. So a release that was
 not tested is refused, before it is imported.
@@ -22,7 +22,7 @@ TESTED = f"numba {FIRST[0]}.{FIRST[1]} to {LAST[0]}.{LAST[1]}"
 def require_tested_numba() -> None:
     """Raise CompileError if the numba that is installed is none of :data:`TESTED`.
 
-    A numba whose version nobody tells, such as one that is run where it is written, is taken.
+    A numba of unknown version, such as one that is run from its source, is accepted.
     """
     version = installed_versions().get("numba", "")
     if not is_tested(version):

@@ -37,7 +37,7 @@ Shapes = tuple[tuple[int, ...], ...]
 
 
 class OpenProgram(LoadedProgram):
-    """Machine code in memory whose sizes are told by the arrays that are fed.
+    """Machine code in memory whose sizes are those of the input arrays.
 
     Runs are as those of a :class:`~glow_nb.codegen.loaded_program.LoadedProgram`. A context has
     memory for the largest run that it did.
@@ -62,7 +62,7 @@ class OpenProgram(LoadedProgram):
         programs_of_this_process.add(self)
 
     def notify_hot(self, after: int, notice: Callable[[Shapes], None]) -> None:
-        """Let *notice* be called with shapes of inputs when so many runs had them."""
+        """Let *notice* be called with shapes of inputs when this number of runs had them."""
         self._hot_after, self._on_hot = after, notice
 
     def take_over(self, shapes: Shapes, run: DirectRun, most: int) -> None:
@@ -257,7 +257,7 @@ class OpenProgram(LoadedProgram):
     def _context_for(self, placed: SizeLayout) -> _Context:
         try:
             context = self._contexts.pop()
-        except IndexError:  # there is none that nobody uses
+        except IndexError:  # there is no unused one
             return _Context(self.layout, self.code, placed)
         return context if context.has_room(placed) else _Context(self.layout, self.code, placed)
 

@@ -55,7 +55,9 @@ class OpenSizes:
     windows: tuple[Window, ...]
 
     def check_numbers(self, bindings: int) -> None:
-        """Raise CompileError unless windows and orders are of what there is: so many *bindings*."""
+        """Raise CompileError unless windows and orders refer to existing ones: *bindings*
+        bindings.
+        """
         count = len(self.placement.sizes)
         ends = {"activation": count, "binding": bindings, "constants": 1}
         for window in self.windows:

@@ -2,7 +2,7 @@
 
 What is larger than 32 MiB the C library takes from the system each time, and the system clears
 every page before its first use. For a product of matrices with a short sum that takes longer than
-the product itself. So the memory of such a result comes back when nobody can reach it any more,
+the product itself. So the memory of such a result is reused when it is no longer referenced,
 and one piece for each output is kept: ``outputs = net.run(inputs)`` in a loop uses two in turn.
 """
 

@@ -44,7 +44,7 @@ class OutputBinding(Binding):
     Attributes:
         fed_by: Of an output that is an input as well: the index of this input. The output begins as
             a copy of what is fed.
-        counted: Of an output whose size only a run shows: what of it counts.
+        counted: Of an output whose size is data-dependent: what of it counts.
     """
 
     fed_by: int | None = None

@@ -3,7 +3,7 @@
 An entry has phases, and each phase a number of *shares*, one for each thread. All shares of a phase
 must be done before the next one begins, but any thread may do any of them: a share is claimed
 before it is done. Each thread claims its own first, so that data stay in its caches. A thread that
-has none left to do claims those that nobody has begun. So nobody waits for a thread that is still
+has none left claims those that no thread has begun. So no thread waits for one that is still
 asleep, or that the system has preempted between two shares: at worst one thread does everything,
 about as fast as if it were alone. Only a share that was begun is waited for. What is computed does
 not depend on who computes it.

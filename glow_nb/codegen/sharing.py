@@ -34,7 +34,7 @@ class Sharing:
 def estimate_ns(cost: InstructionCost, machine: Machine, lanes: int, passes: int = 1) -> float:
     """Return about how long one thread takes for a kernel of *cost*, beside ``call_ns``.
 
-    Its vectors have so many *lanes*, one if it works on one element after the other, and go
+    Its vectors have *lanes* lanes, one if it works on one element after the other, and go
     *passes* times through the units that multiply and add.
     """
     multiply_add_ns = passes * machine.multiply_add_ns
@@ -47,7 +47,7 @@ def estimate_ns(cost: InstructionCost, machine: Machine, lanes: int, passes: int
 def plan_sharing(
     work_ns: Sequence[float], waits: Sequence[bool], threads: int, machine: Machine
 ) -> Sharing:
-    """Return who makes the calls of a program, of at most so many *threads*.
+    """Return who makes the calls of a program, of at most *threads* threads.
 
     Args:
         work_ns: For each call, how long one thread takes for what threads can share.

@@ -2,8 +2,8 @@
 
 A worker is a Python thread that calls ``glow_team_serve`` once and stays there, without Python's
 lock, until the team is stopped. Starting a job is therefore one native call that neither needs a
-worker to get the lock nor can be interrupted halfway by a signal. Nobody waits for workers at the
-end of the program: they end with the process.
+worker to get the lock nor can be interrupted halfway by a signal. No thread waits for workers at
+the end of the program: they end with the process.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Team:
         except RuntimeError as error:
             self._stop()
             raise GlowError(
-                f"threads={threads}: the system does not give so many ({error}); use fewer"
+                f"threads={threads}: the system cannot start that many ({error}); use fewer"
             ) from error
 
     def run(self) -> None:
@@ -118,7 +118,7 @@ def _serve(
 
 
 def _stop(stop: Callable[[int], None], address: int, process: int, keep: object) -> None:
-    """Send the workers home; a forked child has none, and perhaps a lock nobody will release."""
+    """Send the workers home; a forked child has none, and perhaps a lock that is never released."""
     if os.getpid() == process:
         stop(address)
     del keep

@@ -117,8 +117,8 @@ class _Work:
     def end(self, *, at_once: bool) -> None:
         """Compile no more; if *at_once*, what the workers are at is of no use either.
 
-        Nobody waits for a worker that still starts: on a machine that is short of memory, that may
-        be for ever.
+        No thread waits for a worker that still starts: on a machine that is short of memory, that
+        may be forever.
         """
         self._waiting.clear()
         CORE_SLOTS.look_again()
@@ -140,7 +140,7 @@ def idle_workers() -> int:
 
 
 class _IdleWorkers:
-    """The workers that wait, as long as somebody wants that and for IDLE_SECONDS at most."""
+    """The workers that wait, as long as they are requested, and at most for IDLE_SECONDS."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # an owner may be collected while this thread holds it
@@ -282,7 +282,7 @@ class _Worker:
         self.close()
 
     def close(self) -> None:
-        """Close the pipes, once nobody reads them."""
+        """Close the pipes when they are no longer read."""
         for pipe in (self._process.stdin, self._answers):
             with contextlib.suppress(OSError):  # what was not sent to a dead process
                 if pipe:

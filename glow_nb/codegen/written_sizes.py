@@ -45,7 +45,7 @@ class WrittenSizes:
         reader = TokenStream(declaration, "sizes")
         self.symbols = read_symbols(reader)
         if reader.token.kind != "end":
-            raise reader.error("something stands after the sizes")
+            raise reader.error("unexpected text after the sizes")
         self._known: dict[str, int] = {}
         self._quotients = reader.quotients
 
@@ -64,7 +64,7 @@ class WrittenSizes:
             reader.symbols, reader.quotients = self.symbols, self._quotients
             self._known[plain] = read_size(reader)
             if reader.token.kind != "end":
-                raise reader.error("something stands after the size")
+                raise reader.error("unexpected text after the size")
         return self._known[plain]
 
     def guard(self, left: object, relation: str, right: object) -> Guard:

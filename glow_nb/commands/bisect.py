@@ -208,7 +208,7 @@ def _bisect_noise(
     least_decibels: float,
     bindings: Bindings,
 ) -> None:
-    """Print the signal to noise of all values, and which is the first that has too little."""
+    """Print the signal-to-noise ratio of all values, and which is the first that has too little."""
     quantized, floats = load_model(model, bindings), load_model(reference, bindings)
     feeds = _feeds(floats, inputs, seed)
     with shown("bisecting"):

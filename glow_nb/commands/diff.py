@@ -97,7 +97,7 @@ def diff(
     if step in ("import", "generate"):
         raise OptionError(
             f"--pass {step}: this step makes IR of another kind, whose text has no lines in common "
-            "with the text before it; use: glow-nb dump {model} --after {step}"
+            f"with the text before it; use: glow-nb dump {model} --after {step}"
         )
     runs = stages.runs_of(step)
     if number is not None and number > len(runs):

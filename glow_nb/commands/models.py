@@ -68,7 +68,7 @@ def load_one_program(
     """Return what :func:`load_model` does, for a command that shows what becomes of one program.
 
     Raises:
-        OptionError: Runs decide sizes of it, so that it becomes several.
+        OptionError: It has data-dependent sizes, so it becomes several.
     """
     loaded = load_model(model, bindings, sizes)
     require_one_program(model, loaded)
@@ -76,7 +76,7 @@ def load_one_program(
 
 
 def require_one_program(model: Path, ir: Function | Program) -> None:
-    """Raise OptionError if runs of *ir*, which the file *model* holds, decide sizes."""
+    """Raise OptionError if *ir*, which the file *model* holds, has data-dependent sizes."""
     decided = decided_sizes(ir) if isinstance(ir, Function) else ()
     if decided:
         raise OptionError(

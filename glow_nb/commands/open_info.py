@@ -28,7 +28,7 @@ HOW_TO_CLOSE = (
 
 
 Facts = Iterable[tuple[str, str]]
-"""What is told of a model: what it is, and the value."""
+"""Facts about a model: a label, and the value."""
 
 
 @dataclass(frozen=True)

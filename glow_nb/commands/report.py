@@ -1,4 +1,6 @@
-"""``glow-nb report``: all that is known of a network as one page, alone or beside another one."""
+"""``glow-nb report``: everything about a compiled network on one page, alone or beside another
+one.
+"""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ HINT = NamedSizes(r"(\d{1,15})", "NAME=SIZE, as length=128")
 
 
 NO_SIZES: Mapping[str, Any] = MappingProxyType({"sizes": None, "hints": None})
-"""What a command is told of sizes that stay open where it is told nothing."""
+"""The arguments about open sizes of a command without such options."""
 
 
 def are_given(sizes: Mapping[str, Any]) -> bool:

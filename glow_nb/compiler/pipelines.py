@@ -236,7 +236,7 @@ INFERENCE = Pipeline(
 
 TRAINING = Pipeline(
     (
-        "eliminate_dead_nodes",  # differentiation leaves gradients that nobody asked for
+        "eliminate_dead_nodes",  # differentiation leaves gradients that were not requested
         "fold_constants",  # what does not depend on a weight is computed once
         "eliminate_common_nodes",  # rules emit the same small nodes again and again
         Repeat(
@@ -278,7 +278,7 @@ each step.
 
 INSTRUCTIONS = Pipeline(
     (
-        "eliminate_dead_stores",  # what is written and never read is not computed
+        "eliminate_dead_stores",  # a value that is never read is not computed
         "peephole",  # simpler instructions: before stacking, since more of them can be stacked
         "stack_instructions",  # elementwise work joins the kernel of its producer or consumer
         "peephole",  # a copy that stacking has put into no kernel may have become needless

@@ -70,7 +70,7 @@ ENGINES = {"glow_nb": "glow_nb", "onnxruntime": "ONNX Runtime"}
     default=5,
     show_default=True,
     metavar="N",
-    help="How often each engine has its turn; the shortest time counts.",
+    help="Number of turns of each engine; the shortest time is shown.",
 )
 @click.option(
     "--fresh",

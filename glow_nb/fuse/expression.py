@@ -98,7 +98,7 @@ class _Translation:
                 return self.looked_up(self.operands[table], self.value(x))
             case [x, y]:
                 return self.combine(function, x, y)
-        raise AssertionError(f"nobody knows how to pass {function.arity} arguments")
+        raise AssertionError(f"functions of {function.arity} arguments are not supported")
 
     def unary(self, function: ScalarFunction, x: Operand) -> Operand:
         if not isinstance(x, Vector):

@@ -230,7 +230,7 @@ class _Stacker:
 
         A window may show other elements at the same index, some that are not made yet. It counts
         even if it shows none: what it is a window on must then stay in memory. A table is read
-        whole, so nobody makes it here.
+        whole, so it is not computed here.
         """
         members = [self._work[member] for member in group.members]
         made: dict[Buffer, list[Buffer]] = {}  # by regions: only within one do buffers meet

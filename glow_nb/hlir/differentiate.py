@@ -179,6 +179,6 @@ def _check_predicates(builder: Backward) -> None:
     for node in builder.nodes:
         if node.predicate is not None and any(map(builder.wants, node.results)):
             raise GradientError(
-                f"{node!r} has a predicate: what it gives for other samples is arbitrary, and "
-                "gradients are sums over all of them; drop the predicate"
+                f"{node!r} has a predicate: its results for other samples are arbitrary, but "
+                "gradients are sums over all samples; drop the predicate"
             )

@@ -83,8 +83,8 @@ def _require_alike(grown: list[_Grown]) -> None:
         if other.total - other.past.size != first.total - first.past.size:
             raise OptionError(
                 f"caches=: {first.room} becomes {first.total!s} rows long, {other.room} "
-                f"{other.total!s}; all caches of a network get as many new rows in a run, so leave "
-                "one out"
+                f"{other.total!s}; all caches of a network get the same number of new rows in a "
+                "run, so leave one out"
             )
 
 
@@ -171,8 +171,8 @@ class _Grown:
         found = joined_rows(value, self.axis, builder)
         if found is None:
             raise OptionError(
-                f"{self.subject}: the output is to be the input with new rows after it, along "
-                f"axis {self.axis}; it is made by {_chain(value)}, where no concat along this axis "
+                f"{self.subject}: the output must be the input with new rows after it, along axis "
+                f"{self.axis}; it is computed by {_chain(value)}, where no concat along this axis "
                 "is found; leave this cache out"
             )
         if not is_whole(found.old, self.input):

@@ -1,4 +1,4 @@
-"""What is known of constants: their numbers, and whether these are one number repeated."""
+"""Facts about constants: their numbers, and whether these are one number repeated."""
 
 from __future__ import annotations
 

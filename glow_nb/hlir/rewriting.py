@@ -182,7 +182,7 @@ def _end_of(rule: Rewrite, compiler: PatternCompiler) -> Step:
                 if r[CONTEXT].is_open:
                     raise  # the rule is not for these sizes
                 raise GlowError(
-                    f"rule {rule.__name__!r}: what it makes of {r[ROOT]!r} does not fit: {error}"
+                    f"rule {rule.__name__!r}: the replacement of {r[ROOT]!r} does not fit: {error}"
                 ) from error
         return None if found is None else _checked(rule, r[ROOT], found, r[CONTEXT])
 
@@ -288,8 +288,8 @@ def _template(
         return lambda _: value(given)
     if not isinstance(pattern, Item) or not pattern.is_exact:
         raise GlowError(
-            f"{pattern!r} cannot be built; return operators, values and numbers (what a wildcard "
-            "stands for is given to a parameter of its name)"
+            f"{pattern!r} cannot be built; return operators, values and numbers (the value of a "
+            "wildcard is passed to the parameter of its name)"
         )
     (cls,) = pattern.classes
     fields = [(name, _field(value, places, emission)) for name, value in pattern.fields.items()]
@@ -300,11 +300,11 @@ def _template(
         for name, value in values.items():
             if isinstance(value, Number):
                 if beside is None:
-                    raise GlowError(f"{pattern!r}: there is no operand beside the number")
+                    raise GlowError(f"{pattern!r}: there is no operand except the number")
                 if not has_number(beside.kind, value.value):
                     raise GlowError(
-                        f"{pattern!r}: {beside.kind.value} does not have the number "
-                        f"{value.value!r}; give the rule a condition (when=...)"
+                        f"{pattern!r}: {beside.kind.value} cannot represent {value.value!r}; give "
+                        "the rule a condition (when=...)"
                     )
                 values[name] = r[CONTEXT].number(beside, value.value)
         emitted: Node = r[CONTEXT].emit(cls(**values))

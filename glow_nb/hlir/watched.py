@@ -113,7 +113,7 @@ def _instead(function: Function, name: str, known: Iterable[str]) -> str:
     """Return what took the place of *name*, or what is called nearly so."""
     heirs = [node.name for node in function.nodes if name in function.origins_of(node)]
     if heirs:
-        return f"; passes made {heirs} of it, one of which may be watched"
+        return f"; passes made {heirs} of it, which can be watched"
     return f"{closest(name, known)}; print(net.function) shows the names"
 
 

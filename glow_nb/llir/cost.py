@@ -1,4 +1,4 @@
-"""What an instruction costs: arithmetic, and bytes that must move however it is computed.
+"""The cost of an instruction: arithmetic, and bytes that must move however it is computed.
 
 Arithmetic is counted twice. *Nominal* is that of the operator, the same for every kernel that
 computes it: the count of a direct convolution. *Executed* is what the kernel really does; a

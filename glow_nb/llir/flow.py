@@ -35,7 +35,7 @@ class Flow:
         return bool(self.work.touching(buffer.root))
 
     def replace(self, number: int, instruction: Instruction) -> None:
-        """Put *instruction* in the place of number *number*."""
+        """Replace instruction number *number* by *instruction*."""
         self._numbers.pop(self.work[number])
         self.work.replace(number, instruction)
         self._numbers[instruction] = number

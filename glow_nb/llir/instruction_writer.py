@@ -1,4 +1,4 @@
-"""New instructions in the place of one: what a rule has made of operators and buffers."""
+"""The instructions that replace one, from the operators and buffers that a rule returns."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ class InstructionWriter:
         for name, value in values.items():
             if isinstance(value, Number):
                 if beside is None:
-                    raise GlowError(f"{self._subject}: {item!r} has no operand beside a number")
+                    raise GlowError(f"{self._subject}: {item!r} has no operand except numbers")
                 if not has_number(beside.kind, value.value):
                     raise GlowError(
-                        f"{self._subject}: {item!r}: {beside.kind.value} does not have the number "
+                        f"{self._subject}: {item!r}: {beside.kind.value} cannot represent "
                         f"{value.value!r}; give the rule a condition (when=...)"
                     )
                 values[name] = self._buffers.number(value.value, beside)
@@ -131,7 +131,7 @@ class InstructionWriter:
         if isinstance(value, Pattern) and not isinstance(value, Number):
             raise GlowError(
                 f"{self._subject}: {value!r} cannot be built; return operators, buffers and "
-                "numbers (what a wildcard stands for is given to a parameter of its name)"
+                "numbers (the value of a wildcard is passed to the parameter of its name)"
             )
         return value
 

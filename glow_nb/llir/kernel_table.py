@@ -66,7 +66,7 @@ class KernelTable(Registry[type[Instruction], Maker]):
             if name not in known:
                 raise DefinitionError(
                     f"{self.kind} {instruction_class.__name__!r}: its traits name {name!r}, which "
-                    f"is none of the operands {', '.join(known)}{closest(name, known)}"
+                    f"is not one of the operands {', '.join(known)}{closest(name, known)}"
                 )
 
     def maker_of(self, instruction_class: type[Instruction]) -> Maker | None:

@@ -10,7 +10,7 @@ from glow_nb.llir.program import Buffer, Instruction, Program, Weight, mutated, 
 from glow_nb.llir.stack import StackInst
 
 _CHOOSES = "select"
-"""The instruction that puts -inf in the place of a score."""
+"""The instruction that replaces a score by -inf."""
 
 _KEEP = frozenset({_CHOOSES, "reduce_max", "convert_to", "copy", "transpose"})
 """Instructions that keep numbers as they are: a softmax after them makes zeros of -inf."""

@@ -140,7 +140,7 @@ class View(Buffer):
     steps: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        # Known from the beginning, so that nobody walks down a long chain of views by recursion.
+        # Computed here, so that no code walks down a long chain of views by recursion.
         self.__dict__.update(root=self.base.root, offset=self.base.offset + self.start)
 
     @cached_property

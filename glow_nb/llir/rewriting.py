@@ -208,7 +208,7 @@ def _end_of(rule: Rewrite, compiler: PatternCompiler) -> Step:
                 writer.write(found)
             except VerifyError as error:
                 raise GlowError(
-                    f"{subject}: what it makes of {root!r} does not fit: {error}"
+                    f"{subject}: the replacement of {root!r} does not fit: {error}"
                 ) from error
         _check_written(subject, root, writer.made, site)
         return writer.made if _is_right(writer.made, items, site) else None
@@ -232,7 +232,7 @@ def _given(value: Any) -> Any:
 
 
 def _filled(pattern: Any, found: Callable[[str], Any]) -> Any:
-    """Return the template *pattern* with what was *found* in the place of wildcards."""
+    """Return the template *pattern* with its wildcards replaced by the values in *found*."""
     if isinstance(pattern, tuple):
         return tuple(_filled(item, found) for item in pattern)
     if isinstance(pattern, Wildcard):

@@ -246,7 +246,7 @@ def _expanded(function: ScalarFunction, arguments: list[ast.expr]) -> ast.AST:
 
 
 class _Substitution(ast.NodeTransformer):
-    """Puts expressions in place of names; a name that is called is none of them."""
+    """Replaces names by expressions, but not names of functions."""
 
     def __init__(self, expressions: dict[str, ast.expr]) -> None:
         self._expressions = expressions

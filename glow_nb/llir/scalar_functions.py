@@ -19,7 +19,7 @@ from glow_nb.hlir.ops.families import ALL, FLOATS, Kinds
 
 
 class CostClass(Enum):
-    """What a function costs for one vector, as far as writers of loops have to know it."""
+    """The cost of a function for one vector, as far as generators of loops need it."""
 
     CHEAP = "as cheap as loading a result that was kept"
     MODERATE = "a few instructions, or one slow one"
@@ -39,9 +39,9 @@ class ScalarFunction:
         result: The kind of the result; None if it has that of the operands.
         is_conversion: The result has the kind of the instruction's result, and the SIMD layer has
             one function a kind, ``convert_int8``.
-        cost: What it costs.
+        cost: Its cost.
         parameters: The names of its arguments in *definition*.
-        definition: The expression that it stands for, over functions without a definition; empty
+        definition: The expression that it abbreviates, over functions without a definition; empty
             for a function that is implemented.
     """
 

@@ -13,10 +13,10 @@ from glow_nb.llir.stack import StackInst, members_of
 
 
 class Sizing:
-    """Puts sizes in place of open ones, in buffers and in what works on them."""
+    """Replaces open sizes in buffers, and in instructions on them."""
 
     def __init__(self, change: Change) -> None:
-        """Put ``change(size)`` in place of each open *size*."""
+        """Replace each open *size* by ``change(size)``."""
         self._change = change
         self._made: dict[Buffer, Buffer] = {}
 

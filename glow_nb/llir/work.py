@@ -73,7 +73,7 @@ class Work:
         self.has_changed = True
 
     def replace(self, number: int, instruction: Instruction) -> None:
-        """Put *instruction* in the place of number *number*."""
+        """Replace instruction number *number* by *instruction*."""
         self.remove(number)
         self._instructions[number] = instruction
         self._note(number, instruction)

@@ -59,7 +59,7 @@ def build(
         CompileError, ModelError, PassError: As :func:`glow_nb.compile`.
         GlowError: A file cannot be written.
     """
-    # LLVM comes when somebody builds: all public names come at once.
+    # LLVM is imported at the first build, since all public names are imported at once.
     from glow_nb.bundle.identifiers import checked_name
     from glow_nb.bundle.writing import check_place
     from glow_nb.kernels.target import Target
@@ -88,7 +88,7 @@ def _name_of(graph: Graph) -> str:
 
 
 def _origin(graph: Graph) -> dict[str, str]:
-    """Return what is known of the file of *graph*."""
+    """Return facts about the file of *graph*."""
     if not isinstance(graph, str | os.PathLike) or not os.path.isfile(graph):
         return {}
     path = Path(os.fspath(graph))

@@ -40,7 +40,7 @@ class CacheMemory:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Keep others from the memory; raise StateError if somebody has it."""
+        """Lock the memory; raise StateError if it is in use."""
         if not self._lock.acquire(blocking=False):
             raise StateError(
                 "the caches are in use by another run: a network with caches does one run at a "
@@ -142,7 +142,7 @@ class CacheMemory:
         lengths = {at(cache.past.size, sizes) for cache in self.caches}
         if len(lengths) > 1:
             raise FeedError(
-                f"caches: arrays of {sorted(lengths)} rows are given; give as many of each"
+                f"caches: arrays of {sorted(lengths)} rows are given; give the same number for each"
             )
         (length,) = lengths
         with self.in_use():

@@ -28,7 +28,7 @@ def as_caches(caches: object, sizes: object = None) -> Mapping[str, str]:
         if name.count("*") != output.count("*"):
             raise OptionError(
                 f"caches={{{name!r}: {output!r}}}: {name.count('*')} stars on the left and "
-                f"{output.count('*')} on the right; each stands for the same on both sides"
+                f"{output.count('*')} on the right; each matches the same text on both sides"
             )
     return dict(caches)
 
@@ -37,20 +37,20 @@ def caches_of(caches: Mapping[str, str], inputs: Iterable[str]) -> dict[str, str
     """Return the output of each input that *caches* name, among *inputs* where there are stars.
 
     Raises:
-        OptionError: A pattern fits no input, or two speak of one.
+        OptionError: A pattern matches no input, or two patterns match the same input.
     """
     known, found = list(inputs), dict[str, str]()
     for name, output in caches.items():
         for one, its_output in _pairs(name, output, known):
             if found.setdefault(one, its_output) != its_output:
                 raise OptionError(
-                    f"caches=: input {one!r} is said to become {found[one]!r} and {its_output!r}; "
+                    f"caches=: input {one!r} becomes both {found[one]!r} and {its_output!r}; "
                     "give one output"
                 )
     outputs = list(found.values())
     for output in outputs:
         if outputs.count(output) > 1:
-            raise OptionError(f"caches=: several inputs are said to become {output!r}; give one")
+            raise OptionError(f"caches=: several inputs become {output!r}; give one")
     return found
 
 

@@ -128,8 +128,9 @@ class CheckedExecutable:
                     names = instruction.imported_names
                     return NonFiniteError(
                         f"constant {constant.name!r}: {bad}; {kernel}, {_shown(names)}, reads it, "
-                        "and no kernel before makes what is not finite; give the model finite "
-                        "numbers there, or, if this is meant, allow the constant and its reader: "
+                        "and no earlier kernel writes a number that is not finite; give the model "
+                        "finite numbers there, or, if this is intended, allow the constant and its "
+                        "reader: "
                         f"{_allowing(constant.name, *names[:1])}",
                         bad,
                         constant.name,
@@ -173,9 +174,9 @@ class CheckedExecutable:
             within = f", in the kernel of {_shown(whole)}" if operators != whole else ""
             one_of = "one of " if len(operators) > 1 else ""
             return NonFiniteError(
-                f"{kernel}: {one_of}{_shown(operators)} makes what "
-                f"is not finite{within}: {bad}, in %{format_name(probe.buffer.name)} : "
-                f"{probe.buffer.type}; no kernel before it does; if this is meant, allow it: "
+                f"{kernel}: {one_of}{_shown(operators)} writes a number that is not "
+                f"finite{within}: {bad}, in %{format_name(probe.buffer.name)} : "
+                f"{probe.buffer.type}; no earlier kernel does; if this is intended, allow it: "
                 f"{_allowing(*operators[:1])}",
                 bad,
                 probe.buffer.name,

@@ -318,7 +318,7 @@ def make_executable(
 ) -> Executable:
     """Hand *program*, whose memory is placed, to *backend*.
 
-    The observer is told of each step that the executable names.
+    The observer is called for each step that the executable names.
 
     Raises:
         CompileError: The backend raised an error that is not ours.

@@ -33,7 +33,7 @@ class Defaults(Generic[N]):
         return isinstance(names, Mapping) and not names.keys().isdisjoint(self.types)
 
     def network(self) -> N:
-        """Return the network that takes feeds for these inputs, made when it is first asked for."""
+        """Return the network that takes feeds for these inputs, made at first use."""
         with self._lock:
             if self._network is None:
                 self._network = self._make()

@@ -72,7 +72,7 @@ def _read(path: Path) -> tuple[str, str, dict[str, Array]]:
         raise ModelError(f"{path}: cannot be read as IR text: {error}") from error
     archive = archive_of(path)
     written_with = _PAIR.match(text)
-    # what lies beside a text without such constants is somebody's own file
+    # a file beside a text without such constants does not belong to it
     is_needed = "external" in text and archive.exists()
     if not is_needed:
         return text, str(path), {}
@@ -80,8 +80,8 @@ def _read(path: Path) -> tuple[str, str, dict[str, Array]]:
     if written_with and written_with[1] != (found := _fingerprint(archive)):
         raise ModelError(
             f"{path}: its constants are {written_with[1]}, but {archive.name} has {found}: it "
-            "belongs to another text; put back the right one, or remove the first line of the text "
-            "if these are meant"
+            "belongs to another text; put the correct archive back, or remove the first line of "
+            "the text to use this one"
         )
     return text, str(path), constants
 

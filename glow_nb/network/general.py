@@ -87,7 +87,7 @@ class GeneralPrograms:
         return partial(_first_found, found) if len(found) > 1 else next(iter(found), None)
 
     def notify_hot(self, after: int, notice: Callable[[Shapes], None]) -> None:
-        """Let *notice* be called with the shapes of inputs that so many runs had."""
+        """Let *notice* be called with the shapes of inputs that this number of runs had."""
         self._hot = after, notice
         for one in self.networks:
             self._notify(one)

@@ -1,4 +1,4 @@
-"""What a compiled network was made of, at hand or read when somebody looks."""
+"""The graph and the program of a compiled network, in memory or read at first use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Border(NamedTuple):
         name: The name of the program.
         inputs: Type of each input by name, in order.
         outputs: Type of each output by name, in order.
-        counted: Of outputs whose size only a run shows: what of them counts.
+        counted: Of outputs whose size is data-dependent: what of them counts.
         has_state: Whether something stays from run to run.
     """
 

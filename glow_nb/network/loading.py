@@ -81,7 +81,7 @@ def load(
     if isinstance(loaded, Program):
         raise OptionError(
             f"{loaded!r} is a program, instructions over buffers, and load() returns graphs; "
-            "glow_nb.load_program(path) returns it, and compile() takes it as it is"
+            "glow_nb.load_program(path) returns it, and compile() takes it directly"
         )
     return loaded
 

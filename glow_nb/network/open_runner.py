@@ -1,4 +1,4 @@
-"""How runs of one executable are made whose sizes are told by what is fed."""
+"""Runs of one executable whose sizes are those of the feeds."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class Profile:
         threads: Threads that shared each kernel.
         kernels: One entry for each instruction, in execution order.
         timings: The time stamps themselves.
-        limits: The peak rates of the machine; None if they were not asked for.
+        limits: The peak rates of the machine; None if they were not requested.
     """
 
     network: str

@@ -1,6 +1,6 @@
 """Networks that are made of the same model once more, to look at what a run computes.
 
-They are made when somebody asks, so that ordinary runs cost nothing.
+They are made at first use, so that ordinary runs are not slower.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Runs(Protocol):
 
 
 class BoundRun(Uncopied):
-    """A run on arrays that are bound to it: a call runs on what they hold, and checks nothing.
+    """A run on arrays that are bound to it: a call runs on their current content, without checks.
 
     Calls from several threads write the same outputs, so that their caller must keep them apart.
 

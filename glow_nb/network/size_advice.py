@@ -1,4 +1,6 @@
-"""What a user whose inputs come in many sizes is told, once: what that costs, and what to do."""
+"""The warning for a user whose inputs have many sizes: how long compilation takes, and what to
+do.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,7 @@ class SizeAdvice:
             )
 
     def _is_new(self, what: str) -> bool:
-        """Return whether the user has not been told of *what*, and remember that it is told now."""
+        """Return whether *what* was not reported yet, and remember that it is reported now."""
         was_told = what in self._told
         self._told.add(what)
         return not was_told

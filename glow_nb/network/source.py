@@ -77,7 +77,7 @@ def as_source(trained: Trained, *, for_training: bool = False) -> Source:
     if isinstance(loaded, SizedModel):
         return _OpenSource(loaded)
     if isinstance(loaded, Program):
-        raise OptionError("model: it is a program; give the graph that it was made of")
+        raise OptionError("model: it is a program; give the graph that it was made from")
     return _OpenGraphSource(loaded) if loaded.sizes else _FixedSource(loaded)
 
 

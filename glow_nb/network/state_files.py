@@ -44,7 +44,7 @@ def load_state(state: StateStore, path: Path) -> None:
     ]
     problems = [
         f"it lacks {', '.join(missing)}" * bool(missing),
-        f"it has {', '.join(unknown)}, which the network has not" * bool(unknown),
+        f"it has {', '.join(unknown)}, which the network does not have" * bool(unknown),
         "; ".join(others),
     ]
     if any(problems):

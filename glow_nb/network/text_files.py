@@ -1,4 +1,4 @@
-"""How IR text is told from paths, and where its files lie; no level of IR is needed for that."""
+"""How IR text is distinguished from paths, and where its files are; needs no level of IR."""
 
 from __future__ import annotations
 

@@ -31,10 +31,10 @@ class _Entry(Generic[V]):
 
 
 class VariantCache(Generic[K, V]):
-    """Values by key: made when they are first asked for, the least recently used dropped.
+    """Values by key: made at first use, the least recently used dropped.
 
     While a value is being made, those that want the same one wait for it, and all others go on:
-    the lock is held for look-ups only. What is dropped stays alive as long as somebody uses it.
+    the lock is held for look-ups only. A dropped value stays alive as long as it is used.
     """
 
     def __init__(self, limit: int, *, in_turn: bool = False) -> None:
@@ -121,7 +121,7 @@ class VariantCache(Generic[K, V]):
             del self._awaited[me]
 
     def _waits_for(self, entry: _Entry[V] | None, thread: int) -> bool:
-        """Return whether *entry* cannot be made before *thread* goes on."""
+        """Return whether *entry* cannot be made before *thread* continues."""
         while entry is not None and not entry.is_made:
             if entry.thread == thread:
                 return True
@@ -133,7 +133,7 @@ class VariantCache(Generic[K, V]):
         return key in self._entries
 
     def is_ready(self, key: K) -> bool:
-        """Return whether the value of *key* is there: nobody waits for it."""
+        """Return whether the value of *key* is available without waiting."""
         entry = self._entries.get(key)
         return entry is not None and entry.is_made
 
@@ -165,7 +165,7 @@ class VariantCache(Generic[K, V]):
                 del self._entries[old]
 
     def _drop(self, key: K, entry: _Entry[V], error: BaseException) -> None:
-        """Forget *entry*, whose value *error* prevented; those who wait are told."""
+        """Forget *entry*, whose computation failed with *error*; waiting threads get the error."""
         if entry.is_made:
             return
         with self._lock:

@@ -177,7 +177,7 @@ class CompiledViews(NetworkViews):
         sizes: str,
         defaults: Mapping[str, SymbolicType],
     ) -> None:
-        """Show *executable*, whose border is *border*; *levels* is called when somebody looks."""
+        """Show *executable*, whose border is *border*; *levels* is called at first use."""
         self._border, self._make_levels, self._threads = border, levels, threads
         self._state, self.sizes, self._default_types = state, sizes, defaults
         self.executable = executable

@@ -29,7 +29,7 @@ Source = Union[Function, Module, Program, "Model"]
 """A model as it was read."""
 
 Watched = tuple[Function | Program, dict[str, str]]
-"""A model with further outputs, and the output of each name that was asked for."""
+"""A model with further outputs, and the output of each watched name."""
 
 
 class WatchedModel(Protocol):
@@ -53,7 +53,7 @@ class WatchedModel(Protocol):
 
 
 class GivenModel:
-    """What :func:`glow_nb.compile` was given, read again when somebody watches.
+    """The model that was given to :func:`glow_nb.compile`, read again at the first ``watch=``.
 
     A graph is not kept for this, since it holds all weights, but found as long as its owner has it;
     a model that is bytes or a message of onnx is kept. Files must not have changed.
@@ -145,7 +145,7 @@ class SizedModelFor:
 
 
 class Gone:
-    """A model that nobody has any more."""
+    """A model that was deleted."""
 
     def with_values(self, names: Sequence[str]) -> None:
         """Return nothing."""
@@ -173,9 +173,9 @@ def with_values_of_passes(ir: Function | Program, names: Sequence[str]) -> Watch
         return with_values(ir, names)
     except OptionError as error:
         raise OptionError(
-            f"{error}; the model itself is not there (load_compiled read the network, or its graph "
-            "is gone): names are those of what the passes made of it; compile the model again to "
-            "watch it by its own"
+            f"{error}; the model itself is not available (load_compiled read the network, or its "
+            "graph was deleted): the names are those of the graph after passes; compile the model "
+            "again to use its own names"
         ) from None
 
 
@@ -235,7 +235,7 @@ def _files_beside(path: Path, source: object) -> list[Path]:
     assert isinstance(source, Model)
     folder, found = DataFolder.of(os.fspath(path)), []
     for location in external_locations(source.proto):
-        with suppress(ModelError):  # of a tensor that nobody reads, or in the model itself
+        with suppress(ModelError):  # of an unused tensor, or in the model itself
             found.append(Path(folder.path_of(location, source.place)))
     return found
 

@@ -63,7 +63,7 @@ class WrittenNetwork:
         drift: object = None,
         title: str = "",
     ) -> None:
-        """Write all that is known of the network to one HTML file, for a browser.
+        """Write everything about the network to one HTML file, for a browser.
 
         It has the stages side by side, from the nodes of the model to the kernels and their source,
         passes with what they changed, plans, times below the machine's limits, memory and weights::

@@ -125,7 +125,7 @@ def row_pairs(size: int) -> list[tuple[int, ...]]:
 
 
 def inputs_of(outputs: int, taps: int, stride: int = 1) -> int:
-    """Return the inputs that so many neighbouring outputs read: n."""
+    """Return the inputs that this number of neighbouring outputs read: n."""
     return (outputs - 1) * stride + taps
 
 
@@ -135,7 +135,7 @@ def phases(taps: int, stride: int) -> list[int]:
 
 
 def is_known(outputs: int, taps: int, stride: int = 1, *, whole: bool = False) -> bool:
-    """Return whether there are points, *whole* ones or any, for so many inputs.
+    """Return whether there are points, *whole* ones or any, for this number of inputs.
 
     Where there are more outputs, a stride must leave a tap to each phase, and 1 to integers.
     """

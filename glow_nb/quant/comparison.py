@@ -222,7 +222,7 @@ def _common_outputs(reference: Function, rounded: Function) -> list[Value]:
     if wanted != found:
         raise OptionError(
             f"the outputs of {rounded.name!r} are {found}, those of {reference.name!r} are "
-            f"{wanted}; compare networks of which one was made of the other"
+            f"{wanted}; compare networks of which one was made from the other"
         )
     hidden = {output.counted.count for output in reference.outputs if output.counted}
     return [o for o in reference.outputs if not o.counted and o.name not in hidden]

@@ -39,9 +39,9 @@ PREDICTED: dict[str, Any] = {
 def draw_drift(drift: DriftValues, path: Path) -> None:
     """Draw a bar for each value of *drift*, in the order of the network, to the PNG file *path*.
 
-    On the left is signal to noise; the worst values have a colour of their own, and so have the
-    outputs. Beside it is the share of numbers that are beyond the integers, where there are any. If
-    times were measured, the gains of the layers are on the right.
+    On the left is signal-to-noise ratio; the worst values have a colour of their own, and so have
+    the outputs. Beside it is the share of numbers that are beyond the integers, where there are
+    any. If times were measured, the gains of the layers are on the right.
     """
     with own_style():
         figure = _figure(drift)

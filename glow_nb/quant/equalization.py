@@ -155,7 +155,9 @@ def _equalize_pair(first: Node, second: Node, arrays: dict[Constant, Array]) -> 
 
 
 def _mean_decibels(layers: Iterable[Node], arrays: Mapping[Constant, Array]) -> float:
-    """Return the mean signal to noise of channels of weights as int8 with one scale a layer."""
+    """Return the mean signal-to-noise ratio of channels of weights as int8 with one scale a
+    layer.
+    """
     found: list[Array] = []
     for node in layers:
         weights = arrays[_constants(node)[0]]

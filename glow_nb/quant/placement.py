@@ -26,7 +26,7 @@ from glow_nb.quant.operators import (
     is_product_of_weights,
 )
 
-READ_BY_FLOATS = "what it makes is read by operators on floats only"
+READ_BY_FLOATS = "its results are read only by operators on floats"
 
 
 @dataclass(frozen=True)

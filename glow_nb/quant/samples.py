@@ -77,7 +77,8 @@ def _cut(samples: Feeds, source: Source) -> Iterator[dict[str, Array]]:
     lengths = {name: len(array) if array.ndim else None for name, array in arrays.items()}
     if len(set(lengths.values())) != 1 or None in lengths.values():
         raise CalibrationError(
-            f"samples: the arrays hold {lengths} samples; give each as many, along the first axis"
+            f"samples: the arrays hold {lengths} samples; give the same number for each, along "
+            "the first axis"
         )
     count, batch = lengths[source.inputs[0]] or 0, source.batch or 1
     floats = {name: array for name, array in arrays.items() if array.dtype.kind == "f"}

@@ -1,4 +1,4 @@
-"""Which value of a graph is which, told by what it is computed from and not by its name."""
+"""The identity of values of a graph, by their computation and not by their names."""
 
 from __future__ import annotations
 

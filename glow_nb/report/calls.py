@@ -1,4 +1,4 @@
-"""What each instruction of a program costs: its kernel, its plan, what it could be instead."""
+"""The cost of each instruction of a program: its kernel, its plan, and the alternatives."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def kernel_sources(
 
 
 def _of_several(source: str, calls: int) -> str:
-    """Return *source* with a comment that says that it is of the first of so many *calls*."""
+    """Return *source* with a comment that says that it is of the first of *calls* calls."""
     if calls == 1:
         return source
     return _CALL.sub(rf"# the first of {calls} calls, \1:", source, count=1)

@@ -61,7 +61,7 @@ class Alternative:
         plan: The algorithm and its settings.
         cycles: The estimated cycles on the machine that it was compiled for.
         chosen: Whether the layer is computed so.
-        note: What speaks for or against it.
+        note: Why it is chosen or not.
     """
 
     plan: str
@@ -98,7 +98,7 @@ class Call:
         kernel: The number of its kernel.
         plan: How the kernel computes; empty if it leaves no choice.
         threads: Threads that share it.
-        estimated_ns: About how long one thread takes, in nanoseconds; 0 if nobody has estimated it.
+        estimated_ns: About how long one thread takes, in nanoseconds; 0 if there is no estimate.
         scratch_bytes: Working memory for each thread.
         flops: Operations of the operators; a multiply-add is two.
         executed_flops: Operations that the kernel carries out.

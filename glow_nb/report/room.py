@@ -25,7 +25,7 @@ class Room:
     """Letters that are left for one program."""
 
     def __init__(self, programs: int = 1) -> None:
-        """Divide a page between so many *programs*."""
+        """Divide a page between *programs* programs."""
         self._left = {name: MOST_LETTERS * share / programs for name, share in SHARES.items()}
         self._of_stage = self._left["items"] / STAGE_COUNT
 

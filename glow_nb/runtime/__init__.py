@@ -2,7 +2,7 @@
 
 It imports `network` and what stands below that.
 
-What is named here comes when it is asked for: a process that only runs what others have compiled
+These names are imported at first use: a process that only runs what others have compiled
 imports its own part alone.
 """
 

@@ -95,7 +95,8 @@ def tile_dot_codes(
 
     ``t[r, v] += scales[s + v] * (sum over c < count, f < codes of x[i + r * stride + c * codes + f]
     * (code f of w[j + c * row + v] - offsets[s + v]))`` for every row r and every column v, where
-    an element of w holds so many codes of *bits*. Without offsets, the number 0 stands for them.
+    an element of w holds this number of codes of *bits*. Without offsets, the number 0 stands for
+    them.
     """
     pointers = (source, codes, scales)
     if not (isinstance(tile, RegisterTile) and all(isinstance(p, Pointer) for p in pointers)):

@@ -93,7 +93,7 @@ def _in_pieces(builder: Any, count: Any, write: Callable[[Any, int], None]) -> N
     Args:
         builder: Receives the code.
         count: LLVM value.
-        write: Writes what is done from an element on, an LLVM value, with so many lanes.
+        write: Writes what is done from an element on, an LLVM value, with this number of lanes.
     """
     whole = builder.and_(count, ir.Constant(INDEX, -PIECE))
     for start, end, lanes in ((ir.Constant(INDEX, 0), whole, PIECE), (whole, count, 1)):

@@ -26,7 +26,8 @@ BYTES = (INT8, UINT8)
 ENTRIES = 256
 SIGN = 128
 FEWEST_SHUFFLED = 16
-"""Bytes for which 16 shuffles and 15 choices take less time than so many loads of one byte."""
+"""Bytes for which 16 shuffles and 15 choices take less time than this number of loads of one
+byte."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from glow_nb.simd.types import INDEX
 
 @contextmanager
 def turns(builder: Any, count: Any, at_once: int) -> Iterator[Any]:
-    """Write a loop of *count* iterations, of which so many are written *at_once*; yield the number.
+    """Write a loop of *count* iterations, of which this number of are written *at_once*; yield the
+    number.
 
     The number is counted once for all of these, so that a turn takes fewer instructions. That
     matters most on a core whose other hardware thread is busy, too, as both share what the core can
@@ -28,7 +29,9 @@ def turns(builder: Any, count: Any, at_once: int) -> Iterator[Any]:
 
 
 def _unrolled(module: Any, times: int) -> Any:
-    """Return what tells LLVM to write a loop out so many times; it names itself, as it must."""
+    """Return what tells LLVM to write a loop out this number of times; it names itself, as it
+    must.
+    """
     order = module.add_metadata(["llvm.loop.unroll.count", ir.Constant(I32, times)])
     loop = ir.MDValue(module, [], name=str(len(module.metadata)))
     loop.operands = (loop, order)

@@ -122,7 +122,7 @@ class _Step:
         self.left, self.right, self.numbers = left, right, numbers
 
     def write(self, builder: Any, mnemonic: str, source: Any, weights: Any) -> None:
-        """Write the loop over the steps, which take so many groups each, as assembly."""
+        """Write the loop over the steps, which take this number of groups each, as assembly."""
         parts, numbers = self.tiles.parts, self.numbers
         lefts = [builder.ptrtoint(each, INDEX) for each in self._lefts(builder, source)]
         right = builder.ptrtoint(address(builder, weights, numbers["index"], self.right), INDEX)

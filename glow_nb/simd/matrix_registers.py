@@ -67,7 +67,7 @@ def matrix_tiles(
 ) -> Any:
     """``matrix_tiles(sums, row, rows, last, parts, panels, groups)``: blocks of sums.
 
-    They lie at *sums*, *row* elements from row to row. Each part has so many *rows*, the last one
+    They lie at *sums*, *row* elements from row to row. Each part has *rows* rows, the last one
     *last*; the others stand above it. A step multiplies *groups* groups of neighbours.
     """
     if not (isinstance(sums, Pointer) and are_literal(parts, panels, groups)):

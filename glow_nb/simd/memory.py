@@ -159,9 +159,9 @@ def further(builder: Any, index: Any, count: int, step: Count) -> Any:
 
 
 def used_in(builder: Any, columns: Count, column: int, tile_lanes: int, vectors: int) -> Count:
-    """Return how many lanes of vector *column* of so many hold the first *columns* of a row.
+    """Return how many lanes of vector *column* of this number of hold the first *columns* of a row.
 
-    If only a run knows these, some are in the last vector.
+    If these are open, some are in the last vector.
     """
     if isinstance(columns, int):
         return columns - column * tile_lanes
@@ -171,7 +171,7 @@ def used_in(builder: Any, columns: Count, column: int, tile_lanes: int, vectors:
 
 
 def offset(builder: Any, index: Any, elements: int) -> Any:
-    """Return the LLVM *index*, so many *elements* further."""
+    """Return the LLVM *index*, *elements* elements further."""
     return builder.add(index, ir.Constant(INDEX, elements)) if elements else index
 
 

@@ -88,7 +88,7 @@ def _by_vdpbf16ps(total: Lanes, x: Lanes, w: Lanes) -> Lanes:
 
 
 PAIR_NAMES = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
-"""What LLVM calls ``vpmaddwd`` for so many lanes of 32 bits."""
+"""What LLVM calls ``vpmaddwd`` for this number of lanes of 32 bits."""
 
 
 @emits("tile_dot_vpmaddwd")

@@ -111,7 +111,8 @@ class Groups(InPlace):
         return right_groups(builder, row, self.dot, (first, tile.lanes, left))
 
     def moved(self, groups: Lanes, places: int) -> Lanes:
-        """Return *groups* with each factor so many places further up in its group, above zeros.
+        """Return *groups* with each factor this number of places further up in its group, above
+        zeros.
 
         If *places* is negative, they come further down, below zeros.
         """

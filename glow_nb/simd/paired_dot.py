@@ -37,8 +37,8 @@ TURNS = 2
 """Steps that are written in a row: see :data:`glow_nb.simd.dot.TURNS_OF_GROUPS`."""
 
 SHUFFLE_NAMES = {4: "ssse3.pshuf.b.128", 8: "avx2.pshuf.b", 16: "avx512.pshuf.b.512"}
-"""What LLVM calls ``vpshufb``, which takes bytes of each 16 by themselves, for so many lanes of 32
-bits."""
+"""What LLVM calls ``vpshufb``, which takes bytes of each 16 by themselves, for this number of lanes
+of 32 bits."""
 
 
 @dataclass(frozen=True)

@@ -99,5 +99,5 @@ def _least(builder: Any, lhs: Any, rhs: Any) -> Any:
 
 
 def _largest(builder: Any, size: Any, parts: Any) -> Any:
-    """Return the length of the longest of so many *parts* of *size*."""
+    """Return the length of the longest of *parts* parts of *size*."""
     return builder.udiv(builder.add(size, builder.sub(parts, _ONE)), parts)

@@ -1,6 +1,6 @@
 """Stores past the caches, for results that are larger than the last of them.
 
-An ordinary store reads its cache line first, and throws out another that somebody may still need.
+An ordinary store reads its cache line first, and evicts another one that may still be needed.
 A streaming store does neither, but it needs whole aligned lines to be of use, and an order of its
 own: what it writes is seen by other threads after a fence only.
 """

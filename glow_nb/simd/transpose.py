@@ -28,7 +28,7 @@ from glow_nb.simd.memory import (
 from glow_nb.simd.types import Pointer, RegisterTile, llvm_vector
 
 PIECE_BYTES = 16
-"""Processors shuffle freely within so many bytes only."""
+"""Processors shuffle freely within this number of bytes only."""
 
 
 @intrinsic(prefer_literal=True)

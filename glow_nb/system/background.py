@@ -101,7 +101,7 @@ class Background:
         """Cancel everything in a forked child, whose parent has the threads.
 
         Tasks that were running go on in the parent alone: here their futures get an error, so that
-        nobody waits for them without end.
+        no thread waits for them forever.
         """
         running, self._running = self._running, {}
         self._lock = threading.Lock()

@@ -74,7 +74,7 @@ def remove_oldest(folder: Path, suffix: str, most: int) -> None:
 
 
 _TIMES_REFUSED = itertools.count()
-"""How often something was not kept; only the first time is told."""
+"""How often something was not kept; only the first time is reported."""
 
 
 def say_that_nothing_is_kept(folder: Path, reason: str) -> None:

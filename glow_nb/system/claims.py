@@ -1,8 +1,8 @@
 """Who uses something that one run at a time may use, however that run ends.
 
 A signal may raise at any place in Python, also between a claim and the statement that would give it
-back. So nobody relies on claims being given back: a claim belongs to the function that made it, and
-is over when that function has ended.
+back. So no code relies on claims being given back: a claim belongs to the function that made it,
+and is over when that function has ended.
 """
 
 from __future__ import annotations

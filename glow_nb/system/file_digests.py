@@ -20,7 +20,7 @@ from glow_nb.system.regular_files import open_regular
 from glow_nb.system.sha256 import sha256
 
 SETTLED_NS = 2_000_000_000
-"""A file that has not changed for so long before it was read is told apart from later contents;
+"""A file that has not changed for so long before it was read is distinguished from later contents;
 FAT has ticks of this length, other file systems shorter ones."""
 
 MOST_NOTES = 1000

@@ -82,7 +82,7 @@ def require_only(folder: Path, known: Collection[str], what: str) -> None:
     if others:
         more = f" and {len(others) - _MOST_NAMED} others" if len(others) > _MOST_NAMED else ""
         raise OptionError(
-            f"{folder}: it would be replaced, and holds what is no part of {what}: "
+            f"{folder}: it would be replaced, but has files that are no part of {what}: "
             f"{', '.join(others[:_MOST_NAMED])}{more}; move that, or give the path of a new folder"
         )
 

@@ -63,7 +63,7 @@ class StateStore(MutableMapping[str, Array]):
 
     Reading gives a copy; an assignment is checked and copied. ``copy``, ``deepcopy`` and ``pickle``
     make a dict of copies, which ``update`` takes back. While a run is in progress, both are
-    refused, and so is another run. A run that begins while somebody reads or assigns waits for it.
+    refused, and so is another run. A run that begins during a read or an assignment waits for it.
     """
 
     def __init__(self, states: Iterable[BeginsAs] = ()) -> None:

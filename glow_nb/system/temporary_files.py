@@ -103,7 +103,7 @@ def _locked(place: Path, opened: Callable[[Path], Opened]) -> Opened:
 
 
 def _lock(held: Opened) -> bool | None:
-    """Take the lock of what is *held*; return False if somebody has it, None without locks."""
+    """Take the lock of what is *held*; return False if it is taken, None without locks."""
     if fcntl is None:
         return None
     try:
@@ -123,7 +123,7 @@ def _leads_to(place: Path, held: Opened) -> bool:
 
 
 def _remove_what_is_left(path: Path) -> None:
-    """Remove the temporary files beside *path* that nobody writes any more."""
+    """Remove the temporary files beside *path* that no process writes any more."""
     pattern = re.compile(rf"\.{re.escape(path.name)}\.(\d{{1,10}})\.(\d{{1,20}})")
     with contextlib.suppress(OSError):  # what cannot be looked at or removed stays
         with os.scandir(path.parent) as entries:

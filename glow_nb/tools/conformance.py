@@ -204,7 +204,7 @@ def _check_numbers(case: Any, wanted: list[Any], found: list[Any]) -> str:
 
 
 def _is_within(want: Any, got: Any, units: int) -> bool:
-    """Return whether all of *got* is within so many *units* in the last place of *want*."""
+    """Return whether all of *got* is within *units* units in the last place of *want*."""
     if (want.shape, want.dtype) != (got.shape, got.dtype):
         return False
     distance = np.abs(want.astype(np.float64) - got.astype(np.float64))

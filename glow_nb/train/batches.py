@@ -51,7 +51,7 @@ class Batches:
             if not np.ndim(array) or len(array) != samples:
                 raise FeedError(
                     f"input {name!r}: shape is {list(np.shape(array))}, but there are {samples} "
-                    "targets; give as many samples, along the first axis"
+                    "targets; give one target for each sample, along the first axis"
                 )
         if samples < (1 if self.keep_last else self.size):
             raise OptionError(

@@ -24,7 +24,7 @@ FORMAT = "glow_nb checkpoint 1"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a trainer goes on from.
+    """The data from which a trainer continues.
 
     Attributes:
         values: The value of each state.

@@ -172,8 +172,8 @@ class SoftmaxCrossEntropy(Loss):
         self._check_range(targets, prediction.shape[axis])
         if self.count(targets) == 0:
             raise FeedError(
-                "targets: all are of classes whose class_weights are 0; a batch needs one that "
-                "counts"
+                "targets: all are of classes whose class_weights are 0; a batch needs one with a "
+                "positive weight"
             )
         return np.asarray(targets, np.int64, order="C")
 
@@ -197,8 +197,8 @@ class SoftmaxCrossEntropy(Loss):
             is_ignored = targets == self.ignored_index
             if targets.size and is_ignored.all():
                 raise FeedError(
-                    f"targets: all are {self.ignored_index}, the number that is ignored; a batch "
-                    "needs one that counts"
+                    f"targets: all are {self.ignored_index}, the ignored number; a batch needs one "
+                    "that is not ignored"
                 )
         is_wrong = ((targets < 0) | (targets >= classes)) & ~is_ignored
         if is_wrong.any():

@@ -19,7 +19,7 @@ from glow_nb.system.state_store import StateStore
 
 
 class Networks:
-    """Functions that are compiled when they are first asked for; the last that were used are kept.
+    """Functions that are compiled at first use; the last that were used are kept.
 
     Attributes:
         state: What all of them run on; it stays when a network is dropped.
@@ -57,7 +57,8 @@ class Networks:
     ) -> Network:
         """Return the network called *key*, compiled from *functions* if it is not there.
 
-        Options may speak of layers that others have, those of gradients, unless it *is_whole*.
+        Options may name layers of other functions, such as those of gradients, unless it
+        *is_whole*.
         """
         return self._networks.get(key, lambda: self._compiled(functions, is_whole=is_whole))
 

@@ -94,8 +94,8 @@ class StepRun:
         more = f" (that of {whose})" if names and check.is_length else ""
         raise TrainingError(
             f"{what} is not finite{more}, though the loss is {loss}; all weights are as before "
-            "the step; lower the learning rate, correct the data, or let the network leave out "
-            "what has no finite slope (the root of 0); check_gradients=False does not look"
+            "the step; lower the learning rate, correct the data, or avoid operators without a "
+            "finite derivative (the root of 0); check_gradients=False skips this check"
         )
 
     def _fed(self) -> dict[str, Array]:

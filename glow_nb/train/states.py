@@ -79,7 +79,7 @@ class TrainerStates:
             return {name: array.copy() for name, array in arrays.items()}
 
     def replace(self, steps: int, values: Mapping[str, Array]) -> None:
-        """Let the states have *values*, also those that no network has yet, after so many *steps*.
+        """Let the states have *values*, also those that no network has yet, after *steps* steps.
 
         Raises:
             StateError: One of them has another type, or a step is being made; nothing was changed.
@@ -91,7 +91,7 @@ class TrainerStates:
         self._steps_before = steps
 
     def alone(self) -> Claim[None]:
-        """Let nobody else use the states between the runs of a step in the block."""
+        """Reserve the states for the runs of a step in the block."""
         return Claim(self._claims, None, is_run=True)
 
     def begin(self, changed: Iterable[str], emptied: Iterable[str]) -> None:

@@ -56,7 +56,7 @@ class StepFunctions:
         numbers: The name of the input for each number that an optimizer feeds.
         share: Of a step that is made in parts, the name of the input for what a part counts.
         number_kind: The kind of these inputs.
-        check: How to tell whether the gradients are finite; None if nobody looks.
+        check: How to test whether the gradients are finite; None for no test.
     """
 
     forward: Function

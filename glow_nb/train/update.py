@@ -52,7 +52,7 @@ class Update:
             steps.
         guards: What must hold for these to be saved.
         numbers: The name of the input for each number that the optimizer feeds.
-        check: How to tell whether the gradients are finite; None if nobody looks.
+        check: How to test whether the gradients are finite; None for no test.
     """
 
     changes: Changes

@@ -29,7 +29,7 @@ def columns_to_rows(
 ) -> Function:
     """Multiply few rows by a transposed matrix instead of the matrix by few columns.
 
-    That is done where it is estimated to be faster for so many *threads* of *target*, by default
+    That is done where it is estimated to be faster for *threads* threads of *target*, by default
     this processor::
 
         %y = mat_mul(%x : <4096 x 256>, %w : <256 x 2>)

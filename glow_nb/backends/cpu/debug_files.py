@@ -1,4 +1,4 @@
-"""What a debugger is told of a program: its text, its kernels, and where operands lie."""
+"""Debug information of a program: its text, its kernels, and where operands are."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def with_debug_info(calls: Sequence[Call]) -> list[Call]:
 def debug_files(
     program: Program, work: Sequence[Instruction], calls: Sequence[Call], uses: Sequence[Use]
 ) -> DebugFiles:
-    """Return what is told of *program*, whose instructions *work* are made as *calls*."""
+    """Return the debug information of *program*, whose instructions *work* are executed by
+    *calls*.
+    """
     first, all_lines = instruction_lines(program)
     places = {id(i): line for i, line in zip(program.instructions, all_lines, strict=True)}
     lines = tuple(places[id(instruction)] for instruction in work)

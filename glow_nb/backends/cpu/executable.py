@@ -1,4 +1,4 @@
-"""A program on the cpu backend: the native program made of it, loaded, and what is told of it."""
+"""A program on the cpu backend: its native program, loaded, and its reports."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class CpuExecutable(LoadedRuns):
         """
         if debug and is_open(program):
             raise UnsupportedError(
-                f"debug=True: program {program.name!r} has open sizes, of which a debugger is told "
-                "nothing yet; compile it for some, shapes={...}"
+                f"debug=True: program {program.name!r} has open sizes, for which there is no debug "
+                "information; compile it for some sizes, shapes={...}"
             )
         stopwatch, self._threads = Stopwatch(), threads
         weights = used_weights(program)

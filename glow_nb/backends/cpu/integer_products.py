@@ -98,7 +98,7 @@ def widened(node: Product, rewriter: Rewriter) -> Product:
 
     A kernel takes the left elements one by one, and each with all columns of a panel: to widen them
     there takes as many operations as half of the products. Right elements are widened once for each
-    tile of rows, which pays for matrices that are read for few rows; convolutions have many pixels.
+    tile of rows, which is faster for products of few rows; convolutions have many pixels.
     """
     factors = node.factors if isinstance(node, Convolution) else node.factors[:1]
     wide = {

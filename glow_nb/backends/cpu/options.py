@@ -49,10 +49,10 @@ class CpuOptions(CheckedOptions):
         constant_growth: Winograd's and Strassen's algorithms multiply sums of weights, which take
             more memory than the weights: 7/4 times as much by Strassen's, 16/9 times by Winograd's
             for tiles of 2 x 2 of 3 x 3 taps, 4 times for 4 x 4, 64/9 times for 6 x 6. All constants
-            together take at most so many times the bytes of the network's weights, for each set of
-            sizes that a network is compiled for; the room goes to the layers where it saves the
-            most time a byte. With 1, only algorithms are used that keep the size of weights, but
-            for layers that *plan* forces; infinity sets no limit. Padding of weights to whole
+            together take at most this number of times the bytes of the network's weights, for each
+            set of sizes that a network is compiled for; the room goes to the layers where it saves
+            the most time a byte. With 1, only algorithms are used that keep the size of weights,
+            but for layers that *plan* forces; infinity sets no limit. Padding of weights to whole
             vectors does not count.
         plan: Which algorithm computes single layers: a dict by the layer's name, ``{"conv1":
             "direct", "fc6": "not strassen"}``, or a function that takes the name and the

@@ -73,7 +73,7 @@ class PlannedCalls:
         return [Use(*numbered) for numbered in enumerate(_without_numbers(self.work))]
 
     def reports(self, uses: Sequence[Use]) -> tuple[KernelReport, ...]:
-        """Return what is told of each call, but for the source and the estimate of its kernel."""
+        """Return the report of each call, without the source and the estimate of its kernel."""
         numbers = (1 if call.alone else self.threads for call in self.calls)
         return tuple(map(_report, uses, self.calls, numbers))
 
@@ -161,7 +161,7 @@ def _shareable_ns(instruction: Instruction, target: Target) -> float:
 
 
 def _report(use: Use, call: Call, threads: int) -> KernelReport:
-    """Return what is told of one call that so many *threads* make."""
+    """Return the report of one call that *threads* threads make."""
     instruction = use.instruction
     return KernelReport(
         instruction=print_instruction(instruction),

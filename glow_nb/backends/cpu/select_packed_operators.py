@@ -36,8 +36,8 @@ def select_packed_operators(
 ) -> Function:
     """Lay filters and right-hand sides out in panels as wide as the kernels' register tiles.
 
-    A convolution is done by Winograd's algorithm where that is estimated to be faster for so many
-    *threads*, unless *winograd* is "off"; if it is "guarded", constant filters alone are
+    A convolution is done by Winograd's algorithm where that is estimated to be faster for *threads*
+    threads, unless *winograd* is "off"; if it is "guarded", constant filters alone are
     transformed, and what is not finite is summed up directly. A product with a constant matrix, and
     a pointwise convolution with many channels, is done by Strassen's algorithm where that is
     estimated to be faster, unless *strassen* is "off". With both, constants take
@@ -63,7 +63,7 @@ def select_packed_operators(
     Convolutions of bytes are done so where their constant weights tell that it is exact; their
     kernels transform the filter.
 
-    A right matrix that comes at run time is read as it lies where a copy would take longer::
+    A right run-time matrix is read as it lies where a copy would take longer::
 
         %t = transpose(%keys : <100 x 64>) {permutation = [1, 0]}
         %y = mat_mul(%rows : <2 x 64>, %t)

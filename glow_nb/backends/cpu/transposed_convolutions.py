@@ -43,7 +43,7 @@ def transposed_convolutions(
 ) -> Function:
     """Add up the columns of a product where that is estimated to be faster than convolutions.
 
-    It is estimated for so many *threads* of *target*, by default this processor::
+    It is estimated for *threads* threads of *target*, by default this processor::
 
         %y = transposed_convolution(%x : <1 x 14 x 14 x 64>, %w : <64 x 4 x 4 x 2>)
         ->

@@ -42,8 +42,8 @@ REARRANGING = (WINOGRAD, STRASSEN)
 
 MOST_CANDIDATES = 5
 WORST_ESTIMATE = 1.5
-"""Tried are the candidates of the best estimates, so many, unless they take so many times the best;
-and always the best of the direct ones."""
+"""At most this number of candidates with the best estimates are measured, if their estimates are at
+most this number of times the best one; the best direct one is always measured."""
 
 KERNELS = Path(convolution_cost.__file__).parents[1]
 """The folder of the generators."""

@@ -1,4 +1,4 @@
-"""What debuggers and profilers outside are told of generated code: DWARF, sources, maps of symbols.
+"""Debug information of generated code for debuggers and profilers: DWARF, sources, symbol maps.
 
 It imports what `codegen` imports, and is imported by the modules of `codegen` that emit and link
 code, and by backends.

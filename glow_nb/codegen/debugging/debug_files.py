@@ -1,4 +1,4 @@
-"""What a debugger is told of a program, as data: its text, its kernels, where its operands lie."""
+"""Debug information of a program, as data: its text, its kernels, and where its operands are."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class EntryLines:
 
 @dataclass(frozen=True)
 class DebugFiles:
-    """What a debugger is told of a program.
+    """Debug information of a program.
 
     Attributes:
         lines: Which line of the program's text each call of the entry comes from.

@@ -152,7 +152,7 @@ class GlowBreak(gdb.Command):
         _wanted[node] = set()
         stop_at_wanted()
         if not _wanted[node]:
-            gdb.write(f"Node {_shown(node)}: in no network yet; looked for in those to come\n")
+            gdb.write(f"Node {_shown(node)}: in no network yet; later networks are searched, too\n")
 
 
 class GlowNodes(gdb.Command):

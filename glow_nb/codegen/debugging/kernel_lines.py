@@ -1,6 +1,6 @@
 """A pass of numba: lowering that notes for each instruction the line of the kernel's text.
 
-Nothing else of the code changes. What numba itself does when it is asked for debug information
+Nothing else of the code changes. What numba itself does when it generates debug information
 keeps variables in memory and calls apart, and makes another, slower program.
 """
 

@@ -1,4 +1,4 @@
-"""What Linux' perf is told of code in memory, which is in no file that it could read.
+"""Information for Linux' perf about code in memory, which is in no file that it could read.
 
 A map, ``/tmp/perf-PID.map``, has a line for each function: its address, its size and its name. A
 dump, ``jit-PID.dump`` in the folder for temporary files, has the code, too, so that perf can show

@@ -140,7 +140,9 @@ def local_response_normalization_gradient(
 
 
 def _neighbours(term: Term, before: int, after: int) -> Term:
-    """Return for each channel the sum from so many channels *before* it to those *after* it."""
+    """Return for each channel the sum from this number of channels *before* it to those *after*
+    it.
+    """
     builder, (*lead, channels) = term.builder, term.value.type.shape
     zeros = (0,) * len(lead)
     padded = builder.emit(Pad(term.value, (*zeros, before, *zeros, after)))

@@ -25,7 +25,7 @@ from glow_nb.hlir.ops.families import (
 from glow_nb.hlir.ops.windows import Windowed, pad_spatial
 
 MAX_CELLS = 1 << 22
-"""The matrix of windows is made piece by piece, of about so many elements."""
+"""The matrix of windows is made piece by piece, of about this number of elements."""
 
 PADDED_KINDS: Kinds = SHORT_INTEGERS | {ElementKind.INT32}
 """The kinds of inputs that a convolution may pad with another number than 0."""
@@ -42,7 +42,7 @@ class Convolution(Windowed):
     bits and int32, which may be unlike, are summed up in int32, the kind of bias and result.
 
     Attributes:
-        group: Channels are cut into so many groups that are convolved apart.
+        group: Channels are cut into this number of groups that are convolved apart.
         pad_value: What cells of padding count as; 0 unless the input is of integers that are summed
             up in int32, such as quantized ones whose 0 another number stands for.
         wide: The result and the bias are float32, and sums of products of 16-bit floats are not

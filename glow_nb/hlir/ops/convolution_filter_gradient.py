@@ -37,7 +37,7 @@ class ConvolutionFilterGradient(Windowed):
     C]``, for its filter, ``[K, *kernel, C / group]``, given that for its result, ``[N, *out, K]``.
 
     Attributes:
-        group: Channels are cut into so many groups that are convolved apart.
+        group: Channels are cut into this number of groups that are convolved apart.
         wide: The result is float32, and sums of products of 16-bit floats are not rounded to these.
     """
 

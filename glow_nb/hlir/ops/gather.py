@@ -125,7 +125,7 @@ class GatherND(Node):
         require_kind(self, "indices", indices, INDICES)
         self.require(
             indices.rank > batch >= 0 and same_shape(type.shape[:batch], indices.shape[:batch]),
-            f"input {type} and indices {indices} have not {batch} batch dimensions in common",
+            f"input {type} and indices {indices} do not have {batch} batch dimensions in common",
         )
         depth = indices.shape[-1]
         self.require(

@@ -14,7 +14,7 @@ from glow_nb.hlir.ops.families import fitted, require_axis
 
 @define_node("insert_slice")
 class InsertSlice(Node):
-    """Put *part* in the place of the elements ``start`` and on of *input*, along *axis*.
+    """Replace the elements of *input* from ``start`` on by *part*, along *axis*.
 
     All other elements are those of *input*. If the result is saved to *input*, and nobody reads its
     old contents later, only *part* is written (:mod:`glow_nb.llir.generate`).

@@ -46,8 +46,8 @@ class QuantizedAveragePool(WindowPool):
         scale: Of the result.
         offset: Of the result.
         count_padding: Divide by all cells, padding included; else by those of the input.
-        uncounted: Of the end padding, so many outermost cells in each spatial dimension are never
-            counted: those that rounding the result size up has added. Empty for none.
+        uncounted: Of the end padding, this number of outermost cells in each spatial dimension are
+            never counted: those that rounding the result size up has added. Empty for none.
     """
 
     kind: ElementKind

@@ -54,7 +54,7 @@ class QuantizedConvolution(Windowed):
         kind: Of the result, integers or floats.
         scale: Of the result.
         offset: Of the result.
-        group: Channels are cut into so many groups that are convolved apart.
+        group: Channels are cut into this number of groups that are convolved apart.
     """
 
     input: Value
@@ -101,7 +101,7 @@ class QuantizedTransposedConvolution(Windowed):
         kind: Of the result, integers or floats.
         scale: Of the result.
         offset: Of the result.
-        group: Channels are cut into so many groups that are convolved apart.
+        group: Channels are cut into this number of groups that are convolved apart.
     """
 
     input: Value

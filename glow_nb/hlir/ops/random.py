@@ -96,7 +96,7 @@ _MADE: Kinds = frozenset({FLOAT32, FLOAT64})
 _DIGITS = {FLOAT32: 24, FLOAT64: 53}
 """Random bits of a number: as many as its significand has."""
 _LOW_DIGITS = 26
-"""A random float64 has the high 27 bits of one word before so many high bits of another."""
+"""A random float64 has the high 27 bits of one word before this number of high bits of another."""
 
 
 class _DrawnFloats(Drawn):

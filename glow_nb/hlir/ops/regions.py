@@ -18,7 +18,7 @@ from glow_nb.hlir.ops.families import FLOATS, INDICES, fits, fitted, require_kin
 from glow_nb.hlir.ops.gather import clamped
 
 FARTHEST = 1e15
-"""Samples are numbered up to here; float64 places farther away are not told apart."""
+"""Samples are numbered up to here; float64 coordinates beyond it are not distinguished."""
 
 
 @dataclass(frozen=True)

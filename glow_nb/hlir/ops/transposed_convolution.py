@@ -49,7 +49,7 @@ class TransposedConvolution(Windowed):
     Attributes:
         size: The spatial sizes of the result; a window that slides over it as the other attributes
             say has one place for each element of the input.
-        group: Channels are cut into so many groups that are convolved apart.
+        group: Channels are cut into this number of groups that are convolved apart.
         wide: The result is float32, and sums of products of 16-bit floats are not rounded to these.
     """
 

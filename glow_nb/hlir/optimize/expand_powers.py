@@ -28,7 +28,7 @@ def expand_powers(function: Function) -> Function:
     The root of a negative number is NaN, as its power is; but that of minus infinity is infinite,
     and that of -0.0 has no sign. Powers of 16-bit floats are computed in ``float32`` and rounded
     once. Derivatives of the products need not be finite where those of a power are, so this is for
-    inference; whole exponents are the business of ``simplify_arithmetic``.
+    inference; ``simplify_arithmetic`` handles whole exponents.
 
     ::
 

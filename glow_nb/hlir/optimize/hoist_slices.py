@@ -71,7 +71,9 @@ def _rule(node: Slice, rewriter: Rewriter) -> Replacement:
 
 
 def _cut(value: Value, ranges: Ranges, rewriter: Rewriter) -> Value:
-    """Emit *ranges* of *value*: what computes them alone, as far up as that pays, or a slice."""
+    """Emit *ranges* of *value*: nodes that compute only these, as far up as that saves work, or a
+    slice.
+    """
     if not _cut_axes(value, ranges):
         return value
     found = _hoisted(value, ranges) if _pays(value, ranges, rewriter, MAX_DISTANCE) else None

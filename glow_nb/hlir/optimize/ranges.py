@@ -1,4 +1,4 @@
-"""What is known of the numbers that a value can hold."""
+"""The ranges of the numbers that a value can hold."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ MOST_NODES = 8
 """Nodes that are computed again for one value."""
 
 SMALL = 8
-"""What is kept longer, so that a value can be computed again, is together so many times smaller."""
+"""What is kept longer, so that a value can be computed again, is together this number of times
+smaller."""
 
 
 @register_pass

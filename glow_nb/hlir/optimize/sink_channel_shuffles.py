@@ -18,7 +18,8 @@ from glow_nb.hlir.permutation import Permutation, inverse, permute
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 
 MAX_GROWTH = 1.125
-"""Channels are repeated, so that groups which overlap can be read apart, up to so many times."""
+"""Channels are repeated, so that groups which overlap can be read apart, up to this number of
+times."""
 
 
 @register_pass
@@ -175,7 +176,7 @@ def _layout(wanted: Array, parts: int) -> tuple[Array, Array]:
 
     Args:
         wanted: The channels that each group reads, ``[group, channels / group]``.
-        parts: The channels are cut into so many parts of equal size.
+        parts: The channels are cut into this number of parts of equal size.
 
     Returns:
         The channel to put at each place, ``[parts, group, places]``, and the number of the

@@ -17,7 +17,7 @@ from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 Shape = tuple[int, ...]
 
 SMALL_PART = 16
-"""A constant that is repeated has at most one element for so many of the result."""
+"""A constant that is repeated has at most one element for this number of elements of the result."""
 
 
 @register_pass

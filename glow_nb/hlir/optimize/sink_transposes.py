@@ -159,7 +159,7 @@ def _sink_below_data_parallel(node: Node, rewriter: Rewriter) -> Replacement:
 
 
 def _common_permutation(operands: list[Any], rank: int) -> Permutation | None:
-    """Return the permutation of all transposed operands, if moving it below them pays.
+    """Return the permutation of all transposed operands, if it is useful to move it below them.
 
     The others are then transposed by the inverse. That is free for constants, and worth it if the
     others are smaller than the transposed ones, or as large but inputs of the function: their

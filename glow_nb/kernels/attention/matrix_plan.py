@@ -33,7 +33,8 @@ MATRIX_KEYS = MATRIX_ROWS * DOT.group
 """Keys that a step of the sums of values takes, and elements of a step of scores."""
 
 ROWS_TOGETHER = 4
-"""Rows of a tile are a multiple of this, as the exponentials of so many are computed together."""
+"""Rows of a tile are a multiple of this, since the exponentials of this number of rows are computed
+together."""
 
 assert MATRIX_KEYS * ElementKind.BFLOAT16.size_bytes == CACHE_LINE_BYTES
 
@@ -93,7 +94,7 @@ def _cycles(tiles: MatrixTiles) -> tuple[float, int]:
 
 
 def _tiles(shape: AttentionShape, target: Target, panels: int) -> MatrixTiles:
-    """Return the tiles of so many *panels*."""
+    """Return the tiles of *panels* panels."""
     columns = panels * MATRIX_COLUMNS
     most = matrix_rows(columns)
     rows = -(-shape.rows // -(-shape.rows // most))
@@ -136,8 +137,8 @@ def require_matrix_form(
     of_scores, of_sums, keys = columns
     if of_scores != of_sums or of_scores % MATRIX_COLUMNS:
         raise plan.unfit(
-            f"tiles of {of_scores} and {of_sums} columns; matrix registers need as many in both, a "
-            f"multiple of {MATRIX_COLUMNS}"
+            f"tiles of {of_scores} and {of_sums} columns; matrix registers need the same number in "
+            f"both, a multiple of {MATRIX_COLUMNS}"
         )
     if rows > matrix_rows(of_scores):
         raise plan.unfit(f"rows = {rows}; {of_scores} columns leave {matrix_rows(of_scores)}")

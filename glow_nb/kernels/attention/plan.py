@@ -319,7 +319,7 @@ def _in_matrix_registers(
 def _chunks_of_a_block(
     shape: AttentionShape, target: Target, chunk_rows: int, row_bytes: int
 ) -> int:
-    """Return how many chunks of rows, of so many bytes each, pass by one block of keys."""
+    """Return how many chunks of rows, of this number of bytes each, pass by one block of keys."""
     machine = target.machine
     waiting = int(machine.l3_share * machine.l3_bytes) // row_bytes
     most_chunks = max(1, min(machine.attention_block_rows, waiting) // chunk_rows)

@@ -234,7 +234,9 @@ def plan_bilinear(nest: BilinearNest, target: Target, block_tiles: int = 0) -> B
 
 
 def _most_rows(nest: BilinearNest, columns: Columns, target: Target) -> int:
-    """Return the most rows of a register tile: of so many tiles, a block takes no more than L2."""
+    """Return the most rows of a register tile: of this number of tiles, a block takes no more than
+    L2.
+    """
     kinds = nest.kinds_with(nest.dot(target))
     fitting = level_2_bytes(target) // block_bytes(nest, kinds, 1)
     return max(1, min(fitting, most_rows(columns.vectors, target, kinds.dot)))
@@ -280,7 +282,9 @@ def _in_best_blocks(nest: BilinearNest, plan: BilinearPlan, target: Target) -> B
 
 
 def _in_blocks(plan: BilinearPlan, tiles: int) -> BilinearPlan:
-    """Return *plan* with balanced blocks of at most so many tiles, one register tile at least."""
+    """Return *plan* with balanced blocks of at most this number of tiles, one register tile at
+    least.
+    """
     blocks = -(-plan.cut.tiles // max(1, tiles // plan.cut.rows))
     return replace(plan, block_units=-(-plan.cut.tiles // blocks))
 
@@ -291,7 +295,9 @@ def factor_bytes(nest: BilinearNest, kinds: ProductKinds) -> int:
 
 
 def block_bytes(nest: BilinearNest, kinds: ProductKinds, tiles: int) -> int:
-    """Return the bytes of an element's factors and of a panel's products, for so many tiles."""
+    """Return the bytes of an element's factors and of a panel's products, for this number of
+    tiles.
+    """
     factors = nest.elements // nest.sums * nest.shape.channels_per_group * kinds.left.size_bytes
     return tiles * (factors + nest.sums * nest.block * kinds.total.size_bytes)
 

@@ -1,4 +1,4 @@
-"""What transforms cost in Winograd's and Strassen's algorithms, and the factors of estimates."""
+"""The cost of transforms in Winograd's and Strassen's algorithms, and factors of estimates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From which sizes on another algorithm pays, as measured: attention, rows, integers, parts."""
+"""Measured sizes from which on another algorithm is faster: attention, rows, integers, parts."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ UNRECORDED = "Measured; on which processor was not recorded."
 
 @dataclass(frozen=True)
 class Fact:
-    """What is known of a number beside its value.
+    """The description of a number besides its value.
 
     Attributes:
         unit: Its unit, in the plural; empty for a plain ratio.

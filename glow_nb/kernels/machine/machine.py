@@ -1,4 +1,4 @@
-"""Everything that is known of one processor, as one row of numbers with their provenance."""
+"""The properties of one processor, as one row of numbers with their provenance."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Machine(Threads, Choices, Bilinear, Streams, Memory, Caches, Matrix, Arith
 
     Attributes:
         name: Name of the row.
-        title: What the row stands for, as people call it.
+        title: The processor, by its usual name.
         cpus: LLVM's names of the processors that it is for; ``Target.of`` plans for the first of
             them. Conservative rows have LLVM's generic name of such processors, and are chosen by
             the length of vectors alone.
@@ -50,7 +50,8 @@ class Machine(Threads, Choices, Bilinear, Streams, Memory, Caches, Matrix, Arith
             ``glow_nb.Target.of`` plan with, as a host says itself what it has.
         vector_bytes: Bytes of its vector registers.
         triple: LLVM's target triple that ``Target.of`` plans with.
-        provenance: What is known of numbers of this row instead of what their facts say, by name.
+        provenance: The provenance of numbers of this row, by name, if it differs from that of their
+            facts.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What registers for whole matrices cost: the tiles of AMX."""
+"""The cost of matrix registers: the tiles of AMX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What bytes cost that come from caches and DRAM: latencies, bandwidths, streams, the TLB."""
+"""The cost of bytes from caches and DRAM: latencies, bandwidths, streams, the TLB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What calls, barriers and threads cost: how many threads share a call is decided by that."""
+"""The cost of calls, barriers and threads, which decides how many threads share a call."""
 
 from __future__ import annotations
 

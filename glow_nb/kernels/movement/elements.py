@@ -77,7 +77,7 @@ class Elements:
                 self._write_loops(out, 1)
 
     def _write_loops(self, out: SourceWriter, lanes: int) -> None:
-        """Write the loops over vectors of so many *lanes*, of which the last one may overlap."""
+        """Write the loops over vectors of *lanes* lanes, of which the last one may overlap."""
         *outer, count = self.nest.sizes
         with loops(out, [*outer, (count + (lanes - 1)) // lanes], shared=True) as indices:
             *before, group = indices

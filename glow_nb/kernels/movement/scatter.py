@@ -87,7 +87,7 @@ class _Loop:
         entry: Elements of ``indices`` and ``updates`` from one step to the next.
         step: Elements of ``dest`` likewise.
         before: How often ``dest`` has room for ...
-        extent: ... so many such steps.
+        extent: ... this number of such steps.
         is_axis: The index says where the step leads.
     """
 

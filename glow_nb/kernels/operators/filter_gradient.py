@@ -30,7 +30,7 @@ class FilterGradientParts(Windowed):
     ``[P, *kernel, C / group, K]`` if *is_transposed*.
 
     Attributes:
-        group: Channels are cut into so many groups that were convolved apart.
+        group: Channels are cut into this number of groups that were convolved apart.
         parts: How many sums there are, as many as lines at most. Threads may share them, and their
             sum is the gradient.
         is_transposed: The channels of the gradient come last: they lie in the lanes.
@@ -103,7 +103,8 @@ class DepthwiseFilterGradient(Windowed):
         channels, depth = check_filter_gradient(self)
         self.require(
             channels == depth,
-            f"input {self.input.type} and gradient {self.gradient.type} must have as many channels",
+            f"input {self.input.type} and gradient {self.gradient.type} must have the same number "
+            "of channels",
         )
         return self.input.type.with_shape((self.parts, *self.kernel, channels))
 

@@ -50,7 +50,7 @@ class PackedConvolution(Windowed):
 
     Attributes:
         depth: Output channels.
-        group: Channels are cut into so many groups that are convolved apart.
+        group: Channels are cut into this number of groups that are convolved apart.
         block: Output channels in a panel.
         pad_value: The number that cells outside the input count as.
         wide: As of the convolution.

@@ -69,19 +69,19 @@ class PairedWeights:
 
 
 def order_size(runs: int, steps: int) -> int:
-    """Return the elements of the order of so many *steps* in the *runs* of all panels."""
+    """Return the elements of the order of *steps* steps in the *runs* of all panels."""
     return runs + 1 + -(-steps // 2) + ROOM
 
 
 def most_steps(windows: int) -> int:
-    """Return the steps of a run of so many *windows* if all inputs are paired with a zero."""
+    """Return the steps of a run of *windows* windows if all inputs are paired with a zero."""
     return windows * 2 * WINDOW // STEP_INPUTS
 
 
 def fewest_steps(depth: int, block: int, runs: int, run: int) -> int:
     """Return the steps of *depth* channels in panels of *block* if any two inputs could be a pair.
 
-    Each has so many *runs* of *run* inputs.
+    Each has *runs* runs of *run* inputs.
     """
     return -(-depth // block) * runs * -(-run // STEP_INPUTS)
 
@@ -99,7 +99,7 @@ def paired(weights: Array, block: int) -> PairedWeights:
 
 
 def _joined(parts: Sequence[PairedWeights], runs: Sequence[int]) -> PairedWeights:
-    """Return the weights of several *parts*, with so many runs each, as one."""
+    """Return the weights of several *parts*, with this number of runs each, as one."""
     counts = [len(part.filter) for part in parts]
     views = [_views(*each) for each in zip((p.order for p in parts), runs, counts, strict=True)]
     order, begins, numbers = _new_order(sum(runs), sum(counts))
@@ -189,7 +189,7 @@ def unpaired(weights: PairedWeights, depth: int, runs: int, run: int) -> Array:
 
 
 def fault_of(order: Array, runs: int, steps: int, windows: int) -> str:
-    """Return what is wrong with the *order* of *steps* in *runs* of so many *windows*, or nothing.
+    """Return what is wrong with the *order* of *steps* in *runs* of *windows* windows, or nothing.
 
     A kernel reads where it tells.
     """

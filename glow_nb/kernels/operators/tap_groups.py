@@ -17,7 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 WIDEST = 16
-"""Weights lie in whole vectors of so many channels, which is a multiple of what any target has."""
+"""Weights lie in whole vectors of this number of channels, which is a multiple of what any target
+has."""
 
 
 Weights = tuple[int | None, ...]
@@ -70,13 +71,13 @@ class TapGroups:
     def of(
         cls, taps: int, *, stride: int, dilation: int, size: int, factors: int
     ) -> TapGroups | None:
-        """Return the groups for so many *taps* of groups of *size* channels; None if none fit."""
+        """Return the groups for *taps* taps of groups of *size* channels; None if none fit."""
         if size > 1:
             return _of_channels(taps, stride, dilation, size, factors)
         return _of_pixels(taps, stride, dilation, factors)
 
     def steps(self, outputs: int) -> int:
-        """Return how many steps a line of so many *outputs* reads."""
+        """Return how many steps a line of *outputs* outputs reads."""
         last = max(entry.step for entry in self.entries)
         return (-(-outputs // self.phases) - 1) * self.advance + last + 1
 

@@ -90,7 +90,7 @@ class WinogradFilter(WeightTransform):
         self.require(
             len(self.tile) in range(1, MOST_DIMENSIONS + 1)
             and filter.rank == len(self.tile) + len(("group", "panels", "channels", "block")),
-            f"'filter' is {filter}, which has not the dimensions of tile {list(self.tile)}",
+            f"'filter' is {filter}, which lacks the dimensions of tile {list(self.tile)}",
         )
         _check_tile(self, self.tile, self.taps, self.stride, whole=False)
         sizes = (inputs_of(*axis) for axis in zip(self.tile, self.taps, self.stride, strict=True))
@@ -165,7 +165,7 @@ class WinogradConvolution(Windowed):
     Attributes:
         depth: Output channels.
         tile: Outputs m of a tile in each dimension.
-        group: Channels are cut into so many groups that are convolved apart.
+        group: Channels are cut into this number of groups that are convolved apart.
         block: Output channels in a panel.
         guarded: Sum up directly what is not finite.
         pad_value: The number that cells outside the input count as, of bytes.
@@ -352,7 +352,7 @@ class WinogradConvolution(Windowed):
 
 
 def tiles_of(size: int, outputs: int, dilation: int) -> int:
-    """Return how many tiles of so many *outputs* there are along a dimension, in all phases.
+    """Return how many tiles of *outputs* outputs there are along a dimension, in all phases.
 
     All phases that have outputs have as many tiles as the longest one: some may be empty. Where the
     size is open, all phases have.

@@ -32,7 +32,7 @@ class TileLoop:
         rows: Pixels of a tile.
         begin, end: The numbers of the first tile, and of the one after the last.
         within: Those of them that are ``count`` tiles from ``first`` on.
-        skipped: How many pixels the tiles before have more than so many of these.
+        skipped: How many pixels the tiles before have more than this number of them.
         only: Where the only tile begins, None if there may be others.
     """
 

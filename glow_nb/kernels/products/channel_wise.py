@@ -44,7 +44,8 @@ def plan_source(
     """Plan a channel-wise convolution.
 
     Raises:
-        UnsupportedError: There are no kernels for such elements, or groups, or so many dimensions.
+        UnsupportedError: There are no kernels for such elements, or groups, or this number of
+            dimensions.
     """
     shape, left = shape_of(instruction), instruction.input.type.kind
     factors = dot_named_by(instruction.plan).group

@@ -35,7 +35,7 @@ def suits_steps(shape: ConvolutionShape, left: ElementKind, factors: int, target
 
 
 def copied_at_once(group_bytes: int, target: Target) -> int:
-    """Return the channels whose groups of so many bytes fill a register."""
+    """Return the channels whose groups of this number of bytes fill a register."""
     return max(1, 4 * min(target.lanes, target.native_lanes) // group_bytes)
 
 

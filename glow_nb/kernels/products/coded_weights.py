@@ -78,17 +78,17 @@ class CodedWeights:
 
 
 def in_registers(rows: int, vectors: int, target: Target) -> bool:
-    """Return whether a tile of panels of so many *vectors* takes all *rows* and decodes weights."""
+    """Return whether a tile of panels of *vectors* vectors takes all *rows* and decodes weights."""
     return row_limit(vectors, registers_of(target, decoding_form(vectors))) >= rows
 
 
 def decoding_form(vectors: int) -> DotInstruction:
-    """Return the form of a dot that decodes the weights of so many *vectors*."""
+    """Return the form of a dot that decodes the weights of *vectors* vectors."""
     return DotInstruction("tile_dot_codes", temporaries=vectors + DECODING_REGISTERS)
 
 
 def columns_of_panel(rows: int, inner: int, depth: int, target: Target) -> int:
-    """Return the columns of a panel of ``[inner, depth]`` codes for so many left *rows*."""
+    """Return the columns of a panel of ``[inner, depth]`` codes for this number of left *rows*."""
     widths = rank_blocks(depth, target, pixels=rows, steps=inner, fetched=inner)
     most = max(width for width in widths if width <= target.machine.decoding_vectors * target.lanes)
     for vectors in (most // target.lanes, target.machine.decoding_vectors // 2):

@@ -153,7 +153,7 @@ class ConvolutionShape:
 
         Args:
             keeps_lines: Lines of pixels do not join a dimension that is padded: its pads would be
-                as many pixels as there are in so many lines.
+                as many pixels as there are in this number of lines.
         """
         shape = self
         while shape.rank > 1 and shape.is_plain(0):

@@ -125,7 +125,7 @@ class FilterGradientNest:
         *,
         is_transposed: bool = False,
     ) -> FilterGradientNest:
-        """Return the gradient of the filter of *shape* in so many *parts*."""
+        """Return the gradient of the filter of *shape* in *parts* parts."""
         axes = [TapAxis.of(shape, axis) for axis in range(shape.rank)]
         batch = shape.batch
         if all(axis.is_plain for axis in axes):  # a line is an image

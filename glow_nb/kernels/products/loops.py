@@ -222,7 +222,7 @@ def plane_elements(nest: ProductNest, loops: Loops) -> int:
 
 
 def flat_pixels(nest: ProductNest, lines: int) -> int:
-    """Return the pixels of so many *lines*, and of what lies between them in the padded copy."""
+    """Return the pixels of *lines* lines, and of what lies between them in the padded copy."""
     return lines * nest.shape.needed[-1] - (nest.shape.needed[-1] - nest.shape.output[-1])
 
 
@@ -273,10 +273,10 @@ def block_pixels(shape: ConvolutionShape, loops: Loops) -> int:
 
 
 def panels_ahead(nest: ProductNest, loops: Loops, tiles: int) -> int:
-    """Return by how many panels the results of so many *tiles* later lie further on.
+    """Return by how many panels the results of *tiles* tiles later lie further on.
 
     The tiles of a block follow each other along the rows, and then come those of the next panel.
-    Groups of channels, which have panels of their own, are not told from each other, nor are blocks
+    Groups of channels, which have panels of their own, are not distinguished, nor are blocks
     of open sizes: 0.
     """
     if nest.shape.group > 1 or not tiles or is_open_block(nest.shape):

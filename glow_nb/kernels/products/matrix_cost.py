@@ -76,7 +76,7 @@ def matrix_line_cycles(
 
 
 def _tile_cycles(rows: int, columns: int, sums: MatrixSums, target: Target) -> float:
-    """Estimate a tile of so many *rows* and *columns*: its steps, and how its sums leave."""
+    """Estimate a tile of *rows* rows and *columns* columns: its steps, and how its sums leave."""
     parts, panels = -(-rows // MATRIX_ROWS), -(-columns // MATRIX_COLUMNS)
     height, (groups, at_once) = -(-rows // parts), sums
     machine = target.machine

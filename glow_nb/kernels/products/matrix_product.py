@@ -6,8 +6,8 @@ block are added up, the sums go to scratch. There they wait for the next inner b
 takes them from there, a few vectors at a time.
 
 All tiles of a kernel have as many rows, so that the registers are configured once. A line whose
-tiles are not of one height has some of a row less: these compute a row more, which nobody reads. It
-is the one before the first, or, in a padded copy, whatever lies after the last.
+tiles are not of one height has some of a row less: these compute one more row, which is not used.
+It is the one before the first, or, in a padded copy, whatever lies after the last.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class MatrixProductWriter(ProductWriter):
         """Return the rows of a part, and those of the last one.
 
         Where only the run knows how many rows a tile has, and these are too few for all parts to
-        have some, all parts compute the same, and nobody reads what those after the first do.
+        have some, all parts compute the same, and only the result of the first one is used.
         """
         cut, out, parts = self.loops.cut, self.out, self._parts
         stride, _ = tile_steps(self.nest, self.loops)
@@ -104,7 +104,9 @@ class MatrixProductWriter(ProductWriter):
     @property
     @override
     def _most_units(self) -> str:
-        """The most units of a block: sums have room for so many lines, however short they are."""
+        """The most units of a block: sums have room for this number of lines, however short they
+        are.
+        """
         most = super()._most_units
         return f"min({self.loops.block_units}, {most})" if is_open_block(self.shape) else most
 
@@ -232,7 +234,7 @@ class MatrixProductWriter(ProductWriter):
         out.line(f"matrix_store{blocks}")
 
     def _write_kept(self, name: str, rows: int | str, at: str, columns: int, pixel: str) -> None:
-        """Write what becomes of so many *rows* of sums, which begin at *at*."""
+        """Write what becomes of *rows* rows of sums, which begin at *at*."""
         bias = (self.bias[0], f"panel * {self.nest.block}") if self.bias else None
         self.tiles.write_kept(
             self.out,

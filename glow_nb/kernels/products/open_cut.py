@@ -25,7 +25,7 @@ class OpenCut:
     Attributes:
         pixels: Pixels of a line.
         rows: The most pixels of a tile.
-        fewest: A line has at least so many pixels.
+        fewest: A line has at least this number of pixels.
     """
 
     pixels: int

@@ -15,8 +15,8 @@ from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 
 MANY = 256
-"""What is open counts as so many rows, columns or steps, or as those of the example if these are
-more, and never as more than it may be."""
+"""An open extent counts as this number of rows, columns or steps, or as that of the example if that
+is larger, but never as more than its range allows."""
 
 
 def example_size(size: int) -> int:

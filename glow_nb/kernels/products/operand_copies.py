@@ -21,7 +21,7 @@ from glow_nb.kernels.target import Target
 def plan_panels(nest: ProductNest, target: Target, fusion: Fusion) -> Plan:
     """Return the fastest loops of *nest*, of panels.
 
-    ``widened`` is set where that pays, and ``planes`` where left rows are copied to planes.
+    ``widened`` is set where that is faster, and ``planes`` where left rows are copied to planes.
     """
     if pays_to_widen(nest, target):
         return plan_nest(nest.widened(), target, fusion).updated(widened=True)

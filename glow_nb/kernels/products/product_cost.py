@@ -42,7 +42,7 @@ def product_cycles(
 ) -> float:
     """Estimate a product of *pixels* rows and *steps* products each.
 
-    A step of matrix registers takes so many groups *at_once*, by default as many as it can.
+    A step of matrix registers takes *at_once* groups at once, by default as many as it can.
     """
     steps = -(-steps // dot.group)
     if dot.is_matrix:

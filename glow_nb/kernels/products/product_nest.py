@@ -194,7 +194,7 @@ class ProductNest:
         return cls(shape, kinds, block, left, right, run, outside, runs_of=runs_of)
 
     def with_rows(self, rows: int) -> ProductNest:
-        """Return the same product of one matrix of so many *rows*."""
+        """Return the same product of one matrix of *rows* rows."""
         return replace(self, shape=replace(self.shape, batch=1, input=(rows,)))
 
     def by_vectors(self) -> ProductNest:

@@ -81,7 +81,8 @@ class Reduction:
             factors: Neighbouring factors that a step multiplies.
             run: Factors that are cut into groups together; a group holds none of two runs.
             keeps_runs: Each run has dots of its own.
-            multiple: Pieces of a dot, but for the last one, have a multiple of so many steps.
+            multiple: Pieces of a dot, but for the last one, have a multiple of this number of
+                steps.
         """
         dot = shape.channels_per_group
         taps = list(zip(shape.kernel, shape.dilation, distances, strict=True))
@@ -115,7 +116,7 @@ class Reduction:
         return cls(tuple(loops), tuple(inner), dot, dot, has_tap_rows)
 
     def in_streams(self, streams: int, gap: int, left: int, limit: int) -> Reduction:
-        """Return this sum, a single dot, over so many *streams* of steps that lie apart.
+        """Return this sum, a single dot, over *streams* streams of steps that lie apart.
 
         Args:
             streams: How many.
@@ -132,7 +133,7 @@ class Reduction:
         return Reduction(outer, (), length, gap, self.has_tap_rows, streams, rest)
 
     def in_planes(self, plane: int, groups: int) -> Reduction:
-        """Return this sum of a left operand in planes, *plane* elements each, of so many *groups*.
+        """Return this sum of a left operand in planes, *plane* elements each, of *groups* groups.
 
         Pieces of a dot begin in different planes.
         """

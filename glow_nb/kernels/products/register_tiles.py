@@ -115,8 +115,8 @@ class TileStore:
     ) -> None:
         """Bring what a tile will write, and what its epilogue reads, nearer; see :meth:`write`.
 
-        Where it lies in main memory, a tile that has just begun has time for that. Its rows are so
-        many pixels *apart*, by default as many as those of a tile.
+        Where it lies in main memory, a tile that has just begun has time for that. Its rows are
+        *apart* pixels apart, by default as many as those of a tile.
         """
         for name, stride in self.strides.items():
             for column in range(0, columns, self.lanes):
@@ -239,7 +239,7 @@ class _WaitingTile:
     def write(self, first: int, vectors: int, used: int | str | None = None) -> None:
         """Write what becomes of some vectors of each row, the *first* of them and those after it.
 
-        If *used* is given, there is one vector, so many of whose lanes are in use.
+        If *used* is given, there is one vector, of which this number of lanes is used.
         """
         lanes, tables = self.tiles.lanes, self.tiles.fusion.tables
         begin, end = first * lanes, (first + vectors) * lanes

@@ -123,7 +123,7 @@ def _write_line(out: SourceWriter, nest: ProductNest, loops: Loops, input: str) 
 def _write_outside(
     out: SourceWriter, nest: ProductNest, loops: Loops, to: str, pixels: str
 ) -> None:
-    """Write so many *pixels* that lie outside the input."""
+    """Write *pixels* pixels that lie outside the input."""
     count = times(pixels, nest.staged_pixel)
     with _each_plane(out, nest, loops) as (place, _):
         if nest.outside:
@@ -141,7 +141,9 @@ def _write_copy(
     source: str,
     pixels: str,
 ) -> None:
-    """Copy so many neighbouring pixels, which may have gaps between them in the input only."""
+    """Copy this number of neighbouring pixels, which may have gaps between them in the input
+    only.
+    """
     channels, pixel = nest.shape.channels, nest.left.pixel
     if pixel == channels == nest.staged_pixel and _planes(nest) == 1:
         out.line(f"copy(rows, {to}, {input}, {source}, {times(pixels, channels)})")

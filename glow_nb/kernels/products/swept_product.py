@@ -1,4 +1,4 @@
-"""Products of few rows with a large matrix that comes at run time and is read in its own order.
+"""Products of few rows with a large run-time matrix, which is read in its own order.
 
 A few rows of the matrix are multiplied from end to end, then the next ones, while the sums of all
 columns wait in scratch. So each byte of the matrix is read once, at the rate of the memory that it
@@ -104,7 +104,7 @@ class SweptProductWriter:
             self._write_panel(self._write_results)
 
     def _write_part(self, step: str, steps: int) -> None:
-        """Multiply so many right rows from end to end, from row *step* on."""
+        """Multiply this number of right rows from end to end, from row *step* on."""
         out, plan, shape = self.out, self.plan, self.shape
         left, right = self.product.left, self.product.right
         # neighbours in memory are neighbours in the copy: products of a row, or left rows

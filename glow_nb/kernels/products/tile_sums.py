@@ -118,7 +118,9 @@ class TileSums:
         self._write_steps(name, x, w, columns, count)
 
     def _write_steps(self, name: str, x: str, w: str, columns: int, count: str) -> None:
-        """Add so many products, whose factors begin at *x* and at *w*, to each sum of a tile."""
+        """Add this number of products, whose factors begin at *x* and at *w*, to each sum of a
+        tile.
+        """
         loops, used = self.loops, columns
         source = "packed" if loops.panels_inside else self.source
         stride, step = tile_steps(self.nest, self.loops)

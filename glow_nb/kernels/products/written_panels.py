@@ -135,7 +135,7 @@ class CopiedPanels(WrittenPanels):
         return range(0, length, CACHE_LINE_BYTES // self.nest.kinds.right.size_bytes)
 
     def _write_fetch(self, piece: str, places: int) -> None:
-        """Fetch the lines of so many *places*, from ``piece * places`` on."""
+        """Fetch the lines of *places* places, from ``piece * places`` on."""
         right = self.nest.right
         gap = right.row if right.column == 1 else right.column
         for line in self._lines:
@@ -143,13 +143,13 @@ class CopiedPanels(WrittenPanels):
             self.out.line(f"tile_prefetch({self.stored}, {place}, {gap}, {places})")
 
     def _write_copy(self, first: str, columns: int) -> None:
-        """Copy the rows of a part that begins at *first*, so many *columns* of each."""
+        """Copy the rows of a part that begins at *first*, *columns* columns of each."""
         with self.out.block(f"for near in range({self._dot_length()}):"):
             source, to = plus(first, times("near", self.nest.right.row)), times("near", self.row)
             self.out.line(f"copy(near_panel, {to}, {self.stored}, {source}, {columns})")
 
     def _write_copy_of_used(self, first: str, columns: int, used: str) -> None:
-        """Copy the *used* columns of the rows of a part, in vectors that hold so many *columns*."""
+        """Copy the *used* columns of the rows of a part, in vectors that hold *columns* columns."""
         lanes = self.loops.lanes
         with self.out.block(f"for near in range({self._dot_length()}):"):
             source, to = plus(first, times("near", self.nest.right.row)), times("near", self.row)

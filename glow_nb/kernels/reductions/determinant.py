@@ -28,7 +28,8 @@ def determinant_source(instruction: DeterminantInst, target: Target) -> KernelSo
             with out.block(f"for c in range({size * size}):"):
                 out.line(f"x = get(input, matrix * {size * size} + c)")
                 out.line("put(rows, c, x)")
-                # A column of zeros ends the elimination: what it would not meet is seen here.
+                # A column of zeros ends the elimination: the columns that it would not reach are
+                # checked here.
                 with out.block("if x != x:"):
                     out.line("product = x")
             with out.block(f"for k in range({size}):"):

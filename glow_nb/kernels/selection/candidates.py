@@ -2,7 +2,8 @@
 
 Keys are in the order in which elements come: the least comes first. A sort goes by one digit after
 the other, from the lowest one, and keeps the order of equal keys, which is that of their places.
-Lines that are sorted already, either way, are common, and are told by one look at their keys.
+Lines that are sorted already, in either order, are common, and are detected by one pass over their
+keys.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ DIGITS = 1 << DIGIT_BITS
 
 _LEAST_ROOM = 1024
 _ROOM_FOR_EACH = 4
-"""Candidates that there is room for, at least, and for each of the k best: so many are sorted at a
-time that few sorts are needed."""
+"""Candidates that there is room for, at least, and for each of the k best: so
+many are sorted at a time that few sorts are needed."""
 
 _COUNT_BYTES = 4
 

@@ -24,7 +24,7 @@ LEAST_ROWS = 2
 
 
 def suits_strassen(rows: int, inner: int, depth: int, kind: ElementKind, target: Target) -> bool:
-    """Return whether there is a kernel for such a product, of so many rows."""
+    """Return whether there is a kernel for such a product, of this number of rows."""
     is_even = inner % SIDE == 0 and depth % SIDE == 0
     is_large = inner >= SIDE * target.lanes and depth >= SIDE and rows >= LEAST_ROWS
     return kind is ElementKind.FLOAT32 and is_even and is_large

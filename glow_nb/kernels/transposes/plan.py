@@ -31,7 +31,8 @@ TRANSPOSE = "transpose"
 """The algorithm that exchanges two loops, in blocks."""
 
 PIECE_BYTES = 16
-"""Bytes of a row that a tile takes: the processor shuffles freely only within so many bytes."""
+"""Bytes of a row that a tile takes: the processor shuffles freely only within this number of
+bytes."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,9 @@ def _narrow(matrix: Matrix, lanes: int, machine: Machine) -> int:
 
 
 def _needs(machine: Machine, stride_bytes: int, rows: int, lines_of_row: int = 1) -> float:
-    """Return how much of the places that so many lines share they need, 1 being all of them."""
+    """Return how much of the places that this number of lines share they need, 1 being all of
+    them.
+    """
     lines = {
         row * stride_bytes // CACHE_LINE_BYTES + number
         for row in range(rows)

@@ -24,7 +24,8 @@ from glow_nb.llir.program import View
 from glow_nb.llir.traits import KernelTraits
 
 LONG_RUN_BYTES = 128
-"""Elements that stay together in so many bytes are whole cache lines: a copy moves them as well."""
+"""Elements that stay together in this number of bytes are whole cache lines: a copy moves them as
+well."""
 
 MOVED_AS = {
     ElementKind.BOOL: ElementKind.UINT8,

@@ -202,7 +202,7 @@ class _Writer:
                 self._write_picked(axis, 1)
 
     def _write_picked(self, axis: int, step: int) -> None:
-        """Write the coordinates along *axis* of so many points from ``v`` on to scratch."""
+        """Write the coordinates along *axis* of this number of points from ``v`` on to scratch."""
         rank = len(self._sizes)
         column = axis if self.node.coordinates == "elements" else rank - 1 - axis
         places = " ".join(str(column + rank * lane) for lane in range(step))

@@ -13,7 +13,7 @@ from glow_nb.kernels.writing.loops import share
 from glow_nb.kernels.writing.source import SourceWriter
 
 LANE_BYTES = 4
-"""Lanes of a target are counted in elements of so many bytes."""
+"""Lanes of a target are counted in elements of this number of bytes."""
 
 _WIDENED = {
     ElementKind.FLOAT16: ElementKind.FLOAT32,

@@ -214,7 +214,7 @@ class Walk:
 
 
 SHORT = 2
-"""A run with fewer elements than so many of the widest vectors is short."""
+"""A run with fewer elements than this number of the widest vectors is short."""
 
 Chain = tuple[str, str]
 MOST_CHAINED_ADDITIONS = 64

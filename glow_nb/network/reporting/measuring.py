@@ -19,7 +19,7 @@ from glow_nb.network.views import CompiledViews
 from glow_nb.report.data import Measurement, Roof, Time
 
 SEED = 0
-"""Of the random numbers that a network is fed with where nobody gives arrays."""
+"""Seed of the random inputs of a network, if no arrays are given."""
 
 
 @dataclass(frozen=True)

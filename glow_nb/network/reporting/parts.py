@@ -37,19 +37,19 @@ from glow_nb.report.weights import weight_rows
 T = TypeVar("T")
 
 GONE = (
-    "The model is not at hand: the network was read from a folder, or its graph is gone. Compile "
-    "the model again to see it."
+    "The model is not available: the network was loaded from a folder, or its graph was deleted. "
+    "Compile the model again to see it."
 )
 DIFFERS = (
     "The passes were run once more, and did not end with the program that runs. They are not shown."
 )
-IS_PROGRAM = "A program was given, which was made of no graph here."
+IS_PROGRAM = "A program was given, without the graph that it was made from."
 
 
 def part_of(
     shown: ShownProgram, measured: Measured, room: Room, tables: Iterable[Table] = ()
 ) -> Part:
-    """Return all that is known of one program, as far as there is *room* for it.
+    """Return all data of one program for which there is *room*.
 
     *tables* are shown beside those of its sizes.
     """
@@ -140,7 +140,9 @@ def _read(read: Callable[[], T | None]) -> T | None:
 
 
 def _from_origins(lowered: Function) -> Stage:
-    """Return what is known of a model that is gone: the names of nodes that others stand for."""
+    """Return what remains of a deleted model: the names of the nodes from which others were
+    made.
+    """
     names = itertools.chain.from_iterable(lowered.origins_of(node) for node in lowered)
     return model_of_nodes([ModelNode(name, "") for name in dict.fromkeys(names)])
 

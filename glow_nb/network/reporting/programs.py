@@ -74,7 +74,8 @@ def programs_of(network: object) -> list[ShownProgram]:
 def functions_of(network: object) -> Mapping[str, Any]:
     """Return the functions of a module by name; none if *network* is another one.
 
-    The kinds of networks are told by what they have: they import this package, and it not them.
+    The kinds of networks are distinguished by their attributes, since they import this package, and
+    this package does not import them.
     """
     is_other = hasattr(network, "variants") or hasattr(network, "general")
     if is_other or isinstance(network, CompiledViews):
@@ -156,7 +157,7 @@ def _guards(network: CompiledViews) -> tuple[Table, ...]:
     """Return the comparisons of sizes for which *network* is right."""
     rows = tuple((str(guard),) for guard in network.guards)
     note = "Runs with other sizes use another program of the network."
-    return (Table("Guards: what its sizes fulfil", ("comparison",), rows, note),) if rows else ()
+    return (Table("Guards: conditions on its sizes", ("comparison",), rows, note),) if rows else ()
 
 
 def _specialized(network: Any) -> tuple[Table, ...]:

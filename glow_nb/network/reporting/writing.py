@@ -95,7 +95,7 @@ def compilation_of(
     facts: Facts | None = None,
     drift: object = None,
 ) -> Compilation:
-    """Return *network* level by level, for a page that so many compilations *share*."""
+    """Return *network* level by level, for a page that *share* compilations share."""
     programs = programs_of(network)
     shown = programs[:MOST_PROGRAMS]
     tables = _drift(drift)
@@ -160,7 +160,7 @@ def accuracy_of(one: ReportedNetwork, other: ReportedNetwork, inputs: Feeds | No
         _row(name, array, found[name]) for name, array in expected.items() if name in found
     )
     said = "random numbers" if inputs is None else "the given arrays"
-    note = f"Both ran on {said}. The outputs of A are what is expected."
+    note = f"Both ran on {said}. The outputs of A are the reference."
     columns = ("output", "#relative error", "#largest difference", "#dB")
     return Table("Outputs of both", columns, rows, note) if rows else None
 

@@ -158,7 +158,7 @@ class NetworkCache:
             return
         gone = self.folder / f"{_BEING_WRITTEN}{key}.{os.getpid()}.{time.monotonic_ns()}"
         with suppress(OSError):
-            (self.folder / key).rename(gone)  # so that nobody finds half of it
+            (self.folder / key).rename(gone)  # so that no process finds half of it
         _remove_tree(gone)
 
     def kept(self) -> list[KeptNetwork]:

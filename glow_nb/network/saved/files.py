@@ -27,8 +27,8 @@ SUMS = "SHA256SUMS"
 PAGE_BYTES = 4096
 
 LARGE_BYTES = 1 << 20
-"""Constants of so many bytes are a file of their own, which tells its content: folders of the cache
-share it."""
+"""Constants of this number of bytes are a file of their own, which tells its content: folders of
+the cache share it."""
 
 Region = tuple[str, int, int]
 """The name of a file of constants, and the begin and the size of a part of it."""

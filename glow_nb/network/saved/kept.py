@@ -358,8 +358,8 @@ class KeptModel:
                 return
         except OSError as error:
             raise ModelError(
-                f"{self._content}: cannot be read any more: {error.strerror}; what was compiled "
-                "runs on"
+                f"{self._content}: cannot be read any more: {error.strerror}; the compiled network "
+                "still runs"
             ) from error
         raise ModelError(
             f"{self._content}: was changed since the network was found, which runs on; compile the "
@@ -368,7 +368,7 @@ class KeptModel:
 
 
 def _is_looked_into(request: CompileRequest) -> bool:
-    """Return whether a debugger or perf is told of the code, in the process that makes it."""
+    """Return whether a debugger or perf needs the code, in the process that makes it."""
     debug = request.options.get("debug") or getattr(request.backend, "debug", False)
     return bool(debug or os.environ.get(PERF_VARIABLE))
 

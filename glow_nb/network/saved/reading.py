@@ -136,7 +136,7 @@ def _of_programs(
         if len(found) != count:  # stages that were compiled for the sizes that came
             raise ModelError(
                 f"the network had {count} programs, and has {len(found)} now; compile the model "
-                "again to look at what they are made of"
+                "again to inspect them"
             )
         return found
 
@@ -307,8 +307,8 @@ def _reopen(origin: _Origin, loaded: LoadedProgram) -> Reopened:
     except (ModelError, OSError) as error:
         if origin.again is None:
             raise ModelError(
-                f"{origin.folder}: was removed or changed since the network was loaded, which runs "
-                f"on; compile the model again to look at what it is made of ({error})"
+                f"{origin.folder}: was removed or changed since the network was loaded, which "
+                f"still runs; compile the model again to inspect it ({error})"
             ) from error
     network = origin.again()[origin.number]
     levels = Levels(network.function, network.program, network.pipeline, network.precision)

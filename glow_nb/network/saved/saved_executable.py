@@ -1,4 +1,4 @@
-"""A saved program that runs, and that is made whole when somebody asks what it consists of."""
+"""A saved program that runs; its graph and program are read at first use."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ class Frame(NamedTuple):
 
     Attributes:
         verb: What it says.
-        network: The number of the network that it speaks of.
-        slot: The slot of the run that it speaks of.
+        network: The number of the network that it is about.
+        slot: The slot of the run that it is about.
         text: What the network is called, for ``LOAD``; its open sizes, for ``RUN``; the error, for
             ``FAILED``.
     """
@@ -58,12 +58,12 @@ class Channel:
     """One end of the connection."""
 
     def __init__(self, connection: socket.socket) -> None:
-        """Speak through *connection*."""
+        """Send and receive messages through *connection*."""
         self._socket = connection
         self._sending = threading.Lock()
 
     def wait_at_most(self, seconds: float) -> None:
-        """Let :meth:`receive` wait so many *seconds*, and not for ever."""
+        """Let :meth:`receive` wait *seconds* seconds, and not forever."""
         # Not settimeout: Python would ask the system before each call whether it has to wait.
         whole, part = divmod(round(seconds / HEARTBEATS * 1e6), 1_000_000)
         pause = struct.pack("ll", whole, part)

@@ -160,7 +160,7 @@ class _Reader:
                 if other not in names:
                     hint = closest(other, names)
                     raise self.wrong(
-                        node, "links", f"{device.name!r} names {other!r}, which is none{hint}"
+                        node, "links", f"{device.name!r} names {other!r}, which is no device{hint}"
                     )
 
     def kind(self, node: yaml.Node, key: str) -> str:

@@ -53,7 +53,7 @@ class Run:
     Attributes:
         held: The network.
         inputs: Arrays that fit it, contiguous.
-        future: Told how the run ends; None where the thread that waits does the run itself.
+        future: Gets the result of the run; None if the waiting thread executes the run itself.
         slot: Its place among the runs that the engine has; -1 while it waits for one.
         death: Why it did not end, if the device was given up meanwhile.
     """
@@ -107,5 +107,5 @@ class Engine(Protocol):
         ...
 
     def kill(self) -> None:
-        """End, whatever runs; nothing is told of that any more."""
+        """End at once, whatever runs; results are dropped."""
         ...

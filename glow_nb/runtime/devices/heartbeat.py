@@ -1,6 +1,6 @@
 """Signs of life: what a device in another process gives, whatever it computes.
 
-So one that is stopped is told from one that takes long. How long a run takes says nothing: on a
+This distinguishes a stopped process from a slow run. The time of a run alone does not: on a
 busy machine it may be any number of times what it was before.
 """
 

@@ -173,7 +173,7 @@ class ManagedDevice(Uncopied, ABC):
         return self.submit(key, inputs).result()
 
     def _accept(self, key: str, inputs: Sequence[Array], future: Future[list[Array]] | None) -> Run:
-        """Return the run that is asked for; raise DeviceError, OptionError or FeedError."""
+        """Return the requested run; raise DeviceError, OptionError or FeedError."""
         with self._lock:
             self._alive()
             held = self._networks.ready(key)
@@ -202,7 +202,7 @@ class ManagedDevice(Uncopied, ABC):
                         engine.begin(run)
                 finally:
                     turn.release()
-        except BaseException:  # an interrupt from the keyboard: the run is nobody knows where
+        except BaseException:  # an interrupt from the keyboard: it is unknown where the run is
             self.kill("it was interrupted while a run was sent to it")
             raise
 
@@ -211,7 +211,7 @@ class ManagedDevice(Uncopied, ABC):
         with self._lock:
             while self._engine is not None and self._waiting and self._free_slots:
                 run = self._waiting.popleft()
-                assert run.future is not None  # somebody else waits for it
+                assert run.future is not None  # another thread waits for it
                 if run.future.set_running_or_notify_cancel():
                     self._begin(run)
                     return self._engine, run
@@ -226,7 +226,7 @@ class ManagedDevice(Uncopied, ABC):
     def _killed_if_interrupted(self, run: Run | None = None) -> Iterator[None]:
         """Give the device up if an interrupt from the keyboard ends the statement.
 
-        What runs there might be counted for ever, or not at all. With a *run*, this is so only if
+        What runs there might be counted forever, or not at all. With a *run*, this is so only if
         that has not ended by then.
         """
         try:
@@ -241,7 +241,7 @@ class ManagedDevice(Uncopied, ABC):
     def _count_out(self, run: Run) -> None:
         """Let a *run* be one that has ended."""
         run.held.unfinished -= 1
-        if self._is_closed or run.held.status is LoadStatus.LEAVING:  # somebody waits for that
+        if self._is_closed or run.held.status is LoadStatus.LEAVING:  # a thread waits for it
             self._changed.notify_all()
 
     def _ended(self, run: Run, outcome: Outcome) -> bool:
@@ -253,7 +253,7 @@ class ManagedDevice(Uncopied, ABC):
             self._free_slots.append(run.slot)
             self._count_out(run)
             is_waiting = bool(self._waiting)
-        if is_waiting:  # the device does not wait for who is told of this run
+        if is_waiting:  # the device does not wait for the callbacks of this run
             self._dispatch()
         if run.future is not None:
             _answer(run.future, outcome)
@@ -338,8 +338,8 @@ class ManagedDevice(Uncopied, ABC):
     def _leave_in_parent(self) -> None:
         """Be dead in the child of a fork: threads, pipes and processes are the parent's.
 
-        Its runs are the parent's, too. Nobody is told of them here, since a thread of the parent
-        may hold the lock of whoever would be.
+        Its runs are the parent's, too. Their futures get no result here, since a thread of the
+        parent may hold the lock of whoever would be.
         """
         is_closed = self._is_closed
         self._forget_everything()

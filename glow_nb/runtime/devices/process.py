@@ -1,4 +1,4 @@
-"""A device that is another process on this machine: if it dies, this process goes on."""
+"""A device that is another process on this machine: if it dies, this process continues."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class _ProcessEngine:
             raise
         try:
             self._child = started.result()
-        except BaseException:  # it does not start, or nobody waits for it any more
+        except BaseException:  # it does not start, or its caller is gone
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
             self._is_served.set()
@@ -223,7 +223,9 @@ class _ProcessEngine:
         self._programs.pop(held.number, None)
 
     def _ask(self, order: Frame, held: HeldNetwork, descriptors: tuple[int, ...]) -> None:
-        """Send *order* and wait until it is done; raise the error that comes in place of that."""
+        """Send *order* and wait until it is done; raise the error that the process reports
+        instead.
+        """
         answer: Future[Frame] = Future()
         with self._lock:
             if self._end:
@@ -233,7 +235,7 @@ class _ProcessEngine:
                 self._channel.send(order, descriptors)
         try:
             frame = answer.result()
-        except BaseException:  # an interrupt: nobody would know what it holds
+        except BaseException:  # an interrupt: its content would be unknown
             self.kill()
             raise
         if frame.verb == Verb.FAILED:
@@ -294,7 +296,7 @@ class _ProcessEngine:
             return error
 
     def _close(self) -> None:
-        with self._lock:  # nobody sends meanwhile: the descriptor may soon be another file's
+        with self._lock:  # nothing is sent meanwhile: another file may get the descriptor
             self._socket.close()
         self._theirs.close()
         self._networks.clear()

@@ -61,16 +61,16 @@ def main() -> None:
         os.sched_setaffinity(0, map(int, processors))
     channel = Channel(socket.socket(fileno=int(descriptor)))
     _end_with(int(parent))
-    gc.freeze()  # what is imported stays: do not look through it again and again
+    gc.freeze()  # imported objects stay: exclude them from garbage collection
     threading.Thread(target=_beat, args=(channel, float(beat)), daemon=True).start()
     try:
         serve(channel)
-    except BrokenPipeError:  # nobody is there for the answer
+    except BrokenPipeError:  # the parent is gone
         return
 
 
 def _beat(channel: Channel, seconds: float) -> None:
-    """Say now, and every so many *seconds*, that this process is alive."""
+    """Say now, and every *seconds* seconds, that this process is alive."""
     with contextlib.suppress(OSError):  # the other end has gone
         while True:
             channel.send(Frame(Verb.ALIVE))

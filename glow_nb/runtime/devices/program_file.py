@@ -14,7 +14,7 @@ _FILES = weakref.WeakKeyDictionary()
 
 
 def program_file(native: NativeProgram) -> AnonymousFile:
-    """Return a file with *native*, the same one as long as somebody has it.
+    """Return a file with *native*, the same one as long as it is referenced.
 
     Raises:
         OSError: The system has not so much memory.

@@ -41,7 +41,7 @@ class RayOptions(DeviceOptions):
     """Options for Ray; None keeps Ray's default.
 
     Attributes:
-        address: The address of the cluster, for ``ray.init``, if nobody has called that.
+        address: The address of the cluster, for ``ray.init``, unless it was called before.
         namespace: The namespace of actors, for ``ray.init``.
         placement_group: A placement group, or its name.
         placement_group_bundle_index: The bundle in it.

@@ -54,5 +54,7 @@ class RayWorker:
             return text_of(error)
 
     def beat(self, seconds: float) -> None:
-        """Return after so many *seconds*, if the actor is alive then; its end is told at once."""
+        """Return after *seconds* seconds, if the actor is alive then; its end is reported at
+        once.
+        """
         time.sleep(seconds)

@@ -39,14 +39,14 @@ class AnonymousFile:
         self._take(size_bytes)
 
     def _take(self, size_bytes: int) -> None:
-        if hasattr(os, "posix_fallocate"):  # to be told now, and not by a signal at the first use
+        if hasattr(os, "posix_fallocate"):  # to get the error now, and not as a signal later
             os.posix_fallocate(self.descriptor, 0, size_bytes)
         else:
             os.truncate(self.descriptor, size_bytes)
         self.size_bytes = size_bytes
 
     def grow(self, size_bytes: int) -> None:
-        """Have at least so many bytes.
+        """Have at least this number of bytes.
 
         Raises:
             MemoryLimitError: It is more than the process may have.
@@ -115,7 +115,7 @@ class OpenSlots:
         outputs: Sequence[TensorType],
         symbols: Sequence[Symbol],
     ) -> None:
-        """Have the files of *descriptors*, which somebody else closes."""
+        """Use the files of *descriptors*, which the caller closes."""
         self._descriptors, self._types = descriptors, (*inputs, *outputs)
         self._inputs, self._names = len(inputs), [symbol.name for symbol in symbols]
         self._mapped: list[mmap.mmap | None] = [None for _ in descriptors]

@@ -25,7 +25,7 @@ Runner = Callable[[Sequence[Array]], list[Array]]
 class ThreadDevice(ManagedDevice):
     """A device in this process.
 
-    What is killed ends at once for who waits for it, but the run itself goes on to its end: a
+    A killed run ends at once for its request, but its thread continues to the end of the run: a
     thread cannot be stopped.
     """
 
@@ -53,7 +53,7 @@ class ThreadDevice(ManagedDevice):
 
     def _outcome_here(self, run: Run) -> Outcome | None:
         """Do *run* on this thread; return None if it has to wait."""
-        outcome: Outcome = []  # of an interrupted run, which nobody is told of
+        outcome: Outcome = []  # of an interrupted run, whose result is dropped
         try:
             with self._killed_if_interrupted(), self._lock:
                 engine = self._admit(run)

@@ -101,7 +101,7 @@ def rows_of(arrays: Mapping[str, Array], most: int) -> int:
         if len(array) != rows:
             raise FeedError(
                 f"input {name!r}: it has {len(array)} rows, but input {first!r} has {rows}; give "
-                "each as many"
+                "the same number for each"
             )
     return rows
 

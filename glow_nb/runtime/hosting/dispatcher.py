@@ -39,7 +39,7 @@ class Dispatcher:
     def __init__(
         self, schedule: Schedule, on_lost: Callable[[HostedDevice], None], *, grace: float
     ) -> None:
-        """Keep *schedule* going; *on_lost* is told of each device that is lost.
+        """Keep *schedule* going; *on_lost* is called with each device that is lost.
 
         A device that has not ended a run *grace* seconds after its deadline is killed.
         """

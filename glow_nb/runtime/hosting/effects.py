@@ -1,4 +1,4 @@
-"""What a change of the schedule is told, and what is to be done after it."""
+"""The input of a change of the schedule, and the actions after it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Effects:
         runs: Runs to give to their devices.
         finished: Executions that have ended, each with the requests to answer.
         failed: Requests to answer with an error.
-        dropped: Runs to cancel, since nobody waits for them any more.
+        dropped: Runs to cancel, since their requests are gone.
         lost: Devices to restart.
         wake: When :meth:`Schedule.expire` is to be called at the latest.
     """

@@ -164,7 +164,7 @@ class HostManager(Uncopied):
 
     @contextmanager
     def _reserved(self, name: str) -> Iterator[None]:
-        """Let nobody else add a network of this name meanwhile."""
+        """Reserve the name, so that no other thread adds a network of this name meanwhile."""
         if not isinstance(name, str) or not name:
             raise OptionError(f"name={described(name)}: give a text that is not empty")
         token = object()  # an interrupt may come at any place below

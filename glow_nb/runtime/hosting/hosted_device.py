@@ -41,7 +41,7 @@ class HostedDevice:
         losses: How often it has been lost.
         lost: Why it does not come back for now; empty while requests wait for it.
         away_since: When it was lost, by ``time.time``; None while it is up.
-        next_attempt: When an attempt to restart it begins, by ``time.time``; None if nobody tries.
+        next_attempt: When an attempt to restart it begins, by ``time.time``; None if there is none.
         freed: When a run on it ended last.
         used: The number of the last run that it was given, among those of all devices.
         copies: The copies of parts that are to be on it.

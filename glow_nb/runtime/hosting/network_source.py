@@ -94,7 +94,9 @@ def _built(name: str, build: Callable[[int], Planned], rows: int) -> Function | 
 
 def _as_function(name: str, loaded: Function | Program) -> Function:
     if isinstance(loaded, Program):
-        raise OptionError(f"network {name!r}: it is a program; give the graph that it was made of")
+        raise OptionError(
+            f"network {name!r}: it is a program; give the graph that it was made from"
+        )
     if loaded.sizes:
         opened = listed(symbol.name for symbol in loaded.sizes)
         raise OptionError(

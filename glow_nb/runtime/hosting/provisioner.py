@@ -93,8 +93,8 @@ class Provisioner:
         bundle, is_able = self._compile_whole(name, {1: plan.function})
         if not is_able and has_room(bundle, self._devices):
             raise PartitionError(
-                f"network {name!r}: no device runs all of its operators, and what is cut over "
-                "several has fixed sizes; load it with shapes="
+                f"network {name!r}: no device runs all of its operators, and a network that is "
+                "partitioned needs fixed sizes; load it with shapes="
             )
         if not is_able:
             raise no_room(name, bundle, self._devices)

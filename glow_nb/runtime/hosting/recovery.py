@@ -33,8 +33,8 @@ class Recovery:
     """Brings devices back, each on a thread of its own, which sleeps between attempts.
 
     When the first attempts have failed, the device is away: what was on it goes to other devices
-    that have room, and requests that nobody can answer get an error. The attempts go on. What found
-    no room is loaded when the device is back, or when there is room elsewhere.
+    that have room, and requests that no device can answer get an error. The attempts go on. What
+    found no room is loaded when the device is back, or when there is room elsewhere.
     """
 
     def __init__(self, provisioner: Provisioner, dispatcher: Dispatcher) -> None:
@@ -99,4 +99,4 @@ def _attend(
         is_back = is_back or owner._bring_back(device, attempt)
         if is_back and owner._place_rest():
             return
-        del owner  # so that nothing keeps a host that nobody closes
+        del owner  # so that a host that is not closed can be freed

@@ -18,7 +18,7 @@ class Answering(Protocol):
     """What computes the answers of requests.
 
     Attributes:
-        number: It is one of so many of its network.
+        number: The number of this request among those of its network.
         began: When the requests left the queue, by ``time.monotonic``.
     """
 

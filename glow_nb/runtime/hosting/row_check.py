@@ -40,7 +40,7 @@ def sizes_that_agree(name: str, flows: Sequence[Dataflow], run: RunOnce) -> list
         wanted = [joined([array[place : place + 1]], largest.rows) for array in whole]
         if not _same_bits(run(largest, copies), wanted):
             raise OptionError(
-                f"network {name!r}: what it gives for one row of a batch of {largest.rows} "
+                f"network {name!r}: the result of one row of a batch of {largest.rows} "
                 "depends on the other rows, or on its place; use max_batch=1"
             )
     checked = [flow for flow in flows[:-1] if flow.rows <= MOST_CHECKED or flow.rows % 16 == 0]

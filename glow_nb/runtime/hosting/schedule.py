@@ -1,6 +1,6 @@
 """The schedule of a host: what runs next, and on which device, without threads, locks or clocks.
 
-Each method is told of something that happened, changes the state, and adds to the :class:`Effects`
+Each method takes an event, changes the state, and adds to the :class:`Effects`
 what is to be done: runs given to devices, requests answered.
 """
 
@@ -128,7 +128,7 @@ class Schedule:
         return True
 
     def _close(self, request: Request, effects: Effects) -> None:
-        """Let *request* be answered by the caller; drop what nobody waits for any more."""
+        """Let *request* be answered by the caller; drop executions without requests."""
         network, execution = self.networks[request.network], request.execution
         request.is_open = False
         self._timed.discard(request)
@@ -145,7 +145,7 @@ class Schedule:
             self._end_execution(network, execution)
 
     def _end_execution(self, network: ServedNetwork, execution: Execution) -> None:
-        """Forget *execution*, which nobody waits for, when no device works on it."""
+        """Forget *execution*, which has no request, when no device executes it."""
         if not execution.running:
             network.active.pop(execution, None)
 
@@ -205,7 +205,7 @@ class Schedule:
         device.is_up, device.lost = True, ""
 
     def bury(self, device: HostedDevice, reason: str, effects: Effects) -> None:
-        """Let nobody wait for *device*; a network that is nowhere else is lost for now."""
+        """Give *device* up: a network that is on no other device is lost for now."""
         device.lost = reason
         for network in self.networks.values():
             for execution in network.hopeless:

@@ -16,7 +16,7 @@ Assignment = Mapping[str, str]
 def assigned_devices(
     units: Units, assignment: Assignment, devices: Collection[str]
 ) -> dict[int, str]:
-    """Return the device of each unit that *assignment* speaks of.
+    """Return the device of each unit that *assignment* names.
 
     The first pattern that fits a node counts. Each device has one part of what is assigned.
 

@@ -97,7 +97,7 @@ class CandidateParts:
         return found
 
     def _traffic(self, edges: Sequence[Edge]) -> Traffic:
-        """Return what of *edges* parts read that is made before them, or by nobody."""
+        """Return which of *edges* parts read from earlier units, or from inputs."""
         shape = (len(self.cuts), len(self.cuts))
         count, size = np.zeros(shape), np.zeros(shape)
         ones = np.ones(len(self.cuts))

@@ -17,7 +17,7 @@ from glow_nb.kernels.machine.rows import AVX2
 from glow_nb.runtime.devices.device_description import DeviceDescription
 
 USUAL = AVX2
-"""What is known of processors that a description does not name."""
+"""Typical rates, for processors without a description."""
 
 KERNEL_SECONDS = USUAL.call_ns * 1e-9
 """The seconds that a call of a kernel takes, whatever it computes."""

@@ -21,7 +21,7 @@ MOST_PAIRS = 150_000_000
 """The most pairs of cuts, times units and edges, that are searched: about a second of work."""
 
 FEWEST_MERGED, MOST_MERGED, MERGED_PER_DEVICE = 400, 1000, 12
-"""The number of units that those of a larger network are merged to: so many for each device,
+"""The number of units that those of a larger network are merged to: this number for each device,
 between two bounds. A search over more units takes minutes and gigabytes."""
 
 
@@ -62,7 +62,7 @@ def most_cuts(units: Units) -> int:
 
 
 def most_units(devices: int) -> int:
-    """Return how many units a network for so many *devices* may have."""
+    """Return how many units a network for *devices* devices may have."""
     return min(MOST_MERGED, max(FEWEST_MERGED, MERGED_PER_DEVICE * devices))
 
 

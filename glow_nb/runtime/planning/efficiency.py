@@ -46,8 +46,8 @@ class Efficiencies:
         keys = set(map(_key_of, instructions)) if self.known else set()
         if keys and keys.isdisjoint(self.known):
             raise OptionError(
-                "profile: it has none of the kernels that are to be planned; make it of the same "
-                "network, compiled for as many threads as the fastest device has cores"
+                "profile: it has none of the kernels to be planned; profile the same network, "
+                "compiled for as many threads as the fastest device has cores"
             )
 
 

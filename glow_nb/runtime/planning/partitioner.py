@@ -239,7 +239,7 @@ def _refuse_unsupported(fleet: Fleet) -> None:
         operators = sorted({operator for unit in units for operator in unit.operators})
         raise PartitionError(
             f"{fleet.units.program.name!r}: no device runs {names}, made of "
-            f"{', '.join(operators)}, by its backend, its unsupported operators and what is "
+            f"{', '.join(operators)}, given its backend, its unsupported operators and the nodes "
             "assigned to it; add a device that does"
         )
 

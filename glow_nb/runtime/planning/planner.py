@@ -29,7 +29,7 @@ MOST_LEARNED = 60
 """The most parts that are made to replace estimates by exact numbers."""
 
 FEW_PARTS = 8
-"""Plans of at most so many parts are given up at the first part that does not fit."""
+"""Plans of at most this number of parts are given up at the first part that does not fit."""
 
 GOOD_ENOUGH = 0.02
 """The share by which a plan may exceed its estimate before the search ends; 0 for chains."""
@@ -47,7 +47,8 @@ Size = Callable[[Sequence[int], DeviceDescription], Sized]
 """Returns units as a part for a device."""
 
 FindHomes = Callable[[Fleet, Sequence[float]], Mapping[int, int] | None]
-"""Returns the devices of some units, if each device has so many bytes; None if there are none."""
+"""Returns the devices of some units, if each device has this number of bytes; None if there are
+none."""
 
 
 class Planner:

@@ -23,7 +23,7 @@ async def apart(work: Callable[[], None]) -> None:
     done: asyncio.Future[None] = loop.create_future()
 
     def end(error: BaseException | None) -> None:
-        if done.done():  # nobody waits for it any more
+        if done.done():  # its request is gone
             return
         if error is None:
             done.set_result(None)

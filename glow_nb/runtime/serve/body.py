@@ -17,7 +17,7 @@ from glow_nb.runtime.serve.tensors import Bytes
 
 ALIGNMENT = 64
 WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
-"""How zlib is told to undo each content coding."""
+"""The option of zlib that decodes each content coding."""
 STEP_BYTES = 1 << 20
 """So much of a compressed body is expanded before it is looked whether there is memory for more."""
 
@@ -151,5 +151,6 @@ def _place(size_bytes: int, header_bytes: int | None) -> Bytes:
 def _too_large(size: str, limits: Limits, how: str = "") -> Refusal:
     return Refusal(
         413,
-        f"the body has {size} bytes{how}, but may have {limits.body_bytes}; send less at a time",
+        f"the body has {size} bytes{how}, but the limit is {limits.body_bytes}; send "
+        "smaller requests",
     )

@@ -32,13 +32,13 @@ class BodyMemory:
                 self.used_bytes -= share.size_bytes
 
     def take(self, size_bytes: int) -> None:
-        """Take *size_bytes*; raise Refusal if so many are not left."""
+        """Take *size_bytes*; raise Refusal if this number of are not left."""
         with self._lock:
             if self.used_bytes + size_bytes > self._limit_bytes:
                 raise Refusal(
                     503,
                     f"bodies of {self.used_bytes} bytes are in flight, {size_bytes} more would "
-                    f"exceed the {self._limit_bytes} that all may have; try again later",
+                    f"exceed the {self._limit_bytes} allowed for all requests; try again later",
                 )
             self.used_bytes += size_bytes
 
@@ -55,6 +55,6 @@ class Share:
         self._memory, self.size_bytes = memory, 0
 
     def take(self, size_bytes: int) -> None:
-        """Have *size_bytes* more; raise Refusal if so many are not left."""
+        """Have *size_bytes* more; raise Refusal if this number of are not left."""
         self._memory.take(size_bytes)
         self.size_bytes += size_bytes

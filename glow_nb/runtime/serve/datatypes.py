@@ -26,7 +26,6 @@ def kind_of(subject: str, datatype: object) -> ElementKind:
     kind = KINDS.get(datatype) if isinstance(datatype, str) else None
     if kind is None:
         raise bad_request(
-            f"{subject}: datatype {datatype!r:.40} is none that networks here compute with; send "
-            f"one of {', '.join(KINDS)}"
+            f"{subject}: datatype {datatype!r:.40} is not supported; send one of {', '.join(KINDS)}"
         )
     return kind

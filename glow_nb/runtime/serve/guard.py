@@ -57,7 +57,7 @@ class Guard:
         if not self._has_token(scope):
             return Refusal(
                 401,
-                "the request has not the token of this server; send it as "
+                "the request lacks the token of this server; send it as "
                 "'Authorization: Bearer TOKEN'",
             )
         if self.in_flight >= self._limits.in_flight and scope["path"] != METRICS:

@@ -90,7 +90,7 @@ def _inputs(fields: Object, types: Types, binary: Bytes) -> dict[str, Array]:
         tensor = as_object("an input", item)
         name = _name("input", tensor, types)
         if name in arrays:
-            raise bad_request(f"input {name!r}: is there twice; send it once")
+            raise bad_request(f"input {name!r}: is given twice; send it once")
         parameters = object_field(f"input {name!r}", tensor, "parameters")
         refuse_fields(f"input {name!r}", parameters, *UNSUPPORTED)
         size = whole_field(f"input {name!r}", parameters, "binary_data_size")

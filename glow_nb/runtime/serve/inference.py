@@ -124,7 +124,9 @@ def _rows_of(model: ServedModel, call: InferRequest) -> int:
         return 1
     least, most = min(counts.values()), max(counts.values())
     if least != most:
-        raise bad_request(f"the inputs have different numbers of rows: {counts}; give each as many")
+        raise bad_request(
+            f"the inputs have different numbers of rows: {counts}; give the same number for each"
+        )
     if not 1 <= most <= model.max_rows:
         raise bad_request(
             f"the inputs have {most} rows, but the model takes 1 to {model.max_rows} in a request; "

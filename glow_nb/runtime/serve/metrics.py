@@ -42,7 +42,7 @@ OUTCOMES: Mapping[str, Callable[[NetworkCounters], int]] = {
 
 
 class Metrics(Collector):
-    """The metrics of a server, made when they are asked for."""
+    """The metrics of a server, made at first use."""
 
     def __init__(self, models: ModelServer, guard: Guard, bodies: BodyMemory) -> None:
         """Show what *models*, *guard* and *bodies* count."""

@@ -66,10 +66,10 @@ async def no_such_page(request: Request, error: Exception) -> Response:
 
 
 async def nobody_there(_: Request, __: Exception) -> Response:
-    """Answer a client that has gone away, for the count of statuses alone."""
+    """Answer a client that has disconnected, only for the count of statuses."""
     return error_response(499, "the client has gone away")
 
 
 async def internal_error(_: Request, __: Exception) -> Response:
-    """Answer when we are at fault; what happened is in the log, and is not told to clients."""
+    """Answer after a bug of the server; the details are in the log, and not in the answer."""
     return error_response(500, "the server has a bug; its log says where")

@@ -81,7 +81,7 @@ def run_in_pieces(
 ) -> asyncio.Future[dict[str, Array]]:
     """Return the future outputs for *inputs* of any rows, *most* of which *submit* takes.
 
-    If one piece fails, or nobody waits any more, the others are taken back.
+    If one piece fails, or the client is gone, the others are cancelled.
 
     Raises:
         GlowError: *submit* has refused a piece.

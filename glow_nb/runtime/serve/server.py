@@ -1,4 +1,4 @@
-"""A server on a port, until it is told to stop."""
+"""A server on a port, until it is stopped."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def make_server(
             lifespan="off",
             log_config=None,
             access_log=False,
-            log_level="error",  # what clients do wrong is told to them
+            log_level="error",  # clients get the errors of their requests
             server_header=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=math.ceil(limits.stop_seconds) + LEFT_OVER_SECONDS,

@@ -124,7 +124,7 @@ def open_onnxruntime(model: str | bytes, threads: int, *, alone: bool = False) -
 
 
 def _open_openvino(path: str, threads: int, precision: str) -> OpenedEngine:
-    """Open OpenVINO, which is told nothing of a precision if it is to choose by itself."""
+    """Open OpenVINO; no precision is set if it is to use its default."""
     import openvino
 
     config = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}

@@ -1,4 +1,4 @@
-"""Inputs for a model whose meaning nobody knows, and shapes for those that leave sizes open."""
+"""Random inputs for an arbitrary model, and shapes for models with open sizes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def random_feeds(model: onnx.ModelProto, seed: int = 7) -> dict[str, Array]:
     """Return seeded inputs for *model*, an open dimension being 1.
 
     Floats are normal with mean 0 and deviation 1; whole numbers are from 0 to 99, or 0 and 1 where
-    the input's name speaks of a mask; booleans are true.
+    the input's name contains the word mask; booleans are true.
     """
     rng = np.random.default_rng(seed)
     feeds: dict[str, Array] = {}

@@ -93,7 +93,7 @@ def relu() -> Function:
         (
             "observer",
             Timing,
-            "observer=Timing: this is a class; give an observer made of it: Timing",
+            "observer=Timing: this is a class; give an instance of it: Timing",
         ),
     ],
 )

@@ -52,7 +52,7 @@ class TestCompile:
             glow_nb.compile(expanded(), backend=backend)
         message = str(caught.value)
         assert f"inputs and outputs {4 * HUGE + 4} bytes (32.00 GiB)" in message
-        assert "but the process may have 4294967296 bytes (4.00 GiB) (a test)" in message
+        assert "but the process may use 4294967296 bytes (4.00 GiB) (a test)" in message
         assert f"the largest tensors are %y : float32<{HUGE}> 34359738368 bytes" in message
 
     @pytest.mark.parametrize("backend", ["cpu", "interpreter"])

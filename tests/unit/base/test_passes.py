@@ -234,7 +234,7 @@ class Observing:
 @pytest.mark.parametrize(
     ("observer", "message"),
     [
-        (Observing, "observer=Observing: this is a class; give an observer made of it"),
+        (Observing, "observer=Observing: this is a class; give an instance of it"),
         (takes_nothing, "observer=takes_nothing: it cannot be called with one argument"),
         (takes_two, "observer=takes_two: it cannot be called with one argument"),
         (3, "observer=3: give a function of one PassRun"),

@@ -60,16 +60,16 @@ def keep(x: Any) -> Any:
 
 
 PATTERNS: list[tuple[str, Callable[[], object], str]] = [
-    ("one name twice", lambda: wildcards("x x"), "'x' is there twice"),
+    ("one name twice", lambda: wildcards("x x"), "'x' is given twice"),
     ("no name", lambda: wildcards(" "), "give names, as in wildcards('x y')"),
     ("no text", lambda: wildcards(3), "give names, as in wildcards('x y')"),  # type: ignore[arg-type]
-    ("no identifier", lambda: wildcards("x 2y"), "wildcard '2y': give a name that a parameter may"),
-    ("keyword", lambda: wildcard("lambda"), "give a name that a parameter may have"),
+    ("no identifier", lambda: wildcards("x 2y"), "wildcard '2y': give a valid name of a parameter"),
+    ("keyword", lambda: wildcard("lambda"), "give a valid name of a parameter"),
     ("reserved", lambda: wildcards("node"), "are given something else by this name"),
     ("condition", lambda: wildcard("x", 3), "the condition 3 is no function"),  # type: ignore[arg-type]
     ("text as number", lambda: number("1"), "number('1'): give an int or a float"),  # type: ignore[arg-type]
     ("bool as number", lambda: number(True), "give an int or a float"),
-    ("bad name", lambda: named("a b", Relu(x)), "give a name that a parameter may have"),
+    ("bad name", lambda: named("a b", Relu(x)), "give a valid name of a parameter"),
     ("named value", lambda: named("c", "c"), "named('c'): 'c' is no pattern"),
     ("unknown field", lambda: Clip(x, minimun=0.0), "no field 'minimun'; did you mean 'minimum'?"),  # type: ignore[call-arg]
     ("name field", lambda: Relu(x, name="r"), "no field 'name'"),
@@ -77,7 +77,7 @@ PATTERNS: list[tuple[str, Callable[[], object], str]] = [
     ("twice", lambda: Relu(x, input=y), "'input' is given twice"),  # type: ignore[misc]
     ("no operand", lambda: Add(x, "1"), "add.rhs: '1' is no pattern"),  # type: ignore[arg-type]
     ("operator as attribute", lambda: Clip(x, minimum=Relu(y)), "is a value or a wildcard"),  # type: ignore[arg-type]
-    ("wildcard in a tuple", lambda: Transpose(x, (y, 0)), "stands for a whole attribute"),
+    ("wildcard in a tuple", lambda: Transpose(x, (y, 0)), "matches a whole attribute"),
     ("no classes", lambda: any_of(), "any_of(): give a class of operators"),
     ("no operator", lambda: any_of(int), "is no class of operators"),
     ("field of one", lambda: any_of(Relu, Add, lhs=x), "relu: a pattern of it has no field 'lhs'"),
@@ -115,11 +115,11 @@ RULES: list[tuple[str, Callable[[], object], str]] = [
         lambda: Rewrite(Add(x, Clip(y, minimum=x)), y),
         "'x' is an operand and an attribute",
     ),
-    ("orders", lambda: Rewrite(chain(7), x), "may stand in 128 orders, at most 64"),
-    ("unbound", lambda: Rewrite(Relu(x), Tanh(z)), "has 'z', which the pattern has not; it has"),
+    ("orders", lambda: Rewrite(chain(7), x), "have 128 possible orders, and at most 64"),
+    ("unbound", lambda: Rewrite(Relu(x), Tanh(z)), "has 'z', which the pattern lacks; it has"),
     ("anything", lambda: Rewrite(Relu(ANY), Tanh(ANY)), "its replacement has ANY"),
     ("number alone", lambda: Rewrite(Relu(x), 1), "a number alone has no type"),
-    ("numbers", lambda: Rewrite(Relu(x), Add(number(1), 2)), "numbers alone for operands"),  # type: ignore[arg-type]
+    ("numbers", lambda: Rewrite(Relu(x), Add(number(1), 2)), "only numbers as operands"),  # type: ignore[arg-type]
     ("marks", lambda: Rewrite(Relu(x), Neg(used_here(Relu(x)))), "cannot be built"),
     ("several", lambda: Rewrite(Relu(x), any_of(Relu, input=x)), "cannot be built"),
     ("value", lambda: Rewrite(Relu(x), Add(x, CONSTANT)), "a value of a graph; let a function"),
@@ -127,15 +127,15 @@ RULES: list[tuple[str, Callable[[], object], str]] = [
     ("same", lambda: Rewrite(Relu(x), Relu(x)), "it replaces its pattern by the same again"),
     ("not called", lambda: Rewrite(Relu(x), None), "is None; give a function"),
     ("a type", lambda: Rewrite(Relu(x), Relu), "give a function whose parameters"),
-    ("parameter", lambda: Rewrite(Relu(x), lambda v: v), "asks for 'v', which the pattern has not"),
+    ("parameter", lambda: Rewrite(Relu(x), lambda v: v), "asks for 'v', which the pattern lacks"),
     (
         "condition",
         lambda: Rewrite(Relu(x), keep, when=lambda nodes: True),
-        "its condition asks for 'nodes', which the pattern has not; did you mean 'node'?",
+        "its condition asks for 'nodes', which the pattern lacks; did you mean 'node'?",
     ),
     ("no condition", lambda: Rewrite(Relu(x), keep, when=True), "its condition is True"),  # type: ignore[arg-type]
     ("no signature", lambda: Rewrite(Relu(x), max), "its replacement cannot be called by names"),
-    ("star", lambda: Rewrite(Relu(x), lambda *, x: x), "'x' stands after a '*'"),
+    ("star", lambda: Rewrite(Relu(x), lambda *, x: x), "'x' comes after a '*'"),
     ("not a number", lambda: Rewrite(Add(x, math.nan), x), "no number equals NaN"),  # type: ignore[arg-type]
     ("name", lambda: Rewrite(Relu(x), x, name=3), "Rewrite(name=3): give a text"),  # type: ignore[arg-type]
     ("does", lambda: Rules("r", Rewrite(Relu(x), x), does=3), "rules 'r': does=3: give a text"),  # type: ignore[arg-type]

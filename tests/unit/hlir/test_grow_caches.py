@@ -96,7 +96,7 @@ def _padded(builder: Builder, old: Value, new: Value) -> Value:
     [
         (_behind, "whose first rows are %new : float32<2 x 1 x 4>, not the input as it is"),
         (_changed, r"whose first rows are add %twice of %past"),
-        (_padded, "made by pad %padded of .* where no concat along this axis is found"),
+        (_padded, "computed by pad %padded of .* where no concat along this axis is found"),
         (lambda b, old, new: old, "is the same along all others"),
         (
             lambda b, old, new: b.emit(ops.ConvertTo(_behind(b, old, new), ElementKind.FLOAT16)),

@@ -376,16 +376,16 @@ def test_functions_may_return_several_instructions() -> None:
         (lambda x: 3, "its replacement of relu .* is 3; it must be an operator"),
         (lambda x: ReduceSum(x, axes=(0,), keep_dims=True), "makes float32<4>, by .* float32<1>"),
         (lambda x: Reshape(x, shape=(4,)), "operator 'reshape' has no instruction"),
-        (lambda x: MatMul(x, x), "what it makes of relu .* does not fit: .*must be matrices"),
+        (lambda x: MatMul(x, x), "the replacement of relu .* does not fit: .*must be matrices"),
         (lambda x: CopyInst(x.value, x), r"writes %x, and must write %y"),
-        (lambda x: Add(number(1), number(2)), "has no operand beside a number"),
+        (lambda x: Add(number(1), number(2)), "has no operand except numbers"),
         (lambda x: Neg(CopyInst(src=x)), "is an operand of another instruction"),  # type: ignore[call-arg, arg-type]
         (lambda x: x.nothing, "AttributeError: .*nothing"),
-        (lambda: Neg(y), "y cannot be built.* is given to a parameter of its name"),
+        (lambda: Neg(y), "y cannot be built.* is passed to the parameter of its name"),
         (lambda x: Maximum(x, Neg(Clip(x, minimum=y))), "y cannot be built"),
         (lambda x: any_of(Neg, Abs, input=x), "it must be an operator"),
         (lambda x: Neg(any_of(Neg, Abs, input=x)), "cannot be built"),
-        (lambda x: Add(x, number(1e300)), r"float32 does not have the number 1e\+300"),
+        (lambda x: Add(x, number(1e300)), r"float32 cannot represent 1e\+300"),
     ],
 )
 def test_what_a_rule_makes_must_fit(replacement: Any, message: str) -> None:

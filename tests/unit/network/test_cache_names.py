@@ -25,8 +25,8 @@ def test_a_star_stands_for_the_same_on_both_sides() -> None:
     ("caches", "message"),
     [
         ({"past_*": "present_*"}, "no input of the model fits; it has \\['ids'"),
-        ({"past.*": "present.*", "past.0.key": "k"}, "'past.0.key' is said to become"),
-        ({"past.0.key": "k", "past.10.key": "k"}, "several inputs are said to become 'k'"),
+        ({"past.*": "present.*", "past.0.key": "k"}, "'past.0.key' becomes both"),
+        ({"past.0.key": "k", "past.10.key": "k"}, "several inputs become 'k'"),
     ],
 )
 def test_patterns_that_say_nothing_or_too_much_are_refused(

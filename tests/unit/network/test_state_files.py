@@ -71,7 +71,7 @@ def test_a_file_of_another_network_is_refused(tmp_path: Path) -> None:
         load_state(state, path)
     assert str(caught.value) == (
         f"{path}: not the state of this network: it lacks 'c' : float32<3>; it has "
-        "'b' : float32<3>, which the network has not; 'a' is float32<3>, the network has "
+        "'b' : float32<3>, which the network does not have; 'a' is float32<3>, the network has "
         "float32<2>; give its own file"
     )
     np.testing.assert_array_equal(state["c"], ONES)

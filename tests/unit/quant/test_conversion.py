@@ -134,7 +134,7 @@ def test_parts_that_only_a_concat_reads_have_its_scale() -> None:
 
 def test_what_stays_float_is_named() -> None:
     found = converted(branching(), keep=iter(["last", "rel*1"]))
-    by_floats = "what it makes is read by operators on floats only"
+    by_floats = "its results are read only by operators on floats"
     assert [(kept.name, kept.reason) for kept in found.kept] == [
         ("relu1", "keep='rel*1'"),
         ("gate", by_floats),

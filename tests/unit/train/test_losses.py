@@ -130,7 +130,7 @@ def test_sigmoid_keeps_its_accuracy_far_from_0(target: float, size: float) -> No
     [
         (SoftmaxCrossEntropy(), np.array([0, 3, 1, 1]), r"3 at \[1\] is no class.* 0 to 2"),
         (SoftmaxCrossEntropy(), np.array([0, -1, 1, 1]), r"-1 at \[1\] is no class"),
-        (SoftmaxCrossEntropy(ignored_index=9), np.full(4, 9), r"all are 9, the number"),
+        (SoftmaxCrossEntropy(ignored_index=9), np.full(4, 9), r"all are 9, the ignored number"),
         (SoftmaxCrossEntropy(), np.zeros(3, int), r"int64 of shape \[3\].*of shape \[4\]"),
         (SoftmaxCrossEntropy(), np.zeros(4), r"float64 of shape \[4\]"),
         (SigmoidCrossEntropy(), np.full((4, 3), 1.5), r"1.5 at \[0, 0\] is no probability"),

@@ -59,7 +59,7 @@ def allowed_algorithms(node: Product, winograd: str, strassen: str) -> tuple[str
 
 
 def names_of(node: Product, function: Function) -> tuple[str, ...]:
-    """Return the names by which a user may speak of *node* of *function*, the model's last."""
+    """Return the names of *node* of *function* for users, the one of the model last."""
     return (node.name, *function.origins_of(node))
 
 
@@ -86,7 +86,7 @@ class Find(Protocol):
     def __call__(
         self, node: Product, *, only: str = "", without: str = "", widths: int = WIDTHS_TO_TRY
     ) -> Sequence[Candidate]:
-        """Return those for *node* that the options of all layers allow, in so many *widths*.
+        """Return those for *node* that the options of all layers allow, in *widths* widths.
 
         *only* is the one algorithm, whatever the options say; *without* is left out.
         """

@@ -21,7 +21,7 @@ from glow_nb.kernels.target import Target
 
 @dataclass(frozen=True)
 class Weighed:
-    """A candidate, and what speaks for and against it.
+    """A candidate, and why it is chosen or not.
 
     Attributes:
         candidate: The plan with its estimated cycles.

@@ -80,7 +80,7 @@ class Problem:
 
     @classmethod
     def of(cls, node: Product, target: Target, *, threads: int = 1, widths: int = 1) -> Problem:
-        """Return what *node* computes, for so many *threads* of *target*.
+        """Return what *node* computes, for *threads* threads of *target*.
 
         Sizes that are known only when the network runs are those of the example.
 

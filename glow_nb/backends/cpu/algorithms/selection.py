@@ -37,7 +37,7 @@ def before_selection(function: Function, passes: Entries) -> Function:
 
 
 class Tuner(Protocol):
-    """Somebody who knows which plan of a product is the fastest."""
+    """An object that finds the fastest plan of a product."""
 
     def choose(
         self, nodes: Sequence[Product], winograd: str, strassen: str

@@ -112,7 +112,7 @@ class Strassen(Algorithm):
 
 
 def _product_of(problem: Problem, target: Target) -> MatMulShape | None:
-    """Return the product that *problem* is, None if it is none that pays."""
+    """Return the product of *problem*; None if the algorithm does not suit it."""
     if problem.product is not None:
         return problem.product
     shape = problem.shape

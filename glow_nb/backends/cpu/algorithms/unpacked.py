@@ -28,7 +28,7 @@ Which of these the kernel does depends on how operands lie in the end, and is pl
 
 @register_algorithm
 class Unpacked(Algorithm):
-    """Multiply by a matrix that comes at run time as it came."""
+    """Multiply by a run-time matrix as it came."""
 
     name = UNPACKED
     is_exclusive = True

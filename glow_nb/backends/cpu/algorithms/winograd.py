@@ -33,15 +33,15 @@ from glow_nb.kernels.winograd.nest import VOLUME, WinogradNest, suits_winograd
 from glow_nb.numerics.cook_toom import inputs_of
 
 TRIED_TILES = {1: {3: (2, 4, 6), 5: (2, 4), 7: (2,)}, 2: {3: (2, 3, 4), 5: (2, 4)}}
-"""Outputs of a tile that are tried for a stride and so many taps: what is larger costs too much
-accuracy."""
+"""Outputs of a tile that are tried for a stride and this number of taps: what is larger costs too
+much accuracy."""
 
 MIN_SPEEDUP = {8: sqrt(1.05)}
-"""Minimum estimated speedup to choose such a tile, for each dimension in which they have so
-many inputs: 1.05 for tiles of 8 x 8 inputs. Their rounding errors are four times those of 6 x 6
-inputs, and their filters take more memory. With 1.04, ResNet50 has them in three more layers, takes
-as long, and comes farther from float64 than the policy allows (docs/accuracy.md). What tiles gain
-is in docs/history.md."""
+"""Minimum estimated speedup to choose such a tile, for each dimension in which they have this
+number of inputs: 1.05 for tiles of 8 x 8 inputs. Their rounding errors are four times those of 6 x
+6 inputs, and their filters take more memory. With 1.04, ResNet50 has them in three more layers,
+takes as long, and comes farther from float64 than the policy allows (docs/accuracy.md). What tiles
+gain is in docs/history.md."""
 
 
 @register_algorithm

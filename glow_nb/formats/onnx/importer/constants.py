@@ -69,7 +69,7 @@ class Constants(ImportContext):
         """Return a constant called *name* of *numbers* of the model, which may be in a file."""
         if isinstance(numbers, StoredNumbers):
             return Constant(self.builder.unique_name(name), numbers.type, numbers, is_weight=False)
-        numbers.flags.writeable = False  # the builder need not copy what is nobody else's
+        numbers.flags.writeable = False  # not referenced elsewhere: no copy is needed
         return self.constant(numbers, name)
 
     def rounded(self, array: Array, kind: ElementKind) -> Constant:

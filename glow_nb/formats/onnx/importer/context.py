@@ -73,8 +73,8 @@ class Context(Constants):
         for_training: Whether operators that tell training from inference are in training.
         unrolling: Counts the steps of loops.
         streams: Gives each node that draws random numbers a stream of its own.
-        counts: How many elements count of each value of which only a run shows that.
-        decides: Whether what only a run shows may be a size; see
+        counts: How many elements count of each value of which only a run determines that.
+        decides: Whether data-dependent numbers may be sizes; see
             :func:`~glow_nb.formats.onnx.importer.decided.with_decided_sizes`.
         decided: The sizes that are so.
     """
@@ -147,9 +147,9 @@ class Context(Constants):
         """Return the error of a node that would compute with what does not count of a value."""
         self.decided.are_wanted = True
         return self.unsupported(
-            f"it reads {counted}, of which only a run shows how much counts, and would mix "
-            "that with padding; only functions of single elements, moves of whole slices and "
-            "gathers may read it"
+            f"it reads {counted}, whose size is data-dependent, and would mix its valid part with "
+            "padding; only functions of single elements, moves of whole slices and gathers may "
+            "read it"
         )
 
     def emit_counted(self, node: Node, axes: Sequence[int | None]) -> tuple[Value, ...]:
@@ -173,7 +173,7 @@ class Context(Constants):
         return tuple(found)
 
     def _first(self, number: Value, value: Value, axis: int | None) -> Value:
-        """Return so many slices of *value* as the *number* says that count."""
+        """Return the first *number* slices of *value*."""
         if axis is None:
             return value
         size = self.decided.size_of(self, number, high=value.type.shape[axis])

@@ -1,4 +1,4 @@
-"""Operands that only a run computes, where they say how large a result is."""
+"""Data-dependent operands that determine the size of a result."""
 
 from __future__ import annotations
 

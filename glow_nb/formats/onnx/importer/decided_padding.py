@@ -1,4 +1,4 @@
-"""Pads that only a run computes: of any sign, in every mode."""
+"""Data-dependent pads: of any sign, in every mode."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Expansion:
 
     Functions that call each other double their nodes at each level. So a body is refused as soon as
     the calls in it are seen to make too many, before any of them is expanded. Of an If that has not
-    been reached, nobody knows whether its condition is decided at import. At least one of its
+    been reached, it is not known whether its condition is decided at import. At least one of its
     branches is imported, the smaller one, and both may be.
     """
 
@@ -46,7 +46,7 @@ class Expansion:
         self._count += len(body.node)
 
     def check(self, bodies: Iterable[Body], place: str, times: int = 1) -> None:
-        """Raise TooManyNodesError if *bodies*, imported so many *times*, make too many nodes."""
+        """Raise TooManyNodesError if *bodies*, imported *times* times, make too many nodes."""
         self._check(bodies, place, times, min)
 
     def check_both(self, branches: Iterable[Body], place: str) -> None:

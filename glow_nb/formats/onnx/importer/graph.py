@@ -206,7 +206,7 @@ class GraphImporter(Context):
             raise self.unsupported(error.message) from error
 
     def _check_counts(self, node: OnnxNode, results: Outputs) -> None:
-        """Refuse results made of the shape of an operand whose size only a run shows."""
+        """Refuse results made of the shape of an operand whose size is data-dependent."""
         for value in node.inputs:
             if value in self.counts and not all(result in self.counts for result in results):
                 self.decided.are_wanted = True

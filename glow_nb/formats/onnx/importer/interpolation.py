@@ -47,7 +47,7 @@ class Axis:
     Attributes:
         size: Its elements.
         result_size: The elements of the result.
-        scale: The ratio as the model gives it, NaN if only a run knows it.
+        scale: The ratio as the model gives it, NaN if it is data-dependent.
         roi: The part that is cropped first; 0 is the first element, 1 the last.
         as_pytorch: Compute the places as PyTorch does.
         computed: The ratio as a float64 that a run computes, in a vector.

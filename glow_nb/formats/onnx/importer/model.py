@@ -30,7 +30,7 @@ class Model:
         proto: The message; large weights may be missing from it.
         place: What errors call the model: its path, or ``<model>``.
         storage: Where weights may lie outside of the message.
-        is_borrowed: True if the message belongs to somebody else, who may change it.
+        is_borrowed: True if the message belongs to the caller, who may change it.
         for_training: True if it is imported to be trained: what it drops at random in training,
             it drops.
         opsets: Version of each imported operator set, the default domain as ``""``.

@@ -173,7 +173,7 @@ def _is_foldable(type: TensorType) -> bool:
 
 
 def numbers_of(value: Value) -> Sequence[Number] | None:
-    """Return the numbers of an operand in row-major order; None if only a run shows them."""
+    """Return the numbers of an operand in row-major order; None if only a run determines them."""
     if isinstance(value, OpenNumbers):
         return value.numbers
     if not isinstance(value, Constant):

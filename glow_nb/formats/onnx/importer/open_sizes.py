@@ -71,7 +71,7 @@ def import_open(
 
 def _with_advice(search: _Search, error: ModelError) -> ModelError:
     """Return the *error* with the sizes that it is about, which may fit no example of ours."""
-    if not search.hints:  # only data-dependent sizes, for which nobody gives hints
+    if not search.hints:  # only data-dependent sizes, for which there are no hints
         return error
     tried = ", ".join(f"{name} = {hint}" for name, hint in search.hints.items())
     advised = ModelError(

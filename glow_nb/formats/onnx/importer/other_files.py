@@ -9,7 +9,7 @@ _WEIGHTS = (
     "it holds weights without the network; load them into the network they belong to, and export "
     "that, as torch.onnx.export does"
 )
-_RUNTIME = "it is made for another runtime; take the ONNX model that it was made of"
+_RUNTIME = "it is made for another runtime; take the ONNX model that it was made from"
 _KERAS = "in Keras, load the model and write model.export('model.onnx', format='onnx')"
 _TENSORFLOW = "python -m tf2onnx.convert {} --output model.onnx makes one (package tf2onnx)"
 

@@ -1,4 +1,4 @@
-"""Names of one graph or function body, and what they stand for."""
+"""Names of one graph or function body, and their values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Scope:
 
     Attributes:
         opsets: Version of each operator set by domain.
-        values: What each name stands for; None for an operand that a function's caller left out.
+        values: The value of each name; None for an operand that a function's caller left out.
         unknown: Names that nodes we cannot import should have defined.
         outer: The scope of the graph around a subgraph.
         attributes: In a function's body, the attributes its caller gave or their defaults.
@@ -66,7 +66,7 @@ class Scope:
 
 
 def output_value(info: onnx.ValueInfoProto, scope: Scope, place: str) -> Value | None:
-    """Return what a graph output stands for, None if it could not be imported."""
+    """Return the value of a graph output, None if it could not be imported."""
     where = f"{place}: output {info.name!r}"
     value = scope[info.name]
     if value is None and scope.is_unknown(info.name):

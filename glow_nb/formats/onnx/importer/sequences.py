@@ -10,7 +10,7 @@ from glow_nb.hlir.graph import Constant, Value
 def check_lengths(ctx: Context, lengths: Value, steps: int) -> None:
     """Raise ModelError if *lengths* are known, and one is none of a sequence of *steps*.
 
-    Of those that only a run shows, what is negative counts as 0, and what is larger as *steps*.
+    For data-dependent lengths, a negative one counts as 0, and a larger one as *steps*.
     """
     if not isinstance(lengths, Constant):
         return

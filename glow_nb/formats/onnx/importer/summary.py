@@ -1,4 +1,4 @@
-"""What a model consists of, told without importing it: sizes need not be known for that."""
+"""A summary of a model, made without importing it: sizes need not be known."""
 
 from __future__ import annotations
 

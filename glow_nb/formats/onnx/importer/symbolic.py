@@ -41,7 +41,7 @@ from glow_nb.formats.onnx.schema.element_kinds import kind_of
 from glow_nb.hlir.graph import Function
 
 PROBES = (32, 224)
-"""Sizes that a model is tried with when nobody has said any: what most networks can take."""
+"""Sizes with which a model is tried if none are given: those that most networks can take."""
 
 
 class SymbolicModel:
@@ -130,7 +130,7 @@ class SymbolicModel:
     def _try_sizes(self) -> None:
         """Raise UnsupportedError if the model is refused for all sizes that are tried.
 
-        What is wrong with some sizes may be right with others, and is told when they are given.
+        An error with some sizes may not occur with others, and is reported when sizes are given.
         """
         symbols = {n for type in self.inputs.values() for n in type.shape or () if type.shape}
         if not symbols:

@@ -23,7 +23,7 @@ class Unrolling:
 
     @contextmanager
     def loop(self, length: int | None) -> Iterator[Callable[[], None]]:
-        """Let the body of the statement unroll a loop of *length*; None if nobody says how long.
+        """Let the body of the statement unroll a loop of *length*; None if that is not known.
 
         Yields what counts a step. That raises UnsupportedError if there are too many.
         """

@@ -1,4 +1,4 @@
-"""Everything in a model that cannot be imported, told at once."""
+"""Everything in a model that cannot be imported, reported in one error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def untaken_branch(
     """
     return UntakenBranch(
         f"{place}: the branch that it takes if its condition is {taken_if} cannot be imported, "
-        f"unless it is known that it is not taken: the condition is computed from inputs {names}; "
+        f"and it is not known whether it is taken: the condition is computed from inputs {names}; "
         f"give those by constants={{name: array}}, and only the branch that is taken is imported; "
         f"what is wrong with this one: {error}",
         names,

@@ -1,4 +1,4 @@
-"""Weights that stay in their file until somebody needs their numbers, and are not kept after that.
+"""Weights that stay in their file until their numbers are needed, and are not kept after that.
 
 A compiler looks at a weight a few times and packs it once. Held in memory from the import to the
 end of packing, all weights of a network would take their memory twice.
@@ -27,14 +27,14 @@ from glow_nb.system.regular_files import open_regular
 
 MOST_OPEN_FILES = 64
 """Files of weights that this process keeps open. Weights in further ones are read at once: systems
-let a process have 256 files or more, and somebody may hold hundreds of models."""
+let a process have 256 files or more, and a process may hold hundreds of models."""
 
 LEAST_BYTES = 1 << 16
 """Smaller weights are read at once: passes look at their numbers."""
 
 
 MOST_SUMMED_BYTES = 1 << 28
-"""The checksums of so many bytes of a file's weights are known before they are needed."""
+"""The checksums of this number of bytes of a file's weights are known before they are needed."""
 
 _CHUNK_BYTES = 1 << 20
 
@@ -94,7 +94,7 @@ class WeightFile:
                     total = zlib.crc32(place[:count], total)
                 if _stamp_of(stream) == self._stamp:
                     self._sums[part] = total
-        except OSError:  # which whoever reads it is told
+        except OSError:  # which is reported when it is read
             return
 
     def read(self, part: range) -> Array:
@@ -154,7 +154,7 @@ def _stamp_of(stream: BinaryIO) -> tuple[int, ...]:
 
 
 class WeightBytes:
-    """A file of weights whose content somebody gave as ``bytes``."""
+    """A file of weights whose content was given as ``bytes``."""
 
     stays = True
 
@@ -200,7 +200,7 @@ class StoredBytes:
 class StoredNumbers(Recipe):
     """The numbers of a weight in a file, read whenever they are needed.
 
-    ``array`` is kept as long as somebody else holds it.
+    ``array`` is kept as long as it is referenced elsewhere.
     """
 
     def __init__(self, stored: StoredBytes, type: TensorType) -> None:

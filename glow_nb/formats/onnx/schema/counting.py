@@ -101,7 +101,7 @@ def _axis_of_elements(node: Node, axes: Mapping[Value, int]) -> int | None:
 def same_dimension(shape: tuple[int, ...], axis: int, other: tuple[int, ...]) -> int | None:
     """Return the dimension of *other* that is the one along *axis* of *shape*.
 
-    Of several of size 1 side by side nobody can say which it is.
+    Among several neighbouring axes of size 1 it is ambiguous.
     """
     before = prod(shape[:axis])
     found = [

@@ -179,7 +179,7 @@ def test_tiles_without_an_algorithm_are_refused() -> None:
         operators.WinogradFilter(filter, (4, 5), (1, 4))
     with pytest.raises(VerifyError, match=r"stride \[2\] must have a size for each dimension"):
         operators.WinogradFilter(filter, (4, 4), (2,))
-    with pytest.raises(VerifyError, match=r"not the dimensions of tile \[4\]"):
+    with pytest.raises(VerifyError, match=r"lacks the dimensions of tile \[4\]"):
         operators.WinogradFilter(filter, (4,), (1,))
 
 

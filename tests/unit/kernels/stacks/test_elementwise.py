@@ -48,7 +48,7 @@ OPERAND_KINDS: dict[str, dict[str, ElementKind]] = {
     "dequantize_linear": {"scale": FLOAT32},
     "select": {"condition": BOOL},
 }
-"""The kinds of operands that have not the kind of the others."""
+"""The kinds of operands that do not have the kind of the others."""
 
 ROUNDING = ("quantize_linear", "quantize_by_reciprocal", "requantize")
 """Instructions whose kind is that of the bytes that they round to."""

@@ -103,7 +103,7 @@ def test_what_is_left_out_has_its_default() -> None:
         ("devices:\n  - {name: a}\n  - {name: a}", "2: name: two devices are called 'a'"),
         (
             "devices:\n  - {name: a, links: {b: {bytes_per_second: 1}}}",
-            "2: links: 'a' names 'b', which is none",
+            "2: links: 'a' names 'b', which is no device",
         ),
         ("devices:\n  - name: a\n    memory: 0GB", "3: memory: is '0GB', but a device must have"),
         (

@@ -100,7 +100,7 @@ def test_a_connection_that_is_kept_alive_has_time_again(port: int) -> None:
 def test_the_client_of_a_body_that_is_too_large_reads_why(port: int) -> None:
     reply = exchange(port, post(bytes(3 << 20)))
     assert reply.startswith(b"HTTP/1.1 413 ")
-    assert b"the body has 3145728 bytes, but may have 4096" in reply
+    assert b"the body has 3145728 bytes, but the limit is 4096" in reply
 
 
 def test_a_cut_body_ends_its_connection_alone(port: int) -> None:

@@ -110,7 +110,7 @@ def test_a_compressed_body_is_taken(served: Served, coding: str, pack: Any) -> N
     )
     reply = call(served.app, "POST", DOUBLE, pack(bytes(10_000)), headers)
     assert reply.status == 413
-    assert "more than 4096 bytes without its compression, but may" in reply.error
+    assert "more than 4096 bytes without its compression, but the limit" in reply.error
     reply = call(served.app, "POST", DOUBLE, b"plain", headers)
     assert reply.error.startswith(f"the body is no {coding}: ")
 
@@ -144,7 +144,7 @@ def test_a_body_in_chunks_of_unknown_length_is_taken(served: Served) -> None:
         ({"name": 7}, "an input: 'name' is 7, but must be text of at most 256 letters"),
         (
             {"datatype": "BYTES"},
-            "input 'x': datatype 'BYTES' is none that networks here compute with; send one of",
+            "input 'x': datatype 'BYTES' is not supported; send one of",
         ),
         ({"datatype": "FP64"}, "input 'x': datatype is FP64, but the network takes FP32"),
         ({"shape": [2, 1]}, "input 'x': shape is [2, 1], but the network takes [1, 2]"),
@@ -189,7 +189,7 @@ def test_a_wrong_input_is_refused(served: Served, changes: dict[str, Any], messa
         ({"inputs": []}, "input(s) ['x'] are not fed; the network has ['x']"),
         ({"inputs": 1}, "the request: 'inputs' is 1, but must be a list"),
         ({"inputs": [3]}, "an input: is 3, but must be an object"),
-        ({"inputs": [tensor(), tensor()]}, "input 'x': is there twice; send it once"),
+        ({"inputs": [tensor(), tensor()]}, "input 'x': is given twice; send it once"),
         ({"outputs": [{"name": "z"}]}, "unknown output 'z'; the outputs are ['y']"),
         ({"id": 3}, "the request: 'id' is 3, but must be text of at most 256 letters"),
         (

@@ -25,7 +25,7 @@ def test_a_body_that_says_it_is_too_large_is_refused_unread(served: Served) -> N
     reply = call(served.app, "POST", DOUBLE, [b"x"] * 3, {"content-length": "5000"})
     assert (reply.status, reply.error) == (
         413,
-        "the body has 5000 bytes, but may have 4096; send less at a time",
+        "the body has 5000 bytes, but the limit is 4096; send smaller requests",
     )
     assert reply.headers["connection"] == "close"
 
@@ -33,7 +33,7 @@ def test_a_body_that_says_it_is_too_large_is_refused_unread(served: Served) -> N
 def test_a_body_that_becomes_too_large_is_refused(served: Served) -> None:
     reply = call(served.app, "POST", DOUBLE, [bytes(3000)] * 2, sends_length=False)
     assert reply.status == 413
-    assert reply.error.startswith("the body has more than 4096 bytes, but may have 4096")
+    assert reply.error.startswith("the body has more than 4096 bytes, but the limit is 4096")
 
 
 def test_a_body_of_another_length_than_it_says_is_refused(served: Served) -> None:
@@ -102,8 +102,8 @@ def test_bodies_that_are_too_large_together_are_refused(served: Served) -> None:
     (error,) = {reply.error for reply in replies if reply.status == 503}
     used, size = 3 * len(BODY), len(BODY)
     assert error == (
-        f"bodies of {used} bytes are in flight, {size} more would exceed the {used} that all may "
-        "have; try again later"
+        f"bodies of {used} bytes are in flight, {size} more would exceed the {used} allowed "
+        "for all requests; try again later"
     )
     assert "glow_http_body_bytes 0.0" in call(app, "GET", "/metrics").body.decode().splitlines()
     assert infer(app).status == 200

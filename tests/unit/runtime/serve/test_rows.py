@@ -72,7 +72,7 @@ def test_leading_sizes_without_a_name_are_rows(
     assert infer(app, *inputs, path=NET).json["outputs"][0]["data"] == [2.0, 4.0, 6.0, 8.0]
     reply = infer(app, inputs[0], tensor(name="z"), path=NET)
     assert reply.error == (
-        "the inputs have different numbers of rows: {'x': 2, 'z': 1}; give each as many"
+        "the inputs have different numbers of rows: {'x': 2, 'z': 1}; give the same number for each"
     )
     assert infer(app, inputs[0], path=NET).status == 400
 

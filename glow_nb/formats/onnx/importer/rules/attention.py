@@ -84,7 +84,7 @@ class _Tokens:
 
 
 def _tokens(ctx: Context, node: OnnxNode, index: int, attribute: str) -> _Tokens:
-    """Return operand *index*, its heads apart; those of rank 3 are told by *attribute*."""
+    """Return operand *index*, its heads apart; those of rank 3 are given by *attribute*."""
     value = node.operand(index)
     shape = value.type.shape
     if len(shape) == 4:

@@ -184,7 +184,7 @@ def _operands(
 def _never_ends_early(body: onnx.GraphProto) -> bool:
     """Return whether each step hands on the condition that it got."""
     if len(body.input) < 2:
-        return False  # which is told when it is imported
+        return False  # which is reported when it is imported
     given, handed_on = body.input[1].name, body.output[0].name
     return given == handed_on or any(
         node.op_type == "Identity" and (*node.input, *node.output) == (given, handed_on)
