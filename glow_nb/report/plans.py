@@ -31,7 +31,13 @@ def alternatives_of(function: Function, options: Mapping[str, Any]) -> Alternati
     chosen = CpuOptions(**{name: options[name] for name in names if name in options})
     target, threads = options.get("target") or Target.host(), options.get("threads", 1)
     try:
-        table = explain(function, target, chosen, threads=threads)
+        table = explain(
+            function,
+            target,
+            chosen,
+            threads=threads,
+            is_whole=options.get("is_whole", True),
+        )
     except GlowError:
         return {}
     return {

@@ -133,12 +133,17 @@ class PlanTable(dict[str, LayerPlans]):
 
 
 def explain(
-    function: Function, target: Target, options: CpuOptions, *, threads: int = 1
+    function: Function,
+    target: Target,
+    options: CpuOptions,
+    *,
+    threads: int = 1,
+    is_whole: bool = True,
 ) -> PlanTable:
     """Return the candidates of all products of *function*, as the selection weighs them.
 
     They are estimated. Where *options* ask for measurements, notes say which layers compiling
-    would measure.
+    would measure. Layers of other functions may be named unless *function* *is_whole*.
 
     Raises:
         OptionError: What *options* say about a layer leaves no plan that is right for its weights.
@@ -150,6 +155,7 @@ def explain(
         strassen=options.strassen,
         growth=options.constant_growth,
         choice=options.plan,
+        is_whole=is_whole,
         cost_model=options.cost_model,
         threads=threads,
     )
