@@ -7,6 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 Permutation = tuple[int, ...]
+Shape = tuple[int, ...]
 
 
 def inverse(permutation: Permutation) -> Permutation:
@@ -27,15 +28,13 @@ def permute(items: tuple[T, ...], permutation: Permutation) -> tuple[T, ...]:
     return tuple(items[axis] for axis in permutation)
 
 
-def moves_nothing(shape: tuple[int, ...], permutation: Permutation) -> bool:
+def moves_nothing(shape: Shape, permutation: Permutation) -> bool:
     """Return whether the permutation moves axes of size 1 alone, and so no element."""
     moved = [axis for axis in permutation if shape[axis] != 1]
     return moved == sorted(moved)
 
 
-def axis_groups(
-    before: tuple[int, ...], after: tuple[int, ...]
-) -> list[tuple[list[int], list[int]]] | None:
+def axis_groups(before: Shape, after: Shape) -> list[tuple[list[int], list[int]]] | None:
     """Cut both shapes into the finest runs of axes with equal products.
 
     Returns pairs of axis lists, or None if the shapes hold no elements, or are equally large only
@@ -65,3 +64,19 @@ def axis_groups(
                 j += 1
         groups.append((left, right))
     return groups
+
+
+def shape_before(shape: Shape, after: Shape, before: Shape) -> Shape | None:
+    """Return the shape of an operand that broadcasts to *before* as *shape* does to *after*."""
+    groups = axis_groups(before, after)
+    if groups is None:
+        return None
+    result: list[int] = []
+    for left, right in groups:
+        if all(shape[axis] == 1 for axis in right):
+            result += [1] * len(left)
+        elif all(shape[axis] == after[axis] for axis in right):
+            result += [before[axis] for axis in left]
+        else:
+            return None
+    return tuple(result)

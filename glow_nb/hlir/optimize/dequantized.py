@@ -30,6 +30,7 @@ from glow_nb.hlir.ops import (
     Transpose,
 )
 from glow_nb.hlir.optimize.ranges import Range
+from glow_nb.hlir.permutation import shape_before
 from glow_nb.hlir.rewrite import Rewriter
 
 PRODUCTS = (
@@ -100,7 +101,7 @@ def quantized_behind(value: Value) -> Moved | None:
 def weights_behind(value: Value) -> Weights | None:
     """Return the integers that *value* is the dequantization of, if they and all scales are known.
 
-    A reshape may lie between only if there is one scale and one offset.
+    A reshape may lie between only if it neither cuts nor joins an axis along which scales vary.
     """
     node, moves = followed(value, Transpose, Reshape)
     match node:
@@ -117,13 +118,20 @@ def weights_behind(value: Value) -> Weights | None:
     if not is_known(stored) or node.predicate is not None:
         return None
     for move in moves:
-        if isinstance(move, Transpose):
-            numbers = [array.transpose(move.permutation) for array in numbers]
-        elif all(array.size == 1 for array in numbers):
-            numbers = [array.reshape((1,) * move.type.rank) for array in numbers]
-        else:
+        beside = [_beside(move, array) for array in numbers]
+        numbers = [array for array in beside if array is not None]
+        if len(numbers) < len(beside):
             return None
     return Weights(Moved(stored, moves), numbers[0], numbers[1].astype(np.int32))
+
+
+def _beside(move: Node, numbers: Array) -> Array | None:
+    """Return *numbers*, which broadcast to what *move* reads, so that they do to what it makes."""
+    if isinstance(move, Transpose):
+        return numbers.transpose(move.permutation)
+    assert isinstance(move, Reshape)
+    shape = shape_before(numbers.shape, move.input.type.shape, move.type.shape)
+    return None if shape is None else numbers.reshape(shape)
 
 
 def followed(

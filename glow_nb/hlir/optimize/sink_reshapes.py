@@ -11,10 +11,8 @@ from glow_nb.base.size import hinted
 from glow_nb.hlir.graph import Constant, Function, Node
 from glow_nb.hlir.ops import Broadcast, IntLookupTable, Reshape
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.permutation import axis_groups
+from glow_nb.hlir.permutation import Shape, axis_groups, shape_before
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-
-Shape = tuple[int, ...]
 
 SMALL_PART = 16
 """A constant that is repeated has at most one element for this number of elements of the result."""
@@ -90,19 +88,3 @@ def _repeated(shape: Shape, after: Shape, before: Shape) -> Shape:
                 result[axis] = after[axis]
     is_small = hinted(prod(result)) * SMALL_PART <= hinted(prod(after))
     return tuple(result) if is_small else shape
-
-
-def shape_before(shape: Shape, after: Shape, before: Shape) -> Shape | None:
-    """Return the shape of an operand that broadcasts to *before* as *shape* does to *after*."""
-    groups = axis_groups(before, after)
-    if groups is None:
-        return None
-    result: list[int] = []
-    for left, right in groups:
-        if all(shape[axis] == 1 for axis in right):
-            result += [1] * len(left)
-        elif all(shape[axis] == after[axis] for axis in right):
-            result += [before[axis] for axis in left]
-        else:
-            return None
-    return tuple(result)

@@ -16,8 +16,8 @@ from glow_nb.hlir.ops import (
     ReduceSum,
     Reshape,
 )
-from glow_nb.hlir.optimize.sink_reshapes import Shape, shape_before
 from glow_nb.hlir.passes import register_pass
+from glow_nb.hlir.permutation import Shape, shape_before
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.hlir.rounding import WIDE, commutes_with_rounding, is_narrow
 

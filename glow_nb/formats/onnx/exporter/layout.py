@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from glow_nb.base.schema import attributes_of, operand_specs, operands_of
+from glow_nb.base.schema import attributes_of, map_operands, operand_specs, operands_of
 from glow_nb.base.steps import Entries, Repeat
 from glow_nb.formats.onnx.exporter.channels_first import ChannelsFirst, to_first, to_last
 from glow_nb.formats.onnx.exporter.registry import CHANNELS_FIRST
@@ -82,11 +82,23 @@ class _Layout:
         if isinstance(value, Transpose) and value.permutation == inverse(permutation):
             return value.input
         if (value, permutation) not in self._moved:
-            node = Transpose(value, permutation)
-            is_constant = isinstance(value, Constant) and is_known(value)
-            made = self._folded(node, rewriter) if is_constant else rewriter.emit(node)
-            self._moved[value, permutation] = made
+            self._moved[value, permutation] = self._made(value, permutation, rewriter)
         return self._moved[value, permutation]
+
+    def _made(self, value: Value, permutation: Permutation, rewriter: Rewriter) -> Value:
+        """Emit *value* transposed: constants at once, and what is computed of them alone, too.
+
+        So integers of weights lie in the file as ONNX has weights, right before what dequantizes
+        them, which is where engines look for them.
+        """
+        if isinstance(value, Constant) and is_known(value):
+            return self._folded(Transpose(value, permutation), rewriter)
+        if isinstance(value, Node) and value.data_parallel and value.predicate is None:
+            operands = tuple(operands_of(value))
+            if all(o.type.rank == value.type.rank and is_known(o) for o in operands):
+                node = map_operands(value, lambda o: self._transposed(o, permutation, rewriter))
+                return rewriter.emit(node.copied(name=""), value.name)
+        return rewriter.emit(Transpose(value, permutation))
 
     def _folded(self, node: Transpose, rewriter: Rewriter) -> Constant:
         """Return the constant that *node* makes of one."""

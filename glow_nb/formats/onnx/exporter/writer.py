@@ -311,9 +311,12 @@ class Writer:
                     self.names[result] = ""
 
     def _name_all(self) -> None:
-        """Name what has no name yet: nodes after their results, as these are unique."""
+        """Name what has no name yet: nodes after their results, as these are unique.
+
+        The last node of those that stand for one imported node makes its result, and has its name.
+        """
         taken = {record.name for record in self.records if record.name}
-        for record in self.records:
+        for record in reversed(self.records):
             for result in record.results:
                 if result not in self.names:
                     self.names[result] = self.fresh(f"{record.stem}_{record.op}")
