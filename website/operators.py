@@ -107,7 +107,7 @@ def _facts(operator: type[Node]) -> Iterator[str]:
     if operator.scalar:
         yield f"Formula of one element: `{operator.scalar}`."
     if operator in LOWERINGS:
-        yield "It has a lowering: simpler operators stand for it where a backend has no kernel."
+        yield "It has a lowering to simpler operators, for backends without a kernel."
     yield f"Gradient: {_gradient(operator)}."
     onnx = sorted({same.name for same in SAME if same.node_class is operator})
     if onnx:

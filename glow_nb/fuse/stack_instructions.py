@@ -43,13 +43,13 @@ loop over its input would."""
 def stack_instructions(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
     """Let a data-parallel instruction run in the kernel of its producer or of its consumer.
 
-    It joins the kernel that makes one of its operands, the latest first, if the shapes are the same
-    and nothing changes when that kernel runs later. Data-parallel kernels that make its other
-    operands join, too. A kernel that reads an operand element by element, as a reduction may, takes
-    in the data-parallel kernel that makes it. What makes larger elements of smaller ones, such as a
-    conversion of bytes to floats, waits for its reader if that reads something made later, too: the
-    smaller ones lie in memory until then. A value that only the stack reads becomes a register.
-    *traits* say which kernels can be a head.
+    It is fused into the kernel that computes one of its operands, the latest first, if the shapes
+    are the same and that kernel may run later. Data-parallel kernels that compute its other
+    operands are fused, too. A kernel that reads an operand element by element, such as a reduction,
+    is fused with the data-parallel kernel that computes it. An instruction that widens elements,
+    such as a conversion of bytes to floats, is fused into its reader if that reads a later value,
+    too: the narrow elements are in memory until then. A value that only the stack reads becomes a
+    register. *traits* say which kernels can be a head.
 
     ::
 

@@ -74,8 +74,8 @@ class Attention(Node):
 
     Everything between is computed at least in float32 and rounded once; only the weights that
     values are multiplied by may be rounded, if *rounds_weights*. NaN and infinities
-    spread as the formula says; those in keys and values that ``causal`` hides may also not spread,
-    as a kernel need not look at them.
+    spread as the formula says; those in keys and values that ``causal`` hides need not spread,
+    since a kernel need not read them.
 
     Attributes:
         scale: Factor of the products.

@@ -19,9 +19,9 @@ def eliminate_common_nodes(function: Function) -> Function:
     """Reuse the first of several nodes, or of several constants, that are the same.
 
     Nodes are the same if operator, attributes, operands and predicate are; constants if their type
-    and every bit of their numbers are. Random words are made again wherever they are read: in the
-    loop that reads them this takes no longer than to keep a mask in memory, as from a dropout until
-    its gradient.
+    and every bit of their numbers are. Random words are computed again wherever they are read: in
+    the loop that reads them, this takes no longer than keeping a mask in memory, for example from a
+    dropout until its gradient.
 
     ::
 

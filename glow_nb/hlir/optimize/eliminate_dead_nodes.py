@@ -9,7 +9,7 @@ from glow_nb.hlir.passes import register_pass
 
 @register_pass
 def eliminate_dead_nodes(function: Function) -> Function:
-    """Drop nodes without side effects none of whose results is read.
+    """Drop nodes without side effects whose results are not read.
 
     ::
 

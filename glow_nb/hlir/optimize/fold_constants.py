@@ -31,8 +31,8 @@ def fold_constants(function: Function) -> Function:
         %t = transpose(%w) {permutation = [1, 0]}    ->
         %y = mat_mul(%x, %t)                             %y = mat_mul(%x, %t)   // %t is a constant
 
-    The numbers of a large one are made when they are needed (:mod:`glow_nb.hlir.recipe`). What is
-    computed of ``fixed`` constants alone is ``fixed``, too.
+    The numbers of a large constant are computed at first use (:mod:`glow_nb.hlir.recipe`). A
+    constant that is computed only from ``fixed`` constants is ``fixed``, too.
     """
     replaced: dict[Value, Value] = {}
     kept: list[Node] = []

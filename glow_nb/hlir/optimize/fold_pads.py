@@ -18,10 +18,10 @@ from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 def fold_pads(function: Function) -> Function:
     """Merge a constant pad of the spatial axes into the convolution or pool that reads it.
 
-    Exact only where the pad means what the window's own padding means: zeros for a convolution of
-    floats, any one number for one of integers; zeros that are counted for an average; the least
-    value for a maximum, or zeros if the input has no negative number and every window sees some of
-    it. Pads of one value merge, too.
+    The merge is exact only if the pad has the meaning of the window's own padding: zeros for a
+    convolution of floats, any one number for a convolution of integers; zeros that are counted for
+    an average; the least value for a maximum, or zeros if the input has no negative number and
+    every window contains an element of it. Pads of one value are merged, too.
 
     ::
 

@@ -28,11 +28,11 @@ they read, and int32 holds their sums for the kind and offset of that."""
 
 @register_pass
 def fold_rescales(function: Function) -> Function:
-    """Let an operator make the type that a rescale after it makes, or read what one before reads.
+    """Fold a rescale into the operator before or after it.
 
-    Numbers are rounded once instead of twice. Behind an operator nothing else may read the result;
-    if its own type could not hold all that the other one can, the integers are clamped as it would
-    have clamped them. A rescale before an operator must not clamp.
+    Numbers are then rounded once instead of twice. For a rescale after an operator, nothing else
+    may read the operator's result; if the old type of the result has a narrower range, the integers
+    are clamped to it. A rescale before an operator must not clamp.
 
     ::
 

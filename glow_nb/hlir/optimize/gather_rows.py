@@ -21,7 +21,7 @@ LEAST_ELEMENTS = 4
 def gather_rows(function: Function) -> Function:
     """Replace a gather of elements whose indices are repeated along the last axes.
 
-    So exporters write a choice of tokens, and the reversal of sequences.
+    Exporters write the selection of tokens and the reversal of sequences in this form.
 
     ::
 

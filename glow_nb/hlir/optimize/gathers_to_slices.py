@@ -17,7 +17,7 @@ from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 def gathers_to_slices(function: Function) -> Function:
     """Replace a gather by constant indices that make an arithmetic progression.
 
-    Negative indices count from the end, as a gather means them; one index alone, or a scalar, is a
+    Negative indices count from the end, as in a gather; a single index, or a scalar, is a
     progression, too.
 
     ::

@@ -31,11 +31,12 @@ MAX_GROWTH = 1.125
 
 @register_pass
 def hoist_channel_gathers(function: Function) -> Function:
-    """Take the wanted rows of a filter, or columns of a matrix, instead of the result's channels.
+    """Select rows of a filter, or columns of a matrix, instead of channels of the result.
 
     A gather of known places along the last axis, or a slice of it, moves up through elementwise
-    operators and pools to the convolution or product, if nothing else reads what lies in between.
-    A convolution keeps its groups: it must be as many channels of each, in order of the groups.
+    operators and pools to the convolution or product, if nothing else reads the values in between.
+    A convolution keeps its groups: the same number of channels must be selected in each group, in
+    order of the groups.
 
     ::
 

@@ -32,13 +32,13 @@ _MOVING: tuple[type[Node], ...] = (Concat, MaxPool, Pad, Tile)
 
 @register_pass
 def hoist_roundings(function: Function) -> Function:
-    """Move a conversion to 16-bit floats above what only moves or chooses elements.
+    """Move a conversion to 16-bit floats above operators that only move or select elements.
 
     Nothing else may read what is moved. The results are the same in every bit: rounding keeps the
-    order of numbers. An elementwise operator that chooses, as relu, is passed only on the way
-    to such an operator: the conversion joins its kernel where it stands. Attention, whose kernel
-    nothing joins, rounds its result itself. If all that is read of a tensor are slices that are
-    rounded, as queries, keys and values of one product, and these are at least half of it, the
+    order of numbers. An elementwise operator that selects, such as relu, is passed only on the way
+    to such an operator; otherwise the conversion is fused into its kernel. Attention, whose kernel
+    has no epilogue, rounds its result itself. If all readers of a tensor are slices that are
+    rounded, such as queries, keys and values of one product, and these are at least half of it, the
     tensor is rounded.
 
     ::

@@ -42,10 +42,10 @@ def hoist_slices(function: Function) -> Function:
 
     A slice of at most half of the elements moves up, through elementwise operators and transposes
     and reshapes that leave its axes alone, to the left-hand side of matrix products and above
-    normalizations and softmaxes of other axes. Nothing else may read what lies in between. So of
-    the last layer of a transformer whose first token alone is read, that token alone is computed.
-    Where two branches meet, ``eliminate_common_nodes`` makes one of their slices, which moves on up
-    when this pass runs again: pipelines repeat both.
+    normalizations and softmaxes of other axes. Nothing else may read the values in between. So if
+    only the first token of a transformer's last layer is read, only that token is computed. Where
+    two branches meet, ``eliminate_common_nodes`` merges their slices, and the merged slice moves
+    further up when this pass runs again: pipelines repeat both.
 
     ::
 

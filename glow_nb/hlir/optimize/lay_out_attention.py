@@ -15,7 +15,8 @@ from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 
 @register_pass
 def lay_out_attention(function: Function) -> Function:
-    """Replace transposes before and behind attention by its layouts, broadcasts by its mask's rule.
+    """Replace transposes before and after attention by its layouts, and broadcasts by those of its
+    mask.
 
     Axes of size 1 do not count: a transpose that moves only these is a reshape.
 

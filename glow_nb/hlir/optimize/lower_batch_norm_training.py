@@ -14,7 +14,8 @@ from glow_nb.hlir.rounding import in_float32, reads_or_makes_narrow
 
 @register_pass
 def lower_batch_norm_training(function: Function) -> Function:
-    """Write them as moments and the form for inference, which other passes know.
+    """Replace it by moments and a batch normalization in inference form, which other passes
+    optimize.
 
     ::
 
@@ -22,9 +23,9 @@ def lower_batch_norm_training(function: Function) -> Function:
         %m = moments(%x)
         %y = batch_normalization(%x, %scale, %bias, %m#0, %m#1)
 
-    If nothing reads the running statistics, a :class:`GlowWarning` says that they count for
-    nothing: whoever has exported a model in training mode by mistake gets results that depend on
-    what else is in the batch.
+    If nothing reads the running statistics, a :class:`GlowWarning` says that they are not used: a
+    model that was exported in training mode by mistake gives results that depend on the other
+    samples of the batch.
     """
     read = function.users()
     for node in function.nodes:

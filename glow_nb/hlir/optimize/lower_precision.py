@@ -26,9 +26,9 @@ def lower_precision(
     """Round the operands of products of float32 to *kind*; their sums and results stay float32.
 
     Products are convolutions, transposed ones too, matrix products, dense layers and those of
-    attention, whose scores and softmax stay float32. Which of them stay float32, and why, says
-    :func:`glow_nb.hlir.precision.precisions_of`; layers that *keep* names, or fits as a glob, are
-    among them, and one that fits no layer is an error if it *must_fit*.
+    attention, whose scores and softmax stay float32. :func:`glow_nb.hlir.precision.precisions_of`
+    says which of them stay float32, and why; layers that match a name or glob of *keep* are among
+    them. If *must_fit*, an element of *keep* that matches no layer is an error.
 
     ::
 
@@ -38,8 +38,8 @@ def lower_precision(
         %w' = convert_to(%w) {kind = bfloat16}    // folded: constants are stored as bfloat16
         %y = convolution(%x', %w', %b) {..., wide = true}
 
-    A value that products alone read is stored as *kind*: the conversion joins the kernel that
-    makes the value. Behind it, ``hoist_roundings`` moves conversions up.
+    A value that only products read is stored as *kind*: the conversion is fused into the kernel
+    that computes the value. The later pass ``hoist_roundings`` moves conversions up.
     """
     lowered = lowered_products(function, keep, must_fit=must_fit)
 

@@ -20,7 +20,7 @@ MAX_EXACT_INTEGER = 2**53
 
 @register_pass
 def merge_clips(function: Function) -> Function:
-    """Make one Relu or Clip of a chain of bounds; drop the bounds that the operand keeps anyway.
+    """Merge a chain of bounds into one Relu or Clip; drop bounds that the operand never exceeds.
 
     NaN passes through all of them. A range that is empty gives its upper end, as in ``Clip``.
 

@@ -15,7 +15,8 @@ from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 def merge_concats(function: Function) -> Function:
     """Flatten nested concats, drop empty operands, and merge slices that lie side by side.
 
-    A nested concat is flattened only if nothing else reads it: what is made once stays made once.
+    A nested concat is flattened only if nothing else reads it; otherwise its parts would be copied
+    twice.
 
     ::
 

@@ -16,8 +16,9 @@ x, between, last = wildcards("x between last")
 def merge_conversions(function: Function) -> Function:
     """Skip the kind in between two conversions if it holds every number of the first kind.
 
-    A conversion there and back that could round, as int32 through float32, stays; and so does one
-    of uint32 through a float to what floats become through int32, which does not hold them all.
+    Two conversions of which the first one could round, such as int32 to float32 and back, stay. So
+    do conversions of uint32 to a float and on to a kind that floats reach through int32, which does
+    not represent all numbers of uint32.
 
     ::
 

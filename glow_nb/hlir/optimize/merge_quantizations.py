@@ -13,10 +13,11 @@ from glow_nb.hlir.rewriting import Rewrite, Rules, any_of, keeps_type, rewrite_o
 
 @register_pass
 def merge_quantizations(function: Function) -> Function:
-    """Quantize what was just dequantized by a rescale, or by nothing if the type is the same.
+    """Replace a dequantize and a quantize after it by a rescale, or by nothing if the type is the
+    same.
 
-    Exact: all integers of 8 and 16 bits survive the conversion to float32 and back. A
-    ``dequantize`` of what was just quantized stays, since it has rounded.
+    This is exact: integers of 8 and 16 bits do not change in float32. A ``quantize`` with a
+    ``dequantize`` after it stays, since it rounds.
 
     ::
 

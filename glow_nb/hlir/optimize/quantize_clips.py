@@ -18,8 +18,8 @@ from glow_nb.hlir.rewriting import any_of, named, rewrite_once, rule, wildcards
 def quantize_clips(function: Function) -> Function:
     """Quantize first, then bound the integers, where a ``quantize`` reads a ReLU or a clip.
 
-    Exact, since rounding keeps the order. Bounds that the type has by itself are dropped: those of
-    most networks, whose ranges were measured after the ReLU.
+    This is exact, since rounding keeps the order of numbers. Bounds that are those of the type are
+    dropped, as in most networks, whose ranges were measured after the ReLU.
 
     ::
 

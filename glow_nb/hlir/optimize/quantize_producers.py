@@ -15,8 +15,8 @@ from glow_nb.hlir.rewriting import Rewrite, any_of, named, rewrite_once, used_he
 def quantize_producers(function: Function) -> Function:
     """Merge a ``quantize`` into the product of integers before it, if nothing else reads that.
 
-    The sums are then scaled once, by the quotient of the scales. That is as exact as the real
-    numbers in between are: within one step of the result.
+    The sums are then scaled once, by the quotient of the scales. The error is at most one step of
+    the result, as with the real numbers in between.
 
     ::
 

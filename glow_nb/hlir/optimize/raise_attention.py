@@ -33,12 +33,13 @@ MOST_MASKS = 4
 
 @register_pass
 def raise_attention(function: Function) -> Function:
-    """Make two products with a softmax of the scores between them one attention.
+    """Replace two products, with a softmax of the scores between them, by one attention.
 
     Factors of queries, keys or scores become its scale, numbers that are added and choices between
     a score and a very small number its mask, a mask that is a triangle of constants ``causal``, and
-    heads of keys that are repeated for several heads of queries are read where they lie. Nothing
-    else may read the scores. Products with constants stay: these are weights, packed beforehand.
+    heads of keys that are repeated for several heads of queries are read without a copy. Nothing
+    else may read the scores. Products with constants stay, since constants are weights, which are
+    packed.
 
     ::
 

@@ -37,10 +37,10 @@ _MOVES = (Transpose, Reshape, Slice)
 
 @register_pass
 def raise_dequantizing_products(function: Function) -> Function:
-    """Keep known weights of a product as integers where they were dequantized.
+    """Keep constant dequantized weights of a product as integers.
 
-    There is one scale for all, one a column, or one for some neighbouring rows of a column. The
-    moves of the weights remain, and are folded into the integers.
+    There is one scale for all weights, one for each column, or one for some neighbouring rows of a
+    column. Transposes and reshapes of the weights are folded into the integers.
 
     ::
 
@@ -51,8 +51,8 @@ def raise_dequantizing_products(function: Function) -> Function:
         ->
         %y = dequantizing_mat_mul(%x, %stored', %scale' : float32<2 x 24>, %zero') {block = 16}
 
-    A pass for the beginning of a pipeline, since ``fold_constants`` makes floats of the weights,
-    and behind ``raise_quantized_products``, which knows what to do with quantized activations.
+    The pass belongs at the beginning of a pipeline, since ``fold_constants`` converts the weights
+    to floats, and after ``raise_quantized_products``, which handles quantized activations.
     """
     return rewrite(function, _rule, MatMul, FullyConnected)
 

@@ -12,7 +12,7 @@ x, w, row, wide = wildcards("x w row wide")
 
 @register_pass
 def raise_fully_connected(function: Function) -> Function:
-    """Make a product of two matrices plus one row for all its rows a fully connected layer.
+    """Replace a product of two matrices, plus a bias row, by a fully connected layer.
 
     Nothing else may read the product.
 

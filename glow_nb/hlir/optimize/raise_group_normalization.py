@@ -27,8 +27,8 @@ x, operand = wildcards("x operand")
 def raise_group_normalization(function: Function) -> Function:
     """Drop reshapes around a group normalization; a scale and a bias after it become its own.
 
-    The reshapes make channels of groups. Scale and bias are taken in where it has none yet, that
-    is, ones and zeros.
+    The reshapes turn groups into channels. Scale and bias are folded in only if the normalization
+    has none yet (ones and zeros).
 
     ::
 

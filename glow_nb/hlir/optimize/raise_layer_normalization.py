@@ -40,11 +40,12 @@ epsilon = wildcard("epsilon", lambda value: uniform(value) is not None)
 
 @register_pass
 def raise_layer_normalization(function: Function) -> Function:
-    """Make a difference from the mean, divided by the root of its mean square, a normalization.
+    """Replace a difference from the mean, divided by the root of its mean square, by a
+    normalization.
 
     The means must be over the last axes. A product and a sum that follow become its scale and bias
-    if they have the normalized axes' shape. What the lowering emits, a product with the reciprocal
-    of the root, is left as it is.
+    if they have the normalized axes' shape. The form that the lowering emits, a product with the
+    reciprocal of the root, is not replaced.
 
     ::
 

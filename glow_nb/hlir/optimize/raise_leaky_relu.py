@@ -41,7 +41,7 @@ alpha = wildcard("alpha", _is_finite)
 
 @register_pass
 def raise_leaky_relu(function: Function) -> Function:
-    """Make the maximum of a float and a fraction of it a leaky rectifier; a choice by sign, too.
+    """Replace the maximum of a float and a fraction of it, or a choice by sign, by a leaky ReLU.
 
     The fraction must lie between 0 and 1, both excluded: with 0, infinity times 0 would be NaN. A
     choice takes any multiple; one of ``x < 0`` between 0 and ``x`` is a plain rectifier.

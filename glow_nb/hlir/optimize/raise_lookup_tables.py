@@ -50,11 +50,11 @@ MOST_NODES = 16
 
 @register_pass
 def raise_lookup_tables(function: Function) -> Function:
-    """Make a table of what is computed of one byte, where the result is a byte again.
+    """Replace functions from one byte to another byte by lookup tables.
 
-    The function may be made of any elementwise operators that read nothing else but numbers, be it
-    through other quantized tensors and tables, if one of them is expensive, or if they are many.
-    What the table holds is what they compute.
+    The function may consist of any elementwise operators on this byte and constants, also with
+    other quantized tensors and tables in between, if one of the operators is expensive, or if there
+    are many. The table holds their results.
 
     ::
 

@@ -43,10 +43,11 @@ _QUANTIZED: dict[type[Node], Any] = {
 
 @register_pass
 def raise_quantized_arithmetic(function: Function) -> Function:
-    """Make one node of a float operator between dequantizations and a quantization.
+    """Replace a float operator between dequantizations and a quantization by one quantized
+    operator.
 
-    An average is one over windows, or over all spatial axes of an image. The real number in between
-    must be read by the quantization alone.
+    Averages are those over windows, or over all spatial axes of an image. Only the quantization may
+    read the float result.
 
     ::
 

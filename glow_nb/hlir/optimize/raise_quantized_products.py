@@ -50,12 +50,12 @@ _FLOAT: tuple[type[Node], ...] = (Convolution, FullyConnected, MatMul, Transpose
 
 @register_pass
 def raise_quantized_products(function: Function) -> Function:
-    """Multiply the integers where both factors of a product were dequantized.
+    """Multiply integers if both factors of a product were dequantized.
 
-    The weights must be known, or dequantized from one type and the product be quantized again. The
-    bias is known; it becomes a number in units of the sums, the product of both scales. The result
-    stays float, and ``quantize_producers`` makes it quantized where it is read as that. What could
-    make sums that int32 does not hold stays as it is.
+    The weights must be constant, or dequantized from one type, with a product that is quantized
+    again. The bias is constant; it is rounded to a multiple of the product of both scales. The
+    result stays float; ``quantize_producers`` quantizes it if its reader does. A product whose sums
+    could overflow int32 stays float.
 
     ::
 
@@ -65,7 +65,8 @@ def raise_quantized_products(function: Function) -> Function:
         ->
         %c = quantized_convolution(%x, %filter, %bias', %scale, %zero) {..., kind = float32}
 
-    A pass for the beginning of a pipeline, since ``fold_constants`` makes floats of the weights.
+    The pass belongs at the beginning of a pipeline, since ``fold_constants`` converts the weights
+    to floats.
     """
     readers = _readers_by_name(function)
     return rewrite(function, lambda node, rewriter: _rule(node, rewriter, readers), *_FLOAT)

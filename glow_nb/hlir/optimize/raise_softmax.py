@@ -24,11 +24,12 @@ x, axis, axes = wildcards("x axis axes")
 
 @register_pass
 def raise_softmax(function: Function) -> Function:
-    """Make exponentials divided by their own sum a softmax, with or without a maximum subtracted.
+    """Replace exponentials divided by their sum, with or without a maximum subtracted, by a
+    softmax.
 
-    The softmax subtracts it in any case, so what overflowed before is right now; so is what
-    underflowed where the logarithm of a softmax becomes one operator. The exponentials must have no
-    other reader.
+    The softmax always subtracts the maximum, so results that overflowed before are correct; so are
+    results that underflowed, if the logarithm of a softmax becomes one operator. The exponentials
+    must have no other reader.
 
     ::
 

@@ -18,7 +18,7 @@ MAX_SLOPE = 2.0**16
 
 @register_pass
 def raise_swish(function: Function) -> Function:
-    """Make ``x * sigmoid(a * x)`` a Swish, ``clip(x + 3, 0, 6) / 6 * x`` a HardSwish.
+    """Replace ``x * sigmoid(a * x)`` by a Swish, ``clip(x + 3, 0, 6) / 6 * x`` by a HardSwish.
 
     Without the last factor it is a HardSigmoid; so is any line that is clipped to 0..m and divided
     by m. The factors may stand in any order. Nothing else may read the sigmoid or clip.

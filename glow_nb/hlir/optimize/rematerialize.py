@@ -34,9 +34,9 @@ def rematerialize(function: Function, *, budget: int = 0) -> Function:
         %z = mul(%a, %d_y)                     %a_again = exp(%x)
                                                %z = mul(%a_again, %d_y)
 
-    Cheap are elementwise nodes, broadcasts and reshapes whose operands are kept until then anyway,
-    or are such nodes in their turn, or are small. It ends when the results that are live at one
-    time take no more than *budget* bytes, or nothing else helps.
+    Elementwise nodes, broadcasts and reshapes are cheap if their operands are kept until then
+    anyway, are cheap themselves, or are small. The pass ends when the live results take at most
+    *budget* bytes at any time, or when nothing else reduces the peak.
 
     It has to come last, as ``Step("rematerialize", is_last=True)``: ``eliminate_common_nodes``
     undoes it.

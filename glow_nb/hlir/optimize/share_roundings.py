@@ -19,12 +19,12 @@ _ARITHMETIC: tuple[type[Node], ...] = (Add, Sub, Mul, Maximum, Minimum, Relu, Se
 
 @register_pass
 def share_roundings(function: Function) -> Function:
-    """Let arithmetic read the rounded form of what is rounded for products.
+    """Let arithmetic read values in the rounded form that products read.
 
     The input of a residual block is read by a product, which rounds it to 16 bits, and by the sum
-    after the block. Without this pass it is stored twice, in 6 bytes for each element. What
-    anything else reads, as a normalization or an output, stays as it is, and so does what the model
-    itself rounds for something else than a product::
+    after the block. Without this pass it is stored twice, in 6 bytes for each element. A value with
+    other readers, such as a normalization or an output, stays as it is, and so does a value that
+    the model itself rounds for another reader than a product::
 
         %h = convert_to(%x) {kind = bfloat16}          %h = convert_to(%x) {kind = bfloat16}
         %c = convolution(%h, ...)               ->     %c = convolution(%h, ...)

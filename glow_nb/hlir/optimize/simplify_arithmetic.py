@@ -59,10 +59,10 @@ def simplify_arithmetic(function: Function) -> Function:
 
     ``x + 0``, ``x - 0``, ``x * 1``, ``x / 1`` and ``x ** 1`` are ``x`` (a negative zero may keep
     its sign); ``x * 0`` is 0 for integers only, since a float may be NaN. A bound that no number
-    exceeds, a double negation and a choice between equals go. Powers with a whole exponent become
-    products, those with 1/2 square roots where no operand can be negative, and a division by
-    powers of two a product. Matrices of floats whose sums have one term are multiplied element by
-    element (a zero may have the other sign).
+    exceeds, a double negation and a choice between equal values are removed. Powers with a whole
+    exponent become products, those with 1/2 square roots where no operand can be negative, and a
+    division by powers of two a product. Matrices of floats whose sums have one term are multiplied
+    element by element (a zero may have the other sign).
 
     ::
 

@@ -29,14 +29,15 @@ REDUCTIONS: tuple[type[Node], ...] = get_args(Reduction)
 
 @register_pass
 def simplify_reductions(function: Function) -> Function:
-    """Make a reduction over axes of size 1 a reshape, and one reduction of two of a kind.
+    """Replace a reduction over axes of size 1 by a reshape, and merge two reductions of the same
+    kind.
 
     A pool with a window of one cell that takes every cell is its input; one with a single window
     over all cells is a reduction, whose kernel shares out channels. A reshape that drops the
     reduced axes, or brings them back, is left to the reduction. Two reductions merge only if
     nothing else reads the first; means of different sets of axes are the mean of all, as each is
-    over equally many elements. Of what a broadcast repeats, the sum is a multiple and the mean or
-    an extreme the very element.
+    over equally many elements. The sum over broadcast elements is a multiple of the element; their
+    mean, maximum or minimum is the element itself.
 
     ::
 

@@ -20,8 +20,8 @@ x, shape = wildcards("x shape")
 def sink_broadcasts(function: Function) -> Function:
     """Sink broadcasts below elementwise operators, which broadcast by themselves.
 
-    A tile of axes of size 1 is a broadcast, and so is what moves one repeated number about. One
-    matrix repeated for a whole batch of products is shared by the batch.
+    A tile of axes of size 1 is a broadcast, and so is an operator that moves one repeated number.
+    One matrix repeated for a whole batch of products is shared by the batch.
 
     ::
 

@@ -26,7 +26,7 @@ times."""
 def sink_channel_shuffles(function: Function) -> Function:
     """Push a reordering of channels through pools and depthwise convolutions into the next filter.
 
-    A convolution without groups takes its filter's channels in the other order. One with ``G``
+    For a convolution without groups, the channels of the filter are reordered. One with ``G``
     groups and 1x1 taps takes its channels from all over: it becomes one whose taps are the parts
     ``g`` of the channels that the shuffle interleaves, side by side along the last spatial axis::
 

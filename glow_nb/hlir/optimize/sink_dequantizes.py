@@ -31,11 +31,11 @@ FLOAT32 = ElementKind.FLOAT32
 
 @register_pass
 def sink_dequantizes(function: Function) -> Function:
-    """Dequantize what an operator that moves or selects elements makes, instead of what it reads.
+    """Dequantize the result of an operator that moves or selects elements, instead of its operands.
 
-    All operands must be dequantized from one type. Where they are not, a ``quantize`` of a concat
-    moves above it, and its parts are changed from type to type. Transposes, reshapes and broadcasts
-    of floats are left alone: other passes sink them below everything that is elementwise. The plain
+    All operands must be dequantized from one type. If they are not, a ``quantize`` of a concat
+    moves above the concat, and its parts are rescaled. Transposes, reshapes and broadcasts of
+    floats are not changed: other passes sink them below elementwise operators. The plain
     integers of a quantized type (``stored``) move alike.
 
     ::

@@ -23,9 +23,9 @@ def sink_reshapes(function: Function) -> Function:
     """Reshape the result of an elementwise operator instead of its operands.
 
     All operands must be reshaped alike, but for constants: they are reshaped by the inverse, if
-    they repeat along whole groups of merged or split axes, or are small when made to. So
-    elementwise work stands beside the product or convolution that feeds it, and a reshape beside
-    the next one.
+    they repeat along whole groups of merged or split axes, or are small when made to. In this way
+    elementwise operators are next to the product or convolution before them, and the reshape is
+    next to the following one.
 
     ::
 

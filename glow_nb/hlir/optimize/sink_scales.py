@@ -18,10 +18,10 @@ SMALLEST, GREATEST = 2.0**-32, 2.0**32
 
 @register_pass
 def sink_scales(function: Function) -> Function:
-    """Take numbers that scale an operand of a product after it, and make one factor of two.
+    """Move numbers that scale an operand of a product after the product, and merge two factors.
 
-    There the scale rides on the product's own kernel, where that of an operand, as attention has
-    it, is often a pass of its own over memory. Reshapes, transposes and broadcasts may lie in
+    There the scale is fused into the product's kernel, whereas the scale of an operand, as in
+    attention, is often a separate pass over memory. Reshapes, transposes and broadcasts may lie in
     between, if nothing else reads them. Only of float32 and float64: narrow kinds are scaled early
     so that the product does not overflow. The multiplier of a ``requantize`` keeps its two factors:
     another last bit of it would round sums near a half to another integer.

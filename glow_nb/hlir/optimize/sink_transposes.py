@@ -67,7 +67,9 @@ MAX_DISTANCE = 8
 
 @register_pass
 def sink_transposes(function: Function) -> Function:
-    """Sink transposes below their readers, merge neighbours and drop those that move nothing."""
+    """Sink transposes below their readers, merge neighbouring ones, and drop those that move
+    nothing.
+    """
     below = _Below(function)
     return rewrite(function, lambda node, rewriter: _rule(node, rewriter, below))
 

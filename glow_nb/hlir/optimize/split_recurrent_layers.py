@@ -14,7 +14,7 @@ from glow_nb.hlir.rounding import is_narrow
 
 @register_pass
 def split_recurrent_layers(function: Function) -> Function:
-    """Take the product with the inputs out of recurrent layers, for all that passes do to products.
+    """Separate the product with the inputs from recurrent layers, so that passes optimize it.
 
     ::
 
@@ -23,7 +23,7 @@ def split_recurrent_layers(function: Function) -> Function:
         %product = ... mat_mul of %x, reshaped, and %w, reshaped and transposed
         %y = recurrent_layer(%product : <9 x 2 x 128>, none, %r, ...) {cell = "lstm", ...}
 
-    Layers of 16-bit floats stay whole, as they round no product.
+    Layers of 16-bit floats are not split, since they do not round the product.
     """
 
     def rule(node: RecurrentLayer, rewriter: Rewriter) -> Replacement:

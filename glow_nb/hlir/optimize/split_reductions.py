@@ -30,12 +30,12 @@ LEAST_ELEMENTS = 1 << 16
 
 @register_pass
 def split_reductions(function: Function, *, least_elements: int = LEAST_ELEMENTS) -> Function:
-    """Cut long runs of elements that become one into equal parts, and reduce the parts' results.
+    """Split long reductions into equal parts, and reduce the results of the parts.
 
-    A kernel computes each result on one thread, so a sum of everything is the work of one. Means of
-    equally many elements each have the mean of all. Errors grow no faster than before; the parts of
-    16-bit floats are summed up in float32. For backends with threads, after
-    ``simplify_reductions``, which would put both together again.
+    A kernel computes each result on one thread, so a sum of all elements would run on one thread.
+    The mean of means over the same number of elements is the mean of all. Errors grow no faster
+    than before; the parts of 16-bit floats are summed up in float32. For backends with threads,
+    after ``simplify_reductions``, which would merge both again.
 
     ::
 

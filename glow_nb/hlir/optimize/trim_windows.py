@@ -14,11 +14,11 @@ from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 
 @register_pass
 def trim_windows(function: Function) -> Function:
-    """Cut the taps off a convolution or maximum pool that see nothing but padding.
+    """Remove the taps of a convolution or maximum pool that read only padding.
 
-    That happens where the tensor has become smaller than the window. A stride is of no importance
-    where there is one place only, a dilation where there is one tap. A convolution that sees all of
-    its input at once is a product with the whole image as channels.
+    Such taps exist if the tensor is smaller than the window. A stride has no effect if there is
+    only one position, a dilation if there is only one tap. A convolution whose window is the whole
+    input is a product, with the whole image as channels.
 
     ::
 

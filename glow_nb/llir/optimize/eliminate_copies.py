@@ -27,7 +27,8 @@ from glow_nb.llir.work import Work
 
 
 def eliminate_copies(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
-    """Write a value straight into the window that a copy would put it in, if all can reach it.
+    """Write a value directly into the window that a copy would write, if all instructions can reach
+    it.
 
     ::
 
@@ -42,10 +43,10 @@ def eliminate_copies(program: Program, *, traits: Traits = NO_TRAITS) -> Program
     may need the memory at the same time. Copies are looked at last to first, so that a concat of
     concats becomes one, those of whole values before those of parts.
 
-    What is copied may be a part of an activation, which then lies around the window as far as it
-    reaches, or a whole one in another shape. Other copies of it that would move nothing from there
-    go as well. A copy may be a member of a stack that makes what it reads. A value that is two
-    outputs is made in one of them and copied to the other.
+    The copied value may be a part of an activation, which is then placed around the window, or a
+    whole activation in another shape. Other copies of it that would then move nothing are removed
+    as well. A copy may be a member of the stack that computes its operand. A value that is two
+    outputs is computed in one of them and copied to the other.
     """
     work = Work(program.work)
     for of_parts in (False, True):  # what lies around a part may keep whole values from it

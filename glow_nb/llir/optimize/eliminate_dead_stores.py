@@ -16,7 +16,7 @@ from glow_nb.llir.program import (
 
 
 def eliminate_dead_stores(program: Program) -> Program:
-    """Remove what writes only into memory that is not read before it is written anew or freed.
+    """Remove instructions whose results are overwritten or freed before they are read.
 
     ::
 
@@ -28,8 +28,8 @@ def eliminate_dead_stores(program: Program) -> Program:
         dealloc %b
         dealloc %a
 
-    The caller reads the outputs, and the next run what the states hold. Only a write of a whole
-    region ends the need for what was in it: one through a view of a part leaves the rest needed.
+    The caller reads the outputs, and the next run reads the states. Only a write of a whole region
+    makes its old content dead: after a write through a view of a part, the rest is still live.
     """
     needed: set[Buffer] = {*program.outputs, *program.state}
     kept: set[Instruction] = set()

@@ -15,7 +15,7 @@ from glow_nb.llir.work import Work
 
 
 def eliminate_slices(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
-    """Read a value where a copy took it from, if all readers can reach it and no memory is lost.
+    """Read a value at the source of a copy, if all readers can reach it and no memory is lost.
 
     ::
 
@@ -28,8 +28,8 @@ def eliminate_slices(program: Program, *, traits: Traits = NO_TRAITS) -> Program
     The copy must be the only one that writes to its activation, and nothing may write to where it
     came from before the last reader is done. The kernel of every reader must take strided operands
     there, as its *traits* say, and
-    elements must lie side by side along the last axis: only a copy reads others once. What the
-    value was cut from lives longer, so the peak of live bytes must not grow. A copy may be a member
+    elements must lie side by side along the last axis: only a copy reads others once. The source
+    lives longer, so the peak of live bytes must not grow. A copy may be a member
     of a stack without a head, which then stores one value less.
     """
     work = Work(program.work)

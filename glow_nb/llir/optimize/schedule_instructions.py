@@ -28,13 +28,13 @@ def schedule_instructions(
         packed_convolution @out %left, @in %a, ... -> max_pool @out %b, @in %x
         packed_convolution @out %right, @in %b, ...  packed_convolution @out %right, @in %b, ...
 
-    The graph was scheduled before (:mod:`glow_nb.hlir.schedule`), but now it is known what lives in
-    registers and what is made in the window of a larger tensor, which is live from its first part
-    on. A result that can lie on an operand (see ``share_buffers``, which has the same option
-    *traits*) takes no memory.
+    The graph was scheduled before (:mod:`glow_nb.hlir.schedule`), but now it is known which values
+    are in registers, and which are computed in a window of a larger tensor, which is live from its
+    first part on. A result that can lie on an operand (see ``share_buffers``, which has the same
+    option *traits*) takes no memory.
 
-    How orders are found says :mod:`glow_nb.scheduling.ordering`. The peak never grows, and what is
-    as good as it was stays as it is. Another *scheduler* may find other orders.
+    :mod:`glow_nb.scheduling.ordering` describes how orders are found. The peak never grows, and the
+    order stays if no better one is found. Another *scheduler* may find other orders.
 
     Raises:
         OptionError: *scheduler* returns no order that is allowed.

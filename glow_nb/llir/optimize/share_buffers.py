@@ -11,7 +11,7 @@ from glow_nb.llir.traits import NO_TRAITS, Traits
 
 
 def share_buffers(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
-    """Make a result a view of an operand's memory, where the operand dies and the result is born.
+    """Let a result reuse the memory of an operand whose last reader is the same instruction.
 
     ::
 
@@ -24,10 +24,10 @@ def share_buffers(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
     both must be whole activations
     of one kind and shape, and no other instruction may touch the operand later or the result
     earlier, itself or by a view. Inputs, outputs and weights keep their memory. At no step is more
-    memory live than before, and where both were live, less by the size of one.
+    memory live than before; where both were live, it is less by the size of one.
 
-    Only what is complete shares memory, so this runs after the passes that move results to other
-    places.
+    Only whole buffers share memory, so this pass runs after the passes that move results into
+    others.
     """
     work = program.work
     hosts = _hosts(work, traits)
