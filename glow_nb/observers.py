@@ -193,7 +193,13 @@ def _step_name(step: str | Pass[Any]) -> str:
 
 @dataclass
 class StepTime:
-    """How often a step ran, how often it changed something, and how long it took in all."""
+    """How often a step ran, how often it changed something, and how long it took in all.
+
+    Attributes:
+        runs: How often it ran.
+        changes: How often it changed the IR.
+        seconds: The time of all runs.
+    """
 
     runs: int = 0
     changes: int = 0

@@ -13,6 +13,7 @@ from website import (
     grammar,
     instructions,
     kernel_words,
+    machine_numbers,
     operators,
     passes,
 )
@@ -31,6 +32,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "instructions": instructions.reference,
     "kernels": kernel_words.reference,
     "kinds": grammar.kind_table,
+    "machine": machine_numbers.reference,
     "operators": operators.reference,
     "passes": passes.reference,
     "tokens": grammar.token_table,

@@ -55,7 +55,13 @@ def decided(relation: str, interval: Interval) -> bool | None:
 
 @dataclass(frozen=True)
 class Guard:
-    """A comparison that was answered by hints: what is made of the answer holds where it holds."""
+    """A comparison that was answered by hints: what is made of the answer holds where it holds.
+
+    Attributes:
+        left: The size on the left.
+        relation: One of ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=``.
+        right: The size on the right.
+    """
 
     left: int
     relation: str

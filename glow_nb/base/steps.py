@@ -71,6 +71,10 @@ class Repeat:
     """Run *steps* until the IR stops changing, at most *limit* times.
 
     If the limit is reached, the observer is called, and a :class:`GlowWarning` is emitted.
+
+    Attributes:
+        steps: What is repeated, in order.
+        limit: The most rounds.
     """
 
     steps: tuple[Step | Repeat | str | Pass[Any], ...]

@@ -71,6 +71,12 @@ class TensorType:
     it, so that types with the same scale are equal.
 
     An open size is a :class:`glow_nb.base.size.Size`, as in ``float32<batch x length x 768>``.
+
+    Attributes:
+        kind: The kind of each element.
+        shape: The sizes, the outermost first.
+        scale: Of a quantized type: the step from one real number to the next; None otherwise.
+        offset: Of a quantized type: the integer that represents 0; None otherwise.
     """
 
     kind: ElementKind

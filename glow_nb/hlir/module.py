@@ -13,7 +13,11 @@ from glow_nb.hlir.graph import Constant, Function, Placeholder, State
 
 @dataclass(frozen=True, eq=False)
 class Module(Printable):
-    """Functions that share constants, states and placeholders (paper 3.1)."""
+    """Functions that share constants, states and placeholders (paper 3.1).
+
+    Attributes:
+        functions: The functions, in order.
+    """
 
     functions: tuple[Function, ...]
 

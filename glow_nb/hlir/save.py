@@ -12,7 +12,12 @@ from glow_nb.hlir.graph import Node, Placeholder, State, Value, define_node
 
 @define_node("save")
 class Save(Node):
-    """Write a value into an output or a state: the only exit of a function (paper 3.1)."""
+    """Write a value into an output or a state: the only exit of a function (paper 3.1).
+
+    Attributes:
+        input: The value that is written.
+        output: The output or the state that it is written to.
+    """
 
     has_side_effects: ClassVar[bool] = True
     input: Value

@@ -57,8 +57,11 @@ class State(HasPayload, Placeholder):
 
     A node that reads it gets its value at the beginning of the run. A ``save`` gives it the value
     that the next run begins with; all saves of states take place together, at the end of the run.
-    The functions of a module share it. ``payload`` holds the value before the first run, and may be
-    None as that of a :class:`Constant`.
+    The functions of a module share it.
+
+    Attributes:
+        payload: The value before the first run, or what makes it; it may be None as that of a
+            :class:`Constant`.
     """
 
     payload: Payload = None

@@ -88,7 +88,11 @@ class Buffer:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Weight(HasPayload, Buffer):
-    """A region whose contents are known at compile time: those of a graph's ``Constant``."""
+    """A region whose contents are known at compile time: those of a graph's ``Constant``.
+
+    Attributes:
+        payload: The numbers, or what makes them; None if they are not supplied.
+    """
 
     payload: Payload = None
 
@@ -97,8 +101,11 @@ class Weight(HasPayload, Buffer):
 class StateBuffer(HasPayload, Buffer):
     """A region that keeps its contents from run to run: a graph's ``State``.
 
-    ``payload`` holds what is there before the first run. Instructions read the value of the last
+    Instructions read the value of the last
     run; the instruction that writes the next value, each element exactly once, comes after them.
+
+    Attributes:
+        payload: The numbers before the first run, or what makes them.
     """
 
     payload: Payload = None

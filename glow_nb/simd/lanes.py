@@ -35,6 +35,12 @@ class Lanes:
 
     Python numbers on the right of an operator mean that number in every lane. Comparisons with a
     NaN are false, except ``!=``.
+
+    Attributes:
+        builder: The IR builder of llvmlite.
+        value: The vector, a value of llvmlite.
+        kind: The kind of each lane.
+        lanes: How many lanes there are.
     """
 
     builder: Any

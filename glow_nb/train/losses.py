@@ -261,6 +261,9 @@ class Huber(Loss):
     """The mean of ``d * d / 2`` where the distance ``d`` is at most *delta*, linear beyond.
 
     Beyond *delta* it is ``delta * (abs(d) - delta / 2)``: PyTorch's ``HuberLoss``.
+
+    Attributes:
+        delta: The distance from which on the loss is linear.
     """
 
     delta: float = 1.0

@@ -110,6 +110,10 @@ class SGD(Optimizer):
 
     With *momentum*: ``v = momentum * v + g; w -= rate * v``; with *nesterov*, too,
     ``w -= rate * (g + momentum * v)``.
+
+    Attributes:
+        momentum: The share of ``v`` that is kept in a step; 0 for none.
+        nesterov: Whether the step looks ahead (Nesterov's momentum).
     """
 
     momentum: float = 0.0
@@ -146,6 +150,11 @@ class Adam(Optimizer):
     m = beta1 * m + (1 - beta1) * g
     v = beta2 * v + (1 - beta2) * g * g
     w -= rate / (1 - beta1 ** t) * m / (sqrt(v) / sqrt(1 - beta2 ** t) + epsilon)
+
+    Attributes:
+        beta1: The share of ``m`` that is kept in a step.
+        beta2: The share of ``v`` that is kept in a step.
+        epsilon: A number that keeps the divisor away from 0.
     """
 
     rate: float | Schedule = 1e-3
@@ -206,6 +215,11 @@ class RMSprop(Optimizer):
         w -= rate * g / (sqrt(v) + epsilon)
 
     With *momentum*, ``b = momentum * b + g / (sqrt(v) + epsilon); w -= rate * b``.
+
+    Attributes:
+        alpha: The share of ``v`` that is kept in a step.
+        epsilon: A number that keeps the divisor away from 0.
+        momentum: The share of ``b`` that is kept in a step; 0 for none.
     """
 
     alpha: float = 0.99

@@ -28,7 +28,11 @@ class Schedule(ABC):
 
 @dataclass(frozen=True)
 class Constant(Schedule):
-    """The same *rate* in every step."""
+    """The same *rate* in every step.
+
+    Attributes:
+        rate: The learning rate.
+    """
 
     rate: float
 
@@ -44,6 +48,11 @@ class Constant(Schedule):
 class StepDecay(Schedule):
     """The rate is multiplied by *factor* after every *every* steps: ``rate * factor ** (step //
     every)``.
+
+    Attributes:
+        rate: The rate of the first steps.
+        every: Steps from one change to the next.
+        factor: What the rate is multiplied by.
     """
 
     rate: float
@@ -64,6 +73,11 @@ class Cosine(Schedule):
     """From *rate* down to *least* along half a cosine in *steps* steps, then *least*.
 
     ``least + (rate - least) * (1 + cos(pi * step / steps)) / 2``, PyTorch's ``CosineAnnealingLR``.
+
+    Attributes:
+        rate: The rate of the first step.
+        steps: Steps until the least rate is reached.
+        least: The least rate.
     """
 
     rate: float
@@ -85,6 +99,10 @@ class WarmUp(Schedule):
     """A straight line from nearly 0 to the first rate of *then* in *steps* steps, then *then*.
 
     In step ``k``, counting from 0, the rate is ``(k + 1) / (steps + 1)`` of that first rate.
+
+    Attributes:
+        steps: Steps of the line.
+        then: The rate, or its schedule, after the line.
     """
 
     steps: int
@@ -109,6 +127,13 @@ class OneCycle(Schedule):
     The rate is that of PyTorch's ``OneCycleLR`` with its defaults; the momentum is not changed. The
     rate begins at ``rate / begin``, reaches its maximum after the share *rise* of all *steps*, and
     ends at ``rate / begin / end``.
+
+    Attributes:
+        rate: The greatest rate.
+        steps: All steps of the training.
+        rise: The share of the steps in which the rate rises.
+        begin: The greatest rate over the first one.
+        end: The first rate over the last one.
     """
 
     rate: float

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import sys
 import typing
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from functools import cache, cached_property
 from pkgutil import resolve_name
+from textwrap import dedent
+
+import pytest
 
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.interpreter import InterpretedProgram, OpenInterpretedProgram
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Emitter
+from glow_nb.kernels.machine.machine import GROUPS
 from tests.website.test_reference import documented
+from website.markdown import items_of
 from website.names import HIDDEN
 
 OPAQUE: dict[type, str] = {
@@ -48,6 +55,30 @@ def test_the_walk_sees_fields_properties_methods_and_what_only_type_checkers_imp
     assert {"Profile", "KernelList", "StateStore"} <= names("glow_nb.Network")
     assert names("glow_nb.plans") == {"PlanTable"}
     assert "Border" not in names("glow_nb.CompiledNetwork")
+
+
+@pytest.mark.parametrize("name", sorted(documented()))
+def test_every_field_of_a_class_says_what_it_is(name: str) -> None:
+    found = resolve_name(name)
+    if not isinstance(found, type) or not is_dataclass(found):
+        return
+    known = {item.name for group in GROUPS for item in fields(group)}  # which have a table
+    for base in (base for base in found.__mro__ if base.__module__.startswith("glow_nb.")):
+        known |= {*items_of(base, "Attributes"), *items_of(vars(base).get("__init__"), "Args")}
+        known |= set(members_with_docstrings(base))
+    missing = {item.name for item in fields(found) if not item.name.startswith("_")} - known
+    assert missing == set()
+
+
+def members_with_docstrings(found: type) -> Iterator[str]:
+    """Yield the names of members of a class that a docstring follows."""
+    (definition,) = ast.parse(dedent(inspect.getsource(found))).body
+    assert isinstance(definition, ast.ClassDef)
+    for member, after in itertools.pairwise(definition.body):
+        is_docstring = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+        if is_docstring and isinstance(member, ast.AnnAssign):
+            assert isinstance(member.target, ast.Name)
+            yield member.target.id
 
 
 def classes_of(name: str, public: object) -> Iterator[tuple[str, type]]:

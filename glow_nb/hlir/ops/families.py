@@ -250,6 +250,9 @@ class UnaryElementwise(Node):
 
     Subclasses name the ``kinds`` they take and give ``compute``, a method or a function of NumPy,
     which sees floats as float64.
+
+    Attributes:
+        input: The operand.
     """
 
     kinds: ClassVar[Kinds] = FLOATS
@@ -271,6 +274,10 @@ class BinaryElementwise(Node):
     """Base of operators on two tensors: ``result[i] = f(lhs[i], rhs[i])``, broadcasting.
 
     Both operands have one kind and rank; a dimension of size 1 is repeated to fit the other.
+
+    Attributes:
+        lhs: The left operand.
+        rhs: The right operand.
     """
 
     kinds: ClassVar[Kinds] = NUMBERS

@@ -104,7 +104,12 @@ class DeviceStatistics:
 
 @dataclass(frozen=True)
 class Statistics:
-    """All that a host counts, at one time."""
+    """All that a host counts, at one time.
+
+    Attributes:
+        networks: What happened to the requests of each network, by its name.
+        devices: What each device does and holds, by its name.
+    """
 
     networks: Mapping[str, NetworkStatistics]
     devices: Mapping[str, DeviceStatistics]

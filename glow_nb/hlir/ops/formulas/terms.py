@@ -18,6 +18,10 @@ class Term:
 
     A number beside it becomes a constant of its kind and rank, of one element, which broadcasts.
     Comparisons give terms of bool; ``==`` is that of objects, so equality is :meth:`equals`.
+
+    Attributes:
+        builder: What the operators are emitted to.
+        value: The value in the graph.
     """
 
     builder: Emitter
