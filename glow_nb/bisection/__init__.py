@@ -5,6 +5,7 @@ It imports `network` and what stands below that.
 
 from __future__ import annotations
 
+from glow_nb.bisection.calibrated import OutsideRange
 from glow_nb.bisection.finite import FiniteSearch, NonFiniteValue, bisect_finite
 from glow_nb.bisection.noise import LEAST_DECIBELS, NoiseSearch, ValueNoise, bisect_noise
 from glow_nb.bisection.search import Bisection, StepResult, bisect
@@ -15,6 +16,7 @@ __all__ = [
     "FiniteSearch",
     "NoiseSearch",
     "NonFiniteValue",
+    "OutsideRange",
     "StepResult",
     "ValueNoise",
     "bisect",

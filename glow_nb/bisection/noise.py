@@ -14,17 +14,20 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.base.arguments import Shapes
+from glow_nb.base.arguments import Shapes, as_shapes
 from glow_nb.base.distance import decibels
 from glow_nb.base.errors import OptionError
 from glow_nb.base.text import format_name
 from glow_nb.base.types import Array
+from glow_nb.bisection.calibrated import OutsideRange, inputs_outside
 from glow_nb.bisection.search import Progress, named_inputs
 from glow_nb.bisection.states import Evaluator, Key, StateValues, key_of
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.llir.program import Program
 from glow_nb.network.compilation import optimize
-from glow_nb.network.loading import Graph, load_ir
+from glow_nb.network.loading import Graph, load_ir, load_open
+from glow_nb.network.shared_shapes import shapes_for_each
 
 QUANTIZING = (ops.Quantize, ops.QuantizeLinear)
 
@@ -56,14 +59,20 @@ class NoiseSearch:
         values: All that were compared, in the order of the quantized network, the outputs last.
         least: The least decibels of a good value.
         first_bad: The first value with less; None if there is none.
+        outside: Inputs that the quantized network was not calibrated for, which make values noisy.
     """
 
     values: tuple[ValueNoise, ...]
     least: float
     first_bad: ValueNoise | None
+    outside: tuple[OutsideRange, ...] = ()
 
     @override
     def __str__(self) -> str:
+        return "\n".join([self._found, *map(str, self.outside)])
+
+    @property
+    def _found(self) -> str:
         if self.first_bad is None:
             return f"all {len(self.values)} values have at least {self.least:g} dB"
         bad = self.first_bad
@@ -88,7 +97,8 @@ def bisect_noise(
         reference: The float network: what ``glow_nb.load`` takes.
         quantized: The network made from it, by :func:`glow_nb.quant.quantize` or another tool.
         inputs: What ``net.run`` takes.
-        shapes: As for ``compile``, of both networks.
+        shapes: As for ``compile``. Each network takes those that it leaves open, and then the sizes
+            of the other one's inputs.
         least_decibels: The least signal-to-noise ratio of a good value.
         progress: Called with what is evaluated next.
 
@@ -98,7 +108,7 @@ def bisect_noise(
     """
     if not np.isfinite(least_decibels):
         raise OptionError(f"least_decibels={least_decibels!r}: give a finite number")
-    floats, integers = _loaded(reference, shapes), _loaded(quantized, shapes)
+    floats, integers = _loaded(reference, quantized, shapes=as_shapes(shapes) or {})
     _check_outputs(floats, integers)
     feeds = named_inputs(floats, inputs)
     states = (("reference", floats), ("optimized reference", optimize(floats)))
@@ -110,14 +120,19 @@ def bisect_noise(
     *expected, found = known
     values = tuple(_noises(expected, found, integers))
     first = next((value for value in values if value.signal_to_noise < least_decibels), None)
-    return NoiseSearch(values, least_decibels, first)
+    return NoiseSearch(values, least_decibels, first, inputs_outside(integers, feeds))
 
 
-def _loaded(graph: Graph, shapes: Shapes | None) -> Function:
-    loaded = load_ir(graph, shapes=shapes)
-    if not isinstance(loaded, Function):
-        raise OptionError(f"{loaded!r:.80} is a program; give the graph that it was made from")
-    return loaded
+def _loaded(*graphs: Graph, shapes: Shapes) -> Iterator[Function]:
+    """Yield *graphs* with the sizes that *shapes* and the other one give."""
+    opened = [load_open(graph) for graph in graphs]
+    each = shapes_for_each(opened, shapes)
+    for graph, read, own in zip(graphs, opened, each, strict=True):
+        is_ready = isinstance(read, Function | Program) and not own
+        loaded = read if is_ready else load_ir(graph, shapes=own)
+        if not isinstance(loaded, Function):
+            raise OptionError(f"{loaded!r:.80} is a program; give the graph that it was made from")
+        yield loaded
 
 
 def _check_outputs(floats: Function, integers: Function) -> None:

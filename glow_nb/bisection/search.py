@@ -27,6 +27,7 @@ from glow_nb.base.text import format_name
 from glow_nb.base.types import Array
 from glow_nb.base.whole_numbers import symbols_in
 from glow_nb.bisection.kernels import first_bad_instruction
+from glow_nb.bisection.rounding import Rounding, rounding_of
 from glow_nb.bisection.states import (
     Evaluator,
     StateValues,
@@ -46,9 +47,6 @@ from glow_nb.network import compilation as compiler
 from glow_nb.network.compiling import as_threads
 from glow_nb.network.loading import Graph, load_ir
 from glow_nb.system.state_store import StateStore
-
-TOLERANCE = 1e-4
-"""Largest difference over the largest output that still counts as rounding."""
 
 State = Function | Program
 Culprit = tuple[str, tuple[str, ...], str]
@@ -86,12 +84,14 @@ class Bisection:
 
     Attributes:
         steps: Every step that was tried, in order.
-        tolerance: The largest distance that counts as correct.
+        tolerance: The largest distance that counts as rounding.
         first_bad: The first step with a larger one; None if there is none.
         value: The first value that differs from its value before this step: a node, or the node
             that an instruction was made from; empty if it could not be determined.
         nodes: The imported nodes that this value was made from.
         instruction: The instruction whose kernel is wrong, as text, if the code is.
+        reason: Which numbers the tolerance is one step of; empty if they are float32, or it was
+            given.
     """
 
     steps: tuple[StepResult, ...]
@@ -100,17 +100,19 @@ class Bisection:
     value: str = ""
     nodes: tuple[str, ...] = ()
     instruction: str = ""
+    reason: str = ""
 
     @override
     def __str__(self) -> str:
+        bound = f"{self.tolerance:.3g}{f', {self.reason}' if self.reason else ''}"
         if self.first_bad is None:
-            return f"all {len(self.steps)} states agree within {self.tolerance:g}"
+            return f"all {len(self.steps)} states agree within {bound}"
         where = f", first in %{format_name(self.value)}" if self.value else ""
         if self.nodes not in ((), (self.value,)):
             where += f" of {format_names(self.nodes)}"
         lines = [
             f"step {self.first_bad.number}, {self.first_bad.step}, is the first that differs: "
-            f"{self.first_bad.distance:.3g} of the largest output{where}"
+            f"{self.first_bad.distance:.3g} of the largest output, more than {bound}{where}"
         ]
         return "\n".join([*lines, *([self.instruction] if self.instruction else [])])
 
@@ -122,7 +124,7 @@ def bisect(
     backend: BackendLike = "cpu",
     threads: int | None = None,
     shapes: Shapes | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     keep_going: bool = False,
     pipeline: Entries = pipelines.INFERENCE,
     program_pipeline: Entries | None = None,
@@ -138,7 +140,9 @@ def bisect(
         backend: What to compile for, as for ``compile``.
         threads: Cores that share the backend's work; all by default.
         shapes: As for ``compile``.
-        tolerance: Largest difference over the largest output that counts as rounding.
+        tolerance: Largest difference over the largest output that counts as rounding; by default
+            1e-4, or one step of the numbers if these are coarser: 1/64 for 8 bits, 2^-7 for
+            ``precision="bfloat16"``.
         keep_going: Try the steps after the first bad one, too.
         pipeline: Graph passes.
         program_pipeline: Instruction passes; the backend's own by default.
@@ -151,7 +155,7 @@ def bisect(
         FeedError: An input is missing, unknown, or of another type.
         PassError: A pass failed, and all states before it are right.
     """
-    if not 0 <= tolerance < float("inf"):
+    if tolerance is not None and not 0 <= tolerance < float("inf"):
         raise OptionError(f"tolerance={tolerance!r}: give a number of at least 0")
     known = (*list(inspect.signature(bisect).parameters)[:-1], *option_names())
     refuse_arguments("bisect", options.keys() - known, known)
@@ -171,7 +175,10 @@ def bisect(
     )
     feeds = named_inputs(loaded, inputs)
     states, failure = _states(loaded, order)
-    search = _Search(states, chosen, cores, tolerance, progress)
+    rounding = Rounding(tolerance or 0.0)
+    if tolerance is None:
+        rounding = rounding_of(loaded, chosen.precision)
+    search = _Search(states, chosen, cores, rounding, progress)
     found = search.run(feeds, keep_going, run_code=failure is None)
     if failure is not None and found.first_bad is None:
         raise failure
@@ -216,11 +223,12 @@ class _Search:
         states: list[tuple[str, State]],
         backend: Backend,
         threads: int,
-        tolerance: float,
+        rounding: Rounding,
         progress: Progress | None,
     ) -> None:
         self._states, self._backend, self._threads = states, backend, threads
-        self._tolerance, self._progress = tolerance, progress
+        self._tolerance, self._progress = rounding.tolerance, progress
+        self._reason = rounding.reason
 
     def run(self, feeds: Mapping[str, Array], keep_going: bool, *, run_code: bool) -> Bisection:
         steps: list[StepResult] = []
@@ -244,7 +252,7 @@ class _Search:
                 if not keep_going:
                     break
             before = outcome
-        return Bisection(tuple(steps), self._tolerance, first_bad, *culprit)
+        return Bisection(tuple(steps), self._tolerance, first_bad, *culprit, self._reason)
 
     def _outcomes(
         self, feeds: Mapping[str, Array], run_code: bool

@@ -19,7 +19,7 @@ from glow_nb.base.types import Array
 from glow_nb.commands.arrays import assign_inputs
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.errors import FOUND
-from glow_nb.commands.models import load_model, load_one_program
+from glow_nb.commands.models import bindings_of_pair, load_model, load_one_program
 from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import (
     ExampleCommand,
@@ -53,10 +53,9 @@ OF_CODE = ("backend", "threads")
 @click.option(
     "--tolerance",
     type=FiniteRange(0, 1e30),
-    default=1e-4,
-    show_default=True,
     metavar="T",
-    help="Largest difference over the largest output that counts as rounding.",
+    help="Largest difference over the largest output that counts as rounding.  [default: 1e-4, or "
+    "one step of coarser numbers: 1/64 in a quantized network of 8 bits]",
 )
 @click.option(
     "--reference",
@@ -95,7 +94,7 @@ OF_CODE = ("backend", "threads")
 def bisect(
     context: click.Context,
     model: Path,
-    tolerance: float,
+    tolerance: float | None,
     reference: Path | None,
     least_decibels: float,
     finite: bool,
@@ -146,7 +145,7 @@ def bisect(
     console = make_console()
     table = make_table(console, "states", ["#step", "made by", "level", "#difference", ""])
     for step in found.steps:
-        verdict = "" if step.distance <= tolerance else "differs"
+        verdict = "" if step.distance <= found.tolerance else "differs"
         cells = (str(step.number), step.step, step.level, f"{step.distance:.3g}", verdict)
         table.add_row(*cells, style="red" if verdict else None)
     print_table(console, table)
@@ -209,7 +208,8 @@ def _bisect_noise(
     bindings: Bindings,
 ) -> None:
     """Print the signal-to-noise ratio of all values, and which is the first that has too little."""
-    quantized, floats = load_model(model, bindings), load_model(reference, bindings)
+    own, its = bindings_of_pair(model, reference, bindings)
+    quantized, floats = load_model(model, own), load_model(reference, its)
     feeds = _feeds(floats, inputs, seed)
     with shown("bisecting"):
         found = bisection.bisect_noise(
@@ -224,6 +224,8 @@ def _bisect_noise(
     print_table(console, table)
     click.echo()
     click.echo(str(found))
+    if found.outside and not inputs:
+        click.echo("the inputs are random numbers; --input NAME=FILE.npy gives others")
     if found.first_bad is not None:
         context.exit(FOUND)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from glow_nb.network.dynamic import DynamicNetwork
 from glow_nb.network.loading import load_ir, load_open
 from glow_nb.network.network import CompiledNetwork, Network
 from glow_nb.network.open_model import sized_model
+from glow_nb.network.shared_shapes import shapes_for_each
 from glow_nb.network.staged import StagedNetwork
 from glow_nb.network.text_files import SUFFIX
 
@@ -155,6 +157,17 @@ def compile_fixed_model(
     if not isinstance(network, CompiledNetwork) and not are_given(sizes):
         raise unbound_error(model, declared_shapes(network), may_stay_open=True)
     return network
+
+
+def bindings_of_pair(one: Path, other: Path, bindings: Bindings) -> tuple[Bindings, Bindings]:
+    """Return the *bindings* of the files *one* and *other*, which are compared.
+
+    Each binds what it leaves open, and then takes the sizes of the other one's inputs.
+    """
+    names_only = replace(bindings, shapes={})
+    pair = [open_model(model, names_only) for model in (one, other)]
+    own, its = shapes_for_each(pair, bindings.shapes)
+    return replace(bindings, shapes=own), replace(bindings, shapes=its)
 
 
 def declared_shapes(network: Network) -> Signature:

@@ -19,7 +19,7 @@ from glow_nb.base.text import format_name
 from glow_nb.base.types import Array
 from glow_nb.commands.bindings import Bindings, binding_options
 from glow_nb.commands.fed_inputs import read_inputs
-from glow_nb.commands.models import compile_fixed_model
+from glow_nb.commands.models import bindings_of_pair, compile_fixed_model
 from glow_nb.commands.options import (
     ExampleCommand,
     backend_options,
@@ -28,7 +28,7 @@ from glow_nb.commands.options import (
     without_option,
 )
 from glow_nb.commands.outputs import OutputPath
-from glow_nb.commands.size_ranges import size_options
+from glow_nb.commands.size_ranges import are_given, size_options
 from glow_nb.network.network import Network
 from glow_nb.network.reporting.writing import write_report
 
@@ -67,6 +67,7 @@ class ReportCommand(ExampleCommand):
 @size_options
 def compiled(
     model: Path,
+    beside: Path | None,
     inputs: tuple[str, ...],
     backend: Backend | BackendOptions,
     threads: int | None,
@@ -76,8 +77,10 @@ def compiled(
 ) -> tuple[Network, dict[str, Array]]:
     """Return the network of *model* and the arrays of its *inputs*, of which it may get none.
 
-    The other options are those of the command.
+    The other options are those of the command. Sizes may be those of the model *beside* it.
     """
+    if beside is not None and not are_given(sizes):
+        bindings, _ = bindings_of_pair(model, beside, bindings)
     feeds = read_inputs(inputs, model, bindings, sizes)
     network = compile_fixed_model(model, bindings, backend, threads, without=without, sizes=sizes)
     return network, feeds
@@ -149,7 +152,8 @@ def report(
     that MODEL is compared with.
     """
     arguments: tuple[str, ...] = context.meta[ARGUMENTS]  # which another context shares
-    network, feeds = compiled(model=model, inputs=inputs, **options)
+    beside = None if _is_page(against) else against
+    network, feeds = compiled(model=model, beside=beside, inputs=inputs, **options)
     other = _other(context, model, against, other_options, inputs)
     names = _titles(title, model, against, other_options)
     write_report(
@@ -173,17 +177,21 @@ def _other(
     inputs: tuple[str, ...],
 ) -> Network | Path | None:
     """Return what is compared with, if there is anything."""
-    is_page = against is not None and against.suffix.lower() in PAGES
-    if is_page and options:
+    if _is_page(against) and options:
         raise OptionError(
             f"--against-options {options!r}: {against} is a page, which is compiled already; leave "
             "one of them out"
         )
-    if is_page or (against is None and not options):
+    if _is_page(against) or (against is None and not options):
         return against
     with _named(options):
         given = _with_options(context, options)
-        return compiled(model=against or model, inputs=inputs, **given)[0]
+        beside = None if against is None else model
+        return compiled(model=against or model, beside=beside, inputs=inputs, **given)[0]
+
+
+def _is_page(against: Path | None) -> bool:
+    return against is not None and against.suffix.lower() in PAGES
 
 
 @contextmanager

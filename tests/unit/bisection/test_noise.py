@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,12 @@ import pytest
 import glow_nb
 from glow_nb import bisection, quant
 from glow_nb.base.distance import decibels
-from glow_nb.base.errors import OptionError
+from glow_nb.base.errors import OptionError, UnboundDimension
 from glow_nb.base.types import Array, ElementKind
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.network.files import save_text
-from tests.unit.commands.samples import call, fails
+from tests.unit.commands.samples import call, fails, write_dense
 from tests.unit.quant.networks import dense, random, residual
 
 SAMPLE = random(2, 5, seed=3)
@@ -123,3 +124,61 @@ def test_the_command_compares_with_a_reference(tmp_path: Path) -> None:
     assert result.stdout.count("noisy") == 4
     message = fails("bisect", integers, "--reference", floats, "--keep-going")
     assert "--keep-going: with --reference two graphs are evaluated; leave it out" in message
+
+
+def test_networks_share_the_sizes_that_one_of_them_leaves_open(tmp_path: Path) -> None:
+    opened, fixed = tmp_path / "open", tmp_path / "fixed"
+    opened.mkdir()
+    fixed.mkdir()
+    floats, integers = write_dense(opened, "batch"), tmp_path / "integers.glow"
+    save_text(integers_of(glow_nb.load(write_dense(fixed, 2))), integers)
+    sample = random(2, 3)
+    for shapes in (None, {"batch": 2}, {"x": (2, 3)}):
+        found = bisection.bisect_noise(floats, integers, sample, shapes=shapes)
+        assert found.values[-1].name == "y"
+        bisection.bisect_noise(write_dense(fixed, 2), floats, sample, shapes=shapes)
+    both = bisection.bisect_noise(floats, floats, sample, shapes={"batch": 2})
+    assert both.first_bad is None
+    with pytest.raises(OptionError, match="no symbolic dimension 'bach'.*'batch'"):
+        bisection.bisect_noise(floats, integers, sample, shapes={"bach": 2})
+    with pytest.raises(UnboundDimension):
+        bisection.bisect_noise(floats, floats, sample)
+    for options in ((), ("--shape", "batch=2"), ("--shape", "x=2x3")):
+        result = call("bisect", integers, "--reference", floats, *options)
+        assert result.exit_code == 0, result.output
+    assert "give sizes: --shape batch=1" in fails("bisect", floats, "--reference", floats)
+
+
+def test_inputs_outside_of_the_calibrated_range_are_told(tmp_path: Path) -> None:
+    function = residual()
+    integers = integers_of(function)
+    shape = function.inputs[0].type.shape
+    fitting = random(*shape, seed=1)
+    assert not bisection.bisect_noise(function, integers, fitting).outside
+    found = bisection.bisect_noise(function, integers, 1000 * fitting)
+    (one,) = found.outside
+    assert (one.name, one.share > 0.9) == ("x", True)
+    assert one.low < fitting.min() and fitting.max() < one.high
+    told = str(found).splitlines()[1]
+    assert re.match(r"\d+ % of the numbers of input x are outside of -[\d.]+..[\d.]+", told)
+
+
+@pytest.mark.parametrize(("offset", "is_told"), [(0, True), (128, False)])
+def test_random_inputs_that_are_not_calibrated_for_are_told_by_the_command(
+    tmp_path: Path, offset: int, is_told: bool
+) -> None:
+    """Without an offset, bytes stand for no negative numbers, as half of the random ones are."""
+    b = glow_nb.Builder("net")
+    x = b.input("x", "float32<4 x 8>")
+    turned = b.emit(ops.Transpose(x, permutation=(1, 0)))
+    stored = b.emit(ops.Quantize(turned, kind=ElementKind.UINT8, scale=0.1, offset=offset))
+    b.save(b.emit(ops.Dequantize(stored), name="read"), "y")
+    integers, floats = tmp_path / "integers.glow", tmp_path / "floats.glow"
+    save_text(b.function(), integers)
+    builder = glow_nb.Builder("net")
+    given = builder.input("x", "float32<4 x 8>")
+    builder.save(builder.emit(ops.Transpose(given, permutation=(1, 0)), name="read"), "y")
+    save_text(builder.function(), floats)
+    output = call("bisect", integers, "--reference", floats).output
+    assert ("outside of 0..25.5" in output) == is_told
+    assert ("random numbers; --input NAME=FILE.npy gives others" in output) == is_told

@@ -66,6 +66,24 @@ def test_another_model_or_an_earlier_page_is_compared_with(tmp_path: Path) -> No
     assert [c.title for c in report.compilations] == [model.stem, graph.stem]
 
 
+@pytest.mark.parametrize("options", [(), ("--shape", "n=2"), ("--shape", "x=2x3")])
+def test_models_share_the_sizes_that_one_of_them_leaves_open(
+    tmp_path: Path, options: tuple[object, ...]
+) -> None:
+    opened, fixed = tmp_path / "open", tmp_path / "fixed"
+    opened.mkdir()
+    fixed.mkdir()
+    one, other = write_dense(opened, "n"), write_dense(fixed, 2)
+    for pair in ((one, "--against", other), (other, "--against", one)):
+        report = page(tmp_path / "report.html", *pair, *options)
+        assert [dict(each.facts)["input x"] for each in report.compilations] == [
+            "float32<2 x 3>",
+            "float32<2 x 3>",
+        ]
+    more = (*QUICK, "--output", tmp_path / "report.html", "--shape", "m=2")
+    assert "no symbolic dimension 'm'" in fails("report", one, "--against", other, *more)
+
+
 def test_programs_have_pages(tmp_path: Path) -> None:
     program = tmp_path / "program.glow"
     dumped = call("dump", write_graph(tmp_path), "--level", "llir", "--output", program)

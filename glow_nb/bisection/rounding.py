@@ -1,0 +1,86 @@
+"""How far results may be apart by rounding: by one step of the coarsest numbers in a network.
+
+Passes and kernels add up in another order, and a number near the middle between two steps may then
+round to the other one. That is an error of nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+
+from glow_nb.base.conversion import is_small_float
+from glow_nb.base.precision import FULL, Precision
+from glow_nb.base.types import ElementKind
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Constant, Function
+from glow_nb.llir.program import Program, mutated
+from glow_nb.llir.stack import StackInst
+
+OF_FLOAT32 = 1e-4
+"""Largest difference over the largest output that still counts as rounding of float32."""
+
+ROUNDING = (ops.Quantize, ops.QuantizeLinear, ops.Rescale, ops.Requantize)
+
+WIDE = (ElementKind.FLOAT32, ElementKind.FLOAT64)
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """What counts as rounding.
+
+    Attributes:
+        tolerance: The largest difference, over the largest output.
+        reason: Which numbers have a step of that size, empty if it is that of float32 or was given.
+    """
+
+    tolerance: float
+    reason: str = ""
+
+
+def rounding_of(ir: Function | Program, precision: Precision = FULL) -> Rounding:
+    """Return what counts as rounding in the results of *ir*, compiled for *precision*.
+
+    For integers of n bits it is ``2^(2 - n)``, one step of numbers that use half of the range on
+    one side of zero; for floats the distance of 1 from the next one; at least :data:`OF_FLOAT32`.
+    """
+    kinds = _kinds_of_program(ir) if isinstance(ir, Program) else _kinds_of_graph(ir)
+    lower = () if precision == FULL else (ElementKind(precision),)
+    steps = {kind: _step(kind) for kind in (*kinds, *lower)}
+    coarsest = max(steps, key=lambda kind: steps[kind], default=None)
+    if coarsest is None or steps[coarsest] <= OF_FLOAT32:
+        return Rounding(OF_FLOAT32)
+    return Rounding(steps[coarsest], f"one step of {coarsest.value}")
+
+
+def _kinds_of_graph(function: Function) -> Iterator[ElementKind]:
+    """Yield the kinds to which nodes round what is no constant."""
+    for node in function.nodes:
+        if isinstance(node, ROUNDING) and not isinstance(node.input, Constant):
+            yield node.kind
+        yield from (type.kind for type in node.result_types if _is_narrow_float(type.kind))
+
+
+def _kinds_of_program(program: Program) -> Iterator[ElementKind]:
+    """Yield the kinds of what instructions write that hold rounded numbers, as far as they tell."""
+    for stack in program.work:
+        for instruction in stack.body if isinstance(stack, StackInst) else (stack,):
+            for buffer in mutated(instruction):
+                kind = buffer.type.kind
+                if _is_narrow_float(kind) or kind in (ElementKind.INT8, ElementKind.UINT8):
+                    yield kind
+
+
+def _is_narrow_float(kind: ElementKind) -> bool:
+    is_scale = kind is ElementKind.FLOAT8E8M0  # powers of two, which scale others
+    return (kind.is_float or is_small_float(kind)) and kind not in WIDE and not is_scale
+
+
+def _step(kind: ElementKind) -> float:
+    if _is_narrow_float(kind):
+        found: Any = ml_dtypes.finfo(kind.dtype)  # type: ignore[no-untyped-call]
+        return float(found.eps)
+    return 2.0 ** (2 - kind.bits)
