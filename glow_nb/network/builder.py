@@ -211,8 +211,8 @@ class Build:
 def _require_full_precision(backend: Backend) -> None:
     if backend.precision != FULL:
         raise OptionError(
-            f"precision={backend.precision!r}: it is a program, whose text fixes the precision; "
-            "give the model that it was made from"
+            f"precision={backend.precision!r}: the model is a program, whose text "
+            "fixes the precision; give the model that it was made from"
         )
 
 

@@ -317,7 +317,7 @@ def test_system_that_gives_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> N
 
     with monkeypatch.context() as patch:
         patch.setattr(_thread, "start_new_thread", refuse_the_second)
-        with pytest.raises(GlowError, match="threads=3: the system does not give so many"):
+        with pytest.raises(GlowError, match="threads=3: the system cannot start that many"):
             program.run(feed()[:1])
     assert workers(code, 0) == 0
     program.run(feed()[:1])

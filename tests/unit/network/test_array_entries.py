@@ -76,12 +76,12 @@ ENTRIES: list[tuple[Callable[[Any], object], type[GlowError]]] = [
 
 @pytest.mark.parametrize(("enter", "kind"), ENTRIES)
 def test_masks_are_refused(enter: Callable[[Any], object], kind: type[GlowError]) -> None:
-    with pytest.raises(kind, match=r"an array with a mask.*array\.filled\(0\)"):
+    with pytest.raises(kind, match=r"a masked array.*array\.filled\(0\)"):
         enter(MASKED)
 
 
 def test_masks_in_lists_are_refused() -> None:
-    with pytest.raises(FeedError, match="an array with a mask"):
+    with pytest.raises(FeedError, match="a masked array"):
         network().run({"x": list(MASKED)})  # type: ignore[dict-item]
 
 

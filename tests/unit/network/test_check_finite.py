@@ -157,7 +157,7 @@ class TestWhatComesIn:
         b.save(b.emit(ops.Log(lesser), "log"), "y")
         net = glow_nb.compile(b.function(), backend=backend, threads=1, check_finite=True)
         net.run(ONES)
-        with pytest.raises(NonFiniteError, match="%log makes"):
+        with pytest.raises(NonFiniteError, match="%log writes"):
             net.run(-ONES)
 
 
@@ -217,7 +217,7 @@ def test_all_calls_and_open_sizes_are_checked() -> None:
         lambda: net.run_async(x).result(60),
     )
     for call in calls:
-        with pytest.raises(NonFiniteError, match="%log_1 makes") as caught:
+        with pytest.raises(NonFiniteError, match="%log_1 writes") as caught:
             call()
         assert caught.value.operators == ("log_1",)
 

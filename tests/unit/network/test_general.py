@@ -129,7 +129,7 @@ def test_results_for_which_there_is_no_memory_end_their_run(
     limit = MemoryLimit(8 << 20, "its control group")
     monkeypatch.setattr("glow_nb.base.memory_limit.memory_limit", lambda: limit)
     x = np.zeros((1000, 3000), np.float32)
-    with pytest.raises(MemoryLimitError, match=r"outputs 12000000 bytes.* may have 8388608"):
+    with pytest.raises(MemoryLimitError, match=r"outputs 12000000 bytes.* may use 8388608"):
         net.run(x)
     np.testing.assert_allclose(net.run(x, into={"y": np.empty_like(x)})["y"], 1 / 3000, rtol=1e-5)
     check(net, 4, 7)

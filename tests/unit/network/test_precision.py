@@ -115,7 +115,7 @@ def test_what_means_nothing_is_an_error(backend: str, options: Any, message: str
 
 def test_a_program_computes_what_its_text_says() -> None:
     program = compiled(network(), backend="interpreter").program
-    with pytest.raises(OptionError, match="the graph is a program"):
+    with pytest.raises(OptionError, match="the model is a program"):
         compiled(program, backend="interpreter", precision="bfloat16")
 
 

@@ -210,7 +210,7 @@ def test_of_a_graph_that_is_gone_what_the_passes_made_is_watched() -> None:
     found = net.run(X, watch=["r"])["r"]
     (expected,) = values_of(normalized(), X, ["r"])
     assert found.size == expected.size  # in the layout of the kernels
-    message = "no value 'conv_1'; passes made .* of it.*; the model itself is not there"
+    message = "no value 'conv_1'; passes made .* of it.*; the model itself is not available"
     with pytest.raises(OptionError, match=message):
         net.run(X, watch=["conv_1"])
 
@@ -223,5 +223,7 @@ def test_a_loaded_network_is_watched_through_its_levels(tmp_path: Path) -> None:
     (expected,) = values_of(model, X, ["r"])
     found = net.run(X, watch=["r"])["r"]
     np.testing.assert_allclose(found.transpose(0, 3, 1, 2), expected, rtol=1e-4, atol=1e-5)
-    with pytest.raises(OptionError, match=r"no value 's1'.*; the model itself is not there \(load"):
+    with pytest.raises(
+        OptionError, match=r"no value 's1'.*; the model itself is not available \(load"
+    ):
         net.run(X, watch=["s1"])
