@@ -6,6 +6,7 @@ A network that is kept depends on their source: see :mod:`glow_nb.network.saved.
 from __future__ import annotations
 
 import sys
+from types import FrameType
 
 EXTENDING_MODULES: dict[str, None] = {}
 """Their names, in the order of their first registration."""
@@ -14,15 +15,24 @@ _PACKAGE = __name__.split(".")[0]
 
 
 def note_extension(thing: object) -> None:
-    """Note the module of *thing*, or the one that registers it, if it is none of this package."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and _registers(frame.f_globals.get("__name__")):
-        frame = frame.f_back
-    for module in (getattr(thing, "__module__", None), frame.f_globals.get("__name__")):
+    """Note the module of *thing*, and the one that registers it, unless they are this package's."""
+    for module in (getattr(thing, "__module__", None), _registering_module()):
         if isinstance(module, str) and module.split(".")[0] not in {_PACKAGE, "importlib"}:
             EXTENDING_MODULES[module] = None
 
 
-def _registers(module: object) -> bool:
-    """Return whether *module* has functions that register what their caller gives."""
-    return isinstance(module, str) and module.startswith(f"{_PACKAGE}.base.")
+def _registering_module() -> str | None:
+    """Return the module that has called this package to register something.
+
+    None while a module of this package is loaded: what that registers is the package's own, whoever
+    was first to need the module.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__")
+        if not isinstance(module, str) or module.split(".")[0] != _PACKAGE:
+            return module
+        if frame.f_code.co_name == "<module>":
+            return None
+        frame = frame.f_back
+    return None

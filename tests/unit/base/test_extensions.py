@@ -8,11 +8,15 @@ import sys
 SCRIPT = """
 import glow_nb
 from glow_nb.base.extensions import EXTENDING_MODULES
-import glow_nb.backends, glow_nb.formats.onnx.importer, glow_nb.kernels.cpu_kernels
+import glow_nb.backends, glow_nb.kernels.cpu_kernels
 glow_nb.load
 assert not EXTENDING_MODULES, EXTENDING_MODULES
-{extension}
+{extensions}
+"""
+
+NOTED = """
 assert list(EXTENDING_MODULES) == ["__main__"], EXTENDING_MODULES
+EXTENDING_MODULES.clear()
 """
 
 PASS = """
@@ -27,14 +31,19 @@ from glow_nb.backends.cpu.algorithms.algorithm import ALGORITHMS
 ALGORITHMS.add("mine", next(iter(ALGORITHMS.values())))
 """
 
+RULE_FROM_ELSEWHERE = """
+from glow_nb.extend import imports
+imports("mine", "Op")(glow_nb.load)
+"""
+"""It loads the importer, with all rules of the package."""
+
 
 def test_modules_that_extend_the_compiler_are_noted() -> None:
-    for extension in (PASS, ROW):
-        script = SCRIPT.format(extension=extension)
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", script],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+    extensions = "".join(extension + NOTED for extension in (PASS, ROW, RULE_FROM_ELSEWHERE))
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SCRIPT.format(extensions=extensions)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
