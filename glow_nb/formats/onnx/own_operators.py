@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     Rule = Callable[[ImportContext, OnnxNode], Value | tuple[Value | None, ...]]
     """Returns the value of the output, or those of several, None for one that nothing reads."""
 
+NEWEST_VERSION = 2**63 - 1
+"""The last version of an operator set that a file can name."""
+
 N = TypeVar("N", bound=Node)
 R = TypeVar("R", bound="Rule")
 
@@ -51,6 +54,11 @@ def imports(domain: str, *names: str, since: int = 1) -> Callable[[R], R]:
     _check(domain, names, since)
 
     def register(rule: R) -> R:
+        if not callable(rule):
+            raise DefinitionError(
+                f"import rule of {names[0]!r}: {rule!r:.80} is no function; write @imports(...) "
+                "before one of a context and a node"
+            )
         _register(domain, names, since, rule)
         return rule
 
@@ -62,7 +70,7 @@ def onnx_operator(domain: str, name: str, *, since: int = 1) -> Callable[[type[N
 
     Models are imported with it, and ``export_onnx`` writes it. The operands are the operand fields
     of the class, in their order. The attributes are its other fields, with the same names: an
-    ``int``, ``bool`` or ``ElementKind`` is an INT of ONNX, a ``float`` a FLOAT, which has 32 bits,
+    ``int``, ``bool`` or ``ElementKind`` is an INT of ONNX, a ``float`` a FLOAT, rounded to 32 bits,
     a ``str`` a STRING; tuples of these are INTS, FLOATS and STRINGS. An attribute that a file
     leaves out is as by default. An attribute of another kind, an unknown one, a missing one without
     default, and operands that are too few or too many are errors with the name of the node. ::
@@ -79,7 +87,7 @@ def onnx_operator(domain: str, name: str, *, since: int = 1) -> Callable[[type[N
         domain: The domain; it is none of ONNX.
         name: The name of the operator.
         since: The version of the domain's operator set that has brought the operator. Files are
-            written with it.
+            written with it, or with a later one that another operator in the file needs.
 
     Raises:
         DefinitionError: As of :func:`imports`; or a field is nothing that ONNX has, or the class
@@ -92,6 +100,7 @@ def onnx_operator(domain: str, name: str, *, since: int = 1) -> Callable[[type[N
         from glow_nb.formats.onnx.exporter.registry import EXPORTS, exports
         from glow_nb.formats.onnx.exporter.writer import Operator
         from glow_nb.formats.onnx.importer.by_fields import rule_by_fields
+        from glow_nb.formats.onnx.importer.registry import RULES
         from glow_nb.formats.onnx.schema.schemas import onnx_domains
 
         if not (isinstance(node_class, type) and issubclass(node_class, Node)):
@@ -110,7 +119,8 @@ def onnx_operator(domain: str, name: str, *, since: int = 1) -> Callable[[type[N
                 "already; write a rule with glow_nb.extend.imports for another name"
             )
         _register(domain, (name,), since, rule_by_fields(node_class))
-        exports(node_class)(export_by_fields(Operator(name, domain, since)))
+        operator = Operator(name, domain, since, versions=RULES[domain, name])
+        exports(node_class)(export_by_fields(operator))
         return node_class
 
     return register
@@ -124,8 +134,10 @@ def _check(domain: object, names: tuple[object, ...], since: object) -> None:
             f"an ONNX operator is named by a domain and a name, {words!r:.160} is given; write "
             "@imports('my.domain', 'Name')"
         )
-    if not isinstance(since, int) or since < 1:
-        raise DefinitionError(f"since={since!r:.80}: operator sets have numbers from 1 on")
+    if not isinstance(since, int) or isinstance(since, bool) or not 1 <= since <= NEWEST_VERSION:
+        raise DefinitionError(
+            f"since={since!r:.80}: operator sets have numbers from 1 to {NEWEST_VERSION}"
+        )
 
 
 def _register(domain: str, names: tuple[str, ...], since: int, rule: Rule) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, get_args
 
-import onnx
+import numpy as np
 from onnx import AttributeProto
+from onnx.helper import make_attribute
 
+from glow_nb.base.errors import UnsupportedError
 from glow_nb.base.open_size_error import open_error
 from glow_nb.base.schema import FieldSpec, attribute_specs, attributes_of, operand_specs
 from glow_nb.base.size import symbols_in
@@ -48,19 +51,36 @@ def _operands(node: Node) -> list[Value | None]:
 
 
 def _attribute(spec: FieldSpec, node: Node) -> AttributeProto:
+    """Return what a field of *node* is in ONNX; raise UnsupportedError if it does not fit."""
     value = getattr(node, spec.name)
-    if isinstance(value, tuple):
-        kind = next(each for each in get_args(spec.annotation) if each is not ...)
-        return onnx.helper.make_attribute(
-            spec.name, list(map(_stored, value)), attr_type=_TYPES[kind][1]
-        )
-    return onnx.helper.make_attribute(
-        spec.name, _stored(value), attr_type=_TYPES[spec.annotation][0]
+    is_list = isinstance(value, tuple)
+    kind = (
+        next(k for k in get_args(spec.annotation) if k is not ...) if is_list else spec.annotation
     )
+    code = _TYPES[kind][is_list]
+    try:
+        stored = [_stored(item) for item in (value if is_list else (value,))]
+        return make_attribute(spec.name, stored if is_list else stored[0], attr_type=code)
+    except (OverflowError, ValueError) as error:
+        raise UnsupportedError(
+            f"{node.name!r}: {spec.name}={value!r:.80} does not fit into an attribute of type "
+            f"{AttributeProto.AttributeType.Name(code)} of ONNX ({error}); choose another value"
+        ) from error
 
 
 def _stored(item: Any) -> Any:
     """Return what an attribute holds for an *item* of a field."""
     if isinstance(item, ElementKind):
         return code_of(item)
+    if isinstance(item, float):
+        return _as_single(item)
     return int(item) if isinstance(item, bool) else item
+
+
+def _as_single(number: float) -> float:
+    """Return the float32 next to *number*; raise OverflowError if it is far from it."""
+    with np.errstate(over="ignore", under="ignore"):
+        single = float(np.float32(number))
+    if math.isinf(single) > math.isinf(number) or (single == 0) > (number == 0):
+        raise OverflowError(f"the float32 next to it is {single}")
+    return single

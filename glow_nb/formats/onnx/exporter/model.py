@@ -15,6 +15,7 @@ from glow_nb.base.version import __version__
 from glow_nb.formats.onnx.exporter.counted import open_sizes
 from glow_nb.formats.onnx.exporter.kinds import opset_that_takes
 from glow_nb.formats.onnx.exporter.layout import lay_out
+from glow_nb.formats.onnx.exporter.own_domains import own_domains
 from glow_nb.formats.onnx.exporter.registry import (
     OLDEST_OPSET,
     can_write,
@@ -57,7 +58,7 @@ def as_model(function: Function, opset: int | None, tensor_of: TensorOf) -> onnx
     opset = helper.make_opsetid("", writer.opset)
     return helper.make_model(
         graph,
-        opset_imports=[opset, *starmap(helper.make_opsetid, writer.domains.items())],
+        opset_imports=[opset, *starmap(helper.make_opsetid, own_domains(writer.records).items())],
         ir_version=helper.find_min_ir_version_for([opset]),
         producer_name="glow_nb",
         producer_version=__version__,
@@ -176,11 +177,13 @@ def _node_of(record: Record, names: dict[Value, str]) -> onnx.NodeProto:
     results = [names[value] for value in record.results]
     while not results[-1]:
         results.pop()
-    if not record.domain:
+    if record.own is None:
         return helper.make_node(
             record.op, operands, results, name=record.name, **dict(record.attributes)
         )
-    node = helper.make_node(record.op, operands, results, name=record.name, domain=record.domain)
+    node = helper.make_node(
+        record.op, operands, results, name=record.name, domain=record.own.domain
+    )
     node.attribute.extend(record.attributes.values())
     return node
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -55,11 +55,14 @@ class Operator:
         name: Its name.
         domain: The domain that it belongs to.
         version: The version of the operator set of that domain.
+        versions: The versions from which on the name means this operator or another one, those
+            that are registered later among them.
     """
 
     name: str
     domain: str
     version: int
+    versions: Collection[int] = field(compare=False)
 
 
 @dataclass
@@ -73,7 +76,7 @@ class Record:
         attributes: Its attributes by name.
         stem: Name of the node of the graph that it belongs to.
         name: Its own name, if it computes the results of that node.
-        domain: The domain of the operator.
+        own: The operator, if ONNX does not define it.
     """
 
     op: str
@@ -82,7 +85,7 @@ class Record:
     attributes: Mapping[str, Any]
     stem: str
     name: str = ""
-    domain: str = ""
+    own: Operator | None = None
 
 
 class Writer:
@@ -96,7 +99,6 @@ class Writer:
         problems: What ONNX cannot say, with the node.
         decided: The number of each data-dependent size.
         next_values: The output that holds what the next run begins with, for each state.
-        domains: The version of the operator set of each domain that ONNX does not define.
     """
 
     def __init__(self, function: Function, opset: int, sizes: OpenSizes, rule_of: RuleOf) -> None:
@@ -108,7 +110,6 @@ class Writer:
         self.problems: list[str] = []
         self.decided: dict[Symbol, Value] = {}
         self.next_values: dict[State, Placeholder] = {}
-        self.domains: dict[str, int] = {}
         self._function, self._sizes = function, sizes
         self._values: dict[Value, Value] = {}
         self._open_axes: dict[Value, int] = {}
@@ -237,12 +238,10 @@ class Writer:
         attributes: Sequence[onnx.AttributeProto],
     ) -> tuple[Value, ...]:
         """Write an *operator* that ONNX does not define; return its results, of *types*."""
-        version = max(operator.version, self.domains.get(operator.domain, 0))
-        self.domains[operator.domain] = version
         results = [Tensor(type) for type in types]
         named = {attribute.name: attribute for attribute in attributes}
         self.records.append(
-            Record(operator.name, operands, results, named, self._stem, domain=operator.domain)
+            Record(operator.name, operands, results, named, self._stem, own=operator)
         )
         return tuple(results)
 
@@ -306,7 +305,7 @@ class Writer:
             kept.append(record)
         self.records = kept[::-1]
         for record in self.records:
-            for index, result in enumerate(() if record.domain else record.results):
+            for index, result in enumerate(() if record.own else record.results):
                 if result not in read and is_optional_output(record.op, self.opset, index):
                     self.names[result] = ""
 

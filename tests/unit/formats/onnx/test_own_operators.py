@@ -158,6 +158,54 @@ def test_attributes_come_back_as_they_were(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("annotation", "value", "message"),
+    [
+        (int, 2**63, "does not fit .* type INT of ONNX"),
+        (tuple[int, ...], (1, -(2**64)), "type INTS of ONNX"),
+        (float, 1e300, r"type FLOAT of ONNX \(the float32 next to it is inf\)"),
+        (tuple[float, ...], (0.0, -1e-300), r"type FLOATS of ONNX \(the float32 .* is -0.0\)"),
+        (str, "\ud800", "type STRING of ONNX"),
+    ],
+)
+def test_an_attribute_that_does_not_fit(annotation: Any, value: object, message: str) -> None:
+    made = typed(annotation)
+    builder = glow_nb.Builder()
+    x = builder.input("x", "float32<2 x 3>")
+    builder.save(builder.emit(made((x,), it=value), "far").results[0], "y")
+    with pytest.raises(UnsupportedError, match=f"'far': it=.*{message}"):
+        glow_nb.export_onnx(builder.function())
+
+
+def test_a_name_that_means_something_else_in_the_version_of_the_file() -> None:
+    def times(name: str, factor: int, since: int) -> type[Any]:
+        members = {
+            "__annotations__": {"input": Value},
+            "infer_type": lambda self: self.input.type,
+            "evaluate": lambda self, input: input * factor,
+        }
+        made = type(f"Times{factor}", (Node,), members)
+        return onnx_operator(DOMAIN, name, since=since)(define_node(f"test_times_{factor}")(made))
+
+    def exported(*classes: type[Any]) -> onnx.ModelProto:
+        builder = glow_nb.Builder()
+        value: Value = builder.input("x", "float32<2 x 3>")
+        for made in classes:
+            value = builder.emit(made(value), made.__name__)
+        builder.save(value, "y")
+        return glow_nb.export_onnx(builder.function())
+
+    old, other = times("Times", 2, 1), times("Other", 3, 3)
+    written = glow_nb.load(exported(old, other))
+    np.testing.assert_array_equal(glow_nb.evaluate(written, X)["y"], 6 * X)
+    new = times("Times", 5, 2)
+    for classes, factor in (((old,), 2), ((new,), 5), ((new, other), 15)):
+        again = glow_nb.load(exported(*classes))
+        np.testing.assert_array_equal(glow_nb.evaluate(again, X)["y"], factor * X)
+    with pytest.raises(UnsupportedError, match="else from version 2 on.*needs 3"):
+        exported(old, other)
+
+
+@pytest.mark.parametrize(
     ("build", "message"),
     [
         (
@@ -279,6 +327,7 @@ def test_a_name_is_registered_twice() -> None:
 
 
 NO_OPERATOR: Any = scaled
+NO_RULE: Any = "text"
 Nested = tuple[tuple[int, ...], ...]
 
 
@@ -289,7 +338,10 @@ Nested = tuple[tuple[int, ...], ...]
         (lambda: imports("ai.onnx", "Reluu")(scaled), "and has no Reluu in it"),
         (lambda: imports(DOMAIN), "named by a domain and a name"),
         (lambda: imports(scaled), "named by a domain and a name"),  # type: ignore[arg-type]
-        (lambda: imports(DOMAIN, "A", since=0), "since=0: operator sets have numbers from 1 on"),
+        (lambda: imports(DOMAIN, "A", since=0), "since=0: operator sets have numbers from 1 to 9"),
+        (lambda: imports(DOMAIN, "A", since=1 << 63), "operator sets have numbers from 1 to 9"),
+        (lambda: imports(DOMAIN, "A", since=True), "operator sets have numbers from 1 to 9"),
+        (lambda: imports(DOMAIN, "A")(NO_RULE), "rule of 'A': 'text' is no function"),
         (lambda: onnx_operator("ai.onnx", "Relu")(Node), "ONNX defines domain 'ai.onnx'"),
         (lambda: onnx_operator(DOMAIN, "A")(NO_OPERATOR), "is no operator"),
         (
