@@ -7,7 +7,8 @@ they lie in. The limits are measured, see ``glow_nb.codegen.measure_limits``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Bound = Literal["arithmetic", "memory", ""]
@@ -116,6 +117,16 @@ class MachineLimits:
         name = _AS_FAST.get(dot, dot)
         return next((rate for rate in self.dots if rate.dot == name), None)
 
+    def with_peaks(self, rates: Mapping[str, float]) -> MachineLimits:
+        """Return these limits with other peaks, operations a second by the names of instructions.
+
+        The empty name is that of multiply-adds of float32.
+        """
+        dots = tuple(
+            DotRate(rate.dot, rates.get(rate.dot, rate.operation_rate)) for rate in self.dots
+        )
+        return replace(self, flop_rate=rates.get("", self.flop_rate), dots=dots)
+
     def arithmetic_seconds(self, flops: float, dot: str = "") -> float:
         """Return the least time for *flops* operations, of a kernel with the instruction *dot*."""
         rate = self.dot_rate(dot)
@@ -130,6 +141,13 @@ class MachineLimits:
         has just made them. Constants have to come from the level that holds *resident_bytes*, all
         that a run touches: between two uses of a weight lies the whole network.
         """
+        return self.memory_bound(read_bytes, written_bytes, constant_bytes, resident_bytes)[0]
+
+    def memory_bound(
+        self, read_bytes: float, written_bytes: float, constant_bytes: float, resident_bytes: float
+    ) -> tuple[float, str]:
+        """Return what :meth:`memory_seconds` does, and the level that takes most of this time."""
         near = self.level_for(read_bytes + written_bytes + constant_bytes)
         far = self.level_for(resident_bytes)
-        return near.seconds(read_bytes, written_bytes) + far.seconds(constant_bytes, 0)
+        moved, fetched = near.seconds(read_bytes, written_bytes), far.seconds(constant_bytes, 0)
+        return moved + fetched, near.name if moved >= fetched else far.name

@@ -124,8 +124,8 @@ def profile(
     The limit is the roofline: a kernel takes at least its arithmetic at the measured peak, or its
     bytes at the measured rate of the memory they lie in. GFLOP/s count the arithmetic of the
     operator. The algorithms of Winograd and Strassen need less, so their GFLOP/s may be above the
-    peak. A kernel that exceeds a measured limit triggers one new
-    measurement; a limit that is still exceeded is then raised to the observed rate.
+    peak. A kernel that exceeds a measured limit triggers one new measurement. A limit that is still
+    exceeded is then raised to the observed rate; a peak of arithmetic is raised for all kernels.
 
     With --size or --hint, the program for all sizes is profiled, and random inputs have the sizes
     of the hints.
@@ -221,8 +221,21 @@ def totals(profile: Profile) -> list[str]:
                 f"raised      {count_of(raised, 'limit')} to the observed rates: these kernels "
                 "were faster than the measured limits, or their data were in a faster cache"
             )
+        lines += [
+            f"raised      the peak of {peak}, to the {scaled(rate, 'FLOP/s')} that a kernel reached"
+            for peak, rate in raised_peaks(profile)
+        ]
         lines += [f"machine     {line}" for line in describe_limits(profile.limits)]
     return lines
+
+
+def raised_peaks(profile: Profile) -> list[tuple[str, float]]:
+    """Return the peaks that a kernel raised, and their operations a second."""
+    if profile.limits is None:
+        return []
+    rates = {"": ("float32", profile.limits.flop_rate)}
+    rates |= {rate.dot: (rate.instruction, rate.operation_rate) for rate in profile.limits.dots}
+    return [rates[name] for name in profile.raised]
 
 
 def _draw(profile: Profile, picture: Path, title: str) -> None:

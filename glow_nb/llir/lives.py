@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from glow_nb.base.errors import OptionError
@@ -29,6 +30,7 @@ class Life:
         begin: The first instruction that needs it, counting only those that compute.
         end: One past the last.
         offset: Bytes from the beginning of the arena.
+        writers: All instructions that write it or a part of it, counted in the same way.
     """
 
     buffer: Activation
@@ -36,6 +38,7 @@ class Life:
     begin: int
     end: int
     offset: int
+    writers: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -62,7 +65,7 @@ def lives_of(program: Program) -> list[Life]:
     arena = arena_of(program)
     begins: dict[Activation, int] = {}
     ends: dict[Activation, int] = {}
-    writers: dict[Activation, Instruction] = {}
+    writers: dict[Activation, dict[int, Instruction]] = {}
     step = 0
     for instruction in program.instructions:
         match instruction:
@@ -71,17 +74,18 @@ def lives_of(program: Program) -> list[Life]:
             case Dealloc(dest=Activation() as buffer):
                 ends[buffer] = step
             case _ if not is_marker(instruction):
-                step += 1
                 for written in mutated(instruction):
                     if isinstance(written.root, Activation):
-                        writers.setdefault(written.root, instruction)
+                        writers.setdefault(written.root, {})[step] = instruction
+                step += 1
     return [
         Life(
             buffer=buffer,
-            kind=_kind(writers[buffer]) if buffer in writers else "never written",
+            kind=_kind(writers.get(buffer, {})),
             begin=begin,
             end=ends[buffer],
             offset=arena.offsets[buffer],
+            writers=tuple(writers.get(buffer, ())),
         )
         for buffer, begin in begins.items()
         if buffer.type.size_bytes and ends[buffer] > begin
@@ -95,7 +99,11 @@ def arena_of(program: Program) -> Arena:
     return program.arena
 
 
-def _kind(instruction: Instruction) -> str:
+def _kind(writers: Mapping[int, Instruction]) -> str:
+    """Return the opcode of the first of *writers*."""
+    if not writers:
+        return "never written"
+    instruction = next(iter(writers.values()))
     if isinstance(instruction, StackInst):
         return " + ".join(part.opcode for part in instruction.body)
     return instruction.opcode

@@ -58,6 +58,8 @@ class KernelTime:
         limit_seconds: The least time that the machine's measured limits allow; 0 if not known.
         peak: What the peak of its arithmetic is the peak of, as the assembler calls it; empty for
             multiply-adds of ``float32``, and if no limits are known.
+        level: The level of the memory that takes most of the least time of its bytes; empty if no
+            limits are known.
     """
 
     report: KernelReport
@@ -67,6 +69,7 @@ class KernelTime:
     bound: Bound = ""
     limit_seconds: float = 0.0
     peak: str = ""
+    level: str = ""
 
     @property
     def cost(self) -> InstructionCost:
@@ -93,7 +96,7 @@ class KernelTime:
 
     @property
     def is_raised(self) -> bool:
-        """Return whether the kernel beat its limit, which is then raised to what was seen."""
+        """Return whether the kernel exceeded its limit, which is then raised to what was seen."""
         return self.limit_seconds > self.min_seconds
 
     @property
@@ -103,9 +106,10 @@ class KernelTime:
 
     @property
     def limit(self) -> str:
-        """What limits the kernel, in words: the bound, and the instruction that sets its peak."""
-        peak = f" of {self.peak}" if self.peak and self.bound == "arithmetic" else ""
-        return f"{self.bound}{peak}"
+        """What limits the kernel, in words: the instruction that sets its peak, or the memory."""
+        if self.bound == "memory":
+            return f"memory, {self.level}" if self.level else "memory"
+        return f"{self.bound} of {self.peak}" if self.peak else self.bound
 
     @property
     def fraction(self) -> float:
@@ -125,6 +129,8 @@ class Profile:
         kernels: One entry for each instruction, in execution order.
         timings: The time stamps themselves.
         limits: The peak rates of the machine; None if they were not requested.
+        raised: Instructions whose peak a kernel exceeded, by their names in plans; the empty name
+            is that of multiply-adds. Their peak is what that kernel reached.
     """
 
     network: str
@@ -132,6 +138,7 @@ class Profile:
     kernels: tuple[KernelTime, ...]
     timings: Timings = field(repr=False)
     limits: MachineLimits | None = None
+    raised: tuple[str, ...] = ()
 
     @property
     def runs(self) -> int:
@@ -179,6 +186,7 @@ class Profile:
             "plain_run_median_seconds": _median(self.timings.plain_seconds),
             "kernel_seconds": self.kernel_seconds,
             "limits": dataclasses.asdict(self.limits) if self.limits else None,
+            "raised_peaks": list(self.raised),
             "kernels": [_kernel_json(kernel) for kernel in self.kernels],
         }
 
@@ -285,31 +293,31 @@ def kernel_times(
         (report.cost.bytes for report in reports), default=0
     )
     return tuple(
-        KernelTime(
-            report,
-            float(least),
-            float(median),
-            float(least) / total,
-            *_bound(report, resident, limits),
+        _with_bound(
+            KernelTime(report, float(least), float(median), float(least) / total), resident, limits
         )
         for report, least, median in zip(reports, minima, medians, strict=True)
     )
 
 
-def _bound(
-    report: KernelReport, resident_bytes: int, limits: MachineLimits | None
-) -> tuple[Bound, float, str]:
-    """Return what limits a kernel, its least time, and the instruction that sets its peak."""
+def _with_bound(
+    kernel: KernelTime, resident_bytes: int, limits: MachineLimits | None
+) -> KernelTime:
+    """Return *kernel* with what limits it, its least time, and what sets its peak."""
     if limits is None:
-        return "", 0.0, ""
-    cost, rate = report.cost, limits.dot_rate(report.dot)
-    peak = rate.instruction if rate else ""
-    computing = limits.arithmetic_seconds(cost.executed.flops, report.dot)
-    moving = limits.memory_seconds(
+        return kernel
+    cost, rate = kernel.cost, limits.dot_rate(kernel.report.dot)
+    computing = limits.arithmetic_seconds(cost.executed.flops, kernel.report.dot)
+    moving, level = limits.memory_bound(
         cost.read_bytes, cost.written_bytes, cost.constant_bytes, resident_bytes
     )
-    is_computing = computing >= moving
-    return ("arithmetic", computing, peak) if is_computing else ("memory", moving, peak)
+    return dataclasses.replace(
+        kernel,
+        bound="arithmetic" if computing >= moving else "memory",
+        limit_seconds=max(computing, moving),
+        peak=rate.instruction if rate else "",
+        level=level,
+    )
 
 
 def _spans(timings: Timings) -> Array:

@@ -15,6 +15,7 @@ from glow_nb.base.machine_limits import MachineLimits
 from glow_nb.base.memory_limit import within_memory
 from glow_nb.base.types import Array
 from glow_nb.network.profile import Profile, kernel_times
+from glow_nb.network.raised_peaks import with_raised_peaks
 
 Profiled = tuple[Any, dict[str, Array]]
 """A network, and what it is fed."""
@@ -56,13 +57,17 @@ def profile_in_turn(name: str, networks: Sequence[Profiled], *, runs: int, limit
 
 
 def beside_limits(profile: Profile, executable: object) -> Profile:
-    """Return *profile* with the limits of the machine, if *executable* knows them."""
+    """Return *profile* with the limits of the machine, if *executable* knows them.
+
+    A kernel that exceeds a limit triggers one new measurement; a peak of arithmetic that is still
+    exceeded is raised.
+    """
     if not isinstance(executable, LimitedExecutable):
         return profile
     limited = profile.with_limits(executable.limits())
-    if not limited.beats_limits:
-        return limited
-    return profile.with_limits(executable.limits(were_beaten=True))
+    if limited.beats_limits:
+        limited = profile.with_limits(executable.limits(were_beaten=True))
+    return with_raised_peaks(limited)
 
 
 def _in_turn(timings: Sequence[Timings]) -> Timings:

@@ -1,13 +1,15 @@
 """Two compilations side by side: which of their nodes, instructions and kernels belong together.
 
-Items belong together by their names, which passes keep; what is left does where it does the work of
-a node that both models have. They stay in the order of both compilations, as far as these agree.
+Items belong together that have one name, which passes keep, or do the work of a node that both
+models have. Where several could, the first operator counts most: a product fused with what reads it
+belongs to the product, and not to the reader whose name it has. Items stay in the order of both
+compilations, as far as these agree.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from glow_nb.report.data import STAGES, Comparison, Compilation, Item, Match, Part, Table
 
@@ -26,61 +28,73 @@ def _facts(left: Compilation, right: Compilation) -> tuple[tuple[str, str, str],
 
 
 def _matched(left: Part, right: Part, key: str) -> tuple[Match, ...]:
-    one, other = _stage(left, key), _stage(right, key)
-    names = _origin_names(left), _origin_names(right)
-    pairs = _by_name(one, other)
-    pairs |= _by_work(one, other, pairs, names)
-    return _in_order(one, other, pairs)
+    one = _named(left, key)
+    other = _named(right, key)
+    likely = sorted(_candidates(one, other), reverse=True)
+    pairs: dict[int, int] = {}
+    taken = set[int]()
+    for *_, first, second in likely:
+        if -first not in pairs and -second not in taken:
+            pairs[-first] = -second
+            taken.add(-second)
+    return _in_order([named.item for named in one], [named.item for named in other], pairs)
+
+
+@dataclass(frozen=True)
+class _Named:
+    """An item of a stage with the names of the nodes of the model that it does the work of."""
+
+    item: Item
+    work: frozenset[str]
+
+    @property
+    def head(self) -> str:
+        """The first of its operators, which are joined by signs."""
+        return self.item.kind.partition(" + ")[0]
+
+
+def _named(part: Part, key: str) -> list[_Named]:
+    names = [item.name for item in _stage(part, "model")]
+    items = _stage(part, key)
+    return [_Named(item, frozenset(names[origin] for origin in item.origins)) for item in items]
 
 
 def _stage(part: Part, key: str) -> Sequence[Item]:
     return next((stage.items for stage in part.stages if stage.key == key), ())
 
 
-def _origin_names(part: Part) -> list[str]:
-    return [item.name for item in _stage(part, "model")]
-
-
-def _by_name(left: Sequence[Item], right: Sequence[Item]) -> dict[int, int]:
-    """Return the numbers of items of one name, which each side has once."""
-    ours, theirs = _once(left), _once(right)
-    return {number: theirs[name] for name, number in ours.items() if name in theirs}
-
-
-def _once(items: Sequence[Item]) -> dict[str, int]:
-    found: dict[str, list[int]] = {}
-    for number, item in enumerate(items):
-        found.setdefault(item.name, []).append(number)
-    return {name: numbers[0] for name, numbers in found.items() if len(numbers) == 1}
-
-
-def _by_work(
-    left: Sequence[Item],
-    right: Sequence[Item],
-    known: Mapping[int, int],
-    names: tuple[Sequence[str], Sequence[str]],
-) -> dict[int, int]:
-    """Return the numbers of items that are not *known* and do the work of the same nodes.
-
-    Of several, one of the same kind is taken, then the one with the most nodes in common.
-    """
-    taken, users = set(known.values()), dict[str, list[int]]()
-    for number, item in enumerate(right):
-        for name in () if number in taken else _work(item, names[1]):
+def _candidates(left: Sequence[_Named], right: Sequence[_Named]) -> Iterator[tuple[float, ...]]:
+    """Yield pairs that could belong together: how well they do, and both numbers, negated."""
+    names, users = _once(right), dict[str, list[int]]()
+    for number, named in enumerate(right):
+        for name in named.work:
             users.setdefault(name, []).append(number)
-    found: dict[int, int] = {}
-    for number, item in enumerate(left):
-        work = [] if number in known else _work(item, names[0])
-        shared = Counter(user for name in work for user in users.get(name, ()) if user not in taken)
-        if shared:
-            best = max(shared, key=lambda n: (right[n].kind == item.kind, shared[n], -n))
-            found[number] = best
-            taken.add(best)
-    return found
+    ours = _once(left)
+    for number, named in enumerate(left):
+        others = {other for name in named.work for other in users.get(name, ())}
+        if ours.get(named.item.name) == number and named.item.name in names:
+            others.add(names[named.item.name])
+        for other in others:
+            yield *_likeness(named, right[other]), -number, -other
 
 
-def _work(item: Item, names: Sequence[str]) -> list[str]:
-    return [names[origin] for origin in item.origins]
+def _likeness(one: _Named, other: _Named) -> tuple[float, ...]:
+    """Return how well two items belong together: the larger, the better."""
+    same_name = one.item.name == other.item.name
+    shared, all_work = one.work & other.work, one.work | other.work
+    return (
+        2 * (one.head == other.head) + same_name,
+        one.item.kind == other.item.kind,
+        len(shared) / max(1, len(all_work)),
+    )
+
+
+def _once(items: Sequence[_Named]) -> dict[str, int]:
+    """Return the numbers of the items whose name no other one has, by these names."""
+    found: dict[str, list[int]] = {}
+    for number, named in enumerate(items):
+        found.setdefault(named.item.name, []).append(number)
+    return {name: numbers[0] for name, numbers in found.items() if len(numbers) == 1}
 
 
 def _in_order(

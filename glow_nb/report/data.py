@@ -80,6 +80,7 @@ class Time:
         limit: The least time that the measured limits allow; 0 if they are not known.
         bound: "arithmetic" or "memory", whichever limits it; empty if that is not known.
         peak: The dot instruction whose peak counts; empty for multiply-adds of ``float32``.
+        level: The level of the memory that takes most of the time of its bytes.
     """
 
     minimum: float
@@ -87,6 +88,7 @@ class Time:
     limit: float = 0.0
     bound: str = ""
     peak: str = ""
+    level: str = ""
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,8 @@ class Life:
         end: One past the last.
         offset: Bytes from the beginning of the arena.
         size: Bytes that it takes.
+        writers: The instructions that write it, by number: the first one, those that write other
+            parts of it, and those that change it in place.
     """
 
     name: str
@@ -175,6 +179,7 @@ class Life:
     end: int
     offset: int
     size: int
+    writers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -243,10 +248,14 @@ class Roof:
     Attributes:
         peaks: What each peak is of, and its operations a second.
         levels: The levels of memory, and the bytes a second that can be read from each.
+        raised: What the peaks are of that a kernel exceeded: these are what it reached.
+        machine: The processor, its threads, caches and bandwidths: names and values.
     """
 
     peaks: tuple[tuple[str, float], ...]
     levels: tuple[tuple[str, float], ...]
+    raised: tuple[str, ...] = ()
+    machine: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -260,6 +269,8 @@ class Measurement:
         plain: The shortest of the ordinary runs in turn with them.
         inputs: What was fed: "random numbers", or "given arrays".
         roof: The limits of the machine; None if they are not known.
+        plain_median: The median of the ordinary runs; 0 in pages of earlier versions.
+        in_turn: Whether the other network of a comparison ran in turn with it.
     """
 
     runs: int
@@ -268,6 +279,8 @@ class Measurement:
     plain: float
     inputs: str
     roof: Roof | None = None
+    plain_median: float = 0.0
+    in_turn: bool = False
 
 
 @dataclass(frozen=True)

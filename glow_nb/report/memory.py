@@ -25,6 +25,7 @@ def life_rows(program: Program) -> tuple[tuple[Life, ...], int]:
             end=each.end,
             offset=each.offset,
             size=each.size_bytes,
+            writers=each.writers,
         )
         for each in kept
     )

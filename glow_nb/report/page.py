@@ -17,6 +17,7 @@ from glow_nb.system.replaced_files import replace_file
 SCRIPTS = (
     "data.js",
     "formats.js",
+    "limits.js",
     "elements.js",
     "list.js",
     "overview.js",

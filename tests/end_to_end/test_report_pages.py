@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +14,11 @@ from onnx import TensorProto, helper, numpy_helper
 import glow_nb
 from glow_nb.report.data import STAGES, Call, Compilation, Item, Life, Memory, Part, Report, Stage
 from glow_nb.report.page import write_page
-from tests.browsers import errors_of, headless, prefer, resize
+from tests.browsers import headless, prefer, resize
+from tests.report_page import Page, key
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
-    from selenium.webdriver.remote.webelement import WebElement
 
 pytestmark = pytest.mark.jit
 WICKED = "</script><img src=x onerror=\"document.title='broken'\">\u2028'quoted'"
@@ -81,61 +81,6 @@ def many_nodes() -> Report:
     return Report("many", "1", (Compilation("many", (), (part,)),))
 
 
-class Page:
-    """A page in the browser, wide and light unless a test changes it."""
-
-    def __init__(self, browser: Chrome, path: Path, address: str = "") -> None:
-        self.browser = browser
-        resize(browser, 1440)
-        prefer(browser, "light")
-        browser.get("about:blank")
-        errors_of(browser)  # of pages before
-        browser.get(f"{path.as_uri()}{address}")
-
-    def all(self, selector: str) -> list[WebElement]:
-        return self.browser.find_elements("css selector", selector)
-
-    def one(self, selector: str) -> WebElement:
-        return self.browser.find_element("css selector", selector)
-
-    def text(self, selector: str) -> str:
-        return self.one(selector).text
-
-    def click(self, selector: str, text: str) -> None:
-        """Click the first element of *selector* with this *text*."""
-        found = [each for each in self.all(selector) if text in each.text]
-        assert found, f"{text!r} is in none of {[each.text for each in self.all(selector)]}"
-        found[0].click()
-
-    def names(self, stage: str, marked: str = "") -> list[str]:
-        return [e.text for e in self.all(f'[data-stage="{stage}"] .row{marked} .name')]
-
-    def press(self, *keys: str) -> None:
-        self.browser.switch_to.active_element.send_keys(*keys)
-
-    def wait(self, is_reached: Callable[[], bool]) -> None:
-        """Wait until the page has come where the browser leads it."""
-        from selenium.webdriver.support.wait import WebDriverWait
-
-        WebDriverWait(self.browser, 20).until(lambda _: is_reached())
-
-    def width_beyond_sight(self) -> int:
-        wide: int = self.browser.execute_script(
-            "const page = document.documentElement; return page.scrollWidth - page.clientWidth"
-        )
-        return wide
-
-    def require_no_errors(self) -> None:
-        assert errors_of(self.browser) == []
-
-
-def key(name: str) -> str:
-    from selenium.webdriver.common.keys import Keys
-
-    found: str = getattr(Keys, name)
-    return found
-
-
 def test_two_clicks_lead_from_a_node_to_the_source_of_its_kernel_and_back(
     browser: Chrome, pages: Path
 ) -> None:
@@ -171,7 +116,9 @@ def test_search_goes_through_all_stages(browser: Chrome, pages: Path) -> None:
     page.press("/")
     page.press("softmax")
     assert page.names("model") == ["last"]
-    assert [e.text.split()[-1] for e in page.all('[data-stage="kernels"] .about')] == ["softmax"]
+    assert [e.text for e in page.all('[data-stage="kernels"] .about')] == ["softmax · 1 call: 2"]
+    counts = [e.text for e in page.all(".stage .count")]
+    assert counts[0] == "1 of 4"
     page.press(key("ENTER"))
     assert page.names("model", ".selected") == ["last"]
     page.one("input[type=search]").clear()

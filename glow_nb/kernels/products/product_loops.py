@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from glow_nb.base.alignment import CACHE_LINE_BYTES
+from glow_nb.base.quantities import count_of
 from glow_nb.base.size import Size
 from glow_nb.kernels.products.inner_blocks import input_distances
 from glow_nb.kernels.products.loops import (
@@ -160,8 +161,9 @@ class ProductWriter(ProductTiles):
             staged += f", weights from {sum.streams} places"
         order = "panels of inner blocks" if self.loops.panels_inside else "inner blocks of panels"
         return (
-            f"tiles of {rows} rows x {columns.vectors} vectors of {lanes}, {self.panels} panels, "
-            f"sums in {sum.blocks} blocks of {sum.block_products}, {order}; "
+            f"tiles of {rows} rows x {columns.vectors} vectors of {lanes}, "
+            f"{count_of(self.panels, 'panel')}, "
+            f"sums in {count_of(sum.blocks, 'block')} of {sum.block_products}, {order}; "
             f"blocks of {self.loops.block_units} {unit}{staged}, threads share {shared}"
         )
 

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from glow_nb.backends.backend import Timings
 from glow_nb.base.errors import GlowError
 from glow_nb.base.feeds import Feeds
-from glow_nb.base.machine_limits import MachineLimits
 from glow_nb.base.random_arrays import random_array
 from glow_nb.base.types import Array
-from glow_nb.network.profile import KernelTime, Profile
+from glow_nb.network.profile import KernelTime, Profile, kernel_times
+from glow_nb.network.raised_peaks import with_raised_peaks
+from glow_nb.network.reporting.machine import roof_of
 from glow_nb.network.reporting.networks import ReportedNetwork
 from glow_nb.network.reporting.programs import ShownProgram, functions_of
 from glow_nb.network.views import CompiledViews
-from glow_nb.report.data import Measurement, Roof, Time
+from glow_nb.report.data import Measurement, Time
 
 SEED = 0
 """Seed of the random inputs of a network, if no arrays are given."""
+
+ROUND = 5
+"""Runs of one network before the next one has its turn, where two are compared."""
 
 
 @dataclass(frozen=True)
@@ -37,26 +43,53 @@ class Measured:
     reason: str = ""
 
 
-def measured(
-    network: ReportedNetwork, programs: Sequence[ShownProgram], inputs: Feeds | None, runs: int
-) -> list[Measured]:
-    """Return what runs of *network* take, for each of its *programs*.
+@dataclass(frozen=True)
+class Subject:
+    """A network and its programs, in order.
 
-    Without *inputs*, it is fed random numbers. With 0 *runs*, it is not measured.
+    Attributes:
+        network: What runs.
+        programs: What a page shows of it.
+    """
+
+    network: ReportedNetwork
+    programs: Sequence[ShownProgram]
+
+
+def measured(subjects: Sequence[Subject], inputs: Feeds | None, runs: int) -> list[list[Measured]]:
+    """Return what runs of each of *subjects* take, for each of its programs.
+
+    Several networks run in turn, a few runs each, so that other work on the machine slows down all
+    of them alike. Without *inputs*, they are fed random numbers. With 0 *runs*, nothing is
+    measured.
 
     Raises:
         GlowError: As :meth:`Network.profile`, for *inputs* that are given.
     """
     if not runs:
-        return [Measured(reason="Time was not measured.")] * len(programs)
-    functions: Mapping[str, ReportedNetwork] = functions_of(network)
-    if functions:
-        return [
-            one
-            for function in functions.values()
-            for one in _measured(function, _of(programs, function), None, runs)
-        ]
-    return _measured(network, programs, inputs, runs)
+        unmeasured = Measured(reason="Time was not measured.")
+        return [[unmeasured] * len(subject.programs) for subject in subjects]
+    meters = [[_Meter(one, inputs) for one in _runnable(subject)] for subject in subjects]
+    counts = rounds_of(runs) if len(subjects) > 1 else [runs]
+    for number, count in enumerate(counts):
+        for meter in itertools.chain.from_iterable(meters):
+            meter.run(count, is_last=number == len(counts) - 1)
+    in_turn = len(subjects) > 1
+    return [[found for meter in own for found in meter.found(in_turn)] for own in meters]
+
+
+def rounds_of(runs: int) -> list[int]:
+    """Return how many runs each network makes before it is the turn of the next one."""
+    whole, rest = divmod(runs, ROUND)
+    return [ROUND] * whole + [rest] * bool(rest)
+
+
+def _runnable(subject: Subject) -> list[Subject]:
+    """Return *subject*, of a module each of its functions with its own programs."""
+    functions: Mapping[str, ReportedNetwork] = functions_of(subject.network)
+    if not functions:
+        return [subject]
+    return [Subject(one, _of(subject.programs, one)) for one in functions.values()]
 
 
 def _of(programs: Sequence[ShownProgram], function: ReportedNetwork) -> list[ShownProgram]:
@@ -65,19 +98,54 @@ def _of(programs: Sequence[ShownProgram], function: ReportedNetwork) -> list[Sho
     return [shown for shown in programs if shown.network in own]
 
 
-def _measured(
-    network: ReportedNetwork, programs: Sequence[ShownProgram], inputs: Feeds | None, runs: int
-) -> list[Measured]:
-    try:
-        feeds = inputs if inputs is not None else random_feeds(network, programs)
-        profile = network.profile(feeds, runs=runs)
-    except GlowError as error:
-        if inputs is not None:
-            raise
-        reason = f"Time was not measured, as a run on random numbers fails: {error}"
-        return [Measured(reason=reason)] * len(programs)
-    said = "given arrays" if inputs is not None else "random numbers"
-    return [_of_program(shown, profile, said) for shown in programs]
+class _Meter:
+    """Takes the times of a network in several rounds."""
+
+    def __init__(self, subject: Subject, inputs: Feeds | None) -> None:
+        """Measure *subject* on *inputs*, by default on random numbers."""
+        self._subject, self._inputs = subject, inputs
+        self._feeds: Feeds | None = inputs
+        self._profiles: list[Profile] = []
+        self._reason = ""
+
+    def run(self, runs: int, *, is_last: bool) -> None:
+        """Run so often, and look up the machine's limits in the last round."""
+        if self._reason:
+            return
+        try:
+            if self._feeds is None:
+                self._feeds = random_feeds(self._subject.network, self._subject.programs)
+            profile = self._subject.network.profile(self._feeds, runs=runs, limits=is_last)
+            self._profiles.append(profile)
+        except GlowError as error:
+            if self._inputs is not None:
+                raise
+            self._reason = f"Time was not measured, as a run on random numbers fails: {error}"
+
+    def found(self, in_turn: bool) -> list[Measured]:
+        """Return what was measured of each program."""
+        if self._reason:
+            return [Measured(reason=self._reason)] * len(self._subject.programs)
+        profile = joined(self._profiles)
+        inputs = "random numbers" if self._inputs is None else "given arrays"
+        return [_of_program(shown, profile, inputs, in_turn) for shown in self._subject.programs]
+
+
+def joined(profiles: Sequence[Profile]) -> Profile:
+    """Return the runs of all *profiles* of one network as one, beside the limits of the last."""
+    last = profiles[-1]
+    reports = [kernel.report for kernel in last.kernels]
+    alike = [one for one in profiles if [kernel.report for kernel in one.kernels] == reports]
+    if len(alike) == 1:
+        return last
+    timings = Timings(
+        np.concatenate([one.timings.stamps for one in alike]),
+        tuple(seconds for one in alike for seconds in one.timings.plain_seconds),
+    )
+    whole = Profile(last.network, last.threads, kernel_times(reports, timings), timings)
+    if last.limits is None:
+        return whole
+    return with_raised_peaks(replace(whole.with_limits(last.limits), raised=last.raised))
 
 
 def random_feeds(network: ReportedNetwork, programs: Sequence[ShownProgram]) -> dict[str, Array]:
@@ -90,7 +158,7 @@ def random_feeds(network: ReportedNetwork, programs: Sequence[ShownProgram]) -> 
     return {name: random_array(type.with_shape(shapes[name]), rng) for name, type in types.items()}
 
 
-def _of_program(shown: ShownProgram, profile: Profile, inputs: str) -> Measured:
+def _of_program(shown: ShownProgram, profile: Profile, inputs: str, in_turn: bool) -> Measured:
     """Return what *profile* has of one program: its kernels follow one another there."""
     reports = list(shown.network.kernels)
     known = [kernel.report for kernel in profile.kernels]
@@ -101,28 +169,27 @@ def _of_program(shown: ShownProgram, profile: Profile, inputs: str) -> Measured:
             reason="Time was not measured: the runs went through another program of the network."
         )
     own = profile.kernels[begin : begin + len(reports)]
-    plain = min(profile.timings.plain_seconds, default=0.0)
+    plain = profile.timings.plain_seconds or (0.0,)
     seconds = profile.run_seconds or [0.0]
     run = Measurement(
         runs=profile.runs,
         minimum=min(seconds),
         median=float(np.median(seconds)),
-        plain=plain,
+        plain=min(plain),
         inputs=inputs,
-        roof=_roof(profile.limits),
+        roof=None if profile.limits is None else roof_of(profile.limits, profile.raised),
+        plain_median=float(np.median(plain)),
+        in_turn=in_turn,
     )
     return Measured({place: _time(kernel) for place, kernel in enumerate(own)}, run)
 
 
 def _time(kernel: KernelTime) -> Time:
     return Time(
-        kernel.min_seconds, kernel.median_seconds, kernel.limit_seconds, kernel.bound, kernel.peak
+        minimum=kernel.min_seconds,
+        median=kernel.median_seconds,
+        limit=kernel.limit_seconds,
+        bound=kernel.bound,
+        peak=kernel.peak,
+        level=kernel.level,
     )
-
-
-def _roof(limits: MachineLimits | None) -> Roof | None:
-    if limits is None:
-        return None
-    peaks = [("multiply-adds of float32", limits.flop_rate)]
-    peaks += [(rate.instruction, rate.operation_rate) for rate in limits.dots]
-    return Roof(tuple(peaks), tuple((level.name, level.read_rate) for level in limits.levels))

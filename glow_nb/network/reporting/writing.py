@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from glow_nb.base.arguments import as_path, described, whole_number
 from glow_nb.base.distance import decibels, distance, relative_error
 from glow_nb.base.errors import GlowError, OptionError
 from glow_nb.base.feeds import Feeds
-from glow_nb.base.quantities import byte_count
+from glow_nb.base.quantities import byte_count, count_of
 from glow_nb.base.table import Table as PrintedTable
 from glow_nb.base.text import format_name
-from glow_nb.base.types import Array
+from glow_nb.base.types import Array, ElementKind
 from glow_nb.base.version import __version__
-from glow_nb.network.reporting.measuring import measured, random_feeds
+from glow_nb.llir.program import Weight, read
+from glow_nb.network.reporting.measuring import Measured, Subject, measured, random_feeds
 from glow_nb.network.reporting.networks import ReportedNetwork
 from glow_nb.network.reporting.parts import part_of
 from glow_nb.network.reporting.programs import (
@@ -24,7 +26,7 @@ from glow_nb.network.reporting.programs import (
     functions_of,
     programs_of,
 )
-from glow_nb.network.views import NetworkViews
+from glow_nb.network.views import CompiledViews, NetworkViews
 from glow_nb.report.comparison import compared
 from glow_nb.report.data import Compilation, Report, Table
 from glow_nb.report.page import read_page, write_page
@@ -52,11 +54,16 @@ def write_report(
     other, accuracy = None, None
     if isinstance(against, str | os.PathLike):
         other, against = _read(as_path(against)), None  # before anything takes time
-    count = 1 if other is None and against is None else 2
-    one = compilation_of(network, inputs, runs, count, titles[0], facts[0], drift)
+    networks = [network] if against is None else [network, against]
+    subjects = [Subject(each, programs_of(each)) for each in networks]
+    tables = (_drift(drift), ())
+    times = measured(subjects, inputs, runs)
+    share = 1 if other is None and against is None else 2
+    given = zip(subjects, times, titles, facts, tables, strict=False)
+    made = [compilation_of(*own, share=share) for own in given]
+    one = made[0]
     if against is not None:
-        other = compilation_of(against, inputs, runs, count, titles[1], facts[1])
-        accuracy = accuracy_of(network, against, inputs)
+        other, accuracy = made[1], accuracy_of(network, against, inputs)
     if other is None:
         write_page(Report(one.title, __version__, (one,)), place)
         return
@@ -87,29 +94,30 @@ def _read(path: Path) -> Compilation:
 
 
 def compilation_of(
-    network: ReportedNetwork,
-    inputs: Feeds | None,
-    runs: int,
+    subject: Subject,
+    times: Sequence[Measured],
+    title: str,
+    facts: Facts,
+    tables: Sequence[Table] = (),
+    *,
     share: int = 1,
-    title: str = "",
-    facts: Facts | None = None,
-    drift: object = None,
 ) -> Compilation:
-    """Return *network* level by level, for a page that *share* compilations share."""
-    programs = programs_of(network)
+    """Return a network level by level, for a page that *share* compilations share.
+
+    *times* are those of its programs, and *tables* are shown with the first one.
+    """
+    programs = subject.programs
     shown = programs[:MOST_PROGRAMS]
-    tables = _drift(drift)
-    times = measured(network, programs, inputs, runs)
     parts = tuple(
         part_of(program, time, Room(len(shown) * share), tables if number == 0 else ())
         for number, (program, time) in enumerate(zip(shown, times, strict=False))
     )
     name = programs[0].network.name
-    said = {**(facts or {}), **_facts(network, programs)}
+    said = {**facts, **_facts(subject.network, programs)}
     return Compilation(title or name, tuple(said.items()), parts, len(programs) - len(shown))
 
 
-def _facts(network: ReportedNetwork, programs: list[ShownProgram]) -> Facts:
+def _facts(network: ReportedNetwork, programs: Sequence[ShownProgram]) -> Facts:
     """Return what a network was compiled for, in words."""
     first = programs[0].network
     whole = first if functions_of(network) else network
@@ -117,12 +125,25 @@ def _facts(network: ReportedNetwork, programs: list[ShownProgram]) -> Facts:
         **{f"input {format_name(name)}": str(type) for name, type in whole.inputs.items()},
         **{f"output {format_name(name)}": str(type) for name, type in whole.outputs.items()},
         "threads": str(network.threads),
-        "precision": first.precision.precision,
+        "precision": _precision(first),
         "programs": str(len(programs)),
-        "kernels": str(sum(len(one.network.kernels) for one in programs)),
+        "calls of kernels": str(sum(len(one.network.kernels) for one in programs)),
         "constants": byte_count(sum(one.network.memory.constant_bytes for one in programs)),
         "glow_nb": __version__,
     }
+
+
+def _precision(network: CompiledViews) -> str:
+    """Return the precision that was asked for, and how many instructions have int8 weights."""
+    asked = network.precision.precision
+    kinds = (ElementKind.INT8, ElementKind.UINT8)
+    quantized = sum(
+        any(isinstance(b.root, Weight) and b.root.type.kind in kinds for b in read(one))
+        for one in network.program.work
+    )
+    return (
+        f"{asked}; {count_of(quantized, 'instruction')} with int8 weights" if quantized else asked
+    )
 
 
 def _drift(drift: object) -> tuple[Table, ...]:
@@ -168,9 +189,12 @@ def accuracy_of(one: ReportedNetwork, other: ReportedNetwork, inputs: Feeds | No
 def _row(name: str, expected: Array, found: Array) -> tuple[str, ...]:
     if expected.shape != found.shape:
         return name, "", "other shapes", ""
+    largest, error = distance(expected, found), decibels(expected, found)
+    if not largest:
+        return name, "0", "none: the same numbers", ""
     return (
         name,
         f"{relative_error([expected], [found]):.3g}",
-        f"{distance(expected, found):.3g}",
-        f"{decibels(expected, found):.1f}",
+        f"{largest:.3g}",
+        f"{error:.1f}" if math.isfinite(error) else "",
     )

@@ -8,11 +8,36 @@ function matchDetails(view, match) {
   const texts = items.map((item) => (item ? item.text : ""));
   const [first, second] = items[0] && items[1] ? wordDifference(...texts) : texts.map((text) => [text]);
   const side = (title, item, text, n) => {
-    if (!item) return h("div", {}, h("h3", {}, title), faint("It has nothing here."));
+    if (!item) return h("div", {}, h("h3", {}, title), faint(elsewhere(view, match, n)));
     const code = h("div", { class: "code" }, h("pre", {}, text));
     return h("div", {}, h("h3", {}, `${title}: ${item.name}`), code, callsOfSide(view, match, n));
   };
-  return [h("div", { class: "two" }, side("A", items[0], first, 0), side("B", items[1], second, 1))];
+  const both = h("div", { class: "two" }, side("A", items[0], first, 0), side("B", items[1], second, 1));
+  return [both, hasTimes(view) ? groupDetails(view, match) : null].filter(Boolean);
+}
+
+// All calls that do the work of the same nodes, where one compilation has more of them.
+function groupDetails(view, match) {
+  const group = groupsOf(view)[matchesOf(view).indexOf(match)];
+  if (group.pairs < 2) return null;
+  const rows = group.calls.flatMap((calls, side) => calls.map((call) => {
+    const item = view.parts[side].stage.program.items[call.instruction];
+    return ["AB"[side], otherPageLink(side, "program", call.instruction, item.name), item.kind, call.time ? seconds(call.time.minimum) : ""];
+  }));
+  const [one, other] = group.times;
+  const sums = one.minimum || other.minimum ? `: ${seconds(one.minimum)} and ${seconds(other.minimum)}, ${differenceText(one, other)}` : "";
+  return h("div", {}, h("h3", {}, `Instructions of the same nodes${sums}`), table(["", "instruction", "kind", "#time"], rows, 20));
+}
+
+// Say what does the work of an item in the compilation that has no such item.
+function elsewhere(view, match, side) {
+  const found = view.parts[side].stage[view.stage].items;
+  const names = new Set(workOf(view, match));
+  const model = view.parts[side].stage.model.items;
+  const others = names.size ? found.filter((item) => item.origins.some((origin) => names.has(model[origin].name))) : [];
+  if (!others.length) return "It has nothing here.";
+  const shown = others.slice(0, 4).map((item) => item.name).join(", ");
+  return `Its nodes are computed by ${shown}${others.length > 4 ? ` and ${others.length - 4} more` : ""}.`;
 }
 
 function callsOfSide(view, match, side) {
@@ -29,7 +54,7 @@ function callsOfSide(view, match, side) {
 }
 
 function otherPageLink(compilation, stage, item, text) {
-  return h("button", { class: "link", onclick: () => choose({ view: "stages", compilation, part: 0, stage, item }) }, text);
+  return linkButton(text, "", "", () => choose({ view: "stages", compilation, part: 0, stage, item }));
 }
 
 // Return both texts as lists of strings and elements that mark the words of one alone.
@@ -83,13 +108,18 @@ function passesOfBoth(parts) {
     return [differs, cells];
   });
   const sorted = rows.sort((one, other) => other[0] - one[0]).map(([, cells]) => cells);
-  const columns = ["pass", "#A", "#B", "#time of A", "#time of B"];
+  const columns = ["pass", "#A", "#B", "#time, A", "#time, B"];
   const shown = names.length ? table(columns, sorted, 25) : faint("The passes of neither are known.");
   return panel("Passes: how often they changed something", shown);
 }
 
-function factsOfBoth(comparison) {
-  const rows = comparison.facts.map(([name, first, second]) => {
+// What was said of both, and the machines that they ran on.
+function factsOfBoth(comparison, parts) {
+  const machines = parts.map((part) => new Map(machineRows(part)));
+  const known = new Set(comparison.facts.map(([name]) => name));
+  const names = [...new Set(machines.flatMap((rows) => [...rows.keys()]))].filter((name) => !known.has(name));
+  const more = names.map((name) => [name, ...machines.map((rows) => rows.get(name) || "")]);
+  const rows = [...comparison.facts, ...more].map(([name, first, second]) => {
     const cells = [name, first, second];
     if (first !== second) cells.class = "changed";
     return cells;
@@ -100,14 +130,14 @@ function factsOfBoth(comparison) {
 // The live bytes of both over their instructions, each from its first to its last.
 function liveOfBoth(parts) {
   const room = document.getElementById("main").clientWidth - 80;
-  const [width, height, left] = [Math.max(240, innerWidth < 760 ? room : room / 2), 180, 64];
+  const [width, height, left] = [Math.max(240, innerWidth < 1100 ? room : room / 2), 180, 64];
   const curves = parts.map(liveBytes);
   const most = Math.max(1, ...curves.flat());
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Live bytes of both" });
-  for (const share of [0, 0.5, 1]) {
-    const y = height - 24 - share * (height - 40);
+  for (const value of evenly(most, 3, 2)) {
+    const y = height - 24 - (value / most) * (height - 40);
     picture.append(svg("line", { class: "axis", x1: left, x2: width, y1: y, y2: y }));
-    picture.append(svg("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, bytes(Math.round(most * share))));
+    picture.append(svg("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, roundBytes(value)));
   }
   curves.forEach((curve, n) => {
     const x = (step) => left + ((width - left) * step) / curve.length;

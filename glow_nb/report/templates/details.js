@@ -12,7 +12,7 @@ function itemDetails(part, key, number) {
   const about = [item.kind, item.type].filter(Boolean).join(" · ");
   const text = key === "kernels" ? null : h("div", { class: "code" }, h("pre", {}, item.text));
   const said = panel(title, about ? h("p", { class: "faint mono" }, about) : null, trail(part, key, related), text);
-  const costs = calls.length ? costPanels(part, calls) : [faint(whyNoCall(part, key, related))];
+  const costs = calls.length ? costPanels(part, key, calls) : [faint(whyNoCall(part, key, related))];
   const source = related.kernels.length ? sourcePanel(part, related.kernels) : null;
   return h("div", { class: "item" }, h("div", {}, said, costs), source);
 }
@@ -49,10 +49,16 @@ function linksTo(stage, numbers) {
   return links;
 }
 
-function costPanels(part, calls) {
-  if (calls.length > 1) return [panel(`${calls.length} instructions do this work`, callTable(part, calls))];
+function costPanels(part, key, calls) {
+  if (calls.length > 1) {
+    const title = key === "kernels" ? `${calls.length} calls of this kernel` : `${calls.length} instructions do this work`;
+    return [panel(title, callTable(part, calls))];
+  }
   const call = part.calls[calls[0]];
-  return [panel("What it costs", table(["", "#"], costRows(call))), planPanel(call)];
+  const item = part.stage.program.items[call.instruction];
+  const nodes = item.origins.length > 1 ? ` (${item.origins.length} nodes)` : "";
+  const title = `What instruction ${item.name} costs${nodes}`;
+  return [panel(title, table(["", "#"], costRows(call))), planPanel(call)];
 }
 
 function callTable(part, calls) {
@@ -70,17 +76,17 @@ function costRows(call) {
   const moved = movedBytes(call);
   const rows = [];
   if (call.time) {
-    const { minimum, median, limit, bound, peak } = call.time;
-    rows.push(["shortest time", seconds(minimum)], ["median", seconds(median)]);
-    if (limit) {
-      rows.push(["limit of the machine", `${seconds(limit)}, ${bound}${peak ? ` of ${peak}` : ""}`]);
-      rows.push(["part of the possible speed", percent(Math.min(1, limit / minimum), 0)]);
-    }
-    rows.push(["operations a second", operations(call.flops / minimum)], ["bytes a second", operations(moved / minimum)]);
+    const { minimum, median } = call.time;
+    rows.push(["shortest time", seconds(minimum)], ["median", seconds(median)], ...limitRows(call.time));
+    rows.push(["nominal operations a second", operations(call.flops / minimum)]);
+    if (call.executed_flops !== call.flops) rows.push(["carried out a second", operations(call.executed_flops / minimum)]);
+    rows.push(["bytes a second", operations(moved / minimum)]);
   }
-  if (call.estimated_ns) rows.push(["estimate for one thread", seconds(call.estimated_ns * 1e-9)]);
-  rows.push(["operations", operations(call.flops)]);
-  if (call.executed_flops !== call.flops) rows.push(["carried out", operations(call.executed_flops)]);
+  if (call.estimated_ns) {
+    rows.push(["estimate of the cost model (one thread, nominal clock)", seconds(call.estimated_ns * 1e-9)]);
+  }
+  rows.push(["nominal operations", operations(call.flops)]);
+  if (call.executed_flops !== call.flops) rows.push(["operations carried out", operations(call.executed_flops)]);
   rows.push(["weights read", bytes(call.constant_bytes)], ["other bytes read", bytes(call.read_bytes)]);
   rows.push(["bytes written", bytes(call.written_bytes)]);
   rows.push(["scratch of a thread", bytes(call.scratch_bytes)], ["threads", String(call.threads)]);

@@ -49,8 +49,8 @@ function meter(share) {
 
 // A table whose columns with numbers have names that begin with "#".
 function table(columns, rows, limit = 200) {
-  const classes = columns.map((column) => (column.startsWith("#") ? "number" : ""));
-  const cells = (tag, row) => row.map((cell, n) => h(tag, { class: classes[n] }, cell));
+  const shown = (column, cell) => (typeof cell === "string" && !column.startsWith("#") ? breakable(cell) : cell);
+  const cells = (tag, row) => row.map((cell, n) => h(tag, { class: cellClass(columns[n], cell) }, shown(columns[n], cell)));
   const body = h("tbody");
   const show = (from, to) =>
     body.append(...rows.slice(from, to).map((row) => h("tr", { class: row.class }, cells("td", row))));
@@ -62,6 +62,16 @@ function table(columns, rows, limit = 200) {
     whole.append(more);
   }
   return whole;
+}
+
+// Return a text that may break after the signs in names; only much longer words break elsewhere.
+function breakable(text) {
+  return text.split(/(?<=_)/).flatMap((piece, n) => (n ? [document.createElement("wbr"), piece] : [piece]));
+}
+
+function cellClass(column, cell) {
+  const isLong = typeof cell === "string" && /[^\s_]{22,}/.test(cell);
+  return [column.startsWith("#") ? "number" : "", isLong ? "long" : ""].filter(Boolean).join(" ");
 }
 
 function pressButtons(label, choices, current, onchoose) {
@@ -76,21 +86,35 @@ function pressButtons(label, choices, current, onchoose) {
   return group;
 }
 
-function searchField(label, onsearch) {
-  return h("input", {
+// A field for the words of a view, which draws anew what is found.
+function searchField(label, view, refresh) {
+  const field = h("input", {
     type: "search",
     placeholder: label,
     "aria-label": label,
     spellcheck: "false",
     autocomplete: "off",
-    oninput: (event) => onsearch(event.target.value.trim().toLowerCase()),
+    oninput: () => {
+      view.words = field.value.trim().toLowerCase();
+      refresh();
+    },
   });
+  field.value = view.words;
+  return field;
+}
+
+function foundOf(found, all, noun) {
+  return found === all ? plural(all, noun) : `${found.toLocaleString("en")} of ${plural(all, noun)}`;
 }
 
 // A link to an item of a stage, in the view that shows stages unless the current one does, too.
 function itemLink(stage, number, text, title = "") {
   const view = VIEWS_OF_ITEMS.has(chosen.view) ? chosen.view : "stages";
-  return h("button", { class: "link mono", title, onclick: () => choose({ view, stage, item: number }) }, text);
+  return linkButton(text, "mono", title, () => choose({ view, stage, item: number }));
+}
+
+function linkButton(text, classes, title, onclick) {
+  return h("button", { class: `link ${classes} ${cellClass("", text)}`, title, onclick }, breakable(text));
 }
 
 const VIEWS_OF_ITEMS = new Set(["stages", "kernels"]);

@@ -3,9 +3,10 @@
 
 class VirtualList {
   // `draw` returns what a row holds, `pick` is told which row is chosen, and whether by keyboard.
-  // With `most`, a short list is as high as its rows, and no list is higher than that.
-  constructor({ label, height, draw, pick, most = "", classOf = () => "", empty = "Nothing is found." }) {
-    Object.assign(this, { rowHeight: height, draw, pick, most, classOf, empty });
+  // With `most`, a short list is as high as its rows, and no list is higher than that part of the
+  // window. `heads` is the line above it, which is as wide as its rows.
+  constructor({ label, height, draw, pick, most = 0, heads = null, classOf = () => "", empty = "Nothing is found." }) {
+    Object.assign(this, { rowHeight: height, draw, pick, most, heads, classOf, empty });
     this.rows = [];
     this.active = -1;
     this.inner = h("div", { class: "rows", role: "presentation" });
@@ -26,16 +27,23 @@ class VirtualList {
   // Show these rows, numbers of things that `draw` knows.
   show(rows, empty = this.empty) {
     this.rows = rows;
-    const wanted = `${Math.max(3, rows.length) * this.rowHeight}px`;
-    if (this.most && !this.element.style.height) this.element.style.height = `min(${wanted}, ${this.most})`;
+    if (this.most && !this.element.style.height) this.element.style.height = `${this.height()}px`;
     this.note.textContent = empty;
     this.note.hidden = rows.length > 0;
     this.inner.style.height = `${rows.length * this.rowHeight}px`;
     this.redraw();
   }
 
+  // Return the height for all rows, or for so many and a half that there are clearly more.
+  height() {
+    const wanted = Math.max(3, this.rows.length) * this.rowHeight;
+    const most = this.most * innerHeight;
+    return wanted <= most ? wanted : (Math.max(2, Math.round(most / this.rowHeight)) + 0.5) * this.rowHeight;
+  }
+
   redraw() {
     const { scrollTop, clientHeight } = this.element;
+    if (this.heads) this.heads.style.paddingRight = `calc(.7rem + ${this.element.offsetWidth - this.element.clientWidth}px)`;
     const first = Math.max(0, Math.floor(scrollTop / this.rowHeight) - 4);
     const last = Math.min(this.rows.length, Math.ceil((scrollTop + clientHeight) / this.rowHeight) + 4);
     const drawn = [];

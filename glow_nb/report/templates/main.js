@@ -12,7 +12,14 @@ const VIEWS = {
 if (report.comparison) VIEWS.comparison = ["Comparison", drawComparison];
 
 let drawn = "";
+let widthDrawn = 0;
 let update;
+let kept = {}; // of the view that is drawn: what was searched, sorted and opened
+
+// Return what is kept of this view when it is drawn anew, with these values at first.
+function viewState(first) {
+  return Object.assign(kept, { ...first, ...kept });
+}
 
 function show() {
   Object.assign(chosen, readAddress(location.hash));
@@ -23,12 +30,26 @@ function show() {
     return;
   }
   drawn = wanted;
+  kept = {};
+  draw();
+}
+
+function draw() {
+  widthDrawn = innerWidth;
   showTooltip("");
   drawViews();
   drawChoices();
   const main = document.getElementById("main");
   main.replaceChildren();
   update = VIEWS[chosen.view][1](main);
+}
+
+// Draw anew for another width: columns, charts and the memory map depend on it.
+function drawAtNewWidth() {
+  if (innerWidth === widthDrawn) return;
+  const place = scrollY;
+  draw();
+  scrollTo(0, place);
 }
 
 function drawViews() {
@@ -79,6 +100,12 @@ document.addEventListener("keydown", (event) => {
   }
 });
 window.addEventListener("hashchange", show);
+window.addEventListener("popstate", show);
+let resizing;
+window.addEventListener("resize", () => {
+  clearTimeout(resizing);
+  resizing = setTimeout(drawAtNewWidth, 100);
+});
 if (!location.hash && report.comparison) chosen.view = "comparison";
 if (!location.hash) history.replaceState(null, "", addressOf(chosen));
 show();

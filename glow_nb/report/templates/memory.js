@@ -1,7 +1,7 @@
 "use strict";
 // The arena: time to the right, addresses upwards. A rectangle is an activation.
 
-const MAP = { height: 420, live: 90, left: 64, bottom: 34, gap: 10 };
+const MAP = { height: 420, live: 90, left: 64, bottom: 34, gap: 10, least: 4 };
 const KINDS = 7;
 
 function drawMemory(main) {
@@ -12,23 +12,50 @@ function drawMemory(main) {
     main.append(panel("Arena", h("p", {}, "No activation lies in memory.")));
     return undefined;
   }
-  const view = { part, zoom: 1, current: -1, order: livesInOrder(memory.lives) };
+  const view = Object.assign(viewState({ zoom: 1 }), { part, order: livesInOrder(memory.lives) });
   const label = "Memory map; arrow keys go through the activations";
   const map = h("div", { class: "map", tabindex: "0", role: "application", "aria-label": label });
-  const said = h("div", { class: "panel", id: "life", "aria-live": "polite" }, "Point at a rectangle, or press the arrow keys in the map.");
-  const redraw = () => map.replaceChildren(memoryPicture(view, map));
-  const zoom = (factor) => { view.zoom = Math.min(64, Math.max(1, view.zoom * factor)); redraw(); };
-  const wider = h("button", { onclick: () => zoom(2) }, "Wider");
-  const buttons = h("div", { class: "group" }, wider, h("button", { onclick: () => zoom(0.5) }, "Narrower"));
-  map.addEventListener("keydown", (event) => moveInMap(view, map, said, event));
+  const said = h("div", { class: "panel", id: "life", "aria-live": "polite" });
+  const pick = (number, byKey) => choose({ stage: "life", item: number }, !byKey);
+  const wider = h("button", { onclick: () => zoomMap(view, map, 2) }, "Wider");
+  const narrower = h("button", { onclick: () => zoomMap(view, map, 0.5) }, "Narrower");
+  map.addEventListener("keydown", (event) => moveInMap(view, pick, event));
   map.addEventListener("click", (event) => {
-    if (event.target.dataset.n !== undefined) pickLife(view, map, said, Number(event.target.dataset.n));
+    if (event.target.dataset.n !== undefined) pick(Number(event.target.dataset.n), false);
   });
-  tooltips(map, (number) => lifeText(memory.lives[number]));
+  tooltips(map, (number) => lifeText(part, memory.lives[number]));
   const note = memory.left_out ? faint(`${plural(memory.left_out, "small activation")} are not drawn.`) : null;
-  main.append(panel("Arena: what lies where, and for how long", h("div", { class: "bar" }, buttons), map, memoryLegend(view), note), said);
-  redraw();
-  return undefined;
+  const buttons = h("div", { class: "bar" }, h("div", { class: "group" }, wider, narrower));
+  main.append(panel("Arena: what lies where, and for how long", buttons, map, memoryLegend(view), note), said);
+  map.replaceChildren(memoryPicture(view, map));
+  const update = () => {
+    markLife(map);
+    const life = chosen.stage === "life" ? memory.lives[chosen.item] : undefined;
+    const invitation = "Point at a rectangle, click it, or press the arrow keys in the map.";
+    said.replaceChildren(...(life ? lifeDetails(part, life) : [faint(invitation)]));
+  };
+  update();
+  return update;
+}
+
+// Stretch the map around the chosen rectangle if it is in sight, else around the middle.
+function zoomMap(view, map, factor) {
+  const before = mapFocus(map);
+  view.zoom = Math.min(64, Math.max(1, view.zoom * factor));
+  const width = map.firstChild.getAttribute("width") - MAP.left;
+  map.replaceChildren(memoryPicture(view, map));
+  const scale = (map.firstChild.getAttribute("width") - MAP.left) / width;
+  map.scrollLeft = MAP.left + (before.x - MAP.left) * scale - before.inSight;
+  markLife(map, false);
+}
+
+function mapFocus(map) {
+  const selected = map.querySelector(".life.selected");
+  const middle = map.scrollLeft + map.clientWidth / 2;
+  if (!selected) return { x: middle, inSight: map.clientWidth / 2 };
+  const x = Number(selected.getAttribute("x")) + Number(selected.getAttribute("width")) / 2;
+  const inSight = x - map.scrollLeft;
+  return inSight > 0 && inSight < map.clientWidth ? { x, inSight } : { x, inSight: map.clientWidth / 2 };
 }
 
 function memoryTiles(memory) {
@@ -78,71 +105,110 @@ function memoryPicture(view, map) {
   const bottom = MAP.height - MAP.bottom;
   const y = (address) => bottom - ((bottom - top) * address) / Math.max(memory.arena, 1);
   const picture = svg("svg", { width, height: MAP.height, viewBox: `0 0 ${width} ${MAP.height}` });
-  picture.append(liveCurve(live, x, memory), ...memoryAxes(memory, x, y, live.length, width));
+  picture.append(liveCurve(live, x, memory, map.clientWidth), ...memoryAxes(memory, x, y, live.length, width));
   const colours = kindColours(memory.lives);
-  for (const number of view.order) {
-    const life = memory.lives[number];
-    picture.append(svg("rect", {
-      class: number === view.current ? "life selected" : "life",
-      "data-n": number,
-      x: x(life.begin),
-      y: y(life.offset + life.size),
-      width: Math.max(1, x(life.end) - x(life.begin)),
-      height: Math.max(1, y(life.offset) - y(life.offset + life.size)),
-      fill: `var(--kind-${colours.get(life.kind)})`,
-    }));
-  }
+  const drawn = [...view.order].sort((one, other) => memory.lives[other].size - memory.lives[one].size);
+  for (const number of drawn) picture.append(lifeMark(memory.lives[number], number, x, y, colours));
   return picture;
 }
 
-function liveCurve(live, x, memory) {
+// A rectangle, which is high enough to be seen and hit; the small ones are above the large ones.
+function lifeMark(life, number, x, y, colours) {
+  const height = Math.max(MAP.least, y(life.offset) - y(life.offset + life.size));
+  return svg("rect", {
+    class: "life",
+    "data-n": number,
+    x: x(life.begin),
+    y: y(life.offset) - height,
+    width: Math.max(1, x(life.end) - x(life.begin)),
+    height,
+    fill: `var(--kind-${colours.get(life.kind)})`,
+  });
+}
+
+function liveCurve(live, x, memory, room) {
   const y = (value) => MAP.live - ((MAP.live - 14) * value) / Math.max(memory.lower_bound, 1);
   const corners = live.flatMap((value, step) => [`${x(step)},${y(value)}`, `${x(step + 1)},${y(value)}`]);
   const curve = svg("polygon", { class: "live", points: [`${x(0)},${MAP.live}`, ...corners, `${x(live.length)},${MAP.live}`].join(" ") });
   const bound = svg("line", { class: "bound", x1: x(0), x2: x(live.length), y1: y(memory.lower_bound), y2: y(memory.lower_bound) });
-  const text = svg("text", { x: MAP.left + 4, y: 10 }, `live bytes, at most ${bytes(memory.lower_bound)}: the lower bound of the arena`);
+  const whole = `live bytes, at most ${bytes(memory.lower_bound)}: the lower bound of the arena`;
+  const short = `live bytes, at most ${bytes(memory.lower_bound)}`;
+  const text = svg("text", { x: MAP.left + 4, y: 10 }, room < 520 ? short : whole);
   return svg("g", {}, curve, bound, text);
 }
 
 function memoryAxes(memory, x, y, steps, width) {
-  const drawn = [0, 0.25, 0.5, 0.75, 1].map((share) => {
-    const address = Math.round(memory.arena * share);
-    const text = svg("text", { x: MAP.left - 6, y: y(address) + 4, "text-anchor": "end" }, bytes(address));
+  const addresses = evenly(memory.arena, 6, 2).map((address) => {
+    const text = svg("text", { x: MAP.left - 6, y: y(address) + 4, "text-anchor": "end" }, roundBytes(address));
     return [svg("line", { class: "axis", x1: MAP.left, x2: width - 8, y1: y(address), y2: y(address) }), text];
   });
   const bottom = MAP.height - MAP.bottom + 16;
-  const ends = svg("text", { x: MAP.left, y: bottom }, "instruction 0");
-  const last = svg("text", { x: x(steps), y: bottom, "text-anchor": "end" }, String(steps));
-  return [...drawn.flat(), ends, last];
+  const wanted = Math.max(2, Math.floor(width / 110));
+  const numbers = evenly(steps - 1, wanted, 10).map((step) => {
+    const middle = x(step + 0.5);
+    const tick = svg("line", { class: "axis", x1: middle, x2: middle, y1: MAP.height - MAP.bottom, y2: MAP.height - MAP.bottom + 5 });
+    return [tick, svg("text", { x: middle, y: bottom, "text-anchor": "middle" }, String(step))];
+  });
+  const title = svg("text", { x: MAP.left, y: bottom + 14 }, "instruction");
+  return [...addresses.flat(), ...numbers.flat(), title];
 }
 
-function lifeText(life) {
+// Return numbers from 0 to `most`, about `count` steps apart that are round in this base.
+function evenly(most, count, base) {
+  const rough = Math.max(1, most / count);
+  const power = base ** Math.floor(Math.log(rough) / Math.log(base) + 1e-9);
+  const factors = base === 10 ? [1, 2, 5, 10] : [1, 2];
+  const step = power * factors.find((factor) => factor * power >= rough * 0.999);
+  const found = [];
+  for (let value = 0; value <= most; value += step) found.push(value);
+  return found;
+}
+
+function roundBytes(value) {
+  const [factor, unit] = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [1024, "KiB"], [1, "B"]].find(([least]) => value >= least) || [1, "B"];
+  return `${Number((value / factor).toFixed(2))} ${unit}`;
+}
+
+// Return what writes an activation, in order: a kernel may write a part of it, or write it in place.
+function writersOf(part, life) {
+  return life.writers.map((number) => ({ number, item: part.stage.program.items[number] })).filter(({ item }) => item);
+}
+
+function lifeText(part, life) {
+  const writers = writersOf(part, life).map(({ number, item }) => `${number} ${item.name} (${item.kind})`);
+  const more = writers.length > 4 ? [`and ${writers.length - 4} more`] : [];
   return [
     life.name,
     life.type,
     `${bytes(life.size)} at offset ${life.offset.toLocaleString("en")}`,
     `lives from instruction ${life.begin} to ${life.end - 1}`,
-    `written by ${life.kind}`,
+    `written by ${writers.length ? [...writers.slice(0, 4), ...more].join(", ") : life.kind}`,
   ].join("\n");
 }
 
-function pickLife(view, map, said, number) {
-  view.current = number;
-  const { part } = view;
-  const life = part.memory.lives[number];
-  for (const rectangle of map.querySelectorAll(".life")) {
-    rectangle.classList.toggle("selected", Number(rectangle.dataset.n) === number);
-  }
-  const chosenOne = map.querySelector(".life.selected");
-  if (chosenOne) map.scrollLeft = Math.max(0, Number(chosenOne.getAttribute("x")) - map.clientWidth / 2);
+function lifeDetails(part, life) {
+  const links = writersOf(part, life).map(({ number }) => h("div", {}, linkToInstruction(part, number)));
   const rows = [
     ["type", life.type],
     ["bytes", `${bytes(life.size)} (${life.size.toLocaleString("en")})`],
     ["offset", life.offset.toLocaleString("en")],
-    ["written first by", linkToInstruction(part, life.begin)],
+    ["lives", `from instruction ${life.begin} to ${life.end - 1}`],
+    ["written by", links.length ? h("div", {}, links) : life.kind],
     ["needed last by", linkToInstruction(part, life.end - 1)],
   ];
-  said.replaceChildren(h("h2", { class: "mono" }, life.name), table(["", ""], rows));
+  return [h("h2", { class: "mono" }, life.name), table(["", ""], rows)];
+}
+
+function markLife(map, mayScroll = true) {
+  const wanted = chosen.stage === "life" ? chosen.item : -1;
+  for (const rectangle of map.querySelectorAll(".life")) {
+    rectangle.classList.toggle("selected", Number(rectangle.dataset.n) === wanted);
+  }
+  const selected = map.querySelector(".life.selected");
+  if (!selected || !mayScroll) return;
+  const [x, width] = ["x", "width"].map((name) => Number(selected.getAttribute(name)));
+  const isInSight = x + width > map.scrollLeft && x < map.scrollLeft + map.clientWidth;
+  if (!isInSight) map.scrollLeft = Math.max(0, x + width / 2 - map.clientWidth / 2);
 }
 
 function linkToInstruction(part, number) {
@@ -150,13 +216,13 @@ function linkToInstruction(part, number) {
   return item ? itemLink("program", number, `${number} ${item.name} (${item.kind})`) : String(number);
 }
 
-function moveInMap(view, map, said, event) {
+function moveInMap(view, pick, event) {
   const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -Infinity, End: Infinity }[event.key];
   if (!step) return;
   event.preventDefault();
   const last = view.order.length - 1;
-  const place = view.current < 0 ? 0 : view.order.indexOf(view.current) + step;
-  pickLife(view, map, said, view.order[Math.min(last, Math.max(0, place))]);
+  const place = chosen.stage === "life" ? view.order.indexOf(chosen.item) + step : 0;
+  pick(view.order[Math.min(last, Math.max(0, place))], true);
 }
 
 function memoryLegend(view) {

@@ -9,30 +9,30 @@ function drawPasses(main) {
     main.append(panel("Passes", h("p", {}, part.no_passes)));
     return undefined;
   }
-  const view = { part, words: "", order: "run", unchanged: false, current: -1 };
+  const view = Object.assign(viewState({ words: "", order: "run", unchanged: false, current: -1 }), { part });
   const shown = h("div", { class: "panel", "aria-live": "polite" });
   const longest = Math.max(...part.passes.map((row) => row.seconds));
   const list = new VirtualList({
     label: "Steps",
-    most: innerWidth < 1100 ? "40vh" : "70vh",
+    most: innerWidth < 1100 ? 0.4 : 0.7,
     height: ROW_OF_PASS,
-    draw: (number) => passRow(part.passes[number], number, longest),
+    draw: (number) => passRow(part, number, longest),
     pick: (number) => {
       view.current = number;
       list.redraw();
-      shown.replaceChildren(...passDetails(part.passes[number], number));
+      shown.replaceChildren(...passDetails(part, number));
     },
     classOf: (number) => (number === view.current ? "selected" : ""),
   });
   const refresh = () => list.show(passOrder(view));
-  const search = searchField("Search steps", (words) => { view.words = words; refresh(); });
-  const order = pressButtons("Order", [["run", "In order"], ["time", "Slowest first"]], "run", (key) => { view.order = key; refresh(); });
-  const all = h("input", { type: "checkbox", onchange: (event) => { view.unchanged = event.target.checked; refresh(); } });
+  const search = searchField("Search steps", view, refresh);
+  const order = pressButtons("Order", [["run", "In order"], ["time", "Slowest first"]], view.order, (key) => { view.order = key; refresh(); });
+  const all = h("input", { type: "checkbox", checked: view.unchanged, onchange: (event) => { view.unchanged = event.target.checked; refresh(); } });
   main.append(h("div", { class: "bar" }, search, order, h("label", {}, all, "Also steps that changed nothing")));
   const box = h("section", { class: "stage shown" }, h("h2", {}, "Steps", h("span", { class: "count" }, passTotals(part))), list.element);
   main.append(h("div", { class: "beside" }, box, shown));
   refresh();
-  if (list.rows.length) list.pick(list.rows[0]);
+  if (list.rows.length) list.pick(list.rows.includes(view.current) ? view.current : list.rows[0]);
   return undefined;
 }
 
@@ -51,20 +51,30 @@ function passOrder(view) {
   return view.order === "run" ? found : found.sort((one, other) => passes[other].seconds - passes[one].seconds);
 }
 
-function passRow(row, number, longest) {
+// Return what a step changed, in words; one that makes a program of the graph changes no lines.
+function changeSaid(part, number) {
+  const row = part.passes[number];
+  const before = part.passes[number - 1];
   const after = plural(row.items, row.level === "graph" ? "node" : "instruction");
-  const change = row.changed ? `−${row.removed} +${row.added} lines, ${after} after it` : "changed nothing";
+  if (!row.changed) return "changed nothing";
+  if (before && before.level !== row.level) return `makes ${after} of the graph`;
+  if (row.removed || row.added) return `−${row.removed} +${row.added} lines, ${after} after it`;
+  return `the same lines, with other numbers in constants; ${after} after it`;
+}
+
+function passRow(part, number, longest) {
+  const row = part.passes[number];
   return [
     h("span", { class: "name" }, `${number}  ${row.name}`),
-    h("span", { class: "about" }, meter(row.seconds / longest), ` ${seconds(row.seconds)} · ${change}`),
+    h("span", { class: "about" }, meter(row.seconds / longest), ` ${seconds(row.seconds)} · ${changeSaid(part, number)}`),
   ];
 }
 
-function passDetails(row, number) {
+function passDetails(part, number) {
+  const row = part.passes[number];
   const constants = row.constants ? `, ${row.constants > 0 ? "+" : "−"}${plural(Math.abs(row.constants), "constant")}` : "";
-  const about = `Step ${number} of the ${row.level}, ${seconds(row.seconds)}: ${row.removed} lines removed, ${row.added} added${constants}`;
-  const why = row.changed ? "It changed numbers of constants alone; the lines are the same." : "It changed nothing.";
-  const body = row.lines.length ? differenceLines(row.lines) : faint(why);
+  const about = `Step ${number} of the ${row.level}, ${seconds(row.seconds)}: ${changeSaid(part, number)}${constants}.`;
+  const body = row.lines.length ? differenceLines(row.lines) : null;
   return [h("h2", {}, row.name), row.does ? h("p", {}, row.does) : null, faint(about), body].filter(Boolean);
 }
 

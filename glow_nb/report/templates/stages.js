@@ -5,14 +5,12 @@ const ROW_OF_STAGE = 44;
 
 function drawStages(main) {
   const part = partNow();
-  const view = { part, lists: {}, related: {}, words: "" };
+  const view = Object.assign(viewState({ words: "" }), { part, lists: {}, counts: {}, related: {} });
   const details = h("div", { class: "details", "aria-live": "polite" });
   const columns = part.stages.map((stage) => stageColumn(view, stage));
   const count = h("span", { class: "faint", role: "status" });
-  const search = searchField("Search all stages: names, operators, types", (words) => {
-    view.words = words;
-    filterStages(view, count);
-  });
+  const label = "Search all stages: names, operators, types of values";
+  const search = searchField(label, view, () => filterStages(view, count));
   search.addEventListener("keydown", (event) => pickFirstFound(view, event));
   const tabs = pressButtons("Stage", part.stages.map((stage) => [stage.key, stage.title]), shownStage(), (key) => showStage(columns, key));
   tabs.classList.add("stage-tabs");
@@ -38,23 +36,31 @@ function stageColumn(view, stage) {
   const list = new VirtualList({
     label: stage.title,
     height: ROW_OF_STAGE,
-    draw: (number) => stageRow(stage.items[number], number),
+    draw: (number) => stageRow(view.part, stage, number),
     pick: (number, byKey) => choose({ stage: stage.key, item: number }, !byKey),
     classOf: (number) => markOf(view, stage.key, number),
   });
   list.element.addEventListener("keydown", (event) => moveAcross(view, stage.key, event));
   view.lists[stage.key] = list;
-  const count = h("span", { class: "count" }, stage.items.length.toLocaleString("en"));
-  const head = h("h2", { title: stage.says }, stage.title, count);
+  view.counts[stage.key] = h("span", { class: "count" });
+  const head = h("h2", { title: stage.says }, stage.title, view.counts[stage.key]);
   return h("section", { class: "stage", "data-stage": stage.key }, head, list.element);
 }
 
-function stageRow(item, number) {
+function stageRow(part, stage, number) {
+  const item = stage.items[number];
   const about = [item.kind, item.type].filter(Boolean).join(" · ");
+  const said = stage.key === "kernels" ? `${about} · ${callsSaid(item)}` : `${number}  ${about}`;
   return [
     h("span", { class: "name", title: item.name }, item.name),
-    h("span", { class: "about", title: about }, `${number}  ${about}`),
+    h("span", { class: "about", title: said }, said),
   ];
+}
+
+// Kernels are called by the numbers of their instructions, which all lists have.
+function callsSaid(kernel) {
+  const { length } = kernel.made_of;
+  return `${plural(length, "call")}: ${kernel.made_of.slice(0, 12).join(", ")}${length > 12 ? ", …" : ""}`;
 }
 
 function markOf(view, key, number) {
@@ -67,6 +73,8 @@ function filterStages(view, count) {
   for (const stage of view.part.stages) {
     const numbers = matching(view.part, stage, view.words);
     found += numbers.length;
+    const all = stage.items.length.toLocaleString("en");
+    view.counts[stage.key].textContent = view.words ? `${numbers.length.toLocaleString("en")} of ${all}` : all;
     view.lists[stage.key].show(numbers, stage.missing || (stage.items.length ? "Nothing is found." : "There are none."));
     if (chosen.stage === stage.key) view.lists[stage.key].reveal(chosen.item);
   }

@@ -10,9 +10,15 @@ function drawWeights(main) {
   const total = part.weights.reduce((sum, row) => sum + row.size, 0) || 1;
   const isNarrow = innerWidth < 760;
   const template = isNarrow ? FEW_WEIGHT_COLUMNS : WEIGHT_COLUMNS;
+  const view = viewState({ words: "" });
+  const heads = ["weight", isNarrow ? null : "type", "size", isNarrow ? null : "share", "read by"].filter(Boolean);
+  const classes = { size: "number", share: "number" };
+  const titles = heads.map((title) => h("span", { class: classes[title] || "" }, title));
+  const head = cellsIn(template, "heads", titles);
   const list = new VirtualList({
     label: "Weights",
-    most: "65vh",
+    most: 0.65,
+    heads: head,
     height: ROW_OF_WEIGHT,
     draw: (number) => [weightRow(part, part.weights[number], total, template)],
     pick: (number) => {
@@ -21,19 +27,15 @@ function drawWeights(main) {
     },
     empty: "The program has no such weights.",
   });
-  const show = (words) => {
+  const show = () => {
     const numbers = part.weights.map((_, number) => number);
-    list.show(numbers.filter((number) => `${part.weights[number].name} ${part.weights[number].type}`.toLowerCase().includes(words)));
+    list.show(numbers.filter((number) => `${part.weights[number].name} ${part.weights[number].type}`.toLowerCase().includes(view.words)));
   };
-  const heads = ["weight", isNarrow ? null : "type", "size", isNarrow ? null : "share", "read by"].filter(Boolean);
-  const classes = { size: "number", share: "number" };
-  const titles = heads.map((title) => h("span", { class: classes[title] || "" }, title));
-  const head = cellsIn(template, "heads", titles);
   const counted = `${plural(part.weights.length, "weight")}, ${bytes(total)} as the kernels read them.`;
   const said = `${counted} A click goes to the instruction that reads it.`;
-  main.append(h("div", { class: "bar" }, searchField("Search weights", show), h("span", { class: "faint" }, said)));
+  main.append(h("div", { class: "bar" }, searchField("Search weights", view, show), h("span", { class: "faint" }, said)));
   main.append(h("section", { class: "stage shown" }, head, list.element));
-  show("");
+  show();
   return undefined;
 }
 

@@ -93,7 +93,7 @@ def test_the_peak_is_that_of_the_dot_instruction(profile: Profile) -> None:
         reports = (replace(REPORTS[0], dot=dot), REPORTS[1])
         product, copy = kernel_times(reports, profile.timings, limits)
         assert product.limit_seconds == pytest.approx(seconds)
-        assert (product.limit, copy.limit) == (limit, "memory")
+        assert (product.limit, copy.limit) == (limit, "memory, DRAM")
 
 
 def test_runs_last_from_the_first_begin_to_the_last_end(profile: Profile) -> None:

@@ -42,6 +42,22 @@ def test_work_of_another_kind_belongs_together_where_nothing_else_does() -> None
     assert lowered(left, right) == (Match(0, 0, False),)
 
 
+def test_a_fused_product_belongs_to_the_product() -> None:
+    product, reader = Item("conv", "conv", "", "x", (0,)), Item("relu", "relu", "", "r", (2,))
+    fused = Item("relu", "conv + relu", "", "y", (0, 2))
+    left, right = compilation("1", product, reader), compilation("2", fused)
+    assert lowered(left, right) == (Match(0, 0, False), Match(1, -1))
+    assert lowered(right, left) == (Match(0, 0, False), Match(-1, 1))
+
+
+def test_the_same_kind_counts_more_than_the_number_of_common_nodes() -> None:
+    left = compilation("1", Item("a", "pool", "", "x", (0, 1, 2)))
+    right = compilation(
+        "2", Item("b", "conv", "", "y", (0, 1, 2)), Item("c", "pool", "", "z", (2,))
+    )
+    assert lowered(left, right) == (Match(-1, 0), Match(0, 1, False))
+
+
 def test_new_items_stand_behind_what_they_follow() -> None:
     left = compilation("1", Item("conv", "c", "", "c"), Item("relu", "r", "", "r"))
     right = compilation(

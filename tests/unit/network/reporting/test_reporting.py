@@ -11,7 +11,7 @@ import glow_nb
 from glow_nb.base.errors import FeedError, GlowError, ModelError, OptionError
 from glow_nb.hlir.module import Module
 from glow_nb.network.network import Network
-from glow_nb.network.reporting.measuring import measured
+from glow_nb.network.reporting.measuring import Subject, measured
 from glow_nb.network.reporting.programs import programs_of
 from glow_nb.quant.comparison import Drift
 from glow_nb.quant.value_drift import ValueDrift
@@ -244,10 +244,11 @@ def test_runs_on_random_numbers_that_fail_are_said(monkeypatch: pytest.MonkeyPat
         raise GlowError("index 7 is out of range")
 
     monkeypatch.setattr(net, "profile", fail)
-    (found,) = measured(net, programs_of(net), None, 3)
+    subject = Subject(net, programs_of(net))
+    ((found,),) = measured([subject], None, 3)
     assert "index 7 is out of range" in found.reason
     with pytest.raises(GlowError, match="index 7"):
-        measured(net, programs_of(net), {"x": np.ones((3, 2), np.float32)}, 3)
+        measured([subject], {"x": np.ones((3, 2), np.float32)}, 3)
 
 
 @pytest.mark.jit

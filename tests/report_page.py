@@ -1,0 +1,68 @@
+"""A report in a browser, for tests: what it shows, clicks and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.browsers import errors_of, prefer, resize
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+    from selenium.webdriver.remote.webelement import WebElement
+
+
+class Page:
+    """A page in the browser, wide and light unless a test changes it."""
+
+    def __init__(self, browser: Chrome, path: Path, address: str = "") -> None:
+        self.browser = browser
+        resize(browser, 1440)
+        prefer(browser, "light")
+        browser.get("about:blank")
+        errors_of(browser)  # of pages before
+        browser.get(f"{path.as_uri()}{address}")
+
+    def all(self, selector: str) -> list[WebElement]:
+        return self.browser.find_elements("css selector", selector)
+
+    def one(self, selector: str) -> WebElement:
+        return self.browser.find_element("css selector", selector)
+
+    def text(self, selector: str) -> str:
+        return self.one(selector).text
+
+    def click(self, selector: str, text: str) -> None:
+        """Click the first element of *selector* with this *text*."""
+        found = [each for each in self.all(selector) if text in each.text]
+        assert found, f"{text!r} is in none of {[each.text for each in self.all(selector)]}"
+        found[0].click()
+
+    def names(self, stage: str, marked: str = "") -> list[str]:
+        return [e.text for e in self.all(f'[data-stage="{stage}"] .row{marked} .name')]
+
+    def press(self, *keys: str) -> None:
+        self.browser.switch_to.active_element.send_keys(*keys)
+
+    def wait(self, is_reached: Callable[[], bool]) -> None:
+        """Wait until the page has come where the browser leads it."""
+        from selenium.webdriver.support.wait import WebDriverWait
+
+        WebDriverWait(self.browser, 20).until(lambda _: is_reached())
+
+    def width_beyond_sight(self) -> int:
+        wide: int = self.browser.execute_script(
+            "const page = document.documentElement; return page.scrollWidth - page.clientWidth"
+        )
+        return wide
+
+    def require_no_errors(self) -> None:
+        assert errors_of(self.browser) == []
+
+
+def key(name: str) -> str:
+    from selenium.webdriver.common.keys import Keys
+
+    found: str = getattr(Keys, name)
+    return found
