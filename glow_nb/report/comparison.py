@@ -33,7 +33,7 @@ def _matched(left: Part, right: Part, key: str) -> tuple[Match, ...]:
     likely = sorted(_candidates(one, other), reverse=True)
     pairs: dict[int, int] = {}
     taken = set[int]()
-    for *_, first, second in likely:
+    for _, first, second in likely:
         if -first not in pairs and -second not in taken:
             pairs[-first] = -second
             taken.add(-second)
@@ -53,6 +53,9 @@ class _Named:
         return self.item.kind.partition(" + ")[0]
 
 
+Likeness = tuple[float, ...]
+
+
 def _named(part: Part, key: str) -> list[_Named]:
     names = [item.name for item in _stage(part, "model")]
     items = _stage(part, key)
@@ -63,7 +66,9 @@ def _stage(part: Part, key: str) -> Sequence[Item]:
     return next((stage.items for stage in part.stages if stage.key == key), ())
 
 
-def _candidates(left: Sequence[_Named], right: Sequence[_Named]) -> Iterator[tuple[float, ...]]:
+def _candidates(
+    left: Sequence[_Named], right: Sequence[_Named]
+) -> Iterator[tuple[Likeness, int, int]]:
     """Yield pairs that could belong together: how well they do, and both numbers, negated."""
     names, users = _once(right), dict[str, list[int]]()
     for number, named in enumerate(right):
@@ -75,10 +80,10 @@ def _candidates(left: Sequence[_Named], right: Sequence[_Named]) -> Iterator[tup
         if ours.get(named.item.name) == number and named.item.name in names:
             others.add(names[named.item.name])
         for other in others:
-            yield *_likeness(named, right[other]), -number, -other
+            yield _likeness(named, right[other]), -number, -other
 
 
-def _likeness(one: _Named, other: _Named) -> tuple[float, ...]:
+def _likeness(one: _Named, other: _Named) -> Likeness:
     """Return how well two items belong together: the larger, the better."""
     same_name = one.item.name == other.item.name
     shared, all_work = one.work & other.work, one.work | other.work
