@@ -132,21 +132,15 @@ class MachineLimits:
         rate = self.dot_rate(dot)
         return flops / (rate.operation_rate if rate else self.flop_rate)
 
-    def memory_seconds(
+    def memory_bound(
         self, read_bytes: float, written_bytes: float, constant_bytes: float, resident_bytes: float
-    ) -> float:
-        """Return the least time for the traffic of one kernel.
+    ) -> tuple[float, str]:
+        """Return the least time for the traffic of one kernel, and the level that takes most of it.
 
         Activations are in the level that holds all bytes of the kernel, since an earlier kernel
         has just made them. Constants have to come from the level that holds *resident_bytes*, all
         that a run touches: between two uses of a weight lies the whole network.
         """
-        return self.memory_bound(read_bytes, written_bytes, constant_bytes, resident_bytes)[0]
-
-    def memory_bound(
-        self, read_bytes: float, written_bytes: float, constant_bytes: float, resident_bytes: float
-    ) -> tuple[float, str]:
-        """Return what :meth:`memory_seconds` does, and the level that takes most of this time."""
         near = self.level_for(read_bytes + written_bytes + constant_bytes)
         far = self.level_for(resident_bytes)
         moved, fetched = near.seconds(read_bytes, written_bytes), far.seconds(constant_bytes, 0)

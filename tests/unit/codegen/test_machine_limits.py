@@ -31,7 +31,7 @@ def test_a_copy_measured_faster_than_reading_allows_still_has_a_writing_rate() -
 
 
 def test_constants_come_from_farther_away_than_activations() -> None:
-    assert LIMITS.memory_seconds(400, 0, 0, 0) == pytest.approx(1.0)
-    assert LIMITS.memory_seconds(0, 0, 400, 0) == pytest.approx(1.0)
-    assert LIMITS.memory_seconds(0, 0, 400, 1e9) == pytest.approx(10.0)
+    assert LIMITS.memory_bound(400, 0, 0, 0)[0] == pytest.approx(1.0)
+    assert LIMITS.memory_bound(0, 0, 400, 0)[0] == pytest.approx(1.0)
+    assert LIMITS.memory_bound(0, 0, 400, 1e9)[0] == pytest.approx(10.0)
     assert LIMITS.arithmetic_seconds(500) == pytest.approx(5.0)
