@@ -1,27 +1,38 @@
 """How far results may be apart by rounding: by one step of the coarsest numbers in a network.
 
 Passes and kernels add up in another order, and a number near the middle between two steps may then
-round to the other one. That is an error of nobody.
+round to the other one. That is no error. In a deep network such steps add up: how far is measured,
+by nudging all numbers before they are rounded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
+import numpy as np
+from typing_extensions import override
 
 from glow_nb.base.conversion import is_small_float
+from glow_nb.base.distance import largest_distance
 from glow_nb.base.precision import FULL, Precision
-from glow_nb.base.types import ElementKind
+from glow_nb.base.types import Array, ElementKind
+from glow_nb.bisection.states import Evaluator, StateValues
 from glow_nb.hlir import ops
-from glow_nb.hlir.graph import Constant, Function
+from glow_nb.hlir.graph import Constant, Function, Node
 from glow_nb.llir.program import Program, mutated
 from glow_nb.llir.stack import StackInst
 
 OF_FLOAT32 = 1e-4
 """Largest difference over the largest output that still counts as rounding of float32."""
+
+NUDGE = 2.0**-20
+"""How far sums of float32 in another order are apart, at most, for the usual numbers of terms."""
+
+MARGIN = 2
+"""How many times the effect of nudged numbers counts as rounding: passes nudge others."""
 
 ROUNDING = (ops.Quantize, ops.QuantizeLinear, ops.Rescale, ops.Requantize)
 
@@ -35,10 +46,50 @@ class Rounding:
     Attributes:
         tolerance: The largest difference, over the largest output.
         reason: Which numbers have a step of that size, empty if it is that of float32 or was given.
+        kind: That of integers to which the graph rounds, whose steps may add up to more.
     """
 
     tolerance: float
     reason: str = ""
+    kind: ElementKind | None = None
+
+    def measured(
+        self, function: Function, feeds: Mapping[str, Array], expected: StateValues
+    ) -> Rounding:
+        """Return what counts as rounding for these *feeds*, of which *expected* is the result.
+
+        It is :data:`MARGIN` times what comes out of *function* if all numbers are nudged before
+        they are rounded to integers; at least what this says.
+        """
+        if self.kind is None:
+            return self
+        nudged = _Nudged(feeds)(function).outputs
+        effect = largest_distance(expected.outputs.values(), nudged.values())
+        if not self.tolerance < MARGIN * effect < np.inf:
+            return Rounding(self.tolerance, self.reason)
+        kind = self.kind.value
+        reason = f"{MARGIN} times the effect of a change by 2^-20 before each rounding to {kind}"
+        return Rounding(MARGIN * effect, reason)
+
+
+class _Nudged(Evaluator):
+    """Evaluates graphs with floats that are changed a little before they are rounded."""
+
+    def __init__(self, feeds: Mapping[str, Array]) -> None:
+        super().__init__(feeds)
+        self._random = np.random.default_rng(0)
+
+    @override
+    def _compute(self, node: Node, arguments: Sequence[Any]) -> tuple[Array, ...]:
+        if not isinstance(node, ROUNDING):
+            return super()._compute(node, arguments)
+        return super()._compute(node, [self._nudged(arguments[0]), *arguments[1:]])
+
+    def _nudged(self, array: Array) -> Array:
+        if array.dtype.kind != "f":
+            return array
+        factors = 1 + NUDGE * self._random.choice((-1.0, 1.0), array.shape)
+        return np.asarray(array * factors, array.dtype)
 
 
 def rounding_of(ir: Function | Program, precision: Precision = FULL) -> Rounding:
@@ -53,7 +104,9 @@ def rounding_of(ir: Function | Program, precision: Precision = FULL) -> Rounding
     coarsest = max(steps, key=lambda kind: steps[kind], default=None)
     if coarsest is None or steps[coarsest] <= OF_FLOAT32:
         return Rounding(OF_FLOAT32)
-    return Rounding(steps[coarsest], f"one step of {coarsest.value}")
+    is_measured = isinstance(ir, Function) and not _is_narrow_float(coarsest)
+    reason = f"one step of {coarsest.value}"
+    return Rounding(steps[coarsest], reason, coarsest if is_measured else None)
 
 
 def _kinds_of_graph(function: Function) -> Iterator[ElementKind]:

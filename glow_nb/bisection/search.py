@@ -142,7 +142,8 @@ def bisect(
         shapes: As for ``compile``.
         tolerance: Largest difference over the largest output that counts as rounding; by default
             1e-4, or one step of the numbers if these are coarser: 1/64 for 8 bits, 2^-7 for
-            ``precision="bfloat16"``.
+            ``precision="bfloat16"``. Where steps of integers add up to more, it is measured how
+            far: what comes of numbers that are nudged before they are rounded, twice.
         keep_going: Try the steps after the first bad one, too.
         pipeline: Graph passes.
         program_pipeline: Instruction passes; the backend's own by default.
@@ -227,8 +228,7 @@ class _Search:
         progress: Progress | None,
     ) -> None:
         self._states, self._backend, self._threads = states, backend, threads
-        self._tolerance, self._progress = rounding.tolerance, progress
-        self._reason = rounding.reason
+        self._rounding, self._progress = rounding, progress
 
     def run(self, feeds: Mapping[str, Array], keep_going: bool, *, run_code: bool) -> Bisection:
         steps: list[StepResult] = []
@@ -242,17 +242,31 @@ class _Search:
                 expected.outputs.values(), (outcome.outputs[name] for name in expected.outputs)
             )
             steps.append(StepResult(number, step, level, distance))
-            if distance > self._tolerance and first_bad is None:
+            if distance > self._rounding.tolerance and first_bad is None:
+                self._rounding = self._measured_rounding(feeds, expected)
+            if distance > self._rounding.tolerance and first_bad is None:
                 first_bad = steps[-1]
                 if level == "code":
                     culprit = self._bad_kernel(feeds)
                 elif before is not None:
-                    value = culprit_value(before, outcome, self._tolerance)
+                    value = culprit_value(before, outcome, self._rounding.tolerance)
                     culprit = (value, outcome.origins.get(value, ()), "")
                 if not keep_going:
                     break
             before = outcome
-        return Bisection(tuple(steps), self._tolerance, first_bad, *culprit, self._reason)
+        tolerance, reason = self._rounding.tolerance, self._rounding.reason
+        return Bisection(tuple(steps), tolerance, first_bad, *culprit, reason)
+
+    def _measured_rounding(self, feeds: Mapping[str, Array], expected: StateValues) -> Rounding:
+        """Return what counts as rounding, measured once if the imported graph rounds to integers.
+
+        It takes as long as the import, so it is done only if a result differs.
+        """
+        _, imported = self._states[0]
+        if isinstance(imported, Program):
+            return self._rounding
+        self._tell("rounding of the import", 0, len(self._states))
+        return self._rounding.measured(imported, feeds, expected)
 
     def _outcomes(
         self, feeds: Mapping[str, Array], run_code: bool
@@ -297,7 +311,7 @@ class _Search:
             program,
             self._backend,
             [feeds[buffer.name] for buffer in program.inputs],
-            self._tolerance,
+            self._rounding.tolerance,
             threads=self._threads,
             report=report,
         )
