@@ -105,9 +105,8 @@ func @main<n, m>(%x : float32<n x 1>) -> (%y : float32<n x m>) {
 }
 """
     net = glow_nb.compile(text, backend="interpreter")
-    with pytest.raises(
-        FeedError, match="size 'm': the shapes of the inputs do not determine it; give"
-    ):
+    message = "size 'm': the shapes of the inputs do not determine it; give"
+    with pytest.raises(FeedError, match=message):
         net.run({"x": np.zeros((2, 1), np.float32)})
     given = glow_nb.compile(text, backend="interpreter", shapes={"n": 2, "m": 3})
     assert given.run({"x": np.ones((2, 1), np.float32)})["y"].shape == (2, 3)

@@ -223,7 +223,5 @@ def test_a_loaded_network_is_watched_through_its_levels(tmp_path: Path) -> None:
     (expected,) = values_of(model, X, ["r"])
     found = net.run(X, watch=["r"])["r"]
     np.testing.assert_allclose(found.transpose(0, 3, 1, 2), expected, rtol=1e-4, atol=1e-5)
-    with pytest.raises(
-        OptionError, match=r"no value 's1'.*; the model itself is not available \(load"
-    ):
+    with pytest.raises(OptionError, match=r"no value 's1'.*; the model itself is not .* \(load"):
         net.run(X, watch=["s1"])

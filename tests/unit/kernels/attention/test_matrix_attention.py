@@ -219,7 +219,7 @@ def test_registers_are_taken_where_the_processor_has_them_and_rows_are_enough() 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"sum_vectors": 1}, "matrix registers need as many in both"),
+        ({"sum_vectors": 1}, "matrix registers need the same number"),
         ({"rows": 48}, "leave 32"),
         ({"block_keys": 80, "score_vectors": 1, "sum_vectors": 1}, "must be a multiple of 32"),
         ({"pack_values": None}, "matrix registers read copies alone"),

@@ -70,7 +70,7 @@ def test_a_cut_comes_where_the_times_are_even() -> None:
 def test_profiles_that_say_nothing_are_refused() -> None:
     function = chain([64] * 5, rows=64)
     profile = profile_of(function, *[1000] * 8)
-    with pytest.raises(OptionError, match="it has none of the kernels that are to be planned"):
+    with pytest.raises(OptionError, match="it has none of the kernels to be planned"):
         plan_of(chain([32] * 5), profile)
     with pytest.raises(OptionError, match=r"profile='x': give what net.profile"):
         plan_of(function, "x")  # type: ignore[arg-type]
