@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from glow_nb.base.quantities import count_of
 from glow_nb.base.schema import closest
 from glow_nb.kernels.writing.source import KernelSource
 
 _LINE = re.compile(r'File "<[^>]*>", line (\d+)|<[^<>]*> \((\d+)\)')
 _NAME = re.compile(r"name '(\w+)' is not defined")
 _CALL = re.compile(
-    r"No implementation of function \S+\(<\w+ (\w+)>\) found.*?>>> \w+(\([^\n]*\))", re.S
+    r"No implementation of function \S+\(<([\w -]*) (\w+)>\) found.*?>>> \w+(\([^\n]*\))", re.S
 )
+_COUNT = re.compile(r"positional argument")
 _WITHOUT_SOURCE = re.compile(r'\nFile "<[^>]*>", line \d+:\n<source missing[^\n]*\n')
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-"""How numba names a line of text that is in no file, a name that is nowhere, and a call that fits
-no function, and what it writes for terminals."""
+"""How numba names a line of text that is in no file, a name that is nowhere, a call that fits no
+function and one of too few or too many arguments, and what it writes for terminals."""
+
+_LISTED = "docs/reference/kernels.md says what each function takes"
+_SIGNS = {
+    **{"getitem": "[]", "setitem": "[] =", "static_getitem": "[]", "static_setitem": "[] ="},
+    **{"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%"},
+    **{"pow": "**", "neg": "-", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=="},
+    **{"ne": "!=", "and_": "&", "or_": "|", "xor": "^", "lshift": "<<", "rshift": ">>"},
+}
+"""Python's operators, by the names that numba has for them."""
 
 
 def described(source: KernelSource, error: Exception, words: Mapping[str, object]) -> str:
     """Return what *error* says of the text of *source*, whose vocabulary is *words*."""
     lines, text = source.text.split("\n"), _COLOURS.sub("", str(error))
-    number = _line_of(lines, error, text)
+    number, reason = _line_of(lines, error, text), ""
+    if _COUNT.search(text):
+        number, reason = next(_miscounted(source.text, words), (number, ""))
     line = lines[number - 1].strip() if number else ""
     place = f", line {number}, `{line}`" if number else ""
-    return f"kernel {source.symbol}{place}: {_reason(line, error, text, words)}\n{numbered(source)}"
+    told = f"generated source does not compile{reason or _reason(line, error, text, words)}"
+    return f"kernel {source.symbol}{place}: {told}\n{numbered(source)}"
 
 
 def numbered(source: KernelSource) -> str:
@@ -38,21 +54,61 @@ def _reason(line: str, error: Exception, text: str, words: Mapping[str, object])
     """Return what is wrong with *line*; numba's own *text* if it is no misuse of a word."""
     call, name = _CALL.search(text), _NAME.search(text)
     if call is not None:
-        called = next(_called_as(call[1], line, words), call[1])
-        return (
-            f"generated source does not compile: {called} does not take {call[2]}; "
-            "docs/reference/kernels.md says what each function takes"
-        )
+        return f": {_misused(call, line, words)}"
     if name is not None:
         return (
-            f"generated source does not compile: {name[1]!r} is neither a variable nor a function "
-            f"that kernels may call{closest(name[1], words)}; docs/reference/kernels.md lists these"
+            f": {name[1]!r} is neither a variable nor a function that kernels may call"
+            f"{closest(name[1], words)}; docs/reference/kernels.md lists these"
         )
+    if isinstance(error, SyntaxError):
+        return f": it is no Python, {error.msg}"
     said = _WITHOUT_SOURCE.sub("", text).strip()
-    return (
-        "generated source does not compile; this is a defect of its generator\n"
-        f"{type(error).__name__}: {said}"
-    )
+    return f"; this is a defect of its generator\n{type(error).__name__}: {said}"
+
+
+def _misused(call: re.Match[str], line: str, words: Mapping[str, object]) -> str:
+    """Return what to say of a *call* in *line* that fits no function."""
+    owner, internal, given = call.groups()
+    if owner.startswith("built-in"):
+        return (
+            f"Python's {_SIGNS.get(internal, internal)} does not take {given}; memory is read and "
+            f"written, and vectors are computed with, by functions; {_LISTED}"
+        )
+    called = next(_called_as(internal, line, words), "")
+    form = f"; it is called as {_form(called, words)}" if called else ""
+    return f"{called or internal} does not take {given}{form}; {_LISTED}"
+
+
+def _form(name: str, words: Mapping[str, object]) -> str:
+    """Return how the word *name* is called: ``put(p, i, x)``."""
+    shown = re.match(r"``(\w+\([^`]*\))``", inspect.getdoc(words[name]) or "")
+    if shown is not None and shown[1].startswith(f"{name}("):
+        return shown[1]
+    return f"{name}({', '.join(_parameters(words[name]) or ())})"
+
+
+def _parameters(word: object) -> list[str] | None:
+    """Return the names of the arguments that *word* takes; None if it takes any number."""
+    definition = getattr(word, "_defn", None)  # of an intrinsic, whose first one is numba's
+    if definition is None:
+        return None
+    _, *parameters = inspect.signature(definition).parameters.values()
+    if any(each.kind is not each.POSITIONAL_OR_KEYWORD for each in parameters):
+        return None
+    return [each.name for each in parameters]
+
+
+def _miscounted(text: str, words: Mapping[str, object]) -> Iterator[tuple[int, str]]:
+    """Yield line and fault of each call in *text* of a word with too few or too many arguments."""
+    for node in ast.walk(ast.parse(text)):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+            continue
+        name, count = node.func.id, len(node.args)
+        parameters = _parameters(words.get(name))
+        if parameters is not None and len(parameters) != count:
+            form = _form(name, words)
+            given = count_of(count, "argument")
+            yield node.lineno, f": {name} has {given}; it is called as {form}; {_LISTED}"
 
 
 def _called_as(internal: str, line: str, words: Mapping[str, object]) -> Iterator[str]:

@@ -8,6 +8,7 @@ as what its formula says.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from glow_nb.base.errors import GradientError, PassError
 from glow_nb.base.foreign import foreign, name_of
@@ -15,12 +16,13 @@ from glow_nb.base.open_size_error import OpenSizeError, open_error
 from glow_nb.base.schema import map_operands, operand_specs, operands_of
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.graph import Function, Node, Value, producer_of
 from glow_nb.hlir.inline import inline
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.ops.arithmetic import Add
 from glow_nb.hlir.ops.families import fits
 from glow_nb.hlir.ops.formulas.scalar import emit_formula, has_known_formula
+from glow_nb.hlir.ops.formulas.terms import Term
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.rules import (
     GRADIENTS,
@@ -229,10 +231,30 @@ def _check_found(node: Node, found: OperandGradients) -> None:
             raise PassError(
                 f"it gives a gradient for {name!r}, but the operands are {', '.join(names)}"
             )
+    for name, given in found.items():
+        _check_given(getattr(node, name), given, name)
     for operand, gradient in _pairs(node, found):
         is_like = gradient.type.rank == operand.type.rank and fits(gradient.type, operand.type)
         if not is_like:
             raise PassError(f"it gives a gradient of type {gradient.type}, but {operand!r}")
+
+
+def _check_given(operands: object, given: Any, name: str) -> None:
+    """Raise PassError unless *given* may be the gradients of the operand field called *name*."""
+    if given is None:
+        return
+    if isinstance(operands, tuple) and not (
+        isinstance(given, tuple) and len(given) == len(operands)
+    ):
+        raise PassError(f"{name!r} has {len(operands)} operands; give a tuple of as many gradients")
+    for gradient in given if isinstance(operands, tuple) else (given,):
+        producer = producer_of(gradient) if isinstance(gradient, Value) else None
+        if isinstance(gradient, Term):
+            raise PassError(f"it gives a Term for {name!r}; give its .value")
+        if producer is not None and not producer.name:
+            raise PassError(f"it gives {gradient!r} for {name!r}, a node that it did not emit")
+        if gradient is not None and not isinstance(gradient, Value):
+            raise PassError(f"it gives {gradient!r:.80} for {name!r}; give a value, or None")
 
 
 def _as_tuple(item: Value | tuple[Value | None, ...] | None) -> tuple[Value | None, ...]:

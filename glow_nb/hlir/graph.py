@@ -96,7 +96,9 @@ class Node(Value):
 
     def _check_operand(self, operand: object) -> None:
         if not isinstance(operand, Value):
-            raise VerifyError(self, f"operand {operand!r} is not an IR value")
+            is_term = isinstance(getattr(operand, "value", None), Value)
+            hint = "; give its .value" if is_term else ""
+            raise VerifyError(self, f"operand {operand!r:.80} is not an IR value{hint}")
         if isinstance(operand, Node) and len(operand.result_types) != 1:
             count = len(operand.result_types)
             raise VerifyError(

@@ -115,7 +115,7 @@ def generate_kernel(instruction: Instruction, target: Target) -> KernelSource:
     if generator is None:
         raise UnsupportedError(
             f"{instruction!r}: no kernel for {type(instruction).__name__}; lower it, or write a "
-            "generator and register it with @glow_nb.kernels.registry.kernel_for"
+            "generator and register it with @glow_nb.extend.kernel_for"
         )
     check_traits(instruction, CPU_KERNELS.traits)
     if symbols_of_instruction(instruction):

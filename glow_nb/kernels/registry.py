@@ -53,18 +53,25 @@ def kernel_for(
 ) -> Callable[[G], G]:
     """Register a function ``(instruction, target) -> KernelSource`` for some instructions.
 
-    *traits* may say which operands may have gaps. *planner* and *sees_open_sizes* are as in
-    :func:`head_kernel_for`.
+    Args:
+        instruction_classes: The instructions, as ``derive_instruction`` returns them.
+        traits: May say which operands may have gaps.
+        planner: Where the kernel leaves a choice, a function ``(instruction, target, fusion)`` that
+            makes it: it returns a plan, and the registered function writes what
+            ``instruction.plan`` says. *fusion* is what stands around the instruction: nothing here.
+        sees_open_sizes: Give the planner open sizes as they are; by default it gets an instruction
+            with the sizes of an example.
 
     Raises:
-        DefinitionError: *traits* say that the kernel fuses; :func:`head_kernel_for` registers such
-            kernels.
+        DefinitionError: *traits* say that the kernel applies other operators to what it reads or
+            writes: ``glow_nb.kernels.registry.head_kernel_for`` registers such a kernel. Or another
+            module has registered a kernel for an instruction.
     """
     if traits.fuses_epilogue or traits.prologue_operand:
         names = ", ".join(each.__name__ for each in instruction_classes)
         raise DefinitionError(
             f"cpu kernel of {names}: a kernel that fuses takes a Fusion as well; register it with "
-            "@head_kernel_for"
+            "@glow_nb.kernels.registry.head_kernel_for"
         )
     if planner is None:
         return CPU_KERNELS.kernel_for(*instruction_classes, traits=traits)

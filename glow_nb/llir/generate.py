@@ -116,7 +116,10 @@ def _advice(node_class: type[Node]) -> str:
                 f"instruction {instruction.opcode!r} is of an earlier definition: "
                 "define it again after the operator"
             )
-    return "give it a lowering, a formula, an instruction or an IRGen rule"
+    return (
+        "give it a formula, a lowering, or an instruction and a kernel: "
+        f"kernel_for(derive_instruction({node_class.__name__}))"
+    )
 
 
 class Generator:

@@ -12,7 +12,14 @@ from numba.extending import intrinsic
 
 from glow_nb.simd.convert import convert
 from glow_nb.simd.lanes import Lanes, call_named, splat_value
-from glow_nb.simd.memory import address, load_vector, store_vector, to_index
+from glow_nb.simd.memory import (
+    address,
+    are_integers,
+    is_number,
+    load_vector,
+    store_vector,
+    to_index,
+)
 from glow_nb.simd.scalars import element_of
 from glow_nb.simd.types import INDEX, Pointer
 
@@ -30,6 +37,8 @@ def copy(typing: Any, dest: Any, to: Any, source: Any, index: Any, count: Any) -
     Elements of another kind are converted to that of p.
     """
     if not (isinstance(dest, Pointer) and isinstance(source, Pointer)):
+        return None
+    if not are_integers(to, index, count):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -56,7 +65,7 @@ def copy(typing: Any, dest: Any, to: Any, source: Any, index: Any, count: Any) -
 @intrinsic(prefer_literal=True)
 def clear(typing: Any, dest: Any, to: Any, count: Any) -> Any:
     """``clear(p, i, n)``: write n zeros from element i on."""
-    if not isinstance(dest, Pointer):
+    if not (isinstance(dest, Pointer) and are_integers(to, count)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -70,7 +79,7 @@ def clear(typing: Any, dest: Any, to: Any, count: Any) -> Any:
 @intrinsic(prefer_literal=True)
 def fill(typing: Any, dest: Any, to: Any, number: Any, count: Any) -> Any:
     """``fill(p, i, x, n)``: write the number x to n elements from element i on."""
-    if not isinstance(dest, Pointer):
+    if not (isinstance(dest, Pointer) and are_integers(to, count) and is_number(number)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

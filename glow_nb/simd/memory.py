@@ -134,6 +134,21 @@ def are_literal(*value_types: Any) -> bool:
     return all(isinstance(each, types.IntegerLiteral) for each in value_types)
 
 
+def are_lanes(value_type: Any) -> bool:
+    """Return whether the type is that of a literal that may be the number of lanes."""
+    return are_literal(value_type) and literal(value_type) > 0
+
+
+def are_integers(*value_types: Any) -> bool:
+    """Return whether every type is that of an integer."""
+    return all(isinstance(each, types.Integer) for each in value_types)
+
+
+def is_number(value_type: Any) -> bool:
+    """Return whether the type is that of a plain number, or of a plain bool."""
+    return isinstance(value_type, types.Integer | types.Float | types.Boolean)
+
+
 def to_index(context: Any, builder: Any, value: Any, value_type: Any) -> Any:
     """Convert an integer argument to int64."""
     if isinstance(value_type, types.Literal):
@@ -185,7 +200,7 @@ def advanced(builder: Any, index: Any, count: int, step: Any) -> Any:
 @intrinsic(prefer_literal=True)
 def load(typing: Any, pointer: Any, index: Any, lanes: Any) -> Any:
     """``load(p, i, lanes)``: elements i, i + 1, ... as a vector."""
-    if not (isinstance(pointer, Pointer) and are_literal(lanes)):
+    if not (isinstance(pointer, Pointer) and are_integers(index) and are_lanes(lanes)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -199,7 +214,7 @@ def load(typing: Any, pointer: Any, index: Any, lanes: Any) -> Any:
 @intrinsic(prefer_literal=True)
 def load_masked(typing: Any, pointer: Any, index: Any, lanes: Any, count: Any) -> Any:
     """``load_masked(p, i, lanes, n)``: the first n elements, then zeros; reads no further."""
-    if not (isinstance(pointer, Pointer) and are_literal(lanes)):
+    if not (isinstance(pointer, Pointer) and are_integers(index, count) and are_lanes(lanes)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -217,7 +232,7 @@ def load_between(typing: Any, pointer: Any, index: Any, lanes: Any, begin: Any, 
 
     Zeros are in the other lanes, whose elements are not read.
     """
-    if not (isinstance(pointer, Pointer) and are_literal(lanes)):
+    if not (isinstance(pointer, Pointer) and are_integers(index, begin, end) and are_lanes(lanes)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -235,7 +250,7 @@ def load_between(typing: Any, pointer: Any, index: Any, lanes: Any, begin: Any, 
 @intrinsic(prefer_literal=True)
 def store(typing: Any, pointer: Any, index: Any, vector: Any) -> Any:
     """``store(p, i, v)``: write all lanes at elements i, i + 1, ..."""
-    if not (_fit(pointer, vector)):
+    if not (_fit(pointer, vector) and are_integers(index)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -250,7 +265,7 @@ def store(typing: Any, pointer: Any, index: Any, vector: Any) -> Any:
 @intrinsic(prefer_literal=True)
 def store_masked(typing: Any, pointer: Any, index: Any, vector: Any, count: Any) -> Any:
     """``store_masked(p, i, v, n)``: write the first n lanes only."""
-    if not _fit(pointer, vector):
+    if not (_fit(pointer, vector) and are_integers(index, count)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -274,7 +289,7 @@ def _fit(pointer: Any, vector: Any) -> bool:
 @intrinsic(prefer_literal=True)
 def broadcast(typing: Any, pointer: Any, index: Any, lanes: Any) -> Any:
     """``broadcast(p, i, lanes)``: element i in every lane."""
-    if not (isinstance(pointer, Pointer) and are_literal(lanes)):
+    if not (isinstance(pointer, Pointer) and are_integers(index) and are_lanes(lanes)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -288,7 +303,7 @@ def broadcast(typing: Any, pointer: Any, index: Any, lanes: Any) -> Any:
 @intrinsic(prefer_literal=True)
 def at(typing: Any, pointer: Any, elements: Any) -> Any:
     """``at(p, elements)``: the address that many elements further."""
-    if not isinstance(pointer, Pointer):
+    if not (isinstance(pointer, Pointer) and are_integers(elements)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -12,7 +12,16 @@ from numba.extending import intrinsic
 from glow_nb.base.types import ElementKind
 from glow_nb.simd.convert import convert
 from glow_nb.simd.lanes import BOOL, FLOAT32, I32, Lanes, constant_vector, splat_value
-from glow_nb.simd.memory import address, are_literal, literal, load_scalar, store_vector, to_index
+from glow_nb.simd.memory import (
+    address,
+    are_integers,
+    are_lanes,
+    is_number,
+    literal,
+    load_scalar,
+    store_vector,
+    to_index,
+)
 from glow_nb.simd.types import Pointer, Vec, is_narrow, llvm_element, llvm_vector, scalar_type
 
 
@@ -40,7 +49,7 @@ def plain_number(builder: Any, element: Any, kind: ElementKind) -> Any:
 @intrinsic(prefer_literal=True)
 def get(typing: Any, pointer: Any, index: Any) -> Any:
     """``get(p, i)``: element i as a plain number (the 16-bit floats as ``float32``)."""
-    if not isinstance(pointer, Pointer):
+    if not (isinstance(pointer, Pointer) and are_integers(index)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -54,7 +63,7 @@ def get(typing: Any, pointer: Any, index: Any) -> Any:
 @intrinsic(prefer_literal=True)
 def put(typing: Any, pointer: Any, index: Any, number: Any) -> Any:
     """``put(p, i, x)``: write the plain number x, converted, to element i."""
-    if not isinstance(pointer, Pointer):
+    if not (isinstance(pointer, Pointer) and are_integers(index) and is_number(number)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -72,7 +81,7 @@ def splat_of(kind: ElementKind) -> Callable[..., Any]:
 
     @intrinsic(prefer_literal=True)
     def splat(typing: Any, number: Any, lanes: Any) -> Any:
-        if not are_literal(lanes):
+        if not (is_number(number) and are_lanes(lanes)):
             return None
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -89,7 +98,7 @@ def iota_of(kind: ElementKind) -> Callable[..., Any]:
 
     @intrinsic(prefer_literal=True)
     def iota(typing: Any, lanes: Any) -> Any:
-        if not are_literal(lanes):
+        if not are_lanes(lanes):
             return None
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -23,9 +23,20 @@ def kernel(line: str) -> KernelSource:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("put(dest, 1, max(x, x))", r"max does not take \(float32, float32\); docs/reference"),
+        ("put(dest, 1, max(x, x))", r"max does not take \(float32, float32\); it is called as max"),
         ("put(dest, 1, maxx(x, x))", "'maxx' is neither a variable nor .* did you mean 'max'"),
-        ("store(dest, 1, x)", r"store does not take \("),
+        (
+            "store(dest, 1, x)",
+            r"store does not take \(.*\); it is called as store\(p, i, v\); docs",
+        ),
+        ("put(dest, 1)", r"put has 2 arguments; it is called as put\(p, i, x\); docs/reference"),
+        ("y = exp(x, x)", r"exp has 2 arguments; it is called as exp\(x\)"),
+        ("y = splat_float32(x)", r"has 1 argument; it is called as splat_float32\(number, la"),
+        ("put(dest, 1, (x)", r"does not compile: it is no Python, '\(' was never closed"),
+        ("y = dest[0]", r"Python's \[\] does not take \(float32\*, .*\); memory is read"),
+        ("dest[0] = x", r"Python's \[\] = does not take"),
+        ("y = load(dest, 0, 4) + load(dest, 0, 4)", r"Python's \+ does not take \(float32x4, flo"),
+        ("y = len(dest)", r"Python's len does not take \(float32\*\)"),
     ],
 )
 def test_misuse_of_a_word(line: str, message: str) -> None:
@@ -35,6 +46,29 @@ def test_misuse_of_a_word(line: str, message: str) -> None:
     assert f"line 3, `{line}`" in told
     assert "\x1b" not in told
     assert told.endswith(f"   3 |     {line}")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *(
+            "get(dest, x)",
+            "put(dest, x, x)",
+            "put(dest, 1, load(dest, 0, 4))",
+            "put(dest, 1, dest)",
+        ),
+        *("load(dest, x, 4)", "load(dest, 0, 0)", "load_masked(dest, 0, 4, x)"),
+        *("load_between(dest, 0, 4, x, 1)", "store(dest, x, load(dest, 0, 4))"),
+        *("store_masked(dest, 0, load(dest, 0, 4), x)", "broadcast(dest, x, 4)", "at(dest, x)"),
+        *("copy(dest, x, dest, 0, 1)", "clear(dest, 0, x)", "fill(dest, 0, dest, 1)"),
+        *("splat_float32(dest, 4)", "splat_float32(x, 0)", "iota_float32(0)"),
+    ],
+)
+def test_arguments_of_another_kind(call: str) -> None:
+    """A place is an integer, and a vector is no number."""
+    name, _, _ = call.partition("(")
+    with pytest.raises(CompileError, match=rf"{name} does not take \(.*it is called as {name}\("):
+        compile_kernel(kernel(f"y = {call}"), Target.host())
 
 
 def test_what_numba_says_otherwise_is_told_without_colours() -> None:

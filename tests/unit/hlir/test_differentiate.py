@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,14 @@ from typing_extensions import override
 
 import glow_nb
 from glow_nb.backends import backend_named
-from glow_nb.base.errors import GradientError, PassError
+from glow_nb.base.errors import GradientError, PassError, VerifyError
+from glow_nb.base.types import TensorType
 from glow_nb.hlir import ops
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.differentiate import differentiate
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.hlir.graph import NODES, Function, Value, define_node
+from glow_nb.hlir.graph import NODES, Function, Node, Value, define_node
 from glow_nb.hlir.ops.families import UnaryElementwise
 from glow_nb.hlir.parse import parse_function
 from glow_nb.hlir.rules import GRADIENTS, WITHOUT_GRADIENT, OperandGradients, gradient, no_gradient
@@ -276,6 +277,56 @@ def test_a_rule_that_gives_what_does_not_fit_is_named(
 
     with pytest.raises(PassError, match=r"gradient rule 'wrong' of .*" + re.escape(message)):
         differentiate(steep_function(steep), ["x"])
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda up, b: b.term(up) * 2, "it gives a Term for 'input'; give its .value"),
+        (lambda up, b: ops.Relu(up), "for 'input', a node that it did not emit"),
+        (lambda up, b: 2.0, "it gives 2.0 for 'input'; give a value, or None"),
+        (lambda up, b: (up, up), "for 'input'; give a value, or None"),
+    ],
+)
+def test_a_rule_that_gives_no_value_is_told_what_to_give(
+    steep: type[UnaryElementwise], made: Callable[[Value, Backward], Any], message: str
+) -> None:
+    @gradient(steep)
+    def wrong(node: UnaryElementwise, upstream: Value, builder: Backward) -> OperandGradients:
+        return {"input": made(upstream, builder)}
+
+    with pytest.raises(PassError, match=r"gradient rule 'wrong' of .*" + re.escape(message)):
+        differentiate(steep_function(steep), ["x"])
+
+
+def test_a_rule_of_several_operands_gives_as_many_gradients() -> None:
+    @define_node("several_for_the_test")
+    class Several(Node):
+        parts: tuple[Value, ...]
+
+        @override
+        def infer_type(self) -> TensorType:
+            return self.parts[0].type
+
+    @gradient(Several)
+    def wrong(node: Several, upstream: Value, builder: Backward) -> OperandGradients:
+        return {"parts": (upstream,)}
+
+    builder = Builder()
+    x = builder.input("x", "float32<>")
+    builder.save(builder.emit(Several((x, x))), "loss")
+    try:
+        with pytest.raises(PassError, match="'parts' has 2 operands; give a tuple of as many"):
+            differentiate(builder.function(), ["x"])
+    finally:
+        del NODES[Several.opcode], GRADIENTS[Several]
+
+
+def test_a_term_is_no_operand() -> None:
+    builder = Backward()
+    x = builder.input("x", "float32<>")
+    with pytest.raises(VerifyError, match=r"operand Term\(%x : float32<>\) is not an IR .*\.value"):
+        ops.Relu(builder.term(x))  # type: ignore[arg-type]
 
 
 def test_a_gradient_for_some_kinds_only_is_no_rule(steep: type[UnaryElementwise]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.base.override import override
 from glow_nb.hlir.builder import Emitter
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops.arithmetic import Add, And, Div, Modulo, Mul, Sub
@@ -12,7 +13,7 @@ from glow_nb.hlir.ops.elementwise import Neg
 from glow_nb.hlir.ops.families import BinaryElementwise, UnaryElementwise
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Term:
     """A value in a formula; what is done to it is emitted to its builder.
 
@@ -26,6 +27,10 @@ class Term:
 
     builder: Emitter
     value: Value
+
+    @override
+    def __repr__(self) -> str:
+        return f"Term({self.value!r})"
 
     def apply(self, function: type[UnaryElementwise]) -> Term:
         """Return ``function(self)``."""
