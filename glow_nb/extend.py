@@ -12,7 +12,8 @@ an operator                 ``define_node`` and a base: ``UnaryElementwise``, ``
                             ``lowers`` for a rule that expresses it by others;
                             ``define_scalar_function`` for a function that formulas call
 its form in ONNX files      ``onnx_operator``; ``imports``, with ``OnnxNode``, ``ImportContext``
-its gradient                ``gradient``, ``no_gradient``, ``Backward``, ``Term``
+its gradient                ``gradient``, ``no_gradient``, ``Backward``, ``Term``, ``sum_to``;
+                            ``check_gradients``
 its kernel                  ``derive_instruction``, ``kernel_for``, ``KernelSource``,
                             ``SourceWriter``, ``share``, ``Target``, ``ChosenRow``, ``Cost``
 a pass over graphs          ``Replacement``, what a rule of ``glow_nb.rewrite`` returns
@@ -70,6 +71,8 @@ from glow_nb.formats.onnx.own_operators import imports as imports
 from glow_nb.formats.onnx.own_operators import onnx_operator as onnx_operator
 from glow_nb.hlir import rewriting as _rewriting_of_graphs  # noqa: F401  rules apply to graphs
 from glow_nb.hlir.backward import Backward as Backward
+from glow_nb.hlir.check_gradients import check_gradients as check_gradients
+from glow_nb.hlir.gradients.broadcasting import sum_to as sum_to
 from glow_nb.hlir.graph import define_node as define_node
 from glow_nb.hlir.ops.families import BinaryElementwise as BinaryElementwise
 from glow_nb.hlir.ops.families import UnaryElementwise as UnaryElementwise

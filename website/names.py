@@ -59,7 +59,7 @@ BISECTION: Groups = {
 }
 EXTEND: Groups = {
     "Operators": "define_node UnaryElementwise BinaryElementwise require_kind lowers gradient"
-    " no_gradient Backward Term define_scalar_function Replacement",
+    " no_gradient Backward Term sum_to check_gradients define_scalar_function Replacement",
     "Operators of ONNX files": "onnx_operator imports ImportContext OnnxNode",
     "Types": "TensorType ElementKind Array",
     "Kernels": "derive_instruction instruction_for kernel_for KernelSource SourceWriter share"
