@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 USE = ("running", "inspecting", "training", "deploying", "plans", "porting", "runtime")
 """Pages that tell how to use the compiler, beside those of the folder ``howto``."""
-SCRIPTS_OF_THEIR_OWN = ("open_sizes", "operators", "porting")
+SCRIPTS_OF_THEIR_OWN = ("operators", "porting")
 """Pages each of whose blocks is a script."""
 
 CACHE = ROOT / ".mypy_cache" / "documents"
