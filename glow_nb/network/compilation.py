@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from glow_nb.backends import BackendLike, backend_named
 from glow_nb.backends.backend import Backend, CompiledInSteps, Executable
 from glow_nb.backends.held_weights import share_weights
 from glow_nb.base.arguments import described
@@ -240,7 +241,7 @@ def optimize(
 
 def lower_for(
     function: Function,
-    backend: Backend,
+    backend: BackendLike,
     *,
     pipeline: Entries = pipelines.INFERENCE,
     without: Collection[str] = (),
@@ -248,9 +249,16 @@ def lower_for(
 ) -> Function:
     """Return *function* optimized, lowered for *backend*, and optimized again.
 
-    The backend's own passes run last; passes called *without* do not run.
+    The backend is as in :func:`~glow_nb.compile`, ``"cpu"`` or an object. Its own passes run last;
+    passes called *without* do not run.
+
+    Raises:
+        OptionError: *function* is no graph, *backend* no backend, *pipeline* names something that
+            is no pass, or *without* a pass that would not run or cannot be left out.
+        PassError: A pass failed; names it and those before it.
     """
-    return run_to(Function, function, graph_order(backend, pipeline, without), observer)
+    steps = order_for(backend_named(backend), pipeline=pipeline, without=without).graph
+    return run_to(Function, given_function(function), steps, observer)
 
 
 def build_program(
