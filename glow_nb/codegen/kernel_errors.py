@@ -16,11 +16,13 @@ _NAME = re.compile(r"name '(\w+)' is not defined")
 _CALL = re.compile(
     r"No implementation of function \S+\(<([\w -]*) (\w+)>\) found.*?>>> \w+(\([^\n]*\))", re.S
 )
+_CAST = re.compile(r"Cannot cast (\S+) to (\S+):")
 _COUNT = re.compile(r"positional argument")
 _WITHOUT_SOURCE = re.compile(r'\nFile "<[^>]*>", line \d+:\n<source missing[^\n]*\n')
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 """How numba names a line of text that is in no file, a name that is nowhere, a call that fits no
-function and one of too few or too many arguments, and what it writes for terminals."""
+function, an argument that cannot be converted, a call of too few or too many arguments, and what it
+writes for terminals."""
 
 _LISTED = "docs/reference/kernels.md says what each function takes"
 _SIGNS = {
@@ -60,6 +62,9 @@ def _reason(line: str, error: Exception, text: str, words: Mapping[str, object])
             f": {name[1]!r} is neither a variable nor a function that kernels may call"
             f"{closest(name[1], words)}; docs/reference/kernels.md lists these"
         )
+    cast = _CAST.search(text)
+    if cast is not None:
+        return f": {cast[1]} is given where {cast[2]} is needed; {_LISTED}"
     if isinstance(error, SyntaxError):
         return f": it is no Python, {error.msg}"
     said = _WITHOUT_SOURCE.sub("", text).strip()

@@ -36,6 +36,10 @@ def kernel(line: str) -> KernelSource:
         ("y = dest[0]", r"Python's \[\] does not take \(float32\*, .*\); memory is read"),
         ("dest[0] = x", r"Python's \[\] = does not take"),
         ("y = load(dest, 0, 4) + load(dest, 0, 4)", r"Python's \+ does not take \(float32x4, flo"),
+        (
+            "y = own_share(dest, 1, 2, 3, 1)",
+            r": float32\* is given where int64 is needed;",
+        ),
         ("y = len(dest)", r"Python's len does not take \(float32\*\)"),
     ],
 )
