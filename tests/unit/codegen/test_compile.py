@@ -54,7 +54,7 @@ def test_mathematical_library_is_found_when_loaded() -> None:
 def test_a_call_with_many_arguments_is_put_together() -> None:
     """Python passes more than 30 of them in a list; ``max``, which takes two, sees each of them."""
     largest = f"max({', '.join(f'thread + {number}' for number in range(40))})"
-    with pytest.raises(CompileError, match="takes 3 positional arguments but 41 were given"):
+    with pytest.raises(CompileError, match="max has 40 arguments"):
         compile_kernel(kernel(f"put(dest, {largest}, 1.0)"), HOST)
 
 
