@@ -28,6 +28,8 @@ import_option: Callable[[Any], Any] = click.option(
 def import_files(files: Iterable[Path]) -> None:
     """Import each of *files* as a module called by its stem, once in a process.
 
+    A point in the stem becomes an underscore: the module is in no package.
+
     As of a script, what stands beside a file can be imported by it.
 
     Raises:
@@ -38,7 +40,7 @@ def import_files(files: Iterable[Path]) -> None:
 
 
 def _import(file: Path) -> None:
-    place, name = os.path.realpath(file), file.stem
+    place, name = os.path.realpath(file), file.stem.replace(".", "_")
     known = getattr(sys.modules.get(name), "__file__", None)
     if known is not None and os.path.realpath(known) == place:
         return
@@ -51,12 +53,14 @@ def _import(file: Path) -> None:
     spec = spec_from_file_location(name, place)
     assert spec is not None
     assert spec.loader is not None
+    folders = list(sys.path)
     sys.path.insert(0, os.path.dirname(place))
     sys.modules[name] = module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
+        sys.path[:] = folders
         raise OptionError(f"--import {file}: {_described(error, place)}") from error
 
 

@@ -1,8 +1,8 @@
 """What a compiled network depends on, as a key: two of the same key are the same network.
 
-The model counts by its content, options by their values, passes and other functions of the caller
-by the source of the files that they come from and by the variables that they read, and the compiler
-by its own source and by the versions of the packages that it uses.
+The model counts by its content, options by their values, passes and other functions of the caller,
+registered or given, by the source of the files that they come from and by the variables that they
+read, and the compiler by its own source and by the versions of the packages that it uses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,12 @@ from glow_nb.base.pattern import Item, Marked, Pattern, ResultOf
 from glow_nb.base.rewriting import Rules, conditions_in
 from glow_nb.base.version import __version__
 from glow_nb.network.saved.manifest import FORMAT
-from glow_nb.network.saved.variables import held_by, is_callers, variables_of
+from glow_nb.network.saved.variables import (
+    held_by,
+    is_callers,
+    variables_of,
+    variables_of_all,
+)
 from glow_nb.system.file_digests import digest_of_file
 from glow_nb.system.installed import identity_of_package, installed_versions
 from glow_nb.system.processor import processor
@@ -53,6 +58,7 @@ def network_key(model: str, arguments: Mapping[str, object]) -> str:
         *(f"{name} {version}" for name, version in versions().items()),
         *(f"{name}={os.environ.get(name)!r}" for name in _ENVIRONMENT),
         *(f"{name} {_source_of(name)}" for name in EXTENDING_MODULES),
+        *(f"{name}={value}" for name, value in sorted(_read_by_extensions().items())),
         *(f"{name}={spelled(value)}" for name, value in sorted(arguments.items())),
     ]
     digest = sha256()
@@ -60,6 +66,22 @@ def network_key(model: str, arguments: Mapping[str, object]) -> str:
         encoded = part.encode()
         digest.update(len(encoded).to_bytes(8, "little") + encoded)
     return digest.hexdigest()[:40]
+
+
+def _read_by_extensions() -> dict[str, str]:
+    """Return what functions and classes that the caller has registered hold and read, as texts."""
+    things = [thing for known in EXTENDING_MODULES.values() for thing in known]
+    return {name: _as_far_as_known(value) for name, value in variables_of_all(things).items()}
+
+
+def _as_far_as_known(value: object) -> str:
+    """Return *value* as a text; of an object that cannot be compared, its class."""
+    if isinstance(value, tuple):
+        return f"({_listed(map(_as_far_as_known, value))})"
+    try:
+        return spelled(value)
+    except (NoKey, RecursionError):
+        return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
 def versions() -> dict[str, str]:

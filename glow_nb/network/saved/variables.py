@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -47,6 +48,20 @@ def variables_of(function: FunctionType) -> dict[str, object]:
     return found
 
 
+def variables_of_all(things: Iterable[FunctionType | type]) -> dict[str, object]:
+    """Return what :func:`variables_of` does for *things*, methods of classes among them.
+
+    What the functions themselves hold is among the values. A function of which a variable has no
+    value yet is left out.
+    """
+    found: dict[str, object] = {}
+    search = _Search(found)
+    for thing in things:
+        with suppress(ValueError):
+            search.take(f"{thing.__module__}.{thing.__qualname__}", thing)
+    return found
+
+
 @cache
 def is_callers(place: str) -> bool:
     """Return whether the file *place* is none of Python, of a package, or of this one.
@@ -74,6 +89,10 @@ class _Search:
         names = frozenset(_names_in(function.__code__))
         place = function.__globals__.get("__name__")
         self._look_into(str(place), function.__globals__, names)
+
+    def take(self, path: str, thing: FunctionType | type) -> None:
+        """Find what a function, or any method of a class, holds and may read."""
+        self._take(path, thing, frozenset())
 
     def _look_into(self, place: str, space: Mapping[str, object], names: frozenset[str]) -> None:
         """Find the variables of a module or class *place*, with these contents, called *names*."""

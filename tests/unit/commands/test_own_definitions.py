@@ -84,6 +84,13 @@ def test_a_file_runs_once_in_a_process(tmp_path: Path) -> None:
     assert [text.count("it runs") for text in outputs] == [1, 0]
 
 
+def test_a_file_is_in_no_package(tmp_path: Path) -> None:
+    """A module of glow_nb does not count in the key of a network in the cache, but this one."""
+    file = write(tmp_path / "glow_nb.own_in_test.py", "print(__name__, __package__)")
+    said = call("check", write_graph(tmp_path), "--import", file).stdout
+    assert said.startswith("glow_nb_own_in_test \n")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -98,11 +105,12 @@ def test_a_file_runs_once_in_a_process(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_fails(tmp_path: Path, text: str, message: str) -> None:
-    file = write(tmp_path / "wrong_in_test.py", text)
+    file, folders = write(tmp_path / "wrong_in_test.py", text), list(sys.path)
     result = call("check", write_graph(tmp_path), "--import", file)
     assert result.exit_code == 1
     assert result.stderr.startswith(f"Error: --import {file}: {message}")
     assert "wrong_in_test" not in sys.modules
+    assert sys.path == folders
 
 
 def test_what_is_no_file_of_python(tmp_path: Path) -> None:

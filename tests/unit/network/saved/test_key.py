@@ -11,9 +11,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from glow_nb.base import extensions
 from glow_nb.compiler.driver import run_to
 from glow_nb.extend import Rewrite, Rules, any_of, named, number, used_here, wildcards
 from glow_nb.hlir.ops import Abs, Add, Neg, Split, Swish
+from glow_nb.network.saved import key
 from glow_nb.network.saved.key import NoKey, network_key, spelled
 from glow_nb.network.saved.variables import is_callers
 
@@ -70,6 +72,10 @@ def alone(function: Optional[int]):
     return rule
 
 two = (lambda function: function, lambda function: None)
+
+@decorated
+def guarded(function):
+    return LIMIT
 """
 
 
@@ -171,6 +177,43 @@ def test_the_variables_that_a_pass_reads_are_part_of_the_key(
     monkeypatch.setattr(owner, variable, 5)
     assert spelled(getattr(own, reader)) != before
     assert spelled(own.alone) == others
+
+
+@pytest.fixture
+def extend(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], None]:
+    """Return what registers something, which is forgotten after the test."""
+    modules: dict[str, object] = {}
+    for place in (extensions, key):
+        monkeypatch.setattr(place, "EXTENDING_MODULES", modules)
+    return extensions.note_extension
+
+
+@pytest.mark.parametrize("reader", ["counting", "by_thing", "Settings", "guarded"])
+def test_what_registered_functions_read_is_part_of_the_key(
+    own: ModuleType,
+    extend: Callable[[object], None],
+    monkeypatch: pytest.MonkeyPatch,
+    reader: str,
+) -> None:
+    extend(getattr(own, reader))
+    before = network_key("model", {})
+    assert network_key("model", {}) == before
+    monkeypatch.setattr(own, "NUMBERS" if reader == "Settings" else "LIMIT", 5)
+    assert network_key("model", {}) != before
+
+
+def test_what_registered_functions_hold_is_part_of_the_key(
+    own: ModuleType, extend: Callable[[object], None]
+) -> None:
+    keys = []
+    for held in (1, 2):
+        function = own.make(held)
+        extend(function)
+        keys.append(network_key("model", {}))
+        del function  # which nothing else refers to: it is replaced by the next one
+    assert len(set(keys)) == 2
+    extend(own.make(object()))
+    network_key("model", {})
 
 
 def test_a_pass_that_reads_an_object_has_no_key(own: ModuleType) -> None:
