@@ -8,6 +8,7 @@ stand for numbers, are written as their text.
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
@@ -73,7 +74,7 @@ def _from_plain(kind: Any, plain: Any, where: str, size: ReadSize | None) -> Any
         return kind(plain)
     if type(plain) is kind:
         return plain
-    if kind is float and type(plain) is int:
+    if kind is float and type(plain) is int and abs(plain) <= sys.float_info.max:
         return float(plain)
     if kind is int and isinstance(plain, str) and size is not None:
         return size(plain)

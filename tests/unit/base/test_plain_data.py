@@ -60,6 +60,7 @@ def test_there_and_back_through_json() -> None:
         (("leaves",), {}, "Tree.leaves: {} stands where tuple"),
         (("leaves", 1), [], r"Tree.leaves\[1\]: \[\] stands where Leaf"),
         (("leaves", 0, "factor"), True, r"Tree.leaves\[0\].factor: True stands where float"),
+        (("leaves", 0, "factor"), -(10**309), r"Tree.leaves\[0\].factor: -10+ stands where float"),
         (("pair",), ["a"], r"Tree.pair: \['a'\] stands where tuple"),
         (("pair",), ["a", "b"], r"Tree.pair\[1\]: 'b' stands where int"),
         (("sizes",), [], r"Tree.sizes: \[\] stands where dict"),

@@ -95,7 +95,7 @@ class _Layout:
             return self._folded(Transpose(value, permutation), rewriter)
         if isinstance(value, Node) and value.data_parallel and value.predicate is None:
             operands = tuple(operands_of(value))
-            if all(o.type.rank == value.type.rank and is_known(o) for o in operands):
+            if operands and all(o.type.rank == value.type.rank and is_known(o) for o in operands):
                 node = map_operands(value, lambda o: self._transposed(o, permutation, rewriter))
                 return rewriter.emit(node.copied(name=""), value.name)
         return rewriter.emit(Transpose(value, permutation))

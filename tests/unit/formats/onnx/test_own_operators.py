@@ -28,6 +28,7 @@ from glow_nb.extend import ImportContext, OnnxNode, define_node, imports, onnx_o
 from glow_nb.formats.onnx.exporter.registry import EXPORTS
 from glow_nb.formats.onnx.importer.registry import OWN, RULES
 from glow_nb.hlir.graph import NODES, Node, Value
+from glow_nb.hlir.ops import Convolution
 
 DOMAIN = "test.own"
 
@@ -365,6 +366,35 @@ def test_an_attribute_that_is_open_has_no_number() -> None:
     builder.save(builder.emit(made((x,), it=size), "open").results[0], "y")
     with pytest.raises(OpenSizeError, match="'open', Typed, has it in an attribute"):
         glow_nb.export_onnx(builder.function())
+
+
+def test_an_operator_without_operands_is_transposed() -> None:
+    """The channels of images come first in a file, those of a filter that it makes as well."""
+
+    @onnx_operator(DOMAIN, "Filter")
+    @define_node("test_filter", data_parallel=True)
+    class Filter(Node):
+        sizes: tuple[int, ...]
+
+        @override
+        def infer_type(self) -> TensorType:
+            return TensorType(ElementKind.FLOAT32, self.sizes)
+
+        @override
+        def evaluate(self) -> Array:
+            return np.arange(np.prod(self.sizes), dtype=np.float32).reshape(self.sizes)
+
+    builder = glow_nb.Builder()
+    image, bias = builder.input("x", "float32<1 x 5 x 4 x 2>"), np.zeros(3, np.float32)
+    filter = builder.emit(Filter((3, 2, 2, 2)))
+    windows: Any = {"kernel": (2, 2), "stride": (1, 1), "pads": (0, 0, 0, 0), "dilation": (1, 1)}
+    node = Convolution(image, filter, builder.constant("bias", bias), **windows)
+    builder.save(builder.emit(node), "y")
+    function = builder.function()
+    pixels = np.arange(40, dtype=np.float32).reshape(1, 5, 4, 2)
+    again = glow_nb.load(glow_nb.export_onnx(function))
+    expected, found = (glow_nb.evaluate(each, pixels)["y"] for each in (function, again))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_an_operator_that_cannot_be_written_leads_to_onnx_operator() -> None:
