@@ -8,7 +8,7 @@ compilations, as far as these agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from glow_nb.report.data import STAGES, Comparison, Compilation, Item, Match, Part, Table
@@ -70,17 +70,33 @@ def _candidates(
     left: Sequence[_Named], right: Sequence[_Named]
 ) -> Iterator[tuple[Likeness, int, int]]:
     """Yield pairs that could belong together: how well they do, and both numbers, negated."""
-    names, users = _once(right), dict[str, list[int]]()
+    users = dict[str, list[int]]()
     for number, named in enumerate(right):
         for name in named.work:
             users.setdefault(name, []).append(number)
-    ours = _once(left)
-    for number, named in enumerate(left):
-        others = {other for name in named.work for other in users.get(name, ())}
-        if ours.get(named.item.name) == number and named.item.name in names:
-            others.add(names[named.item.name])
-        for other in others:
-            yield _likeness(named, right[other]), -number, -other
+    found = {
+        (number, other)
+        for number, named in enumerate(left)
+        for name in named.work
+        for other in users.get(name, ())
+    }
+    ours, theirs = _once(left), _once(right)
+    found |= {(number, theirs[name]) for name, number in ours.items() if name in theirs}
+    found |= {(ours[base], n) for name, n in theirs.items() if (base := _base(name, ours))}
+    found |= {(n, theirs[base]) for name, n in ours.items() if (base := _base(name, theirs))}
+    for number, other in found:
+        yield _likeness(left[number], right[other]), -number, -other
+
+
+def _base(name: str, known: Container[str]) -> str:
+    """Return the longest of *known* names that a pass has made *name* of by adding words to it.
+
+    A quantized ``relu_3_quantize`` is made of ``relu_3``. Empty if there is none.
+    """
+    base = name.rpartition("_")[0]
+    while base and base not in known:
+        base = base.rpartition("_")[0]
+    return base
 
 
 def _likeness(one: _Named, other: _Named) -> Likeness:

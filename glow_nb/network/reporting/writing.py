@@ -191,7 +191,7 @@ def _row(name: str, expected: Array, found: Array) -> tuple[str, ...]:
         return name, "", "other shapes", ""
     largest, error = distance(expected, found), decibels(expected, found)
     if not largest:
-        return name, "0", "none: the same numbers", ""
+        return name, "0", "0", "no error"
     return (
         name,
         f"{relative_error([expected], [found]):.3g}",

@@ -226,7 +226,8 @@ function matchRow(view, match) {
     h("span", { class: "name", title: item ? item.name : "" }, item ? item.name : "—"),
     h("span", { class: "about" }, item ? [timeText(view, match, side), item.kind, item.type].filter(Boolean).join(" · ") : ""),
   ));
-  const template = hasTimes(view) ? "1.2rem minmax(0, 1fr) minmax(0, 1fr) 6rem" : "1.2rem minmax(0, 1fr) minmax(0, 1fr)";
+  const last = innerWidth < 760 ? "4.9rem" : "6.5rem";
+  const template = hasTimes(view) ? `1.2rem minmax(0, 1fr) minmax(0, 1fr) ${last}` : "1.2rem minmax(0, 1fr) minmax(0, 1fr)";
   return cellsIn(template, "", [h("span", { class: "mark" }, sign), cells, hasTimes(view) ? groupCell(view, match) : null].filter(Boolean));
 }
 

@@ -134,7 +134,7 @@ function liveOfBoth(parts) {
   const curves = parts.map(liveBytes);
   const most = Math.max(1, ...curves.flat());
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Live bytes of both" });
-  for (const value of evenly(most, 3, 2)) {
+  for (const value of evenly(most, 4, 2)) {
     const y = height - 24 - (value / most) * (height - 40);
     picture.append(svg("line", { class: "axis", x1: left, x2: width, y1: y, y2: y }));
     picture.append(svg("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, roundBytes(value)));

@@ -58,6 +58,15 @@ def test_the_same_kind_counts_more_than_the_number_of_common_nodes() -> None:
     assert lowered(left, right) == (Match(-1, 0), Match(0, 1, False))
 
 
+def test_quantized_items_belong_to_those_whose_names_they_extend() -> None:
+    left = compilation("1", Item("r_1", "conv + relu", "", "x"), Item("r_2", "conv", "", "x"))
+    right = compilation(
+        "2", Item("r_2_quantize", "conv + round", "", "y"), Item("r_1_q_r", "conv", "", "z")
+    )
+    assert lowered(left, right) == (Match(0, 1, False), Match(1, 0, False))
+    assert lowered(right, left) == (Match(0, 1, False), Match(1, 0, False))
+
+
 def test_new_items_stand_behind_what_they_follow() -> None:
     left = compilation("1", Item("conv", "c", "", "c"), Item("relu", "r", "", "r"))
     right = compilation(
