@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,19 @@ class Page:
         return self.one(selector).text
 
     def click(self, selector: str, text: str) -> None:
-        """Click the first element of *selector* with this *text*."""
+        """Click the first element of *selector* with this *text*.
+
+        Lists draw their rows anew once they know their size, so a row that is gone is sought again.
+        """
+        from selenium.common.exceptions import StaleElementReferenceException
+
+        for _ in range(5):
+            with suppress(StaleElementReferenceException):
+                self._click_once(selector, text)
+                return
+        self._click_once(selector, text)
+
+    def _click_once(self, selector: str, text: str) -> None:
         found = [each for each in self.all(selector) if text in each.text]
         assert found, f"{text!r} is in none of {[each.text for each in self.all(selector)]}"
         found[0].click()

@@ -124,7 +124,7 @@ function matchedItems(parts) {
     const match = chosen.item < 0 ? undefined : matchesOf(view)[chosen.item];
     details.replaceChildren(...(match ? matchDetails(view, match) : []));
   };
-  const note = faint("≠ another text, − only in A, + only in B. Times of a pair are those of all instructions that do the work of the same nodes.");
+  const note = faint("≠ another text, − only in A, + only in B. The last column compares the times of all instructions that do the work of the same nodes.");
   return { panel: panel("Item by item", bar, h("section", { class: "stage shown" }, list.element), note, details), update };
 }
 

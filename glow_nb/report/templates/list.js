@@ -43,7 +43,7 @@ class VirtualList {
 
   redraw() {
     const { scrollTop, clientHeight } = this.element;
-    if (this.heads) this.heads.style.paddingRight = `calc(.7rem + ${this.element.offsetWidth - this.element.clientWidth}px)`;
+    if (this.heads) this.heads.style.paddingRight = `calc(var(--row-right) + ${this.element.offsetWidth - this.element.clientWidth}px)`;
     const first = Math.max(0, Math.floor(scrollTop / this.rowHeight) - 4);
     const last = Math.min(this.rows.length, Math.ceil((scrollTop + clientHeight) / this.rowHeight) + 4);
     const drawn = [];

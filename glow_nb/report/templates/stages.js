@@ -9,7 +9,7 @@ function drawStages(main) {
   const details = h("div", { class: "details", "aria-live": "polite" });
   const columns = part.stages.map((stage) => stageColumn(view, stage));
   const count = h("span", { class: "faint", role: "status" });
-  const label = "Search all stages: names, operators, types of values";
+  const label = "Search all stages: names, operators";
   const search = searchField(label, view, () => filterStages(view, count));
   search.addEventListener("keydown", (event) => pickFirstFound(view, event));
   const tabs = pressButtons("Stage", part.stages.map((stage) => [stage.key, stage.title]), shownStage(), (key) => showStage(columns, key));
