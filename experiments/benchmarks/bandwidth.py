@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import glow_nb
+from experiments.arguments import thread_count
 from experiments.benchmarks.printing import processor
 from experiments.benchmarks.results import record
 from glow_nb.base.types import Array, ElementKind, TensorType
@@ -233,7 +234,9 @@ def main() -> None:
     parser.add_argument(
         "--only", nargs="+", choices=groups, default=groups, help="kinds of kernels"
     )
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="a column for each")
+    parser.add_argument(
+        "--threads", nargs="+", type=thread_count, default=[1, 2], help="a column for each"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="the best of these counts")
     parser.add_argument("--data", type=Path, help="file of measurements")
     options = parser.parse_args()

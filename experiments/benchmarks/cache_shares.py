@@ -18,6 +18,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from experiments.arguments import thread_count
 from experiments.benchmarks.printing import processor
 from glow_nb.backends.cpu.measure_candidates import candidate_program, measure_programs
 from glow_nb.backends.cpu.products import Product
@@ -98,7 +99,7 @@ def measure(node: Product, target: Target, threads: int) -> list[float]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=thread_count, default=1)
     threads = parser.parse_args().threads
     target = Target.host()
     print(f"{processor()}, threads {threads}; time with today's shares over that with others")

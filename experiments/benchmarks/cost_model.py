@@ -29,6 +29,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import glow_nb
+from experiments.arguments import thread_count
 from experiments.benchmarks.printing import processor
 from experiments.benchmarks.results import record
 from experiments.networks.transformers import NETWORKS
@@ -236,7 +237,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     known = (*NAMES, *ENCODERS)
     parser.add_argument("--only", nargs="+", choices=known, default=list(known))
-    parser.add_argument("--threads", type=int, nargs="+", default=[1])
+    parser.add_argument("--threads", type=thread_count, nargs="+", default=[1])
     parser.add_argument("--worst", type=int, default=12, help="layers to list")
     parser.add_argument("--output", type=Path, default=Path("out"), help="folder for the picture")
     parser.add_argument("--data", type=Path, help="file of measurements")

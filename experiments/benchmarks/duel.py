@@ -28,6 +28,7 @@ from pathlib import Path
 
 import onnx
 
+from experiments.arguments import thread_count
 from experiments.networks.twins import NAMES, make_twin
 from glow_nb.base.distance import relative_error
 from glow_nb.base.precision import FULL
@@ -86,7 +87,7 @@ def _model_paths(models: Sequence[str], folder: Path, batch: int) -> list[str]:
 def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("model", nargs="*", help="ONNX files; without any, the nine twins")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=thread_count, default=1)
     parser.add_argument("--batch", type=int, default=1, help="images for each run of a twin")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
     parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=(FULL,))

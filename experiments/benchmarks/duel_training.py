@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from onnx import numpy_helper
 
+from experiments.arguments import thread_count
 from experiments.benchmarks.timing import times_for
 from experiments.networks.training import CASES, Case
 from glow_nb.base.types import Array
@@ -185,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Compare and measure the networks."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--threads", type=thread_count, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=4, help="0 compares numbers alone")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each engine and round")
     parser.add_argument("--torch", default=sys.executable, help="a Python that has PyTorch")

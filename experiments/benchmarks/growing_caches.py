@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import glow_nb
+from experiments.arguments import thread_count
 from experiments.benchmarks.timing import Run, seconds_of
 from glow_nb.base.types import Array
 from glow_nb.tools.duel.engines import open_engine
@@ -88,7 +89,7 @@ def main() -> None:
     parser.add_argument("--inputs", default="past_*", help="a pattern for the caches that are fed")
     parser.add_argument("--outputs", default="present_*", help="what they are given back as")
     parser.add_argument("--past", type=int, nargs="+", default=[1, 100, 500, LONGEST])
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=thread_count, default=1)
     parser.add_argument("--runs", type=int, default=20, help="runs of one round")
     given = parser.parse_args()
     compare(given.model, {given.inputs: given.outputs}, given.past, given.threads, given.runs)

@@ -29,6 +29,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from experiments.arguments import thread_count
 from experiments.benchmarks.printing import peers, processor
 from experiments.benchmarks.results import record
 from experiments.networks import mobile as mobile_networks
@@ -191,7 +192,7 @@ def main() -> None:
     parser.add_argument(
         "--only", nargs="+", choices=NETWORKS, default=list(NETWORKS), help="without it, all"
     )
-    parser.add_argument("--threads", type=int, default=1, help="of each engine")
+    parser.add_argument("--threads", type=thread_count, default=1, help="of each engine")
     parser.add_argument(
         "--engines", nargs="+", choices=ENGINES, default=ENGINES, help="without it, all"
     )

@@ -29,6 +29,7 @@ import numpy as np
 import onnx
 
 import glow_nb
+from experiments.arguments import thread_count
 from experiments.benchmarks.printing import TITLES, peers, processor
 from experiments.benchmarks.timing import SETTLING_SECONDS, Run, settle, times_in_turn
 from glow_nb.base.distance import distance
@@ -144,7 +145,7 @@ def main() -> None:
     parser.add_argument("--hints", nargs="*", type=_range, default=[], metavar="NAME=SIZE")
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--most", type=int, default=4096, help="largest product of the sizes")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=thread_count, default=1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--static", type=int, default=0, metavar="N")
     parser.add_argument("--seed", type=int, default=0)

@@ -18,6 +18,7 @@ from typing import Any
 import onnx
 
 import glow_nb
+from experiments.arguments import thread_count
 from experiments.benchmarks.printing import processor
 from experiments.benchmarks.timing import times_in_turn
 from experiments.networks.transformers import NETWORKS
@@ -52,7 +53,7 @@ def main() -> None:
     parser.add_argument("option", choices=OPTIONS)
     default = ["bert_128", "encoder_512", "gpt_step"]
     parser.add_argument("--only", nargs="+", choices=(*NAMES, *NETWORKS), default=default)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=thread_count, default=1)
     parser.add_argument("--rounds", type=int, default=20)
     given = parser.parse_args()
     if given.rounds < 1:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from experiments.arguments import thread_count
 from experiments.benchmarks.printing import processor, replace_part, title_of, written_page
 from experiments.benchmarks.timing import times_in_turn
 from experiments.real_models.engines import (
@@ -127,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--only", nargs="+", choices=TASKS, default=list(TASKS))
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=thread_count, default=1)
     parser.add_argument("--rounds", type=int, default=7, help="turns of each engine")
     parser.add_argument("--page", type=written_page, help="the page whose table is written anew")
     given = parser.parse_args(arguments)

@@ -33,6 +33,7 @@ import onnx
 from typing_extensions import override
 
 import glow_nb
+from experiments.arguments import thread_count
 from experiments.networks.mobile import mobilenet_v2
 from experiments.networks.twins import make_twin
 from glow_nb.base.feeds import Feeds
@@ -247,7 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=thread_count, default=2)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--serve", nargs=2, metavar=("ENGINE", "FOLDER"), help=argparse.SUPPRESS)

@@ -18,6 +18,7 @@ from functools import partial
 
 import numpy as np
 
+from experiments.arguments import thread_count
 from experiments.benchmarks.timing import times_in_turn
 from glow_nb.base.alignment import aligned_empty
 from glow_nb.base.types import ElementKind, TensorType
@@ -94,7 +95,7 @@ def kernel_ns(vectors: int, threads: int, *, crosses: bool) -> tuple[float, floa
 def main() -> None:
     """Print a line for each size."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--threads", type=int, default=2, help="that share")
+    parser.add_argument("--threads", type=thread_count, default=2, help="that share")
     threads = parser.parse_args().threads
     machine = Target.host().machine
     barrier = machine.barrier_ns + machine.barrier_thread_ns * threads

@@ -20,6 +20,7 @@ import numpy as np
 import onnx
 from typing_extensions import override
 
+from experiments.arguments import thread_count
 from experiments.benchmarks.results import record
 from experiments.benchmarks.timing import times_in_turn
 from experiments.networks.training import CASES
@@ -98,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table, and put it into a file of measurements if one is named."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="+", choices=networks(), default=list(networks()))
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=thread_count, default=1)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--data", type=Path, help="file of measurements")
     given = parser.parse_args(arguments)

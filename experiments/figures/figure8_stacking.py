@@ -27,6 +27,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import glow_nb
+from experiments.arguments import thread_count
 from experiments.benchmarks.timing import seconds_of
 from glow_nb.base.quantities import count_of
 from glow_nb.codegen.compile import compile_assembly
@@ -152,7 +153,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path(), help="folder of figure8.png")
     parser.add_argument("--megabytes", type=float, default=64)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=thread_count, default=1)
     parser.add_argument("--runs", type=int, default=15)
     options = parser.parse_args(arguments)
     print(f"y = max(a + b, 0), the inner loop:\n\n{inner_loop(add_and_max(1 << 20))}\n")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from experiments.arguments import thread_count
 from experiments.real_models.engines import solved_in_float32
 from experiments.real_models.tasks import TASKS
 
@@ -19,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Solve tasks; print what was found."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(TASKS)}")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=thread_count, default=1)
     given = parser.parse_args(arguments)
     unknown = sorted(set(given.names) - set(TASKS))
     if unknown:

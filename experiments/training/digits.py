@@ -22,6 +22,7 @@ import numpy as np
 import onnx
 
 import glow_nb
+from experiments.arguments import thread_count
 from experiments.networks.trainable_layers import Layers, split
 from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function
@@ -168,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Train, draw, and write the model."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--threads", type=int)
+    parser.add_argument("--threads", type=thread_count)
     parser.add_argument("--output", type=Path, default=Path("out"))
     given = parser.parse_args(arguments)
     given.output.mkdir(parents=True, exist_ok=True)

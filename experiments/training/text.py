@@ -18,6 +18,7 @@ from pydoc_data import topics
 import numpy as np
 
 import glow_nb
+from experiments.arguments import thread_count
 from experiments.networks.trainable_layers import Layers
 from glow_nb.base.types import Array
 from glow_nb.hlir.graph import Function, Value
@@ -114,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--prompt", default="The statement")
     parser.add_argument("--count", type=int, default=600, help="characters to write")
-    parser.add_argument("--threads", type=int)
+    parser.add_argument("--threads", type=thread_count)
     given = parser.parse_args(arguments)
     text = python_reference()
     print(f"{len(text.numbers)} characters, {len(text.alphabet)} different ones")
