@@ -131,7 +131,7 @@ class PrintDiff:
         Args:
             steps: Names of registered passes or of the compiler's steps, or functions and rules in
                 a pipeline.
-            context: How many unchanged lines to show.
+            context: The number of unchanged lines to show.
 
         Raises:
             OptionError: A name is that of no step.
@@ -196,8 +196,8 @@ class StepTime:
     """How often a step ran, how often it changed something, and how long it took in all.
 
     Attributes:
-        runs: How often it ran.
-        changes: How often it changed the IR.
+        runs: The number of times that it ran.
+        changes: The number of times that it changed the IR.
         seconds: The time of all runs.
     """
 

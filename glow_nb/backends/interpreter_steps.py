@@ -52,7 +52,7 @@ class Memory:
     Attributes:
         regions: The bytes of each region.
         watch: Called with each result; None for no call.
-        evaluate: What computes the operators.
+        evaluate: The function that computes the operators.
     """
 
     def __init__(self, program: Program, arena: Arena, weights: dict[Weight, Bytes]) -> None:

@@ -37,7 +37,7 @@ class CheckedOptions:
     """Options whose values are checked when they are made.
 
     Attributes:
-        name: What ``compile(backend=...)`` calls the backend.
+        name: The name in ``compile(backend=...)``.
     """
 
     name: ClassVar[str]

@@ -18,7 +18,7 @@ def distance(expected: Array, found: Array, *, least: float = 0.0) -> float:
     Args:
         expected: The numbers to be compared with.
         found: The numbers in question.
-        least: What the largest number counts as, if it is smaller.
+        least: The least divisor, for a reference with small numbers.
     """
     if expected.shape != found.shape:
         return np.inf

@@ -28,7 +28,7 @@ class NonFiniteError(GlowError):
             of the input, state or constant.
         value: The name of the tensor: a result of the kernel, an input, a state or a constant.
         index: The first element that is not finite.
-        count: How many are not.
+        count: The number of elements that are not finite.
         outputs: The outputs of the run by name; the run was completed.
     """
 
@@ -54,8 +54,8 @@ class BadElement:
 
     Attributes:
         index: Where it is.
-        number: What it is.
-        count: How many there are.
+        number: The number.
+        count: The number of elements.
     """
 
     index: tuple[int, ...]

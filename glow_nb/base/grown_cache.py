@@ -17,8 +17,8 @@ class Cache:
         output: The output of the model that becomes the input; the cache stands for it.
         type: The cache with its room.
         axis: The axis of its rows.
-        past: How many rows a run finds in it.
-        total: How many it leaves there.
+        past: The number of rows before a run.
+        total: The number of rows after the run.
         teller: The input without elements whose first size is *past*.
     """
 

@@ -21,11 +21,11 @@ class MemoryLevel:
 
     Attributes:
         name: ``L1``, ``L2``, ``L3`` or ``DRAM``.
-        size_bytes: How much one cache holds; 0 for the last level, which holds everything.
+        size_bytes: The size of one cache; 0 for the last level, which holds everything.
         read_rate: Bytes a second that can be read.
         copy_rate: Bytes a second, read and written ones together, that can be copied within it.
         cores: Cores that share one cache; 0 where the system does not tell.
-        caches: How many caches of this level the threads can work in.
+        caches: The number of caches of this level that the threads use.
         streamed_rate: Like *copy_rate*, for a copy that writes past the caches; 0 in a cache.
     """
 

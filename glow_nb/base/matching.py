@@ -49,7 +49,7 @@ class PatternCompiler:
 
     Attributes:
         places: The registers of what functions of a rule are given by name.
-        size: How many registers there are.
+        size: The number of registers.
         items: The registers of the nodes that were found, that of the root first.
         readings_by_name: The registers of the operands that each wildcard stands for, with those of
             what reads them.

@@ -24,9 +24,9 @@ class MemoryLimit(NamedTuple):
     """One of the limits that hold for this process.
 
     Attributes:
-        size_bytes: What it may have in all.
+        size_bytes: The most bytes that the process may use.
         source: What sets the limit.
-        used_bytes: What it has already.
+        used_bytes: The bytes that the process uses already.
     """
 
     size_bytes: int
@@ -117,7 +117,7 @@ def require_memory(
     """Raise MemoryLimitError if *subject* needs more memory than this process may still have.
 
     Args:
-        subject: What needs it.
+        subject: The name of the object that needs it.
         parts: The bytes by what they are for, without those that the process has already.
         tensors: Names and bytes of all tensors; the error tells the largest.
     """

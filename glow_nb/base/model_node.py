@@ -10,8 +10,8 @@ class ModelNode:
     """One node of a model.
 
     Attributes:
-        name: What the nodes and kernels made of it call their origin.
-        operator: What it computes, with its domain unless that is ONNX's own.
+        name: The name that it has as the origin of nodes and kernels.
+        operator: Its operator, with its domain unless that is ONNX's own.
         inputs: Names of the values that it reads, in order; empty for one that is left out.
         outputs: Names of the values that it computes, in order.
         attributes: Its attributes in text, long ones cut.

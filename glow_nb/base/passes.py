@@ -170,7 +170,7 @@ class PassRegistry(Generic[IR]):
         """Make the registry of a level, without passes.
 
         Args:
-            level: What errors call it.
+            level: The name of the level in errors.
             verify: Raises a GlowError for IR that breaks a rule.
             argument: Which argument of ``glow_nb.compile`` takes its pipelines.
             renewed: How a pass returns IR with other parts, as code.

@@ -24,7 +24,7 @@ class LayerPrecision:
 
     Attributes:
         name: The layer's name in the model.
-        operator: What it computes.
+        operator: Its operator.
         kind: The kind of what it multiplies or adds up.
         reason: Why it does not compute in the kind that was asked for; empty if it does.
     """
@@ -40,7 +40,7 @@ class PrecisionReport:
     """In which kind of floats a network computes; printed as a table.
 
     Attributes:
-        precision: What was asked for.
+        precision: The precision that the user asked for.
         layers: The products, and what adds up or normalizes, in the order of the graph; none if
             nothing was asked for.
     """

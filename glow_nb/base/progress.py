@@ -86,7 +86,7 @@ def shown(work: str, wanted: bool | None = None) -> Iterator[None]:
     the program has set up logging, the logger "glow_nb" gets the lines instead, at level INFO.
 
     Args:
-        work: What is done.
+        work: The work, as text.
         wanted: False shows nothing, nor what is done within. True writes lines to standard error
             also where the program has set up logging.
     """

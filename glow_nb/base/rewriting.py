@@ -61,7 +61,7 @@ class Rules:
         """Call the pass *name*.
 
         Args:
-            name: What pipelines, observers and errors call it.
+            name: The name in pipelines, observers and errors.
             rules: The rules; sets of rules stand for theirs.
             does: One line that says what it does, for ``print(net.pipeline)``.
 
@@ -147,7 +147,7 @@ class Rewrite(Rules):
                 if nothing is to be done. A parameter ``node`` gets the node that is replaced, one
                 called ``rewriter`` the builder of new constants and the counter of uses.
             when: A function with such parameters, which returns whether the rule applies.
-            name: What pipelines, observers and errors call it; by default the rule as text.
+            name: The name in pipelines, observers and errors; by default the rule as text.
 
         Raises:
             DefinitionError: One of these is invalid, or has a parameter that the pattern lacks.

@@ -29,7 +29,7 @@ class Chain:
 
     Attributes:
         name: The rule.
-        test: What tells of most nodes that they do not fit; None if there is no such test.
+        test: A quick test that rejects most nodes; None if there is no such test.
         size: The number of registers.
         first: The step that the chain begins with.
     """
@@ -104,9 +104,10 @@ def to_the_end(
 
     Args:
         ir: A graph or a program.
-        size: How many nodes or instructions it has.
+        size: The number of its nodes or instructions.
         walk: Applies rules everywhere once, notes which, and returns the same object if none fits.
-        state_of: What is equal for IR that computes the same by the same steps.
+        state_of: Returns a state that is equal for IR that computes the same by the same
+            steps.
 
     Raises:
         GlowError: It would never end; names the rules that are at fault.

@@ -90,12 +90,12 @@ class FieldSpec:
     Attributes:
         name: The field's name.
         annotation: The declared type, without qualifier.
-        qualifier: How an instruction touches the operand; None for nodes and attributes.
+        qualifier: How an instruction accesses the operand; None for nodes and attributes.
         is_operand: False for an attribute.
         is_optional: An operand that may be None.
         is_variadic: A tuple of operands.
         has_default: The constructor does not need it.
-        words: What an attribute of type ``str`` may be; empty if it may be anything.
+        words: The allowed values of an attribute of type ``str``; empty if all are allowed.
         is_unsaid: Text leaves it out if it has its default.
     """
 

@@ -23,7 +23,7 @@ class SizeRanges:
 
     Attributes:
         ranges: The least and the greatest size; one that is fixed has both alike.
-        shapes: Of some inputs, what each dimension is: a size, a name, a range, or None for open.
+        shapes: For some inputs, each dimension: a size, a name, a range, or None for open.
         hints: Sizes of an example, for which the program is planned.
         example: The same, instead of hints.
         fed: Shapes of inputs by name that give the example.

@@ -12,7 +12,7 @@ class Specialized:
     Attributes:
         name: The dimension.
         size: The number: that of the example, or the only one that the model takes.
-        reason: What needs a number.
+        reason: The operator or attribute that needs a number.
     """
 
     name: str

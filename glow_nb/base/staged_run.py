@@ -45,7 +45,8 @@ class Passage:
     """What passes between a stage and the others.
 
     Attributes:
-        inputs: What it reads, by name: inputs of the whole, and values of earlier stages.
+        inputs: The values that it reads, by name: inputs of the whole network, and values of
+            earlier stages.
         decisions: The sizes that are known when it has run.
     """
 

@@ -73,7 +73,7 @@ class Repeat:
     If the limit is reached, the observer is called, and a :class:`GlowWarning` is emitted.
 
     Attributes:
-        steps: What is repeated, in order.
+        steps: The repeated steps, in order.
         limit: The most rounds.
     """
 

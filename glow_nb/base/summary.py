@@ -16,11 +16,11 @@ class Summary:
     """What a model consists of.
 
     Attributes:
-        name: That of its graph.
-        operators: How many nodes each operator has. Of ONNX, those in bodies count once, and one of
-            another than the default domain is called ``domain.operator``.
+        name: The name of its graph.
+        operators: The number of nodes of each operator. Of ONNX, those in bodies count once, and an
+            operator of another than the default domain is called ``domain.operator``.
         parameters: Numbers in those of its constants that count (:func:`counts_as_parameters`).
-        parameter_bytes: What these take.
+        parameter_bytes: Their bytes.
     """
 
     name: str

@@ -75,8 +75,9 @@ class TensorType:
     Attributes:
         kind: The kind of each element.
         shape: The sizes, the outermost first.
-        scale: Of a quantized type: the step from one real number to the next; None otherwise.
-        offset: Of a quantized type: the integer that represents 0; None otherwise.
+        scale: The scale of a quantized type: the step from one real number to the next; None
+            otherwise.
+        offset: The offset of a quantized type: the integer that represents 0; None otherwise.
     """
 
     kind: ElementKind

@@ -12,7 +12,7 @@ class Uncopied:
     """An object that refuses to be copied or pickled: a copy would be none, or would fail later.
 
     Attributes:
-        UNCOPIED: What it is, then why, and what to do: "a trainer cannot be copied or pickled:
+        UNCOPIED: The object, the reason, and the remedy: "a trainer cannot be copied or pickled:
             its states are memory of this process; save it".
     """
 

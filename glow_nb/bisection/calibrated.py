@@ -24,7 +24,7 @@ class OutsideRange:
 
     Attributes:
         name: The input.
-        share: How many of its numbers are outside, as a share of 1.
+        share: The share of its numbers that are outside, at most 1.
         low: The least number of the range.
         high: The greatest number of the range.
     """

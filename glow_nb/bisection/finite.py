@@ -46,7 +46,7 @@ class FiniteSearch:
     """What :func:`bisect_finite` found.
 
     Attributes:
-        kernels: How many kernels there are.
+        kernels: The number of kernels.
         error: The error that names the first kernel, or the input, with such a number; None if
             there is none.
         value: The first such value of the model in NumPy; None if there is none, or if *graph* is a
@@ -82,12 +82,13 @@ def bisect_finite(
     """Return where a NaN or an infinity occurs first, in the code and in the model.
 
     Args:
-        graph: What ``glow_nb.compile`` takes.
-        inputs: What ``net.run`` takes.
-        backend: What to compile for, as for ``compile``; options as ``glow_nb.Cpu(...)``.
+        graph: A model, as for ``glow_nb.compile``.
+        inputs: The feeds, as for ``net.run``.
+        backend: The backend, as for ``compile``; options as ``glow_nb.Cpu(...)``.
         threads: Cores that share the work; all by default.
         shapes: As for ``compile``.
-        check: What is not checked, as ``compile`` takes it; by default everything is checked.
+        check: The values that are not checked, as for ``compile``; by default everything is
+            checked.
         without: Passes that are left out, as for ``compile``.
 
     Raises:

@@ -48,7 +48,7 @@ def first_bad_instruction(
 
     Args:
         program: Allocated; its outputs differ between *backend* and the interpreter.
-        backend: What makes the kernels.
+        backend: The backend that makes the kernels.
         inputs: In the program's order.
         tolerance: The largest distance of results that agree.
         threads: Cores that share each kernel.

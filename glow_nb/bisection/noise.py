@@ -96,7 +96,7 @@ def bisect_noise(
     Args:
         reference: The float network: what ``glow_nb.load`` takes.
         quantized: The network made from it, by :func:`glow_nb.quant.quantize` or another tool.
-        inputs: What ``net.run`` takes.
+        inputs: The feeds, as for ``net.run``.
         shapes: As for ``compile``. Each network takes those that it leaves open, and then the sizes
             of the other one's inputs.
         least_decibels: The least signal-to-noise ratio of a good value.

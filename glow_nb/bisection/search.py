@@ -135,9 +135,10 @@ def bisect(
     """Return the first step of the compiler after which *graph* computes something else.
 
     Args:
-        graph: What ``glow_nb.compile`` takes; with a program, only its code is tried.
-        inputs: What ``net.run`` takes.
-        backend: What to compile for, as for ``compile``.
+        graph: A model, as for ``glow_nb.compile``; with a program, only its code generation is
+            searched.
+        inputs: The feeds, as for ``net.run``.
+        backend: The backend, as for ``compile``.
         threads: Cores that share the backend's work; all by default.
         shapes: As for ``compile``.
         tolerance: Largest difference over the largest output that counts as rounding; by default

@@ -17,10 +17,10 @@ class Area:
     bytes of tensors and arena. A first size of -1 says that nothing is laid out.
 
     Attributes:
-        tensors_bytes: What the block of tensors needs; the sizes are in front of it.
-        arena_bytes: What the arena needs.
+        tensors_bytes: The size of the block of tensors; the sizes lie in front of it.
+        arena_bytes: The size of the arena.
         scratch: Where scratch begins in the arena.
-        words: What kernels read of sizes.
+        words: The sizes as kernels read them.
         windows: The offset of each window from the beginning of the block that it is in.
         tensors: Offset and bytes of each input and output.
         lengths: The bytes of each activation.

@@ -48,8 +48,9 @@ class PlacedTensor:
     Attributes:
         name: Its name in the model.
         type: Its type.
-        offset: Of its first element in the block of tensors; -1 if open sizes tell it.
-        count: Of an output whose size a run tells: the number of the output that holds it; or -1.
+        offset: Offset of its first element in the block of tensors; -1 if it depends on open sizes.
+        count: For an output with a data-dependent size: the number of the output that holds the
+            size; or -1.
         axis: And the axis that it counts along.
     """
 
@@ -97,9 +98,9 @@ class BundledFunction:
 
     Attributes:
         name: Its name in the model.
-        identifier: What its names in C have after that of the bundle.
-        inputs: What a run reads, in order.
-        outputs: What it writes, in order.
+        identifier: Its name in C, after that of the bundle.
+        inputs: The inputs of a run, in order.
+        outputs: The outputs of a run, in order.
         fed: Pairs of an input and of an output that begins as a copy of it, by their numbers.
         phases: Phases of a run in that variant which has the most.
         lead: Whether there is a phase before those of the program: it copies what is fed to
@@ -160,10 +161,10 @@ class Bundle:
     """All of a bundle, before any of it is written.
 
     Attributes:
-        name: What all its names in C begin with.
+        name: The prefix of all its names in C.
         variants: The processors that it is for, with their code.
-        functions: What can be run, in order.
-        states: What runs leave for the next one.
+        functions: The functions, in order.
+        states: The values that runs keep for the next one.
         first_values: Values of the states, as blocks of the constants, in order.
         constants: The constants of all variants.
         tensors_bytes: Size of the block of tensors; if sizes are open, of what is in front of
@@ -258,10 +259,10 @@ def plan_bundle(
     """Return the bundle *name* of *functions*, by their names in the model.
 
     Args:
-        name: What its names in C begin with.
+        name: The prefix of its names in C.
         functions: Names in the order of the programs of each variant.
         variants: The processors, those that are taken first first.
-        values: Of the states by name, before the first run.
+        values: The initial values of the states, by name.
 
     Raises:
         CompileError: The programs of two variants take or give different tensors.

@@ -107,7 +107,7 @@ def chooser(symbol: str, targets: Sequence[Target], use_tiles: Sequence[bool] = 
     one among equals. On other architectures than x86-64 it is the first, unseen.
 
     Args:
-        symbol: What the function is called.
+        symbol: The name of the function.
         targets: The processors that there is code for.
         use_tiles: For each whether its code uses tile registers; by default none. If the system
             refuses them to the process, the best of the others is taken; without any it is

@@ -71,7 +71,7 @@ class Platform:
     Attributes:
         triple: LLVM's name of it.
         processors: Features by LLVM's names of processors; the first can do the least.
-        compiler: What a C compiler for it is called on other machines.
+        compiler: The name of a C cross compiler for it on other machines.
     """
 
     triple: str

@@ -41,9 +41,9 @@ def write_bundle(folder: Path, bundle: Bundle, form: Form, *, made_from: Mapping
 
     Args:
         folder: Where to; the folder is made.
-        bundle: What to write.
-        form: How it is given.
-        made_from: What it was compiled from, for people.
+        bundle: The native programs.
+        form: The form of the bundle.
+        made_from: The model and the options that it was compiled from, as text.
 
     Raises:
         OptionError: The folder holds something else.

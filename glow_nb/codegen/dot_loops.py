@@ -46,7 +46,7 @@ class DotLoop:
     """A dot instruction that is measured.
 
     Attributes:
-        row: What it multiplies, and which processors have it.
+        row: The dot instruction, and the processors that have it.
     """
 
     row: DotInstruction

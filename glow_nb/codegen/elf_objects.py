@@ -37,9 +37,9 @@ class Section:
     """Bytes that are mapped into memory.
 
     Attributes:
-        name: What the object calls them, ``.text``.
+        name: The name in the object, ``.text``.
         payload: The bytes, before relocation.
-        alignment: Of their address.
+        alignment: Alignment of their address.
         is_code: Whether they are executed.
     """
 
@@ -56,7 +56,7 @@ class Definition:
     Attributes:
         section: Number of its section in the object.
         offset: From the beginning of the section.
-        size_bytes: How long it is.
+        size_bytes: Its size in bytes.
     """
 
     section: int
@@ -72,7 +72,7 @@ class Relocation:
         section: Number of the section that they lie in.
         offset: From its beginning.
         symbol: A name that this object does not define, or a place in it.
-        addend: What is added to the distance.
+        addend: The number that is added to the distance.
         is_call: Whether a call or a jump refers to it, which may go through a table.
     """
 
@@ -88,9 +88,9 @@ class ElfObject:
     """An object, read.
 
     Attributes:
-        sections: What is mapped into memory, by number.
+        sections: The sections that are mapped into memory, by number.
         defined: Global symbols.
-        relocations: What refers to symbols.
+        relocations: The references to symbols.
     """
 
     sections: dict[int, Section]
@@ -183,8 +183,8 @@ class DebugRelocation:
 
     Attributes:
         offset: From the beginning of the section that they lie in.
-        target: What they refer to.
-        addend: What is added to that.
+        target: The section or symbol that they refer to.
+        addend: The number that is added to that.
         kind: The number that the ABI gives to what is written.
     """
 

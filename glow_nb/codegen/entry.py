@@ -57,9 +57,9 @@ class Region:
         pitch_bytes: And the bytes from pixel to pixel.
         memory: If its place or its size is known only when the network runs: the name of the
             memory that it is in. It covers all of that but for what *extent* leaves out.
-        extent: Of such memory, the first byte and the one after the last that it may touch.
-        lives: Of memory that is placed in the arena when the network runs: the step of the program
-            in which it begins to live, and the one in which it is freed.
+        extent: For such memory, the first byte that it may access, and the one after the last.
+        lives: For memory that is placed in the arena when the network runs: the step of the program
+            in which its lifetime begins, and the step in which it is freed.
     """
 
     space: Space
@@ -130,9 +130,9 @@ class EntrySource:
 
     Attributes:
         text: The function.
-        scratch_bytes: What the kernels need for each thread.
+        scratch_bytes: Scratch memory of the kernels, for each thread.
         threads: Shares of each phase, and threads that do them.
-        phases: How many phases there are.
+        phases: The number of phases.
     """
 
     text: str

@@ -41,14 +41,15 @@ class Access:
     With a *pitch* they are only the *run* bytes from ``begin``, ``begin + pitch`` and so on.
 
     Attributes:
-        space: What the bytes belong to.
+        space: The owner of the bytes.
         begin: The first of them.
-        end: The one after the last.
+        end: The byte after the last.
         mode: ``in``, ``out`` or ``inout``.
         run: Bytes of each piece, 0 if there are no gaps.
         pitch: From the beginning of one piece to that of the next.
-        lives: Of a space that is placed when the program runs: its first step and the one in which
-            it is freed. Two such spaces that live at one step lie apart, others may overlap.
+        lives: For a space that is placed when the program runs: its first step and the step in
+            which it is freed. Two such spaces that are live at the same step do not overlap; others
+            may.
     """
 
     space: Hashable

@@ -49,13 +49,13 @@ def make_native_program(
     Args:
         calls: Kernels with their operands.
         memory: Constants and arena. The constants are referred to, not copied.
-        inputs: What a run reads, in the order in which it takes them.
+        inputs: The inputs of a run, in the order of its arguments.
         outputs: What a run writes, likewise. Regions name bindings by their index among the
             borrowed blocks of *memory*, the *state*, the *inputs* and the *outputs*.
         threads: Threads that share each kernel that is not one thread's alone.
         target: Processor, by default this one.
-        kernels: What each call computes.
-        state: What a run reads as the last one has left it.
+        kernels: The instruction of each call.
+        state: The state, which the last run has left for a run.
         stamped: Whether a run takes the time of each call: one more output, ``int64[threads, calls,
             2]``, with begin and end of each thread's share in nanoseconds.
         open: The sizes that inputs tell, if some are open. The array of sizes and the windows are

@@ -46,11 +46,12 @@ class NativeProgram:
         entry: The generated function that calls the kernels in order.
         objects: Relocatable objects: kernels and entry by their symbols, and the runtime.
         memory: The constants, and the size of the arena.
-        inputs: What a run reads, in the order in which it takes them.
+        inputs: The inputs of a run, in the order of its arguments.
         outputs: What a run writes, likewise.
         target: The processor that the code is for.
-        kernels: What each call of the entry computes, in order; without the source of the kernel.
-        state: What a run reads as the last one has left it.
+        kernels: The instruction of each call of the entry, in order; without the source of the
+            kernel.
+        state: The state, which the last run has left for a run.
         open: The sizes that inputs tell, if some are open.
         uses_tiles: Whether its code has instructions on tile registers, for which the process needs
             a right.

@@ -43,7 +43,7 @@ class OpenSizes:
         guards: The comparisons for which the program is right.
         words: The array that kernels read sizes from: for each kind of kernel its own, in order.
         scratch_bytes: Working memory that kernels need for each thread, sizes.
-        placement: How activations are placed.
+        placement: The placement of activations.
         windows: The memory that is bound after the array of sizes, in order.
     """
 

@@ -42,9 +42,9 @@ class OutputBinding(Binding):
     """A tensor that a run writes.
 
     Attributes:
-        fed_by: Of an output that is an input as well: the index of this input. The output begins as
-            a copy of what is fed.
-        counted: Of an output whose size is data-dependent: what of it counts.
+        fed_by: For an output that is also an input: the index of this input. The output begins as a
+            copy of the feed.
+        counted: For an output whose size is data-dependent: the valid part.
     """
 
     fed_by: int | None = None
@@ -73,12 +73,12 @@ class RunLayout:
     Attributes:
         symbol: The C symbol of the entry.
         threads: Shares of each phase of the entry, and threads that do them.
-        phases: How many phases it has.
+        phases: The number of phases.
         thread_scratch_bytes: Working memory that its kernels need for each thread.
         memory: The constants, and the size of the arena.
-        inputs: What a run reads, in the order in which it takes them.
+        inputs: The inputs of a run, in the order of its arguments.
         outputs: What a run writes, likewise.
-        state: What a run reads as the last one has left it.
+        state: The state, which the last run has left for a run.
         open: The sizes that inputs tell, if some are open.
     """
 

@@ -19,14 +19,14 @@ class MappedSection:
     """A part of the file that is mapped at an address that is its offset in the file.
 
     Attributes:
-        name: What it is called.
-        kind: What it holds.
-        flags: How it is mapped.
+        name: The name.
+        kind: The type of its contents.
+        flags: The flags of the mapping.
         place: Its offset.
-        size_bytes: How long it is.
-        link: Of a table: the number of the section that it refers to.
-        info: Of a table of symbols: the number of the first one that others see.
-        entry_bytes: Of a table: how long an entry is.
+        size_bytes: Its size in bytes.
+        link: For a table: the number of the section that it refers to.
+        info: For a table of symbols: the number of the first global one.
+        entry_bytes: For a table: the size of an entry.
     """
 
     name: str

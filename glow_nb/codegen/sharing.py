@@ -23,7 +23,7 @@ class Sharing:
     """Who makes the calls of a program.
 
     Attributes:
-        threads: How many threads there are.
+        threads: The number of threads.
         alone: For each call, whether one of them makes it alone.
     """
 
@@ -52,8 +52,8 @@ def plan_sharing(
     Args:
         work_ns: For each call, how long one thread takes for what threads can share.
         waits: For each call, whether a barrier stands before it if all are shared.
-        threads: How many threads there may be; half of them, a quarter and so on are tried, too.
-        machine: What calls and barriers cost.
+        threads: The largest number of threads; half of it, a quarter and so on are tried, too.
+        machine: The cost of calls and barriers.
     """
     best, least = (
         Sharing(1, (True,) * len(work_ns)),

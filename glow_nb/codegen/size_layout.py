@@ -21,15 +21,15 @@ class SizeLayout:
 
     Attributes:
         sizes: The sizes by name.
-        shapes: Those of the inputs.
-        words: What kernels read of them, and the working memory of a thread behind.
+        shapes: The shapes of the inputs.
+        words: The sizes as kernels read them, followed by the scratch of a thread.
         arena_bytes: Memory of the activations.
         scratch_bytes: Working memory of one thread.
         in_arena: Window and offset of what lies in the arena.
         in_constants: The same of what lies in the program's own block of constants.
         in_bindings: Window, binding and offset of what lies in something that is bound.
-        runs: How many runs there were.
-        instead: What does the runs of these sizes instead of the program, once it is there.
+        runs: The number of runs.
+        instead: The program that runs these sizes instead, once it is compiled.
     """
 
     instead: DirectRun | None = None

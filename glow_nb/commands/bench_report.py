@@ -38,12 +38,12 @@ class EngineRow:
 
     Attributes:
         engine: Its name.
-        precision: What it was asked for.
-        computes: What it says it computes in.
+        precision: The precision that was asked for.
+        computes: The precision that it reports.
         first_seconds: Loading or compiling, and the first run.
         min_seconds: The shortest run.
         median_seconds: The median of the runs.
-        runs: How many were measured.
+        runs: The number of measured runs.
         relative_min: The shortest run over ours in this precision.
         relative_median: The median over ours.
         largest_difference: From our outputs in this precision, over the largest number in them.
@@ -74,7 +74,7 @@ class BenchReport:
     Attributes:
         rows: One for each engine and precision.
         ratios: For each precision that was asked for; None where there was no peer, or not us.
-        reference: What errors are measured by.
+        reference: The reference that errors are measured from.
     """
 
     rows: tuple[EngineRow, ...]

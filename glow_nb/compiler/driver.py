@@ -54,7 +54,7 @@ class CompilerStep:
     """A step of the compiler that is no pass: it goes to the other level, or only looks at the IR.
 
     Attributes:
-        run: What it does; its options are keyword-only.
+        run: The function; its options are keyword-only.
         takes: The levels of IR that it can be given.
         makes: The level of what it returns; None if that is the one it was given.
     """

@@ -30,7 +30,7 @@ def draw_reading(
 
     Args:
         handwriting: All images.
-        reading: What was read in them.
+        reading: The digits that were read in them.
         groups: Headings, each with the numbers of the images below it.
     """
     parts, top = [], MARGIN

@@ -74,9 +74,10 @@ class _Group:
     """Instructions that will be one kernel, by their numbers; runs where the last one stood.
 
     Attributes:
-        prologue: What computes the operand that the head reads element by element.
+        prologue: The instructions that compute the operand that the head reads element by element.
         head: The one instruction that is not data parallel, if there is one.
-        epilogue: What is done to the head's result, or all instructions if there is no head.
+        epilogue: The instructions that read the head's result, or all instructions if there is no
+            head.
         reads: Regions that are read.
         writes: Regions that are written.
     """

@@ -50,7 +50,7 @@ class VectorCode:
 
     Attributes:
         lanes: Elements of every vector.
-        prefix: What the names of variables begin with.
+        prefix: The prefix of the names of variables.
         lines: The lines written so far, ``v3 = mul(v1, v2)``.
         calls: The functions called so far, each with the kind of its first operand.
     """

@@ -41,7 +41,7 @@ def backpropagate(builder: Backward, nodes: Sequence[Node], sums: Sums) -> None:
 
     Args:
         builder: Takes the backward nodes; its ``dependent`` says what gradients are for.
-        nodes: Those that compute the values, in order; *builder* holds them.
+        nodes: The nodes that compute the values, in order; *builder* holds them.
         sums: The gradients of some results.
 
     Raises:

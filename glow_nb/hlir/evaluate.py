@@ -35,7 +35,7 @@ def evaluate(
     Sizes that the function leaves open are those of the feeds.
 
     Args:
-        function: What to evaluate.
+        function: The function to evaluate.
         feeds: One array for each input by name, or a bare array if there is one input.
         state: The values of the states by name; those that are missing begin with their initial
             values. What the function saves is put there at the end, for the next run::

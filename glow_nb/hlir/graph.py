@@ -51,7 +51,7 @@ class Node(Value):
         predicate: A bool vector of the batch's length; where it is false the results for that
             sample are arbitrary (paper 3.3).
         name: Unique in the function.
-        plan: How a kernel computes it; None if no pass has chosen that.
+        plan: The plan of its kernel; None if no pass has chosen one.
         result_types: The types of the results, inferred.
         type: The type of the first result; of the stored value for a node without results.
         type_transparent: It moves or selects elements: if operands have a quantized type, the

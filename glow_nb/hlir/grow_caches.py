@@ -213,7 +213,7 @@ def _rebuilt(ends: list[Save], replaced: Mapping[Value, Value]) -> list[Node]:
     """Return the nodes that *ends* need, in order, reading what stands for *replaced* values.
 
     Raises:
-        CycleError: What stands for a value is computed from it.
+        CycleError: The replacement of a value is computed from the value.
     """
     made: dict[Value, Value] = {}
     nodes: list[Node] = []

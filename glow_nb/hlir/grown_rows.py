@@ -32,7 +32,7 @@ class Joined:
         value: The value.
         old: Its first rows.
         new: The others.
-        parts: What it is made of, each with what computes it from the whole value.
+        parts: Its parts, each with the function that computes it from the whole value.
     """
 
     value: Value
@@ -151,7 +151,7 @@ def nodes_behind(ends: Iterable[Node], replaced: Mapping[Value, Value]) -> Itera
     """Yield the nodes that *ends* need, in order, if others are read for *replaced* values.
 
     Raises:
-        CycleError: What stands for a value is computed from it.
+        CycleError: The replacement of a value is computed from the value.
     """
     sorter: TopologicalSorter[Node] = TopologicalSorter()
     waiting = list(ends)

@@ -76,7 +76,7 @@ def precisions_of(
     Args:
         function: The graph that the pass gets.
         keep: Names, or globs, of layers that stay float32.
-        kind: What operands are rounded to.
+        kind: The kind that operands are rounded to.
         must_fit: Whether a pattern that fits no layer is an error.
 
     Raises:

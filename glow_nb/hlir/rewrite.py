@@ -36,7 +36,7 @@ class Rewriter(Builder):
     """The builder that a rule gets: new nodes are inserted before the node that is offered.
 
     Attributes:
-        current: That node, its operands rewritten.
+        current: The node with rewritten operands.
         has_replaced: Whether a rule has replaced a node.
         updates: The updates of states that rules have emitted.
     """

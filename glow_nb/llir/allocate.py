@@ -177,9 +177,9 @@ def place(
 
     Args:
         live_ranges: Lifetimes and sizes.
-        alignment: What every offset is a multiple of, in bytes.
+        alignment: The alignment of every offset, in bytes.
         target_bytes: A size that is small enough, such as the size of a given memory.
-        time_limit_seconds: How long the exact search may take. By default it ends after
+        time_limit_seconds: The time limit of the exact search. By default it ends after
             :data:`SEARCH_NODES` steps, so that the same ranges give the same placement on every
             machine.
 

@@ -40,7 +40,7 @@ class Sections:
     """An instance, with time cut down to the sections that matter.
 
     Attributes:
-        count: How many buffers there are.
+        count: The number of buffers.
         sizes: Bytes of each buffer, all positive.
         first: First section of each buffer.
         stop: The section after its last one.
@@ -84,7 +84,7 @@ class _State:
         bytes_left: Bytes of each section that are not placed yet.
         heads: The lowest address that each buffer can have; far away once it is placed, and for
             one more that does not exist.
-        fits: How many buffers can lie on the floor of each section.
+        fits: The number of buffers that can lie on the floor of each section.
         touched: The decisions that made each floor, as bits.
         reasons: The decisions that made each head, as bits.
         left: Number of buffers not placed.

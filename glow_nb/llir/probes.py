@@ -24,9 +24,9 @@ class Probe:
     """What one instruction writes to one buffer.
 
     Attributes:
-        number: Of the instruction among those that compute.
+        number: Number of the instruction among those that compute.
         instruction: The instruction.
-        buffer: What it writes.
+        buffer: The buffer that it writes.
     """
 
     number: int

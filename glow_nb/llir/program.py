@@ -190,7 +190,7 @@ class Instruction:
         predicate: A bool vector of the batch's length; results of false samples are arbitrary.
         name: The high-level node that it was made from, for display; not unique.
         origins: The imported nodes that this node was made from, if not only from itself.
-        plan: How its kernel computes; None if that is not chosen yet, or there is no choice.
+        plan: The plan of its kernel; None if none is chosen yet, or there is no choice.
     """
 
     opcode: ClassVar[str]

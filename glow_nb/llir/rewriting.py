@@ -63,7 +63,7 @@ class Site:
 
     Attributes:
         flow: Which instruction makes what another one reads.
-        traits: What kernels can do.
+        traits: The traits of the kernels.
         buffers: Makes new activations and weights.
     """
 

@@ -32,8 +32,8 @@ class ScalarFunction:
     """A function of scalar expressions.
 
     Attributes:
-        name: What an expression calls it, and the SIMD layer.
-        arity: How many arguments it takes.
+        name: The name in expressions and in the SIMD layer.
+        arity: The number of arguments.
         operator: The Python operator that stands for it in an expression; None if it is called.
         kinds: The kinds that it is computed in. A number of another kind becomes a float64.
         result: The kind of the result; None if it has that of the operands.

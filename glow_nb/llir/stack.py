@@ -49,8 +49,8 @@ class StackInst(Instruction):
     """Run the instructions of *body*, in order, as one kernel.
 
     Attributes:
-        results: What the body writes to memory, in order.
-        sources: What it reads from memory, in order of first use.
+        results: The results that the body writes to memory, in order.
+        sources: The buffers that it reads from memory, in order of first use.
         body: The instructions in order: prologue, head, epilogue. Made by :meth:`of`, which
             derives the other two.
     """

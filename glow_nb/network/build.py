@@ -35,7 +35,7 @@ def build(
     README.md says how it is used. An earlier bundle is replaced as a whole.
 
     Args:
-        graph: What :func:`glow_nb.compile` takes. Open sizes are arguments of each run in C;
+        graph: A model, as for :func:`glow_nb.compile`. Open sizes are arguments of each run in C;
             *sizes* and *hints* give their ranges, and sizes to plan for.
         folder: Where to write.
         name: Prefix of all names in C; by default the name of the file.

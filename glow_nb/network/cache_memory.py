@@ -26,8 +26,8 @@ class CacheMemory:
     """One array for each of some caches, and how many of its rows are there.
 
     Attributes:
-        caches: What they are of the function.
-        length: How many there are: as many in each cache.
+        caches: The caches of the function.
+        length: The number of rows, the same in each cache.
     """
 
     def __init__(self, caches: Sequence[Cache]) -> None:

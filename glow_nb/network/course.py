@@ -13,8 +13,8 @@ class Course(NamedTuple):
     """How a run goes through stages.
 
     Attributes:
-        border: What the whole takes and gives.
-        passages: What passes between each stage and the others, in order.
+        border: The inputs and outputs of the whole.
+        passages: The values that pass between each stage and the others, in order.
         guards: The comparisons of sizes that are fed for which all of it is right.
     """
 

@@ -20,7 +20,7 @@ class GrowingModel(OpenModel):
 
     Attributes:
         caches: Outputs by the inputs that they become, names or patterns.
-        grown: What became of them, once the graph was read.
+        grown: The grown caches, once the graph was read.
     """
 
     caches: Mapping[str, str]

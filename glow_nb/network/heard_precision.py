@@ -14,7 +14,7 @@ class HeardPrecision:
     """An observer that takes note of the graph whose precision is lowered.
 
     Attributes:
-        report: What has become of its layers.
+        report: The precision of its layers.
     """
 
     def __init__(self, backend: Backend, observer: Observer | None) -> None:

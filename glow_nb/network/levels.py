@@ -23,7 +23,7 @@ class Border(NamedTuple):
         name: The name of the program.
         inputs: Type of each input by name, in order.
         outputs: Type of each output by name, in order.
-        counted: Of outputs whose size is data-dependent: what of them counts.
+        counted: For outputs whose size is data-dependent: the valid part.
         has_state: Whether something stays from run to run.
     """
 
@@ -84,7 +84,7 @@ class Levels(NamedTuple):
     Attributes:
         function: The graph after lowering and optimization; None if a program was given.
         program: The instructions, allocated.
-        pipeline: What it was compiled by.
+        pipeline: The pipeline that compiled it.
         precision: In which kind of floats its layers compute; None for that of the model.
     """
 

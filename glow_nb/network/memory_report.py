@@ -26,12 +26,12 @@ class MemoryReport:
     Attributes:
         arena_bytes: The block that holds all activations.
         lower_bound_bytes: The largest sum of activations live at one time.
-        unshared_bytes: What the activations would take if none shared memory.
+        unshared_bytes: The size of the activations if none shared memory.
         in_place_bytes: By how much the lower bound is smaller because results are written over
             operands that end.
         constant_bytes: Weights, packed as the kernels want them.
         scratch_bytes: Working memory of the kernels, for all threads.
-        state_bytes: What stays from run to run.
+        state_bytes: The memory that stays from run to run.
         program: The allocated program that the bytes are of; what :meth:`plot` draws.
         sizes: The sizes that they are for, of a network that leaves some open; or empty.
     """

@@ -376,7 +376,7 @@ class CompiledNetwork(CompiledViews, Network):
 
         Args:
             inputs: As :meth:`run` takes them.
-            runs: How often to run, after one run that is not counted.
+            runs: The number of runs, after one run that is not counted.
             limits: Compare with the peak rates of the machine, if the backend knows them. The first
                 time, they are measured in about a second, and kept in the cache folder.
 

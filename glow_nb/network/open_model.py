@@ -20,7 +20,7 @@ class OpenModel:
 
     Attributes:
         model: The model.
-        ranges: What is said of its sizes.
+        ranges: The ranges of its sizes.
     """
 
     model: SizedModel

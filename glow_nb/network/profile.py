@@ -56,7 +56,7 @@ class KernelTime:
         share: Its part of the shortest times of all kernels.
         bound: Whether arithmetic or memory limits it; empty if no limits are known.
         limit_seconds: The least time that the machine's measured limits allow; 0 if not known.
-        peak: What the peak of its arithmetic is the peak of, as the assembler calls it; empty for
+        peak: The instruction whose peak is the peak of its arithmetic, in assembler; empty for
             multiply-adds of ``float32``, and if no limits are known.
         level: The level of the memory that takes most of the least time of its bytes; empty if no
             limits are known.

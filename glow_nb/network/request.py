@@ -30,7 +30,7 @@ class CompileRequest(NamedTuple):
         backend: Its name, options, or itself.
         threads: Cores that share the work of one run.
         shapes: Sizes by name.
-        ranges: What is said of sizes that stay open in one program for all, if something is.
+        ranges: The ranges of sizes that stay open in one program for all sizes, if there are any.
         each: Whether each set of sizes gets a program of its own, and none is for all.
         caches: Outputs by the inputs that they become in the next run, which stay in the network.
         specialize_after: After how many runs sizes get a program of their own; None for never.
@@ -42,8 +42,8 @@ class CompileRequest(NamedTuple):
         scheduler: Orders nodes and instructions; None for the compiler's own.
         allocator: Places activations; None for the compiler's own.
         observer: Called after every step.
-        state: What to keep states in.
-        check_finite: What of a run is looked at, for a NaN or an infinity.
+        state: The store of the states.
+        check_finite: The values of a run that are checked for NaN and infinities.
         cache: Whether the network is kept on the disk, and looked for there.
         options: Options of the backend by name.
     """

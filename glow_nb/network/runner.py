@@ -43,8 +43,8 @@ class BoundRun(Uncopied):
     Calls from several threads write the same outputs, so that their caller must keep them apart.
 
     Attributes:
-        inputs: What each call reads, by name.
-        outputs: What each call writes, by name, in the model's order.
+        inputs: The inputs of each call, by name.
+        outputs: The outputs of each call, by name, in the model's order.
     """
 
     __slots__ = ("_counted", "_run", "inputs", "outputs")
@@ -77,7 +77,7 @@ class Runner:
     """Makes runs of one executable.
 
     Attributes:
-        feeds: What it takes.
+        feeds: The feeds.
         direct: The fast path of a run, if there is one; see
             :class:`~glow_nb.backends.backend.DirectExecutable`.
     """

@@ -37,7 +37,7 @@ class StagedExecutable:
     """Networks that run in turn.
 
     Attributes:
-        networks: That of each stage, in order.
+        networks: The network of each stage, in order.
     """
 
     def __init__(self, course: Course, networks: Sequence[Network]) -> None:
@@ -95,7 +95,7 @@ class StagedNetwork(CompiledNetwork):
     """A network with data-dependent sizes.
 
     Attributes:
-        course: How a run goes through the stages.
+        course: The course of a run through the stages.
         stages: The network of each stage: its program, memory, kernels and source.
     """
 

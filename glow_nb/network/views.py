@@ -159,9 +159,9 @@ class CompiledViews(NetworkViews):
     """What can be seen of a network of fixed sizes.
 
     Attributes:
-        sizes: Of a network that leaves sizes open, which it was compiled for.
-        executable: What runs.
-        rebuilding: What makes it once more, and knows the model.
+        sizes: For a network that leaves sizes open, the sizes that it was compiled for.
+        executable: The executable.
+        rebuilding: The object that compiles it again, and knows the model.
     """
 
     rebuilding: Rebuilding[Any]

@@ -73,10 +73,11 @@ class WrittenNetwork:
 
         Args:
             path: The file; it needs no other file, and no network.
-            inputs: What the runs are fed whose time is taken; random numbers by default.
-            runs: How often to run; 0 takes no time.
-            against: What to compare with: another network, or the page of an earlier report.
-            drift: What :func:`glow_nb.quant.drift` returned, to be shown as well.
+            inputs: The feeds of the timed runs; random numbers by default.
+            runs: The number of timed runs; 0 for none.
+            against: The other side of a comparison: another network, or the page of an earlier
+                report.
+            drift: A result of :func:`glow_nb.quant.drift`, to be shown as well.
             title: The title of the page; by default the name of the network.
 
         Raises:

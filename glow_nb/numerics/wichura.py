@@ -15,9 +15,9 @@ class Ratio:
     """A quotient of two polynomials, the coefficients of the highest powers first.
 
     Attributes:
-        origin: What is taken from the argument first.
-        over: Of the numerator.
-        under: Of the denominator, without its last, which is 1.
+        origin: The number that is first subtracted from the argument.
+        over: Coefficients of the numerator.
+        under: Coefficients of the denominator, without the last one, which is 1.
     """
 
     origin: float

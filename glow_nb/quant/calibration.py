@@ -44,12 +44,12 @@ def calibrate(
     is quantized.
 
     Args:
-        model: What :func:`glow_nb.compile` takes. Open sizes of a model become those of the first
-            sample, and the ranges hold for these sizes; open sizes of a graph stay open.
+        model: A model, as for :func:`glow_nb.compile`. Open sizes of a model become those of the
+            first sample, and the ranges hold for these sizes; open sizes of a graph stay open.
         samples: Feeds, one after the other. Or arrays of many samples along the first axis, one
             for each input: these are cut into batches of the size that *model* takes (1 if that
             is open), the last one filled up with samples from the beginning.
-        bins: How many bins each histogram has; see :mod:`glow_nb.hlir.histogram`.
+        bins: The number of bins of each histogram; see :mod:`glow_nb.hlir.histogram`.
         backend: The backend that runs the network.
         threads: Cores that share the work of a run; all that are available by default.
 

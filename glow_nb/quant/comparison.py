@@ -109,7 +109,7 @@ def drift(
         samples: As :func:`calibrate` takes them.
         backend: The backend that runs the networks.
         threads: Cores that share the work of a run; all that are available by default.
-        runs: How often each network runs to time its kernels; 0 measures no times.
+        runs: The number of timed runs of each network; 0 for none.
         precision: The precision of *quantized*, as for :func:`glow_nb.compile`.
         keep: Its layers that stay float32, by names and globs.
 

@@ -47,7 +47,7 @@ class Conversion:
 
     Attributes:
         function: The network, as :func:`quantize` returns it.
-        quantized: How many operators read integers, by opcode.
+        quantized: The number of operators that read integers, by opcode.
         kept: The operators that compute with floats, and why.
         gains: The predicted speedup of each layer.
     """

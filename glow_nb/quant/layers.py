@@ -45,7 +45,7 @@ def match(
 
     Args:
         floats: The nodes of each kernel of the float network.
-        integers: Those of each kernel of the quantized network.
+        integers: The integers of each kernel of the quantized network.
         links: Places of kernels of integers that belong together besides.
     """
     known = set(chain.from_iterable(floats))

@@ -34,8 +34,8 @@ class Kept:
     """An operator that computes with floats, and why.
 
     Attributes:
-        name: Of the node.
-        opcode: Of the node.
+        name: Name of the node.
+        opcode: Opcode of the node.
         reason: Why it is not quantized.
     """
 

@@ -70,7 +70,7 @@ def convert_weights(
     them packed, and :func:`glow_nb.export_onnx` writes ``DequantizeLinear`` with blocks.
 
     Args:
-        model: What :func:`glow_nb.load` takes; all sizes must be known.
+        model: A model, as for :func:`glow_nb.load`; all sizes must be known.
         weights: The integers: "int4" or "int8".
         block: Neighbouring rows of a column that share a scale.
         keep: Names, or globs, of nodes whose weights stay floats.

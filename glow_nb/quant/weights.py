@@ -43,10 +43,10 @@ def quantize_weights(
 
     Args:
         weights: float32.
-        axis: That of the channels that each have a scale, None for one scale.
-        kind: Of the integers.
+        axis: The axis of the channels that each have a scale, None for one scale.
+        kind: Kind of the integers.
         schema: Makes a scale of a range of numbers as far below 0 as above.
-        least_scale: That no scale is less than, for each channel.
+        least_scale: The lower limit of the scale of each channel.
     """
     others = tuple(n for n in range(weights.ndim) if axis is None or n != axis % weights.ndim)
     reach = np.abs(weights).max(axis=others, keepdims=True, initial=0.0).astype(np.float64)
@@ -74,7 +74,7 @@ def quantize_bias(bias: Array, input: Encoding, weight_scale: Array) -> tuple[Ar
 
     Args:
         bias: float32 ``[K]``.
-        input: How the activations are stored.
+        input: The quantized type of the activations.
         weight_scale: The scales of the weights, one or K.
     """
     scale = np.broadcast_to(np.float32(input.scale) * weight_scale.ravel(), bias.shape)

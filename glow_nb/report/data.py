@@ -17,7 +17,7 @@ class Item:
     """One thing of a stage: a node, an instruction, or a kernel.
 
     Attributes:
-        name: What the stage calls it.
+        name: The name in the stage.
         kind: The operator, the opcode, or the family of the kernel.
         type: The types of its results; empty if they are not known.
         text: Its text in the language of the stage.
@@ -40,9 +40,9 @@ class Stage:
 
     Attributes:
         key: One of :data:`STAGES`.
-        title: What people call it.
+        title: The title on the page.
         says: A sentence that says what it is.
-        items: What it consists of, in order.
+        items: The items, in order.
         missing: Why it has no items; empty if it has some.
     """
 
@@ -98,7 +98,7 @@ class Call:
     Attributes:
         instruction: Its number in the program.
         kernel: The number of its kernel.
-        plan: How the kernel computes; empty if it leaves no choice.
+        plan: The plan of the kernel; empty if there is no choice.
         threads: Threads that share it.
         estimated_ns: About how long one thread takes, in nanoseconds; 0 if there is no estimate.
         scratch_bytes: Working memory for each thread.
@@ -107,8 +107,8 @@ class Call:
         constant_bytes: Bytes of weights that it reads.
         read_bytes: Other bytes that it reads.
         written_bytes: Bytes that it writes.
-        alternatives: How the layer can be computed, that with the least estimate first.
-        time: What it took; None if it was not measured.
+        alternatives: The candidates for the layer, the one with the least estimate first.
+        time: The measured time; None if it was not measured.
     """
 
     instruction: int
@@ -133,11 +133,11 @@ class PassRow:
     Attributes:
         name: The step.
         level: "graph" or "program": what it made.
-        seconds: How long it took, with the verification after it.
+        seconds: The time that it took, with the verification after it.
         changed: Whether it changed anything.
         removed: Lines that are gone.
         added: Lines that are new.
-        constants: By how many it changed the number of constants.
+        constants: The change of the number of constants.
         items: Nodes or instructions after it.
         does: A line that says what it does.
         lines: The difference: lines that begin with ``-``, ``+``, a blank, or ``@`` where lines are
@@ -163,7 +163,7 @@ class Life:
     Attributes:
         name: Its name in the program.
         type: Its type.
-        kind: What writes it.
+        kind: The kind of instruction that writes it.
         begin: The first instruction that needs it.
         end: One past the last.
         offset: Bytes from the beginning of the arena.
@@ -189,12 +189,12 @@ class Memory:
     Attributes:
         arena: The block that holds all activations.
         lower_bound: The largest sum of activations that are live at one time.
-        unshared: What they would take if none shared memory.
+        unshared: The size of the activations if none shared memory.
         constants: Weights, as the kernels read them.
         scratch: Working memory of the kernels, for all threads.
-        state: What stays from run to run.
+        state: The memory that stays from run to run.
         lives: The activations, the largest of them if there are very many.
-        left_out: How many are not among these.
+        left_out: The number of activations that are not among these.
     """
 
     arena: int = 0
@@ -229,7 +229,7 @@ class Table:
     """A table of text.
 
     Attributes:
-        title: What it shows.
+        title: The title.
         columns: Their names; one that begins with ``#`` has numbers.
         rows: The cells of each row.
         note: A sentence below it.
@@ -246,9 +246,10 @@ class Roof:
     """The limits of a machine, as a roofline shows them.
 
     Attributes:
-        peaks: What each peak is of, and its operations a second.
+        peaks: The instruction of each peak, and its operations a second.
         levels: The levels of memory, and the bytes a second that can be read from each.
-        raised: What the peaks are of that a kernel exceeded: these are what it reached.
+        raised: The instructions whose peak a kernel exceeded: these peaks are the rate of the
+            kernel.
         machine: The processor, its threads, caches and bandwidths: names and values.
     """
 
@@ -263,11 +264,11 @@ class Measurement:
     """Times of whole runs, in seconds.
 
     Attributes:
-        runs: How many runs with time stamps there were.
+        runs: The number of runs with time stamps.
         minimum: The shortest of these.
         median: Their median.
         plain: The shortest of the ordinary runs in turn with them.
-        inputs: What was fed: "random numbers", or "given arrays".
+        inputs: The feeds: "random numbers", or "given arrays".
         roof: The limits of the machine; None if they are not known.
         plain_median: The median of the ordinary runs; 0 in pages of earlier versions.
         in_turn: Whether the other network of a comparison ran in turn with it.
@@ -288,13 +289,13 @@ class Part:
     """One program of a compilation.
 
     Attributes:
-        title: What tells it from other programs of the network; empty if there is but one.
+        title: The title, if the network has several programs; else empty.
         stages: The levels, in the order of :data:`STAGES`.
-        calls: What each instruction costs, in order.
+        calls: The cost of each instruction, in order.
         sources: The source of each kernel, by its number.
         passes: The steps of the compiler, in order.
         no_passes: Why there are none; empty if there are some.
-        memory: What it needs in memory.
+        memory: The memory that it needs.
         weights: Its weights, the largest first.
         tables: Further tables: sizes, guards, precision, drift.
         measurement: Times of whole runs; None if they were not taken.
@@ -319,8 +320,8 @@ class Compilation:
     """A network, level by level.
 
     Attributes:
-        title: What the page calls it.
-        facts: What it was compiled of and for: names and values.
+        title: The title on the page.
+        facts: The model, target and options that it was compiled from: names and values.
         parts: Its programs.
         left_out: Programs that are not shown.
     """
@@ -352,8 +353,8 @@ class Comparison:
 
     Attributes:
         stages: The items of each stage that belong together, by the key of the stage.
-        facts: What was said of both: name, first, second.
-        accuracy: How far the outputs are apart on the same inputs; None if they were not run.
+        facts: The facts about both: name, first, second.
+        accuracy: The difference of the outputs on the same inputs; None if they were not run.
     """
 
     stages: dict[str, tuple[Match, ...]]
@@ -369,7 +370,7 @@ class Report:
         title: The title of the page.
         version: The version of glow_nb that wrote it.
         compilations: One, or two that are compared.
-        comparison: What they have in common; None if there is one.
+        comparison: The comparison of both; None if there is one compilation.
     """
 
     title: str

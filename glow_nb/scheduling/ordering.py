@@ -99,7 +99,7 @@ class _Choice(NamedTuple):
     Attributes:
         during: Bytes that are live while it runs.
         added: Bytes that are live after it, less those that are live before.
-        since: How many steps were done when it became possible.
+        since: The number of steps that were done when it became possible.
     """
 
     during: int

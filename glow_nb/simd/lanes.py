@@ -40,7 +40,7 @@ class Lanes:
         builder: The IR builder of llvmlite.
         value: The vector, a value of llvmlite.
         kind: The kind of each lane.
-        lanes: How many lanes there are.
+        lanes: The number of lanes.
     """
 
     builder: Any

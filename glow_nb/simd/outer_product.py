@@ -84,7 +84,7 @@ class Groups(InPlace):
     """A step of groups of neighbours, whose results are a vector of a row.
 
     Attributes:
-        dot: What multiplies them.
+        dot: The instruction that multiplies them.
     """
 
     dot: DotInstruction

@@ -26,7 +26,7 @@ class Blocks:
     """Steps of blocks.
 
     Attributes:
-        dot: What multiplies.
+        dot: The instruction that multiplies.
     """
 
     dot: DotInstruction
@@ -74,7 +74,7 @@ class Blocks:
         Args:
             builder: Receives the instructions.
             sums: The sums by blocks.
-            tile: What they are the sums of.
+            tile: The register tile of their sums.
             column: Where the left elements lie.
             row: Where the right ones lie, of which those of the first *columns* are read.
             stride: Elements from left row to left row.

@@ -27,7 +27,7 @@ class SmallFloat:
     Attributes:
         exponent: Bits of the exponent.
         mantissa: Bits of the mantissa.
-        bias: Of the exponent.
+        bias: Bias of the exponent.
         largest: Bits of the largest finite number.
         nan: Bits that NaN is stored as, of whose sign bit the sign of the NaN is the opposite where
             the format has no NaN.

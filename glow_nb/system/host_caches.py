@@ -27,7 +27,7 @@ class Cache(NamedTuple):
 
     Attributes:
         level: 1 for the nearest to the processor.
-        size_bytes: What it holds.
+        size_bytes: The size of the cache.
         processors: Numbers of the processors that share it.
     """
 
@@ -48,7 +48,7 @@ def caches_of(processor: int, folder: Path | None = None) -> tuple[Cache, ...]:
 
     Args:
         processor: Its number.
-        folder: What describes the processors, :data:`PROCESSORS` if not given.
+        folder: The folder that describes the processors, :data:`PROCESSORS` if not given.
     """
     places = ((folder or PROCESSORS) / f"cpu{processor}" / "cache").glob("index*")
     found = (_read_cache(place) for place in places)

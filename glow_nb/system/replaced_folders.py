@@ -30,7 +30,7 @@ def new_folder(place: Path, is_old: Callable[[Path], bool], what: str) -> Iterat
         place: Where it is to be.
         is_old: Tells of a folder that is there and not empty whether it may be replaced; it may
             raise an OptionError of its own, as :func:`require_only` does.
-        what: What such a folder is, for the error: "a saved network".
+        what: The kind of folder, for the error: "a saved network".
 
     Raises:
         OptionError: There is something else.

@@ -90,7 +90,7 @@ def answered(flags: Collection[str], is_wanted: bool, request: Callable[[], int]
     """Return whether tiles may be used.
 
     Args:
-        flags: What the processor has, in Linux' words.
+        flags: The features of the processor, as Linux names them.
         is_wanted: Whether the user allows it.
         request: Asks the system; returns 0 or the number of an error.
     """

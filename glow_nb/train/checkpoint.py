@@ -29,10 +29,10 @@ class Checkpoint:
     Attributes:
         values: The value of each state.
         weights: Which of them are weights.
-        kept: What the optimizer keeps for a weight.
+        kept: The optimizer's state for a weight.
         steps: Steps made.
         epochs: Epochs of ``fit`` made.
-        seed: Of the trainer.
+        seed: Seed of the trainer.
         fit: Where a ``fit`` is that has not ended.
     """
 

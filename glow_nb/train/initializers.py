@@ -54,7 +54,7 @@ def gain(activation: Activation, slope: float = 0.01) -> float:
 
     Args:
         activation: ``linear``, ``sigmoid``, ``tanh``, ``relu``, ``leaky_relu`` or ``selu``.
-        slope: Of a leaky ReLU below 0.
+        slope: Slope of a leaky ReLU below 0.
 
     Raises:
         OptionError: The activation is another one.
@@ -158,9 +158,9 @@ def kaiming_uniform(
     """Return Kaiming's weights: from ``-b`` to ``b = gain * sqrt(3 / fan)``.
 
     Args:
-        shape: Of the weights.
+        shape: Shape of the weights.
         rng: Where the numbers come from.
-        gain: That of what follows, see :func:`gain`; by default of a ReLU.
+        gain: The gain of the activation that follows, see :func:`gain`; by default of a ReLU.
         mode: Whether activations keep their size, ``fan_in``, or gradients, ``fan_out``.
         fans: Fan in and fan out; those of :func:`fans_of` by default.
         dtype: Kind of the numbers.

@@ -22,8 +22,8 @@ class Networks:
     """Functions that are compiled at first use; the last that were used are kept.
 
     Attributes:
-        state: What all of them run on; it stays when a network is dropped.
-        passes_before: What is done to a graph before its gradients are emitted.
+        state: The store of the states of all of them; it stays when a network is dropped.
+        passes_before: The passes over a graph before its gradients are emitted.
     """
 
     def __init__(

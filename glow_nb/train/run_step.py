@@ -30,10 +30,10 @@ class StepRun:
     """A step that is about to be made.
 
     Attributes:
-        functions: What it is made of.
+        functions: The functions of the step.
         network: These, compiled.
-        states: What they run on.
-        numbers: What the optimizer feeds, by its own names.
+        states: The store of the states.
+        numbers: The optimizer's feeds, by its own names.
     """
 
     functions: StepFunctions

@@ -52,7 +52,7 @@ class StepDecay(Schedule):
     Attributes:
         rate: The rate of the first steps.
         every: Steps from one change to the next.
-        factor: What the rate is multiplied by.
+        factor: The factor of the rate.
     """
 
     rate: float

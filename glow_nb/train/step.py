@@ -54,9 +54,9 @@ class StepFunctions:
         target: The name of the input for the targets.
         loss: The name of the output.
         numbers: The name of the input for each number that an optimizer feeds.
-        share: Of a step that is made in parts, the name of the input for what a part counts.
+        share: For a step that is made in parts, the name of the input for the weight of a part.
         number_kind: The kind of these inputs.
-        check: How to test whether the gradients are finite; None for no test.
+        check: The test whether the gradients are finite; None for no test.
     """
 
     forward: Function
@@ -161,14 +161,14 @@ def make_step(
         forward: The model in its training form, with the loss as its only output.
         loss: The name of the output.
         target: The name of the input of targets.
-        weights: What is trained, if the loss depends on it.
-        optimizer: How new weights come from gradients.
+        weights: The trained weights, if the loss depends on them.
+        optimizer: The function from gradients to new weights.
         counter: The state that counts the steps.
         taken: Names of other states, which those that are made here do not get.
-        parts: How many batches a step has; their gradients are added, each times what is fed as
-            its share.
+        parts: The number of batches of a step; their gradients are added, each times its share,
+            which is fed.
         checks: Whether a gradient that is not finite leaves everything as it was.
-        passes: What is done to the model before its gradients are emitted.
+        passes: The passes over the model before its gradients are emitted.
 
     Raises:
         GradientError: As :func:`glow_nb.differentiate`.

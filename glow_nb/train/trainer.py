@@ -89,7 +89,7 @@ class Trainer(Uncopied):
         """Prepare to train *function*.
 
         Args:
-            function: What ``glow_nb.load`` takes; sizes may be open. Or a Python function that
+            function: A model, as for ``glow_nb.load``; sizes may be open. Or a Python function that
                 takes the size of a batch and returns the graph for it.
             loss: A loss of this package, or a function ``(builder, prediction, target) -> value``
                 that emits nodes and returns a float of one element.
@@ -113,7 +113,7 @@ class Trainer(Uncopied):
                 of them, and time to check them. False saves both, but such a gradient then changes
                 its weight. With ``clip_norm=`` gradients are checked in any case.
             output: The output that the loss gets; by default the only one.
-            metrics: What ``evaluate`` computes besides the loss, by name.
+            metrics: The metrics that ``evaluate`` computes besides the loss, by name.
             backend: As for ``glow_nb.compile``.
             without: Passes that are left out, as for ``glow_nb.compile``.
             precision: As for ``glow_nb.compile``: "bfloat16" rounds the factors of products, those
@@ -241,7 +241,7 @@ class Trainer(Uncopied):
                 epoch; samples that do not fill the last batch are dropped. Or
                 :class:`Batches`, or anything that can be iterated for each epoch and gives pairs
                 of inputs and targets.
-            epochs: How often to go through them.
+            epochs: The number of epochs.
             validation: The data of :meth:`evaluate` after each epoch.
             patience: Early stopping: stop after this number of epochs without a new minimum of the
                 validation loss or, without *validation*, of the loss.

@@ -50,9 +50,9 @@ class Update:
     Attributes:
         changes: The new value of each weight, of all that is kept for it, and of the count of
             steps.
-        guards: What must hold for these to be saved.
+        guards: The conditions under which these are saved.
         numbers: The name of the input for each number that the optimizer feeds.
-        check: How to test whether the gradients are finite; None for no test.
+        check: The test whether the gradients are finite; None for no test.
     """
 
     changes: Changes

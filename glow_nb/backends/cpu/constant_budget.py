@@ -34,10 +34,10 @@ class Layer:
 
     Attributes:
         names: Its name, and those of others that share its weights and candidates.
-        candidates: What is right for its weights, the preferred one first; one of them, at least,
-            takes no more memory.
-        cycles: What each of them is estimated to take a run.
-        more_bytes: What the constants of each take beyond the weights.
+        candidates: The plans that are right for its weights, the preferred one first. At least one
+            of them takes no more memory.
+        cycles: The estimated cycles of a run with each of them.
+        more_bytes: The bytes of the constants of each, less those of the weights.
     """
 
     names: tuple[str, ...]
@@ -62,7 +62,7 @@ class Spending:
 
     Attributes:
         room: Bytes that constants may take beyond the weights.
-        layers: Those that would take some of it.
+        layers: The layers that would use some of it.
         chosen: The number of the candidate of each.
     """
 
@@ -177,7 +177,7 @@ def spend(
         products: Its convolutions and matrix products.
         ranked: Tells the candidates of each.
         preferred: Tells the best one that is right for the weights of a product.
-        growth: How many times the bytes of the weights constants may take.
+        growth: The most bytes of constants, as a multiple of the bytes of the weights.
         threads: Cores that share the work.
     """
     packed: dict[tuple[Value, tuple[Candidate | None, ...]], list[Product]] = defaultdict(list)

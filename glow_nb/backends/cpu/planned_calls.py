@@ -44,7 +44,7 @@ class PlannedCalls:
     Attributes:
         work: The instructions that compute.
         calls: One for each of them; each says whether one thread makes it.
-        threads: How many threads are worth it.
+        threads: The number of threads that are worth it.
         open: The open sizes of the program, if there are any.
     """
 

@@ -106,7 +106,7 @@ def candidates_of(
         node: A convolution or a matrix product.
         target: The processor.
         winograd: "auto", "guarded" or "off".
-        blocks: How many widths of panels to try in each algorithm.
+        blocks: The number of panel widths to try in each algorithm.
         threads: Cores that share a convolution, or a product by Strassen's algorithm; direct
             products are ranked alike for any number.
         strassen: "auto" or "off".

@@ -32,7 +32,7 @@ class DebugFiles:
     Attributes:
         lines: Which line of the program's text each call of the entry comes from.
         sources: The program's text and those of the kernels, by the names of their files.
-        calls: Of each call, in plain data: its line, the nodes that it computes, its operands.
+        calls: For each call, in plain data: its line, the nodes that it computes, its operands.
     """
 
     lines: EntryLines

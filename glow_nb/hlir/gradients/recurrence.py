@@ -77,9 +77,9 @@ class _Past:
         cell: Its cell.
         matrix: The recurrent weights, ``[D, H, gates * H]``.
         previous: The states before each step, ``[S, steps, D, B, H]``.
-        multiplied: What each phase has multiplied, by name.
-        inputs: What the gates got from the inputs.
-        products: What the steps have multiplied.
+        multiplied: The values that each phase has multiplied, by name.
+        inputs: The contribution of the inputs to the gates.
+        products: The products of the steps.
     """
 
     node: Recurrence

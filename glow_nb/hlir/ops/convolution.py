@@ -43,8 +43,8 @@ class Convolution(Windowed):
 
     Attributes:
         group: Channels are cut into this number of groups that are convolved apart.
-        pad_value: What cells of padding count as; 0 unless the input is of integers that are summed
-            up in int32, such as quantized ones whose 0 another number stands for.
+        pad_value: The value of cells of padding: 0, but another number for the input of integers
+            that are summed up in int32 and represent 0 by that number.
         wide: The result and the bias are float32, and sums of products of 16-bit floats are not
             rounded to these.
     """

@@ -111,7 +111,7 @@ class GatherND(Node):
     ``indices.shape[:-1] + input.shape[batch_dims + K:]``.
 
     Attributes:
-        batch_dims: How many of the first axes input and indices have in common.
+        batch_dims: The number of leading axes that input and indices have in common.
     """
 
     type_transparent: ClassVar[bool] = True

@@ -59,7 +59,8 @@ class GridSample(Node):
 
     Attributes:
         mode: ``nearest``; ``linear``, of two elements an axis; ``cubic``, of four.
-        padding: What lies outside: ``zeros``; ``border``, the nearest element; ``reflection``.
+        padding: The values outside of the input: ``zeros``; ``border``, the nearest element;
+            ``reflection``.
         coordinates: ``centers`` and ``edges``: -1 and 1 are the centers, or the outer edges, of the
             outer elements, and the coordinate along the last axis comes first. ``elements``:
             coordinates count elements, and have the order of the axes.

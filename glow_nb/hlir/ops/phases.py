@@ -12,7 +12,7 @@ class Phase:
 
     Attributes:
         tap: The first tap of the filter that such results meet.
-        taps: How many of them there are.
+        taps: The number of taps.
         begin, end: Cells of padding; negative for cells of the input that are not read.
     """
 

@@ -136,8 +136,8 @@ class AvgPool(WindowPool):
 
     Attributes:
         count_padding: Divide by all cells, padding included; else by those of the input.
-        uncounted: Of the end padding, this number of outermost cells in each spatial dimension are
-            never counted: those that rounding the result size up has added. Empty for none.
+        uncounted: The number of outermost cells of the end padding in each spatial dimension that
+            are never counted: those that rounding the result size up has added. Empty for none.
     """
 
     count_padding: bool = False

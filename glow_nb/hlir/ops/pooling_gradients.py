@@ -120,8 +120,8 @@ class AvgPoolGradient(Windowed):
     Attributes:
         size: The spatial sizes of the input.
         count_padding: Divide by all cells, padding included; else by those of the input.
-        uncounted: Of the end padding, this number of outermost cells in each spatial dimension are
-            never counted. Empty for none.
+        uncounted: The number of outermost cells of the end padding in each spatial dimension that
+            are never counted. Empty for none.
     """
 
     gradient: Value

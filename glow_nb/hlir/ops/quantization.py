@@ -50,7 +50,7 @@ class Quantize(Node):
 
     Attributes:
         kind: The kind of the result, an integer.
-        scale: What one step of the integers stands for.
+        scale: The real number of one step of the integers.
         offset: The integer that stands for 0.
     """
 
@@ -137,7 +137,7 @@ class AsQuantized(Node):
     """Let plain integers stand for ``(input[i] - offset) * scale``; nothing moves.
 
     Attributes:
-        scale: What one step of the integers stands for.
+        scale: The real number of one step of the integers.
         offset: The integer that stands for 0.
     """
 

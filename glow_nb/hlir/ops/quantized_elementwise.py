@@ -33,9 +33,9 @@ class QuantizedBinary(Node):
     rank; a dimension of size 1 is repeated to fit the other.
 
     Attributes:
-        kind: Of the result.
-        scale: Of the result.
-        offset: Of the result.
+        kind: Kind of the result.
+        scale: Scale of the result.
+        offset: Offset of the result.
     """
 
     real: ClassVar[type[BinaryElementwise]]

@@ -42,12 +42,12 @@ class QuantizedAveragePool(WindowPool):
     the least number of the kind, as NaN does.
 
     Attributes:
-        kind: Of the result.
-        scale: Of the result.
-        offset: Of the result.
+        kind: Kind of the result.
+        scale: Scale of the result.
+        offset: Offset of the result.
         count_padding: Divide by all cells, padding included; else by those of the input.
-        uncounted: Of the end padding, this number of outermost cells in each spatial dimension are
-            never counted: those that rounding the result size up has added. Empty for none.
+        uncounted: The number of outermost cells of the end padding in each spatial dimension that
+            are never counted: those that rounding the result size up has added. Empty for none.
     """
 
     kind: ElementKind

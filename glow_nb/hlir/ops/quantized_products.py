@@ -51,9 +51,9 @@ class QuantizedConvolution(Windowed):
     ``filter_offset``, of int32, are ``[1]`` or ``[K]``.
 
     Attributes:
-        kind: Of the result, integers or floats.
-        scale: Of the result.
-        offset: Of the result.
+        kind: Kind of the result, integers or floats.
+        scale: Scale of the result.
+        offset: Offset of the result.
         group: Channels are cut into this number of groups that are convolved apart.
     """
 
@@ -98,9 +98,9 @@ class QuantizedTransposedConvolution(Windowed):
 
     Attributes:
         size: The spatial sizes of the result.
-        kind: Of the result, integers or floats.
-        scale: Of the result.
-        offset: Of the result.
+        kind: Kind of the result, integers or floats.
+        scale: Scale of the result.
+        offset: Offset of the result.
         group: Channels are cut into this number of groups that are convolved apart.
     """
 
@@ -148,9 +148,9 @@ class QuantizedMatMul(Node):
     ``rhs_offset``, of int32, are ``[1]`` or ``[N]``.
 
     Attributes:
-        kind: Of the result, integers or floats.
-        scale: Of the result.
-        offset: Of the result.
+        kind: Kind of the result, integers or floats.
+        scale: Scale of the result.
+        offset: Offset of the result.
     """
 
     lhs: Value
@@ -186,9 +186,9 @@ class QuantizedFullyConnected(Node):
     ``[N]``; ``weight_scale``, of float32, and ``weight_offset``, of int32, are ``[1]`` or ``[N]``.
 
     Attributes:
-        kind: Of the result, integers or floats.
-        scale: Of the result.
-        offset: Of the result.
+        kind: Kind of the result, integers or floats.
+        scale: Scale of the result.
+        offset: Offset of the result.
     """
 
     input: Value

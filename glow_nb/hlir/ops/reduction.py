@@ -155,7 +155,7 @@ class ArgReduction(Node):
     Attributes:
         axis: Axis to search, counted from the front.
         keep_dims: The axis stays with size 1; else it disappears.
-        select_last: Of equal extremes take the last; else the first.
+        select_last: Take the last of equal extremes; else the first.
     """
 
     find: ClassVar[Callable[..., Any]]
@@ -244,7 +244,7 @@ class TopK(Node):
     Equal elements come in order of their index. NaN counts as larger than any number.
 
     Attributes:
-        k: How many, at most the size of the axis.
+        k: The number of elements to take, at most the size of the axis.
         axis: Axis to search, counted from the front.
         largest: Take the largest elements; else the smallest.
         sorted: The results must come in order, the most extreme first; else in any order

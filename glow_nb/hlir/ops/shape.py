@@ -374,7 +374,7 @@ class Tile(Node):
     """Repeat the whole tensor ``repeats[i]`` times along each axis ``i``.
 
     Attributes:
-        repeats: How often the tensor is repeated along each axis.
+        repeats: The number of repetitions along each axis.
     """
 
     type_transparent: ClassVar[bool] = True

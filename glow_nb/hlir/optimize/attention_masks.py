@@ -32,7 +32,8 @@ class Masking:
     """One thing that hides scores.
 
     Attributes:
-        value: What is added to scores; or what chooses between a score and *fill*, if it is bool.
+        value: A tensor that is added to scores; or, if it is bool, that selects between a score and
+            *fill*.
         batch: Sizes of the scores before queries and keys; *value* broadcasts to these.
         fill: The score of what is not chosen, or the greatest number that is added and hides.
         is_shown: True if true chooses the score.

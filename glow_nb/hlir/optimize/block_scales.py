@@ -23,7 +23,7 @@ class Layout:
     """How the axes of a tensor are made of those of another one, whose sizes are *sizes*.
 
     Attributes:
-        sizes: Of the axes that it is made of.
+        sizes: Sizes of the axes that it consists of.
         axes: For each axis those that it joins, from the outside in.
         shape: The shape; an axis may be cut at its end.
     """

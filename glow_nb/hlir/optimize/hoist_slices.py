@@ -91,7 +91,7 @@ class _Hoisted:
     """What a slice below an operator becomes above it.
 
     Attributes:
-        cuts: What to take of the operands; those that are not named stay whole.
+        cuts: The slices of the operands; operands that are not named stay whole.
         changes: Attributes of the operator that change.
     """
 

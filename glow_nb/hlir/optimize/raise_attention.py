@@ -125,7 +125,7 @@ class _Scores:
         product: The product of queries and keys.
         scale: Factor of the product.
         softcap: Bound of the scores, 0 for none.
-        maskings: What hides scores, the last first, each with the batch it is for.
+        maskings: The masks, the last one first, each with the batch that it is for.
     """
 
     product: MatMul

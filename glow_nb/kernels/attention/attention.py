@@ -110,7 +110,7 @@ class _AttentionWriter:
 
     Attributes:
         out: Receives the lines.
-        shape: What is computed.
+        shape: The attention.
         plan: Its blocks.
         instruction: The attention.
     """

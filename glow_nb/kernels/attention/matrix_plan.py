@@ -47,7 +47,7 @@ class MatrixTiles:
         rows: Rows of the tile.
         parts: Registers below each other, of at most 16 rows.
         panels: Registers side by side, of 16 columns each.
-        cycles: What the products of a head of keys take.
+        cycles: The cycles of the products of a head of keys.
         dot: The instruction that multiplies.
     """
 
@@ -121,7 +121,7 @@ def require_matrix_form(
 
     Args:
         plan: The plan of an attention.
-        dot: What its setting ``dot`` names.
+        dot: The dot instruction of its setting ``dot``.
         shape: The attention.
         rows: Rows of a tile.
         columns: Columns of a tile of scores, of one of sums, and keys of a block.

@@ -70,7 +70,8 @@ class AttentionPlan:
         kind: Kind of the operands.
         computed: Kind of scores and sums.
         dot: The instruction that multiplies in matrix registers, "" for multiply-adds of vectors.
-        rest_is_open: How many keys are left over by whole vectors is known only when it runs.
+        rest_is_open: Whether the number of keys left over by whole vectors is known only at run
+            time.
     """
 
     lanes: int

@@ -22,7 +22,7 @@ class Products:
     Attributes:
         shape: The attention.
         plan: Its blocks.
-        packing: How operands are widened.
+        packing: The function that widens operands.
     """
 
     shape: AttentionShape

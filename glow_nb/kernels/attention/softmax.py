@@ -33,7 +33,7 @@ class RunningSoftmax:
         plan: Its blocks.
         softcap: Bound of the scores, 0 for none.
         fill: Score of what a bool mask hides.
-        factor: What scores in scratch are multiplied by first; positive.
+        factor: The positive factor of scores in scratch, applied first.
     """
 
     shape: AttentionShape

@@ -167,7 +167,7 @@ class BilinearPlan:
 
         Args:
             plan: The settings.
-            nest: What to compute.
+            nest: The loop nest.
             target: The processor.
         """
         kinds = nest.kinds_with(_dot_of(plan, nest, target))
@@ -346,7 +346,7 @@ class Scratch:
         line: First byte of that line.
         factors: First byte of the transformed input.
         products: First byte of the products.
-        bytes: Of all.
+        bytes: The size of all of it.
         rows: Elements from tile to tile of the transformed input.
         plane: Elements from product to product of the transformed input.
         sums_plane: Elements from product to product of the products.

@@ -24,7 +24,7 @@ class ComplexCode:
         out: Receives the lines.
         kind: The kind of the parts.
         lanes: Elements of a vector.
-        prefix: What the names of variables begin with.
+        prefix: The prefix of the names of variables.
     """
 
     out: SourceWriter

@@ -52,7 +52,7 @@ class _Writer:
     Attributes:
         out: Receives the lines.
         node: The instruction.
-        plan: How it is cut into passes.
+        plan: The passes of the transform.
         kind: The kind of all parts.
         now: The number of the buffer that has the numbers.
     """

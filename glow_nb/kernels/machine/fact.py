@@ -19,8 +19,8 @@ class Fact:
 
     Attributes:
         unit: Its unit, in the plural; empty for a plain ratio.
-        meaning: What the number says, as a noun phrase or sentences.
-        provenance: What was measured on which processor, or why the number is what it is.
+        meaning: The meaning of the number, as a noun phrase or sentences.
+        provenance: The measurement of the number and its processor, or the reason for it.
     """
 
     unit: str

@@ -27,7 +27,7 @@ class Elements:
         nest: Loops over the result, with the strides of the result, of the indices and, where an
             index is 0, of the input.
         step: Elements of the input from one index to the next.
-        size: Of the axis that is indexed.
+        size: Size of the indexed axis.
         index: Kind of the indices.
         place: Kind that counts all elements of the input.
         lanes: Elements of a vector.
@@ -54,8 +54,8 @@ class Elements:
         Args:
             nest: Its innermost loop walks along neighbours of the result.
             axis: The size of the axis that is indexed, and the elements from place to place.
-            kinds: Of elements and of indices.
-            elements: Of the input.
+            kinds: Kinds of elements and of indices.
+            elements: Elements of the input.
             target: The processor.
         """
         place = INT32 if surely(elements, "<", 1 << 31) else INT64

@@ -28,7 +28,7 @@ class _Axis:
     """One axis, or several that are walked as one.
 
     Attributes:
-        size: Of the input.
+        size: Size of the input.
         begin: Elements added before; negative ones are cut off.
         end: Elements added behind, likewise.
     """

@@ -53,7 +53,7 @@ class PackedDequantizingMatMul(Node):
     Attributes:
         depth: Columns of the result.
         block: Columns in a panel.
-        bits: Of a code: 2, 4 or 8.
+        bits: Bits of a code: 2, 4 or 8.
         size: Neighbouring rows that share a scale, whole words of them.
     """
 

@@ -31,7 +31,7 @@ class FilterGradientParts(Windowed):
 
     Attributes:
         group: Channels are cut into this number of groups that were convolved apart.
-        parts: How many sums there are, as many as lines at most. Threads may share them, and their
+        parts: The number of sums, at most the number of lines. Threads may share them, and their
             sum is the gradient.
         is_transposed: The channels of the gradient come last: they lie in the lanes.
     """
@@ -90,7 +90,7 @@ class DepthwiseFilterGradient(Windowed):
     ``[N, *in, C]``, ``gradient`` ``[N, *out, C]``, and the result ``[P, *kernel, C]``.
 
     Attributes:
-        parts: How many sums there are, as many as lines at most. Threads may share them, and their
+        parts: The number of sums, at most the number of lines. Threads may share them, and their
             sum is the gradient.
     """
 

@@ -143,7 +143,7 @@ def pack_filter(
 
     Args:
         builder: Receives the nodes.
-        filter: What to pack.
+        filter: The filter.
         group: Groups of channels.
         block: Output channels of a panel.
         factors: Neighbouring weights that lie together.

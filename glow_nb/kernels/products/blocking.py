@@ -283,7 +283,7 @@ def rank_blocks(
             convolution, all of them for a 1x1 convolution, the rows of a matrix product.
         steps: Length of the sums (taps times input channels of one group).
         kind: Element kind of the left operand.
-        dot: How its elements are multiplied.
+        dot: The dot instruction of its elements.
         fetched: Elements that each panel fetches from the second-level cache for a left row.
     """
     kind_lanes = lanes_for(kind, target.lanes)

@@ -76,7 +76,7 @@ class ChannelWiseWriter:
 
     Attributes:
         instruction: The convolution.
-        plan: How the convolution is cut up.
+        plan: The loops of the convolution.
         fusion: The pointers and the epilogue.
     """
 

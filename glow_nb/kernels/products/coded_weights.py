@@ -26,7 +26,7 @@ class CodedWeights:
 
     Attributes:
         inner: Rows.
-        bits: Of a code.
+        bits: Bits of a code.
         size: Neighbouring rows that share a scale.
         in_registers: They become floats in registers, not in scratch.
     """

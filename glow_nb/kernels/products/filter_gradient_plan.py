@@ -46,7 +46,7 @@ class TapAxis:
 
     Attributes:
         outputs, inputs, taps: Sizes.
-        stride, dilation, begin: Of the convolution.
+        stride, dilation, begin: Those attributes of the convolution.
         memory: Inputs in memory, of which those that no tap meets are not counted.
         step, offset: See above.
     """

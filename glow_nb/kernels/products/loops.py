@@ -51,7 +51,7 @@ class Loops:
             next inner block reads of it is prefetched.
         fetch_lines: How many lines a tile fetches at a time of what the next inner block copies of
             the right operand; None if it fetches none.
-        tiles_ahead: By how many tiles results are prefetched; None if they are not.
+        tiles_ahead: The prefetch distance of results, in tiles; None if they are not prefetched.
     """
 
     lanes: int

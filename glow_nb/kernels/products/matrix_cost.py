@@ -45,7 +45,7 @@ def rank_matrix_blocks(
     Args:
         depth: Columns of the product.
         pixels: Rows of a line.
-        sums: What each sum adds up.
+        sums: The summands of each sum.
         target: The processor.
     """
 

@@ -190,9 +190,9 @@ class MatrixProductWriter(ProductWriter):
         """Sum up one tile, from pixel ``at_<name>`` on, and store it or let it wait.
 
         Args:
-            name: What its names end in.
+            name: The suffix of its names.
             rows: Its rows.
-            skipped: How many rows before them are computed as well.
+            skipped: The number of rows before them that are computed as well.
             columns: Columns of the panel that are in use.
             origin: Expression of where the input of the line begins.
             place: Number of the line in the result.

@@ -47,7 +47,7 @@ def generate_product(
     """Return the kernel of *nest*.
 
     Args:
-        nest: What to compute.
+        nest: The loop nest.
         loops: In which loops.
         fusion: The product, and what to do with its results before they are stored.
         family: Family of the kernel.

@@ -28,10 +28,10 @@ class ProductKinds:
     """The kinds of elements that take part in a product, and how they are multiplied.
 
     Attributes:
-        left: Of the input or left matrix in memory; widened to ``total`` when it is read.
-        right: Of the filter or right matrix in memory; likewise.
-        total: Of the sums while they are computed, in registers and scratch.
-        dot: How many neighbouring factors are multiplied at once, and by what.
+        left: Kind of the input or left matrix in memory; widened to ``total`` when it is read.
+        right: Kind of the filter or right matrix in memory; likewise.
+        total: Kind of the sums while they are computed, in registers and scratch.
+        dot: The dot instruction, with the number of neighbouring factors that it multiplies.
         is_widened: Tiles read copies of both operands in scratch that have the kind of the sums.
     """
 

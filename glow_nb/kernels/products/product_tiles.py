@@ -17,9 +17,9 @@ class ProductTiles(TileSums):
     Attributes:
         tiles: Where finished tiles go.
         bias: Name of the pointer to the bias, if there is one.
-        rows_ahead: By how many rows results are prefetched.
+        rows_ahead: The prefetch distance of results, in rows.
         panels_ahead: And by how many panels.
-        used: How many columns of a panel are in use, where only the run knows.
+        used: The number of columns of a panel in use, where it is known only at run time.
     """
 
     tiles: TileStore

@@ -42,8 +42,8 @@ class Reduction:
             have less; the innermost of the outer loops counts them. Otherwise the same as ``dot``.
             Dots of an open size are always cut.
         has_tap_rows: The first loop is that over the taps of the first dimension.
-        chain: So many steps of the first of the inner loops are added up one after the other, from
-            zero on; then their sum is added to those of the steps before.
+        chain: The number of steps of the first inner loop that are added up in a chain, beginning
+            with zero; their sum is then added to that of the earlier steps.
         streams: Places of the dot that are summed up from at a time; ``dot`` and ``whole_dot`` are
             the steps from one of them.
         rest: Steps of the dot after the last of the streams.
@@ -119,7 +119,7 @@ class Reduction:
         """Return this sum, a single dot, over *streams* streams of steps that lie apart.
 
         Args:
-            streams: How many.
+            streams: The number of streams.
             gap: Steps of each of them.
             left: Elements of the left operand from step to step.
             limit: The most steps of an inner block, of all streams together; what is left over is

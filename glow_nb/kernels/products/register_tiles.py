@@ -57,8 +57,8 @@ class TileStore:
             columns: Output channels that it holds.
             pixel: The number of the pixel that its first row is, a name or in brackets.
             channel: Expression of the output channel of its first column.
-            used: How many of its *columns*, which are whole vectors, are in use, some of the last
-                one among them, where only the run knows.
+            used: The number of its *columns*, which are whole vectors, in use, if this is known
+                only at run time. Some columns of the last vector are among them.
         """
         vectors = -(-columns // self.lanes)
         is_whole = used is None and columns == vectors * self.lanes

@@ -26,7 +26,7 @@ def write_staging(out: SourceWriter, nest: ProductNest, loops: Loops, input: str
     Args:
         out: Receives the lines.
         nest: The convolution.
-        loops: How it is cut up.
+        loops: The loops.
         input: Name of the pointer to the input.
     """
     if nest.shape.rank == 1:
@@ -181,7 +181,7 @@ def write_packing(
     Args:
         out: Receives the lines.
         nest: The product.
-        loops: How it is cut up.
+        loops: The loops.
         source: Name of the pointer to the left operand or its padded copy.
         length: Expression of the steps of a dot.
     """

@@ -23,7 +23,7 @@ class TileSums:
     Attributes:
         nest: The product.
         shape: Its sizes.
-        loops: How it is cut up.
+        loops: The loops.
         out: Receives the lines.
         source: Name of the pointer to the left operand or its padded copy.
         filter: Name of the pointer to what the tiles read of the right operand.

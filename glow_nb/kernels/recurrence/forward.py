@@ -54,7 +54,7 @@ class _Writer:
 
     Attributes:
         out: Receives the lines.
-        plan: How the step is cut up.
+        plan: The loops of the step.
         walk: Writes the loops.
         given: The optional operands that are there.
     """

@@ -42,7 +42,7 @@ class RecurrencePlan:
     """The numbers that the loops of a kernel are made of.
 
     Attributes:
-        cell: What a step computes.
+        cell: The computation of a step.
         is_backward: For each direction, whether it goes from the last step to the first.
         kind: The kind of all numbers.
         steps: Steps of the loop.

@@ -46,7 +46,7 @@ class _Search:
         place: In which places are counted: narrow, if that holds them.
         lanes: Elements of a vector.
         is_max: The largest is searched, else the smallest.
-        is_last: Of equal ones the last is taken, else the first.
+        is_last: Take the last of equal extremes, else the first.
     """
 
     kind: ElementKind

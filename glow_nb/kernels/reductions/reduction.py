@@ -101,11 +101,11 @@ class _Reduction:
     """The body of the kernel at one place, or at the places of a block.
 
     Attributes:
-        fusion: What stands around it.
+        fusion: The fused prologue and epilogue.
         walk: Its loops.
         kind: Kind of the elements.
-        function: Of two vectors of totals.
-        neutral: What a total starts with.
+        function: The function that combines two vectors of totals.
+        neutral: The initial total.
         mean_of: The total is divided by this number, if there is one.
     """
 

@@ -79,7 +79,7 @@ class RowsKernel(ABC):
     """A kernel that walks over its input several times.
 
     Attributes:
-        rows: How it comes by its input.
+        rows: How it gets its input.
         type: The type of the result.
     """
 

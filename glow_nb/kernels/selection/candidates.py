@@ -49,10 +49,10 @@ class Candidates:
     The source around it names the variables ``half``, where the candidates begin, and ``length``.
 
     Attributes:
-        kind: Of the elements.
+        kind: Kind of the elements.
         largest: The largest elements come first.
-        room: How many candidates there may be.
-        lanes: How many elements are added at a time.
+        room: The largest number of candidates.
+        lanes: The number of elements that are added at a time.
         place: The kind that holds places.
     """
 

@@ -24,7 +24,7 @@ class LaneInsertion:
     """The best elements of as many lines as there are lanes, and their places.
 
     Attributes:
-        instruction: What is computed.
+        instruction: The instruction.
         lines: Its lines, whose neighbours are lanes.
         kind: In which elements are compared.
         place: In which places are counted: narrow, if that holds them.

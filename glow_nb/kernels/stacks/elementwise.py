@@ -44,8 +44,7 @@ def loop_source(
     Args:
         body: Its operands may broadcast, and may be strided views.
         target: Decides the width of vectors.
-        arguments: What the pointer arguments are; ``body.arguments`` if not given. A buffer may
-            stand there twice.
+        arguments: The pointer arguments; ``body.arguments`` if not given. A buffer may occur twice.
     """
     arguments = body.arguments if arguments is None else arguments
     names = _pointer_names(body, arguments)
@@ -131,9 +130,9 @@ class _Loop:
     """A loop nest, its body and the width of its vectors.
 
     Attributes:
-        body: What is computed.
+        body: The formulas.
         sizes: Steps of each loop, the vectorised one last.
-        strides: Of each buffer, in elements.
+        strides: Strides of each buffer, in elements.
         pointers: Name of the argument that points to each buffer.
         lanes: Elements of the wide vectors; 1 if elements of a row do not lie side by side.
         rest_lanes: Elements of the vectors after them in rows of an open length.
@@ -265,10 +264,10 @@ class _Piece:
 
     Attributes:
         loop: The nest it stands in.
-        offsets: Of the present row of each buffer.
+        offsets: Offsets of the present row of each buffer.
         code: Its lines, of which the first *written* are.
         invariant: The operands that are loaded already.
-        written: How many lines are written.
+        written: The number of lines that are written.
     """
 
     loop: _Loop

@@ -54,9 +54,9 @@ class Fusion:
     Attributes:
         head: The instruction that is not data parallel.
         pointers: Name and tensor of each argument, in order, the results first.
-        results: What the kernel writes to memory, in the order of the pointers.
-        prologue: What computes the input of the head; None if it lies in memory.
-        epilogue: What is done to the result of the head; None if it is stored as it is.
+        results: The results that the kernel writes to memory, in the order of the pointers.
+        prologue: The instructions that compute the input of the head; None if it is in memory.
+        epilogue: The instructions that read the result of the head; None if it is stored as it is.
     """
 
     head: Instruction

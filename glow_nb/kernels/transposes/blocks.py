@@ -58,9 +58,9 @@ class _Tiles:
     """The tiles of a block.
 
     Attributes:
-        matrix: What is transposed.
-        blocks: How it is cut.
-        columns: Of the block, a number or the name of one that the run knows.
+        matrix: The matrix to transpose.
+        blocks: Its blocks.
+        columns: The columns of the block: a number, or the name of one that is known at run time.
         rows: Likewise.
         lanes: Columns of a tile.
         piece: Rows of a tile.

@@ -87,7 +87,7 @@ class Blocks:
     """How a matrix is cut.
 
     Attributes:
-        matrix: What is cut.
+        matrix: The matrix.
         is_staged: Tiles are written to scratch, from where whole lines are copied.
         rows: Rows of the destination in a block.
         columns: Columns of it, which are rows of the source.

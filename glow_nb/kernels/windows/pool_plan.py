@@ -127,7 +127,7 @@ class SeparablePlan:
     """The settings of a separable pool.
 
     Attributes:
-        pool: What is computed.
+        pool: The pool.
         scans: Dimensions whose lines are scanned; those of the others are loops over taps.
         lanes: Channels that are computed together.
         rows: Steps of the result along the first dimension that are computed together.

@@ -140,9 +140,9 @@ class Fold:
     """How cells come together: a sum, or a maximum.
 
     Attributes:
-        function: Of two vectors.
-        kind: Of the vectors.
-        neutral: What the total starts with.
+        function: The function that combines two vectors.
+        kind: Kind of the vectors.
+        neutral: The initial total.
     """
 
     function: str
@@ -170,9 +170,9 @@ class Pool:
     """A maximum or a mean over windows.
 
     Attributes:
-        instruction: What is computed.
-        windows: Those of the instruction.
-        fold: How the cells of a window come together.
+        instruction: The instruction.
+        windows: The windows of the instruction.
+        fold: How the cells of a window are combined.
     """
 
     instruction: MaxPoolInst | AvgPoolInst

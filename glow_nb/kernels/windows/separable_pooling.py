@@ -65,9 +65,9 @@ class _Writer(ABC):
 
     Attributes:
         out: Takes the lines.
-        pool: What is computed.
-        plan: How.
-        fusion: What is done to the result.
+        pool: The pool.
+        plan: The plan.
+        fusion: The fused epilogue.
     """
 
     out: SourceWriter

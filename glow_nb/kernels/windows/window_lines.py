@@ -35,9 +35,9 @@ class Line:
     """The windows along one dimension whose cells are vectors.
 
     Attributes:
-        windows: Those of the pool.
+        windows: The windows of the pool.
         axis: The dimension.
-        fold: How cells come together.
+        fold: How cells are combined.
         lanes: Elements of a vector.
         kept: Where the scans keep their suffixes, in elements of ``work``.
     """

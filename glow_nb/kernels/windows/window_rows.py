@@ -27,8 +27,8 @@ class Row:
     """The windows along the last dimension of an input of one channel.
 
     Attributes:
-        windows: Those of the pool.
-        fold: How elements come together.
+        windows: The windows of the pool.
+        fold: How elements are combined.
         kind: Kind of the input.
         lanes: Elements of a vector.
     """

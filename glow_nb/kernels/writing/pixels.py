@@ -37,7 +37,7 @@ class Pixels:
     """Where the elements of a result, and of what is computed with it, lie in memory.
 
     Attributes:
-        strides: Of each pointer over the result, in elements; 0 where it is broadcast.
+        strides: Strides of each pointer over the result, in elements; 0 where it is broadcast.
     """
 
     strides: dict[str, tuple[int, ...]]

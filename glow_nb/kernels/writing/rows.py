@@ -47,7 +47,7 @@ class Filling:
     """One number, written to many neighbouring elements.
 
     Attributes:
-        kind: Of the elements.
+        kind: Kind of the elements.
         number: The number as a NumPy scalar of that kind.
         lanes: Elements that are stored at a time.
     """

@@ -36,7 +36,7 @@ class StepCode:
 
         Args:
             out: Receives the lines.
-            prefix: What the names of variables begin with.
+            prefix: The prefix of the names of variables.
             lanes: Elements of a vector.
             load: Gives what an operand of this name is loaded by: a tile, or a vector.
         """

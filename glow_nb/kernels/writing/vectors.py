@@ -44,7 +44,7 @@ class Block:
     Attributes:
         column: Index of the first one, as text.
         lanes: Elements of the vector.
-        count: How many of them there are, if not all, or as text if that is open.
+        count: The number of them, if not all; text if that is open.
     """
 
     column: str

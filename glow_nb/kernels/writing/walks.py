@@ -32,7 +32,7 @@ class Walk:
     """The loops of such a kernel over some tensors, of which it steps along the first few.
 
     Attributes:
-        names: Of the pointers to the tensors.
+        names: Names of the pointers to the tensors.
         kept: Loops over the places, with the strides of all tensors.
         walked: Loops that are walked at each place, with the strides of all tensors.
         lanes: Elements of a vector.
@@ -61,7 +61,7 @@ class Walk:
 
         Args:
             shape: Sizes of all loops.
-            axes: Those that are walked.
+            axes: The axes of the walk.
             tensors: Strides of each tensor by its name, 0 along axes that it does not have.
             lanes: Elements of a vector that suit the kinds; fewer are used if there are fewer.
         """
@@ -163,7 +163,7 @@ class Walk:
 
         Args:
             out: Receives the loops of the walk.
-            place: What :meth:`places` has yielded.
+            place: A result of :meth:`places`.
             chain: Lines to write before and after each of the short walks that make up this one.
         """
         with ExitStack() as stack:

@@ -72,7 +72,7 @@ class _Use:
     """An operand of an instruction, where it lies or would lie.
 
     Attributes:
-        number: Of the instruction.
+        number: Number of the instruction.
         place: The operand.
         writes: True if the instruction writes it.
     """

@@ -57,7 +57,7 @@ def write_labels(
         most: Labels to write at most.
         lines: Lines in pixels that no label covers; the line from a label to its dot may cross
             them.
-        style: How ``axes.annotate`` writes text: size, colour, effects.
+        style: The style of text for ``axes.annotate``: size, colour, effects.
     """
     placer = _Placer(axes, dots, list(taken), lines, style)
     return sum(placer.place(dot) for dot in dots[:most])

@@ -48,8 +48,8 @@ class Subject:
     """A network and its programs, in order.
 
     Attributes:
-        network: What runs.
-        programs: What a page shows of it.
+        network: The network.
+        programs: The programs that a page shows.
     """
 
     network: ReportedNetwork

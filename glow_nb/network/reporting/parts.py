@@ -151,9 +151,9 @@ class _Passes:
     """The steps of the compiler, run once more on the model to see what each does.
 
     Attributes:
-        model: What they ran on; None if it is gone.
-        recorder: What they did.
-        alternatives: How products could have been computed.
+        model: The model; None if it was deleted.
+        recorder: The record of the steps.
+        alternatives: The candidates for the products.
         reason: Why nothing is known; empty if they ran.
     """
 

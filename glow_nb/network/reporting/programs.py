@@ -29,13 +29,14 @@ class ShownProgram:
     """One program of a network, and where it comes from.
 
     Attributes:
-        title: What tells it from the others; empty if there is but one.
+        title: The part of the title that distinguishes it from the others; empty if there is only
+            one.
         network: The program.
         model: Returns what the passes were given; None where it is gone.
         whole: Returns the model that it is a part of; None where it is gone.
         nodes: Returns the nodes of the file that it comes from; None where there is none.
         pipeline: Returns the steps that it was compiled by, with their options.
-        tables: What is said of its sizes.
+        tables: Tables of its sizes.
     """
 
     title: str

@@ -47,7 +47,7 @@ class KeptNetwork(NamedTuple):
     Attributes:
         key: Its key.
         path: Its folder.
-        size_bytes: What it takes on the disk.
+        size_bytes: The size on disk.
         used: When it was used last, in seconds since 1970.
     """
 
@@ -63,7 +63,7 @@ class NetworkCache:
     Attributes:
         folder: Where they are.
         digests: Tells the sums of files, with notes beside the networks.
-        limit_bytes: What all networks together may take.
+        limit_bytes: The most bytes of all networks together.
     """
 
     def __init__(self, folder: Path | None = None, limit_bytes: int = LIMIT_BYTES) -> None:

@@ -42,7 +42,7 @@ class SavedFunction(NamedTuple):
         threads: Cores that it was compiled for.
         constant_bytes: Memory of its weights, those that it shares with others among them.
         code: The name of the file with its code.
-        layout: What a run works with, as :func:`layout_to_plain` returns it.
+        layout: The memory of a run, as :func:`layout_to_plain` returns it.
         defaults: Inputs that the model has numbers for: name, kind and shape as far as they are
             known.
     """
@@ -64,14 +64,15 @@ class Manifest(NamedTuple):
         regions: File, offset and size of each region of constants.
         machine: The processor that its code is for, as :func:`glow_nb.system.processor.processor`
             tells it.
-        runtime: What the threads of its code share; code that was made with another does not fit.
-        made_from: What it was compiled from and how, for people: names and texts.
-        versions: Of the packages that made it.
-        opened: Of a network that leaves sizes open, the signature of its model; its functions are
+        runtime: The version of the code that its threads share; code of another version does not
+            fit.
+        made_from: The model and the options that it was compiled from, for people: names and texts.
+        versions: Versions of the packages that made it.
+        opened: For a network that leaves sizes open, the signature of its model; its functions are
             programs of this one, for all sizes and for single ones.
         networks: The functions, or programs, in order: each the number of one of *functions*, or
             of several stages with data-dependent sizes.
-        grown: Of a network that keeps caches: these, and the sizes that are numbers.
+        grown: For a network that keeps caches: these, and the sizes that are numbers.
     """
 
     functions: tuple[SavedFunction, ...]

@@ -50,7 +50,7 @@ class Model(NamedTuple):
         again: Compiles it once more, and returns its functions in order; None if the model is not
             at hand.
         watched: Does the same, to watch values of the model.
-        check: What of a run is looked at.
+        check: The values of a run that are checked.
     """
 
     with_feeds: Callable[[], Network]
@@ -64,7 +64,7 @@ class SavedNetwork(NamedTuple):
 
     Attributes:
         functions: The functions of the network, or its programs, in order.
-        signature: Of a network that leaves sizes open, the border of its model.
+        signature: For a network that leaves sizes open, the inputs and outputs of its model.
         growing: The network, if it is one that keeps caches.
     """
 
@@ -89,10 +89,10 @@ def read_network(
     """Return the network in *folder*.
 
     Args:
-        folder: What :func:`~glow_nb.network.saved.writing.write_network` wrote.
+        folder: A folder that :func:`~glow_nb.network.saved.writing.write_network` wrote.
         digests: Tells the sums of its files.
-        state: What to keep states in; by default a new one.
-        model: What compiles its model for other feeds, or once more if the folder is removed.
+        state: The store of the states; by default a new one.
+        model: The compiler of its model for other feeds, or again if the folder is removed.
 
     Raises:
         ModelError: The folder is damaged, of another version, or for another processor.

@@ -38,8 +38,8 @@ class Signature(NamedTuple):
         defaults: The same of each input that need not be fed.
         outputs: The same of each output.
         specialized: The open sizes that programs for all sizes have as numbers.
-        general: How many of the programs that are written with it are for all sizes, the first
-            ones; the others are for single sizes.
+        general: The number of programs for all sizes among those that are written with it; they
+            come first, programs for single sizes follow.
         is_asked: Whether all sizes were to be run by programs for all, by those in given ranges.
     """
 

@@ -41,10 +41,10 @@ class Frame(NamedTuple):
     """One frame.
 
     Attributes:
-        verb: What it says.
+        verb: The kind of message.
         network: The number of the network that it is about.
         slot: The slot of the run that it is about.
-        text: What the network is called, for ``LOAD``; its open sizes, for ``RUN``; the error, for
+        text: The name of the network, for ``LOAD``; its open sizes, for ``RUN``; the error, for
             ``FAILED``.
     """
 

@@ -21,7 +21,7 @@ class Health:
         reason: Why it does not; empty if it does.
         running: Runs that it has been given and has not ended.
         memory_used_bytes: Memory of the networks on it.
-        restarts: How often it has come back.
+        restarts: The number of restarts.
         away_since: On a host, when it was lost, by ``time.time``; None while it is there.
         next_attempt: And when the host tries next to bring it back; the time of the last attempt
             while that runs.

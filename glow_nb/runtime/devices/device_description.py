@@ -51,7 +51,7 @@ class DeviceDescription:
 
     Attributes:
         name: Unique among the devices of a host.
-        kind: How it runs: ``local``, ``process``, ``ray``, ``interpreter`` or ``simulated``.
+        kind: The kind of device: ``local``, ``process``, ``ray``, ``interpreter`` or ``simulated``.
         backend: The name of the backend that compiles for it.
         cores: Cores that share one run.
         memory_bytes: Memory for constants, arena, scratch, inputs and outputs of all networks on

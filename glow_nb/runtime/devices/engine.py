@@ -30,9 +30,9 @@ class HeldNetwork:
     """A network on a device.
 
     Attributes:
-        key: What users of the device call it.
-        number: What the engine calls it: another number for each network.
-        network: What was added.
+        key: The name that users of the device give it.
+        number: The engine's number of it, different for each network.
+        network: The network that was added.
         feeds: Checks what its runs take.
         status: Whether it takes runs: only when it is ready.
         unfinished: Runs that it has been given and has not ended.

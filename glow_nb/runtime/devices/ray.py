@@ -48,7 +48,7 @@ class RayOptions(DeviceOptions):
         heartbeat_timeout: Seconds after which an actor that gives no sign of life is killed.
         num_cpus: An option of Ray's actors, as all that follow; the cores of the device if it is
             not given.
-        num_gpus, memory, resources, accelerator_type: What a node must have.
+        num_gpus, memory, resources, accelerator_type: The requirements for a node.
         label_selector, scheduling_strategy: On which node the actor is started.
         runtime_env: The environment of its process.
     """

@@ -25,7 +25,7 @@ class AnonymousFile:
 
     Attributes:
         descriptor: Leads to it; closed when this object goes.
-        size_bytes: How large it is.
+        size_bytes: The size in bytes.
     """
 
     def __init__(self, size_bytes: int) -> None:

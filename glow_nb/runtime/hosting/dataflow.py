@@ -15,7 +15,7 @@ class Dataflow:
     """The parts of a network, of one batch size, and which of them wait for which.
 
     Attributes:
-        name: That of the network.
+        name: The name of the network.
         inputs: Name and type of what the whole takes, in order.
         outputs: Name and type of what the whole gives, in order.
         parts: Each after those whose outputs it reads.

@@ -26,13 +26,13 @@ class Execution:
     The host's lock guards all but :meth:`feeds` and :meth:`results`.
 
     Attributes:
-        flow: What is executed.
-        requests: Those that it answers.
-        number: How many executions came before it.
+        flow: The dataflow that is executed.
+        requests: The requests that it answers.
+        number: The number of earlier executions.
         began: When it left the queue, by ``time.monotonic``.
-        open: How many of these have no answer yet.
+        open: The number of these without an answer yet.
         running: The runs that devices have been given and have not ended.
-        unfinished: How many parts have not ended.
+        unfinished: The number of parts that have not ended.
         priority: The highest of the requests'.
         deadline: The last of the requests'.
     """
@@ -106,7 +106,7 @@ class Run:
     Attributes:
         execution: The execution.
         index: The index of the part.
-        losses: How many devices were lost with it.
+        losses: The number of devices that were lost with it.
         avoided: The names of devices that had no memory for it.
         copy: Where it runs; None while it is ready.
         future: The device's answer, from when it has the run until that ends.

@@ -73,7 +73,8 @@ class HostManager(Uncopied):
 
         Args:
             devices: One or more, with names of their own.
-            max_queued: How many requests to each network may wait; more are refused.
+            max_queued: The largest number of waiting requests to each network; further ones are
+                refused.
             grace: A device that has not ended a run this number of seconds after its deadline is
                 killed.
             tracer: Records events of the host.
@@ -117,11 +118,11 @@ class HostManager(Uncopied):
 
         Args:
             name: Its name in requests.
-            network: What ``glow_nb.load`` takes, or a model that leaves sizes open; a plan, which
+            network: A model, as for ``glow_nb.load``, or one that leaves sizes open; a plan, which
                 says for each part on which device its first copy is; or a function from batch size
                 to one of these.
-            duplicates: How often to load it, on different devices of the same backend with the same
-                number of cores. None: once on each empty device that can hold all of it.
+            duplicates: The number of duplicates, on different devices of the same backend with the
+                same number of cores. None: one on each empty device that can hold all of it.
             max_batch: The largest number of rows of requests that run together. The network must
                 have an open leading dimension, or be a function of the batch size, which is
                 compiled for the powers of two up to that. A network with open sizes has one

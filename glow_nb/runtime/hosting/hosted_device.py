@@ -38,7 +38,7 @@ class HostedDevice:
         running: The runs (:class:`glow_nb.runtime.hosting.executor.Run`) that it has been given and
             has not ended, in order.
         is_up: Whether it takes runs; while it is being restarted it does not.
-        losses: How often it has been lost.
+        losses: The number of times that it was lost.
         lost: Why it does not come back for now; empty while requests wait for it.
         away_since: When it was lost, by ``time.time``; None while it is up.
         next_attempt: When an attempt to restart it begins, by ``time.time``; None if there is none.
@@ -123,7 +123,7 @@ class Copy:
     Attributes:
         part: The part.
         device: The device.
-        key: What the device calls it.
+        key: The name on the device.
         network: The name of the network.
         has_state: Whether runs change the network, so that it is lost with the device.
     """
@@ -155,7 +155,7 @@ class HostedPart:
 
     Attributes:
         deployable: The compiled part.
-        seconds: How long a run takes: what was planned, corrected by each run.
+        seconds: The time of a run: the plan's estimate, corrected by each run.
         copies: Where it is loaded; each run is done by one of them.
         inputs: The names of the values that it reads, in order.
         outputs: The names of the values that it makes, in order.

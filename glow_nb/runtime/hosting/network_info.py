@@ -19,7 +19,7 @@ class NetworkInfo:
         inputs: Name and type of each input, in order. With batches the leading size is open;
             others may be.
         outputs: Name and type of each output, in order, likewise.
-        duplicates: How many copies of all of it are on devices that take runs now.
+        duplicates: The number of complete copies on devices that take runs now.
         ready: Whether requests can be answered: not if there is no copy.
         batch_sizes: The sizes that requests run together in; ``(1,)`` if each runs alone.
         places: For each part of the network, the devices that it is loaded on.

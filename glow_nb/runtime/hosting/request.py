@@ -35,13 +35,13 @@ class Request(AwaitableFuture[dict[str, Array]]):
 
     Attributes:
         network: The name of the network.
-        arrays: What it is fed, in the order of the inputs.
-        rows: How many samples of a batch these are; 1 where nothing is batched.
+        arrays: The feeds, in the order of the inputs.
+        rows: The number of samples of a batch; 1 where nothing is batched.
         priority: Requests of a higher one go first, whatever their network.
         submitted: When it came, by ``time.monotonic``.
         deadline: When its answer must be there; infinite if that does not matter.
         is_open: Whether it is to be answered yet. The host's lock guards it.
-        execution: What computes the answer; None until it leaves the queue.
+        execution: The execution that computes the answer; None while the request is in the queue.
     """
 
     def __init__(

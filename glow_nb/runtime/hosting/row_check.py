@@ -30,7 +30,7 @@ def sizes_that_agree(name: str, flows: Sequence[Dataflow], run: RunOnce) -> list
     agree, all do.
 
     Raises:
-        OptionError: What a row gives depends on the other rows, or on its place.
+        OptionError: The result of a row depends on the other rows, or on its place.
     """
     largest = flows[-1]
     rows = _random_rows(largest)

@@ -25,7 +25,7 @@ class ServedNetwork:
         name: Its name.
         flows: The network for each batch size, the smallest first.
         max_delay: Seconds that a batch waits for more requests.
-        priority: What is added to that of its requests.
+        priority: The number that is added to the priority of its requests.
         has_state: Whether its runs change it: then they are done one by one, and never again.
         queue: The requests that wait.
         active: The executions that have begun and have not ended.
@@ -33,7 +33,7 @@ class ServedNetwork:
         leaving: Why no request is taken any more; empty while they are.
         lost: Why none of its requests can be answered; empty while they can.
         feeds: Checks what requests are fed.
-        counters: What happened to its requests.
+        counters: The counters of its requests.
     """
 
     def __init__(

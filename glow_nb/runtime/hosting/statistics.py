@@ -52,7 +52,7 @@ class NetworkCounters:
         cancelled: Requests that were taken back.
         refused: Requests that were not taken.
         retried: Runs that were done again, as their device was lost.
-        batches: How often each batch size ran.
+        batches: The number of runs of each batch size.
         latency: Seconds from submission to answer.
         waiting: Seconds in the queue of those that left it for a device.
     """
@@ -73,7 +73,7 @@ class NetworkStatistics:
     """What happened to the requests of a network, and where they are.
 
     Attributes:
-        counters: What happened so far; a copy.
+        counters: The counters so far; a copy.
         queued: Requests that wait.
         running: Requests that have left the queue and have no answer.
     """
@@ -90,8 +90,8 @@ class DeviceStatistics:
     Attributes:
         running: Runs that the host has given it.
         memory_used_bytes: Memory of the networks on it.
-        memory_bytes: What these may take.
-        restarts: How often it has come back.
+        memory_bytes: The limit of their memory.
+        restarts: The number of restarts.
         alive: Whether it answers.
     """
 
@@ -107,8 +107,8 @@ class Statistics:
     """All that a host counts, at one time.
 
     Attributes:
-        networks: What happened to the requests of each network, by its name.
-        devices: What each device does and holds, by its name.
+        networks: The counters of the requests of each network, by its name.
+        devices: The statistics of each device, by its name.
     """
 
     networks: Mapping[str, NetworkStatistics]

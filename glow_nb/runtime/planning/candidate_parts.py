@@ -41,11 +41,11 @@ class CandidateParts:
         units: The units of the network.
         cuts: The cuts, in their order.
         is_part: Whether the second cut comes after the first one, so that there is a part.
-        taken: What comes from other parts.
-        fed: What comes from the caller.
-        given: What goes to the caller.
+        taken: The bytes that come from other parts.
+        fed: The bytes that come from the caller.
+        given: The bytes that go to the caller.
         kept_bytes: The weights and states of a part.
-        memory_bytes: What a part needs, its weights and states included.
+        memory_bytes: The memory of a part, its weights and states included.
     """
 
     def __init__(self, units: Units, cuts: Sequence[Cut]) -> None:

@@ -64,8 +64,8 @@ def best_walk(
     Args:
         costs: ``costs[before][kind][first cut, last cut]``: the value of a part on a device of one
             *kind* behind a part on a device of the kind *before*; infinite where no part may lie.
-        counts: How many devices there are of each kind.
-        combine: How the values of parts make that of a plan.
+        counts: The number of devices of each kind.
+        combine: The function that combines the values of parts to that of a plan.
     """
     pairs = costs[0][0].size
     states = prod(count + 1 for count in counts)

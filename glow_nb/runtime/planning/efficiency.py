@@ -28,8 +28,8 @@ class Efficiencies:
     """Part of the roofline's speed by kernel; more than 1 where what is read lies in a cache.
 
     Attributes:
-        known: Of kernels that were measured.
-        of_others: Of all others.
+        known: The efficiency of kernels that were measured.
+        of_others: The efficiency of all other kernels.
     """
 
     known: Mapping[_Key, float] = field(default_factory=dict)

@@ -30,7 +30,7 @@ class Kind:
 
     Attributes:
         devices: All of them.
-        memory_bytes: What one may hold.
+        memory_bytes: The memory of one device.
         barred: For each unit, whether it cannot run there.
     """
 
@@ -49,7 +49,7 @@ class Fleet:
     """All devices of a plan.
 
     Attributes:
-        units: What they are to run.
+        units: The units to run.
         kinds: The devices by kind.
     """
 
@@ -176,9 +176,9 @@ def fleet_of(
     """Return *devices* by kind.
 
     Args:
-        units: What they are to run.
+        units: The units to run.
         devices: The devices.
-        limits: What some devices may hold at most, by name.
+        limits: The memory limits of some devices, by name.
         barred: For each device by name, whether it cannot run each unit.
     """
     named = {name for device in devices for name in device.links}

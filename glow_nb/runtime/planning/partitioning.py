@@ -26,7 +26,7 @@ class Part:
         device: The name of the device that it is planned for.
         constant_bytes: Memory of its weights and states.
         run_bytes: Memory of one run: arena, scratch, inputs and outputs.
-        seconds: How long one run takes there, by the cost model.
+        seconds: The estimated time of a run there, by the cost model.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Partitioning:
     """A network as parts over devices.
 
     Attributes:
-        name: That of the network.
+        name: The name of the network.
         inputs: Names and types of the inputs of the network, in order.
         outputs: Names and types of its outputs, in order.
         parts: Each after those whose outputs it reads. A value that a part reads is an input of
@@ -65,7 +65,7 @@ class Partitioning:
             part, or an input that is handed through.
         devices: The descriptions of all devices, by name.
         objective: ``latency``, ``throughput`` or ``memory``.
-        value: How good the plan is by the cost model: seconds of one request, seconds between
+        value: The objective of the plan by the cost model: seconds of one request, seconds between
             requests, or the bytes on the fullest device.
         lower_bound: No plan has a lower value by the cost model; if each device has one part, no
             plan of this kind has.

@@ -24,7 +24,7 @@ class Sized:
         program: Their instructions.
         constant_bytes: Memory of their weights and states.
         run_bytes: Memory of one run.
-        kernels: What their kernels do.
+        kernels: The work of their kernels.
     """
 
     program: Program

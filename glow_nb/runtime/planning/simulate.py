@@ -53,7 +53,7 @@ class Outage:
     Attributes:
         device: Its name.
         begin: When it fails.
-        seconds: How long it is away.
+        seconds: The length of the outage.
     """
 
     device: str
@@ -67,8 +67,8 @@ class Machine:
 
     Attributes:
         devices: Their names.
-        slowdown: How many times longer everything takes while all of them work. Each that does
-            nothing takes an even share of the difference away.
+        slowdown: The factor by which everything takes longer while all of them work. Each idle one
+            removes an equal share of the difference.
     """
 
     devices: tuple[str, ...]
@@ -91,7 +91,7 @@ class Simulation:
     Attributes:
         latencies: For each load the seconds of each request, from its arrival to its last result.
         seconds: When the last request was answered.
-        busy: How long each device worked.
+        busy: The time that each device worked.
         repeated: Runs of parts that were done again, since their device failed.
     """
 
@@ -118,7 +118,7 @@ def simulate(
 
     Args:
         loads: Networks with their requests.
-        slowdown: How many times longer everything takes on some devices, by name.
+        slowdown: The factor by which everything takes longer on some devices, by name.
         outages: When devices fail; those of one device do not overlap.
         machines: Devices that share a machine; a device that is on none has one of its own.
 
@@ -145,7 +145,7 @@ class _Request:
         arrival: When it came.
         copy: The number of its duplicate.
         waits: For each part, how many of the parts that it needs are not done.
-        left: How many parts are not done.
+        left: The number of parts that are not done.
     """
 
     load: int
@@ -167,15 +167,15 @@ class _Device:
     """A device: what it does, and what waits for it.
 
     Attributes:
-        machine: What it is on.
+        machine: The machine of the device.
         ready: A heap of parts that could run, those of the earliest request first.
         running: The number of the part that runs, its request, and since when; None if none does.
-        left: How long that would still take from *seen* on if no other device worked.
+        left: The time that this would still take from *seen* on if no other device worked.
         seen: When that was looked at.
-        pace: How many times longer it takes since then.
+        pace: The factor by which it takes longer since then.
         ends: Counts the ends that were foreseen: only the last one comes.
         is_up: Whether it is there.
-        busy: How long it worked.
+        busy: The time that it worked.
     """
 
     machine: Machine

@@ -23,7 +23,7 @@ class Transfer:
         source: The device that it comes from; None for the host.
         target: The device that it goes to; None for the host.
         size_bytes: Its size.
-        seconds: How long the transfer takes.
+        seconds: The time of the transfer.
     """
 
     name: str
@@ -40,7 +40,7 @@ class TimedPart:
     Attributes:
         part: The part.
         needs: The parts whose results it reads, by name.
-        transfers: What its device receives for it, and what it sends to the host.
+        transfers: The transfers to its device, and from it to the host.
     """
 
     part: Part

@@ -40,7 +40,7 @@ class Unit:
 
     Attributes:
         instructions: Their numbers in the program's ``work``, ascending.
-        kernels: What each of them does; without copies that other passes may remove.
+        kernels: The work of each kernel; without copies that other passes may remove.
         operators: The operators that they compute.
         nodes: The nodes of the model that they compute.
         inner_bytes: The most memory that its own activations take at a time.
@@ -91,7 +91,7 @@ class Move:
     Attributes:
         producer: The unit that makes it.
         unit: The unit that copies it.
-        kernel: What the copy does.
+        kernel: The work of the copy.
     """
 
     producer: int
@@ -106,12 +106,12 @@ class Units:
     Attributes:
         program: The program, whose memory is not placed.
         units: The units.
-        edges: What goes between them, from the caller and to it.
+        edges: The values that pass between them, and from and to the caller.
         moves: Copies that stay where a cut comes before them.
         kept: Weights and states, each with the units that need it.
         aliased: The regions of edges that may lie in what else is counted.
-        traits: What the kernels can do.
-        efficiencies: How fast the kernels are.
+        traits: The traits of the kernels.
+        efficiencies: The efficiencies of the kernels.
         is_merged: Whether each stands for several units, neighbours in the order.
     """
 

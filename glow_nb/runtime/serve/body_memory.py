@@ -13,7 +13,7 @@ class BodyMemory:
     """Counts the bytes of bodies; requests take shares of them, from any thread.
 
     Attributes:
-        used_bytes: What is taken now.
+        used_bytes: The bytes in use.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -47,7 +47,7 @@ class Share:
     """What the body of one request has of the memory for bodies.
 
     Attributes:
-        size_bytes: How much that is.
+        size_bytes: The size in bytes.
     """
 
     def __init__(self, memory: BodyMemory) -> None:

@@ -24,7 +24,7 @@ class Guard:
 
     Attributes:
         in_flight: Requests that are read or computed now.
-        responses: How many responses there were, by status.
+        responses: The number of responses, by status.
     """
 
     def __init__(self, app: ASGIApp, limits: Limits, token: str | None = None) -> None:

@@ -36,11 +36,11 @@ class InferRequest:
     """What a client asks a network.
 
     Attributes:
-        id: What the client calls it; empty if it does not.
+        id: The client's name of it; empty if it has none.
         inputs: An array for each input by name; its memory is that of the body.
         outputs: The outputs that are asked for, and for each whether as bytes.
         priority: As a host has it: higher ones go first.
-        seconds: How long the client waits; None if it does not say.
+        seconds: The time that the client waits; None if it is not given.
     """
 
     id: str
@@ -57,7 +57,7 @@ def parse_infer_request(
 
     Args:
         body: JSON, and after it the bytes of tensors, one after the other.
-        header_bytes: How long the JSON is; None if it is all.
+        header_bytes: The size of the JSON; None if it is the whole body.
         inputs: The network's.
         outputs: The network's.
 

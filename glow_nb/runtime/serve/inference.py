@@ -99,7 +99,7 @@ class Inference:
         Raises:
             DeadlineError: The client's time is over.
             ClientDisconnect: The client has gone away.
-            GlowError: What the host has answered.
+            GlowError: The answer of the host is an error.
         """
         # A client's impatience is no deadline of the host, which kills devices that miss it.
         gone = asyncio.ensure_future(request.receive())

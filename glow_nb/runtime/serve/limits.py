@@ -10,15 +10,15 @@ class Limits:
     """How large, long and many requests may be.
 
     Attributes:
-        body_bytes: Of a body, as it is sent and with its compression undone.
-        bodies_bytes: Of all bodies that are being received; a compressed one counts as it is sent
-            and with its compression undone.
+        body_bytes: The limit of a body, both as it is sent and decompressed.
+        bodies_bytes: The limit of all bodies that are being received; a compressed one counts both
+            as it is sent and decompressed.
         head_seconds: From the first byte of a connection, or from the end of its last response, to
             the end of the headers.
         body_seconds: From the headers to the end of the body.
         request_seconds: From the end of the body to the answer.
-        linger_seconds: How long what a refused client still sends is thrown away, so that it gets
-            to read why.
+        linger_seconds: The time during which the data that a refused client still sends are
+            discarded, so that the client can read the reason.
         reply_seconds: From when a client leaves some of a response untaken until it has taken all.
         in_flight: Requests that are read or computed at a time; more are refused.
         connections: Open at a time; more are refused.

@@ -70,10 +70,10 @@ class ServedModel:
     """A version of a model that takes requests.
 
     Attributes:
-        file: What it was loaded from.
-        network: What the host calls it.
-        info: What it is.
-        source: How it was read.
+        file: The file that it was loaded from.
+        network: The name on the host.
+        info: The description.
+        source: The source that it was read from.
         max_rows: Rows of a request, at most; 0 if all sizes are fixed.
     """
 

@@ -78,11 +78,11 @@ class ModelSource:
     """A model that has been read.
 
     Attributes:
-        network: What a host loads.
-        stamp: What its files were like before they were read.
+        network: The network for a host.
+        stamp: The state of its files before they were read.
         has_rows: Whether its leading size is open, so that a request may have several rows.
         note: Why it is not served by rows, although its leading size is open; empty otherwise.
-        names: Those of its open sizes and inputs, as it declares them.
+        names: The names of its open sizes and inputs, as it declares them.
     """
 
     network: Servable

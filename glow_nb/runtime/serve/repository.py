@@ -27,7 +27,7 @@ class ModelFile:
     """One version of a model.
 
     Attributes:
-        name: What requests call the model.
+        name: The name in requests.
         version: A whole number, as text.
         path: Its file.
         configuration: A file beside it that other servers read; None if there is none.

@@ -19,7 +19,7 @@ class RequestParser(h11.Connection):
     """The side of a server, with rules of RFC 9112 that h11 leaves to it.
 
     Attributes:
-        refusal: What was wrong with the request that was refused, and the status that says so.
+        refusal: The fault in the request that was refused, with the status.
     """
 
     def __init__(self) -> None:

@@ -67,8 +67,9 @@ class Ratios(NamedTuple):
     """The best peer's time over ours, above 1 where we are faster.
 
     Attributes:
-        minima: Of the shortest times: what the machine can do.
-        medians: Of the median times: what a user sees, other work on the machine included.
+        minima: Ratios of the shortest times: the speed that the machine can reach.
+        medians: Ratios of the median times: the speed that a user sees, with the other work on the
+            machine.
     """
 
     minima: float

@@ -40,7 +40,7 @@ class Reference:
 
     Attributes:
         outputs: In the model's order.
-        name: What computed them, as a report says it.
+        name: The engine that computed them, by its name in a report.
     """
 
     outputs: list[Array]

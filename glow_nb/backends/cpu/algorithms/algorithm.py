@@ -47,7 +47,7 @@ class Algorithm(ABC):
     """One algorithm for convolutions or matrix products.
 
     Attributes:
-        name: What plans call it.
+        name: The name in plans.
         is_exclusive: If it offers a plan, no other algorithm is considered.
         counts_weights: Estimates change with the weights; see :meth:`for_weights`.
         takes_open_sizes: Its kernels run for sizes that are known only when the network runs;

@@ -38,7 +38,7 @@ def candidates_for(
     exclusive algorithm has plans, there are no others.
 
     Args:
-        problem: What is computed.
+        problem: The layer.
         target: The processor.
         allowed: Names of algorithms, by default all.
         cost_model: Estimates instead of the algorithms' own.

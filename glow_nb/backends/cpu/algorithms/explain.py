@@ -28,7 +28,7 @@ class Weighed:
         is_chosen: Whether the layer is computed so.
         is_valid: Whether it is right for the weights.
         is_measured: Whether compiling would measure instead, since ``tune=True`` is given.
-        min_speedup: How many times as fast as others it must seem to be preferred.
+        min_speedup: The least estimated speedup over other algorithms at which it is preferred.
         is_left_out: Whether ``plan=`` leaves it out.
         is_too_large: Whether it would be preferred, but constants would take more memory than
             ``constant_growth`` allows.
@@ -62,7 +62,7 @@ class LayerPlans:
 
     Attributes:
         name: The layer's name: that of the last node of the model that went into it.
-        operator: What it computes.
+        operator: The name of its operator.
         weighed: Its candidates, that with the least estimated time first.
         names: All names that ``plan=`` takes for it: those of all nodes of the model that went into
             it, as a convolution and the batch normalization that was folded into its weights, and
@@ -146,7 +146,7 @@ def explain(
     would measure. Layers of other functions may be named unless *function* *is_whole*.
 
     Raises:
-        OptionError: What *options* say about a layer leaves no plan that is right for its weights.
+        OptionError: The *options* for a layer leave no plan that is right for its weights.
     """
     selection = Selection(
         function,

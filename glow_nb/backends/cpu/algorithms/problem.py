@@ -42,7 +42,7 @@ class Problem:
             otherwise.
         in_place_kinds: Element kinds of these matrices.
         threads: Cores that share the work.
-        widths: How many widths of panels are tried.
+        widths: The number of panel widths to try.
         is_open: Whether some size is open; it is then the size of the example.
         matrix_is_open: Whether the height or width of the right matrix is.
         matrix: The dot instruction that multiplies the elements as they are stored in matrix
@@ -88,7 +88,7 @@ class Problem:
             node: A convolution or a matrix product.
             target: The processor, which decides the dot instruction.
             threads: Cores that share the work.
-            widths: How many widths of panels to try in each algorithm.
+            widths: The number of panel widths to try in each algorithm.
         """
         left, dot = factor_kinds(node, target)
         _, right = node.factors

@@ -70,8 +70,8 @@ class Selection:
             target: The processor.
             winograd: "auto", "guarded" or "off".
             strassen: "auto" or "off".
-            growth: How many times the bytes of the weights constants may take.
-            choice: What the user says about single layers.
+            growth: The most bytes of constants, as a multiple of the bytes of the weights.
+            choice: The user's settings for single layers.
             is_whole: Whether no other function has layers that *choice* names.
             cost_model: Estimates instead of the algorithms' own.
             threads: Cores that share the work.
@@ -114,7 +114,7 @@ class Selection:
         """Return the candidate that *node* is computed by.
 
         Raises:
-            OptionError: What the user says leaves none that is right for the weights.
+            OptionError: The user's settings leave no plan that is right for the weights.
         """
         found = self._spending.candidate(node) or self._preferred(node)
         if found is None:
@@ -129,7 +129,7 @@ class Selection:
         """Return the plan that *node* is computed by.
 
         Raises:
-            OptionError: What the user says leaves none that is right for the weights.
+            OptionError: The user's settings leave no plan that is right for the weights.
         """
         found = self.candidate(node)
         is_guarded = self._winograd == "guarded" and node.type.kind.is_float

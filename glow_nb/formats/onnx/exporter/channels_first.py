@@ -28,7 +28,7 @@ class ChannelsFirst(Node):
     """Base of the operators with the channels first: each is an operator of the graph, transposed.
 
     Attributes:
-        plain: That operator.
+        plain: The operator itself.
         images: Its operands whose channels are moved; those of all results are.
     """
 

@@ -30,7 +30,7 @@ class OpenSizes:
 
     Attributes:
         producers: Names of the nodes that find the sizes.
-        counts: What of each such value counts.
+        counts: The valid part of each such value.
         numbers: The value of each output that is the count of another one, by its name.
     """
 

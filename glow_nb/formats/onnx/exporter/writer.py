@@ -71,8 +71,8 @@ class Record:
 
     Attributes:
         op: The operator.
-        operands: What it reads; None for one that is left out.
-        results: What it computes.
+        operands: Its operands; None for one that is left out.
+        results: Its results.
         attributes: Its attributes by name.
         stem: Name of the node of the graph that it belongs to.
         name: Its own name, if it computes the results of that node.
@@ -96,7 +96,7 @@ class Writer:
         wanted_opset: The first one that takes all element kinds without conversions.
         records: The nodes that were written.
         names: The names of their results.
-        problems: What ONNX cannot say, with the node.
+        problems: The nodes that ONNX cannot express, each with the reason.
         decided: The number of each data-dependent size.
         next_values: The output that holds what the next run begins with, for each state.
     """

@@ -30,8 +30,8 @@ class Constants(ImportContext):
     Attributes:
         builder: Collects the nodes.
         stem: The tensor being computed; what a rule emits for it is named after it.
-        place: What errors call the node being imported.
-        trace: What the rule emits, if that is followed.
+        place: The name of the imported node in errors.
+        trace: The nodes that the rule emits, if they are recorded.
     """
 
     def __init__(self, builder: Builder) -> None:

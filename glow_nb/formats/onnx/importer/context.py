@@ -69,11 +69,11 @@ class Context(Constants):
     """The function under construction, as a rule sees it.
 
     Attributes:
-        producer: What wrote the model, as far as it says; empty if it does not.
+        producer: The tool that wrote the model, if the model names it; else empty.
         for_training: Whether operators that tell training from inference are in training.
         unrolling: Counts the steps of loops.
         streams: Gives each node that draws random numbers a stream of its own.
-        counts: How many elements count of each value of which only a run determines that.
+        counts: The number of valid elements, for each value with a data-dependent size.
         decides: Whether data-dependent numbers may be sizes; see
             :func:`~glow_nb.formats.onnx.importer.decided.with_decided_sizes`.
         decided: The sizes that are so.

@@ -54,7 +54,7 @@ class DecidedSizes:
         example: The size of the example, for a number and the most that it is.
         are_wanted: Whether a rule has asked for one while the model was imported without.
         most: The greatest that some may be, by their numbers: what all of their uses allow.
-        narrower: Of sizes that a later use allows less than that: how much.
+        narrower: For sizes that a later use restricts further: by how much.
     """
 
     def __init__(self) -> None:

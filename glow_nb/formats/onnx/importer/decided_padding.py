@@ -21,9 +21,9 @@ def decided_pad(
         ctx: The function under construction.
         x: The tensor.
         axis: The axis.
-        ends: How many cells there are before and behind; below 0 for those that are cut.
+        ends: The number of cells before and after; below 0 for cells that are cropped.
         mode: As of the operator: ``"constant"``, ``"edge"``, ``"reflect"`` or ``"wrap"``.
-        value: What cells outside hold in the mode ``"constant"``.
+        value: The value of cells outside in the mode ``"constant"``.
     """
     size, (begin, end) = term_of(ctx, x.type.shape[axis]), (term_of(ctx, one) for one in ends)
     total = size + begin + end

@@ -24,7 +24,7 @@ class Sampling:
 
     Attributes:
         mode: ``nearest``, ``linear`` or ``cubic``.
-        coordinates: How places of the result map to places of the input.
+        coordinates: How coordinates of the result map to coordinates of the input.
         rounding: For ``nearest``: round_prefer_floor, round_prefer_ceil, floor, ceil, or
             floor_or_ceil, which is ceil on axes that shrink.
         cubic_a: Shape of the cubic kernel.

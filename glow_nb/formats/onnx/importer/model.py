@@ -28,7 +28,7 @@ class Model:
 
     Attributes:
         proto: The message; large weights may be missing from it.
-        place: What errors call the model: its path, or ``<model>``.
+        place: The name of the model in errors: its path, or ``<model>``.
         storage: Where weights may lie outside of the message.
         is_borrowed: True if the message belongs to the caller, who may change it.
         for_training: True if it is imported to be trained: what it drops at random in training,

@@ -37,7 +37,7 @@ class OnnxNode:
         opset: The version of its domain.
         inputs: The operands; None where the node leaves an optional one out.
         attributes: Its attributes by name, references to a function's attributes replaced.
-        place: What errors call it.
+        place: The name in errors.
     """
 
     proto: onnx.NodeProto

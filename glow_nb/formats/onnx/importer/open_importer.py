@@ -33,9 +33,9 @@ class OpenImporter(Importer):
     """Imports one model whose open dimensions are symbols.
 
     Attributes:
-        ranges: What is said of sizes.
+        ranges: The ranges of sizes.
         examples: A size for the dimension at each place in its range, where no hint is given.
-        equal: What dimensions are, by name, that are no symbols of their own.
+        equal: The sizes of dimensions, by name, that are no symbols of their own.
         symbols: The symbols by the names of dimensions.
         read: The operands of the node that was imported last.
     """

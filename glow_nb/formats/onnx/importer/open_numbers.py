@@ -27,7 +27,7 @@ class OpenNumbers(Value):
     It is part of no graph: what a node would make of it is computed when the model is imported.
 
     Attributes:
-        name: What errors call it.
+        name: The name in errors.
         type: The type of the numbers.
         numbers: The numbers, in row-major order.
     """

@@ -19,7 +19,7 @@ def sorted_nodes(
     Args:
         nodes: The nodes of one graph.
         known: Names that are defined outside: inputs, weights and the values of outer graphs.
-        place: What errors call the graph.
+        place: The name of the graph in errors.
 
     Raises:
         ModelError: A name is defined twice or nowhere, or nodes read each other in a circle.

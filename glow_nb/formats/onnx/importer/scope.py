@@ -24,7 +24,7 @@ class Scope:
         outer: The scope of the graph around a subgraph.
         attributes: In a function's body, the attributes its caller gave or their defaults.
         callers: The functions that are being expanded, to see one that calls itself.
-        path: What errors put before the place of a node.
+        path: The prefix of the names of nodes in errors.
     """
 
     opsets: Mapping[str, int]

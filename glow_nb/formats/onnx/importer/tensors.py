@@ -48,7 +48,7 @@ def to_payload(tensor: onnx.TensorProto, place: str, storage: Storage) -> Number
 
     Args:
         tensor: The message.
-        place: What it is, for errors.
+        place: The name in errors.
         storage: Where its numbers may lie.
 
     Raises:

@@ -23,7 +23,7 @@ def untaken_branch(
         place: The If.
         taken_if: The condition with which the branch is taken.
         names: The inputs that the condition is computed from.
-        error: What is wrong with the branch.
+        error: The error in the branch.
     """
     return UntakenBranch(
         f"{place}: the branch that it takes if its condition is {taken_if} cannot be imported, "

@@ -20,7 +20,7 @@ class OnnxWindow(Window):
     """A window of an ONNX node, which may be widened.
 
     Attributes:
-        excess: Of the end pads, cells that only ``ceil_mode`` has added.
+        excess: The cells of the end pads that only ``ceil_mode`` has added.
     """
 
     excess: tuple[int, ...]

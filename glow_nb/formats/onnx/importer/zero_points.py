@@ -28,7 +28,7 @@ def without_zero_point(ctx: Context, value: Value, zero: Value | None, axis: int
         value: An operand of bytes.
         zero: The zero point, None for 0: one number, one for each place of *axis*, or a tensor that
             broadcasts to *value*.
-        axis: Of *value*; negative if it has none that zero points may vary along.
+        axis: Axis of *value* along which zero points may vary; negative if there is none.
 
     Raises:
         ModelError: The zero points are of another number.

@@ -30,7 +30,7 @@ class Count:
     """How many slices of a value count: the first ones along an axis.
 
     Attributes:
-        number: How many: an int64 number.
+        number: The number, an int64.
         axis: The axis.
     """
 

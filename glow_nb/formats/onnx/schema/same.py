@@ -14,8 +14,8 @@ class Same:
     """An operator of ONNX and one of the graph that mean the same, operand for operand.
 
     Attributes:
-        name: What ONNX calls it.
-        node_class: What it is here.
+        name: The name in ONNX.
+        node_class: The class of the node.
         attributes: ONNX's name of each attribute. An ``axis`` of ONNX may count from the end.
         since: The operator set from which on they are the same.
     """

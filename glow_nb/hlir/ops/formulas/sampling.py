@@ -51,7 +51,8 @@ class Sampler:
 
     Attributes:
         mode: ``nearest``, ``linear`` or ``cubic``.
-        padding: What lies outside: ``zeros``; ``border``, the nearest element; ``reflection``.
+        padding: The values outside of the input: ``zeros``; ``border``, the nearest element;
+            ``reflection``.
         coordinates: -1 and 1 are the ``centers`` of the outer elements, or their outer ``edges``;
             or coordinates are ``elements``.
     """

@@ -21,7 +21,7 @@ class Term:
     Comparisons give terms of bool; ``==`` is that of objects, so equality is :meth:`equals`.
 
     Attributes:
-        builder: What the operators are emitted to.
+        builder: The builder that emits the operators.
         value: The value in the graph.
     """
 

@@ -19,7 +19,7 @@ class Activation:
 
     Attributes:
         formula: Emits it, for a term and the values of alpha and beta.
-        alpha: What alpha is by default; None if the function has none.
+        alpha: The default of alpha; None if the function has none.
         beta: The same for beta.
     """
 

@@ -42,11 +42,11 @@ class Phase:
     """A part of a step: a product, and then formulas of elements.
 
     Attributes:
-        multiplied: What is multiplied by the recurrent weights: the hidden state, or what an
-            earlier phase has computed.
+        multiplied: The operand of the recurrent weights: the hidden state, or a result of an
+            earlier phase.
         first: The first gate that the product is for.
         gates: Gates that it is for.
-        formulas: What is computed then.
+        formulas: The formulas that are computed after that.
     """
 
     multiplied: str
