@@ -152,6 +152,7 @@ class Adam(Optimizer):
     w -= rate / (1 - beta1 ** t) * m / (sqrt(v) / sqrt(1 - beta2 ** t) + epsilon)
 
     Attributes:
+        rate: The learning rate, or a :class:`Schedule`.
         beta1: The share of ``m`` that is kept in a step.
         beta2: The share of ``v`` that is kept in a step.
         epsilon: A number that keeps the divisor away from 0.
