@@ -66,10 +66,20 @@ def _import(file: Path) -> None:
 
 def _described(error: BaseException, place: str) -> str:
     """Return the line of the file at *place* that has raised *error*, and what it says."""
-    said = str(error) if isinstance(error, GlowError) else f"{type(error).__name__}: {error}"
+    said = _said_by(error)
     if isinstance(error, SyntaxError) and error.filename == place:
         return f"line {error.lineno}: {type(error).__name__}: {error.msg}"
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename == place:
             return f"line {frame.lineno}: {said} ({frame.line})"
     return said
+
+
+def _said_by(error: BaseException) -> str:
+    """Return the message of an error of ours, and of another one its type as well."""
+    if isinstance(error, GlowError):
+        return str(error)
+    if isinstance(error, SyntaxError):  # in a file that this one imports
+        return f"{type(error).__name__}: {error}"
+    # not str(error), which may raise in its turn
+    return "".join(traceback.format_exception_only(error)).strip()
