@@ -90,16 +90,18 @@ def _check_names(node: OnnxNode, known: Mapping[str, Reader]) -> None:
 def _operands(node: OnnxNode, specs: tuple[FieldSpec, ...]) -> dict[str, Any]:
     """Return the operands of *node* by the names of their fields."""
     is_variadic = bool(specs) and specs[-1].is_variadic
-    if len(node.inputs) > len(specs) and not is_variadic:
+    count = len(node.inputs)
+    while count and node.inputs[count - 1] is None:  # a file may name those that it leaves out
+        count -= 1
+    if count > len(specs) and not is_variadic:
         names = ", ".join(spec.name for spec in specs) or "none"
         raise ModelError(
-            f"{node.place}: it has {len(node.inputs)} operands, {node.op} takes {len(specs)} "
-            f"({names})"
+            f"{node.place}: it has {count} operands, {node.op} takes {len(specs)} ({names})"
         )
     values: dict[str, Any] = {}
     for index, spec in enumerate(specs):
         if spec.is_variadic:
-            values[spec.name] = tuple(map(node.operand, range(index, len(node.inputs))))
+            values[spec.name] = tuple(map(node.operand, range(index, count)))
         elif spec.is_optional:
             values[spec.name] = node.optional(index)
         else:

@@ -102,6 +102,15 @@ def test_an_operator_is_imported_by_its_fields() -> None:
     assert node.epsilon == 1e-5
 
 
+def test_operands_at_the_end_may_be_left_out_by_empty_names() -> None:
+    row_normalize()
+    node: Any = glow_nb.load(model("RowNormalize", ["x", "", ""])).nodes[0]
+    assert node.scale is None
+    typed(int)
+    node = glow_nb.load(model("Typed", ["x", ""], ["y", "z"], it=1)).nodes[0]
+    assert len(node.inputs) == 1
+
+
 def test_it_is_written_as_it_was_read() -> None:
     row_normalize()
     function = glow_nb.load(model("RowNormalize", epsilon=0.5))
