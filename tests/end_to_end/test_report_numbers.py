@@ -154,6 +154,19 @@ def test_raised_limits_and_levels_of_the_memory_are_named(browser: Chrome, pages
     assert "L3 and DRAM" in page.text("svg")
 
 
+def test_a_point_of_the_chart_leads_to_the_details_of_its_kernel(
+    browser: Chrome, pages: Path
+) -> None:
+    page = Page(browser, pages / "one.html", "#kernels/0/0")
+    resize(browser, 900, 500)
+    page.all("svg .point")[1].click()
+    assert page.text(".item h2") == "Program: copy"
+    top = browser.execute_script(
+        "return document.querySelector('.item').getBoundingClientRect().top"
+    )
+    assert 0 <= top < 400
+
+
 def test_a_second_click_turns_the_order_around(browser: Chrome, pages: Path) -> None:
     page = Page(browser, pages / "one.html", "#kernels/0/0")
     for sign, direction, order in (

@@ -154,7 +154,8 @@ def _drift(drift: object) -> tuple[Table, ...]:
     if not isinstance(found, PrintedTable):
         raise OptionError(f"drift={described(drift)}: give what glow_nb.quant.drift returned")
     note = "dB: ten times the logarithm of the value's energy over that of its error."
-    return (Table("Drift from floats", found.columns, found.rows, note),)
+    rows = tuple(tuple("no error" if cell == "inf" else cell for cell in row) for row in found.rows)
+    return (Table("Drift from floats", found.columns, rows, note),)
 
 
 def accuracy_of(one: ReportedNetwork, other: ReportedNetwork, inputs: Feeds | None) -> Table | None:

@@ -70,7 +70,8 @@ function breakable(text) {
 }
 
 function cellClass(column, cell) {
-  const isLong = typeof cell === "string" && /[^\s_]{22,}/.test(cell);
+  const longest = innerWidth < 760 ? /[^\s_]{14,}/ : /[^\s_]{22,}/;
+  const isLong = typeof cell === "string" && longest.test(cell);
   return [column.startsWith("#") ? "number" : "", isLong ? "long" : ""].filter(Boolean).join(" ");
 }
 
