@@ -117,8 +117,10 @@ class OnnxNode:
         """Return an attribute that is a list of integers."""
         return tuple(self._get(name, AttributeProto.INTS, default).ints)
 
-    def numbers(self, name: str) -> tuple[float, ...]:
-        """Return an attribute that is a list of floats."""
+    def numbers(self, name: str, default: tuple[float, ...] | None = None) -> tuple[float, ...]:
+        """Return an attribute that is a list of floats; a *default* is not rounded to float32."""
+        if default is not None and not self.has(name):
+            return default
         return tuple(self._get(name, AttributeProto.FLOATS, None).floats)
 
     def message(self, name: str) -> AttributeProto:

@@ -262,6 +262,23 @@ def test_a_rule_makes_an_operator_of_others() -> None:
     np.testing.assert_array_equal(net.run(X)["y"], 2 * X)
 
 
+def test_a_rule_reads_lists_with_defaults() -> None:
+    read: list[object] = []
+
+    @imports(DOMAIN, "Listed")
+    def listed(context: ImportContext, node: OnnxNode) -> Value:
+        read.append((node.numbers("reals", (0.1,)), node.integers("wholes", (3,))))
+        read.append((node.texts("words", ("a",)), node.optional(7)))
+        return node.operand(0)
+
+    glow_nb.load(model("Listed"))
+    glow_nb.load(model("Listed", reals=[0.5], wholes=[1, 2], words=["b"]))
+    assert read == [
+        *(((0.1,), (3,)), (("a",), None)),
+        *(((0.5,), (1, 2)), (("b",), None)),
+    ]
+
+
 def test_a_rule_goes_before_the_body_that_a_model_brings() -> None:
     body = helper.make_node("Neg", ["a"], ["b"])
     opsets = [helper.make_opsetid("", 20)]
