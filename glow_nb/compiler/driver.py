@@ -147,7 +147,9 @@ def runs_of(step: str, ir: IR, order: Entries) -> list[PassRun]:
     """
     places = [n for n, entry in enumerate(order) if step in step_names((entry,))]
     if not places:
-        raise OptionError(f"unknown step {step!r}{closest(step, step_names(order))}")
+        known = tuple(dict.fromkeys(step_names(order)))
+        hint = closest(step, known) or in_groups({"steps": known})
+        raise OptionError(f"unknown step {step!r}{hint}")
     runs: list[PassRun] = []
 
     def observe(run: PassRun, /) -> None:

@@ -70,6 +70,8 @@ def test_all_runs_of_a_step_up_to_the_last() -> None:
     assert [run.name for run in runs] == ["fold_constants"] * len(runs) and len(runs) >= 2
     with pytest.raises(OptionError, match="unknown step 'fold_constant'; did you mean 'fold_cons"):
         runs_of("fold_constant", dense(), twice)
+    with pytest.raises(OptionError, match=r"unknown step 'nothing'\n  steps: fold_constants, elim"):
+        runs_of("nothing", dense(), twice)
 
 
 @pytest.mark.parametrize(
