@@ -6,7 +6,6 @@ from collections.abc import Collection
 
 from glow_nb.base.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.base.quantities import byte_count, scaled
-from glow_nb.kernels.target import Target
 from glow_nb.report.data import Roof
 
 MULTIPLY_ADDS = "multiply-adds of float32"
@@ -25,6 +24,8 @@ def roof_of(limits: MachineLimits, raised: Collection[str]) -> Roof:
 
 
 def _processor(limits: MachineLimits) -> tuple[tuple[str, str], ...]:
+    from glow_nb.kernels.target import Target  # imports LLVM, for which no --help should wait
+
     target = Target.host()
     return (
         ("processor", f"{target.cpu}, {target.lanes} lanes of float32"),
