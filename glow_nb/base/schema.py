@@ -336,26 +336,27 @@ class Registry(dict[K, T], Generic[K, T]):
         Raises:
             DefinitionError: The key belongs to another module.
         """
-        known = self.get(key, thing)
-        if known is not thing:
-            self._replace(key, known, thing)
+        self.check(key, thing)
+        if self.get(key, thing) is not thing:
+            warnings.warn(
+                f"{self.kind} {_shown(key)} is defined again in "
+                f"{getattr(thing, '__module__', None)}: it replaces the earlier definition",
+                GlowWarning,
+                stacklevel=3,
+            )
         self[key] = thing
         note_extension(thing)
         return thing
 
-    def _replace(self, key: K, known: T, thing: T) -> None:
-        subject = f"{self.kind} {_shown(key)}"
+    def check(self, key: K, thing: T) -> None:
+        """Raise DefinitionError if *key* belongs to another module than that of *thing*."""
+        known = self.get(key, thing)
         owner, module = getattr(known, "__module__", None), getattr(thing, "__module__", None)
-        if owner is None or owner != module:
+        if known is not thing and (owner is None or owner != module):
             raise DefinitionError(
-                f"{subject} is already registered by {owner or known}, {module or thing} cannot "
-                "replace it; choose another name"
+                f"{self.kind} {_shown(key)} is already registered by {owner or known}, "
+                f"{module or thing} cannot replace it; choose another name"
             )
-        warnings.warn(
-            f"{subject} is defined again in {module}: it replaces the earlier definition",
-            GlowWarning,
-            stacklevel=4,
-        )
 
     def __missing__(self, key: K) -> T:
         raise GlowError(f"unknown {self.kind} {_shown(key)}{closest(_bare(key), map(_bare, self))}")
@@ -368,9 +369,11 @@ class RuleTable(Registry[K, T]):
     """
 
     def register(self, *keys: K) -> Callable[[T], T]:
-        """Return the decorator that registers a function as the rule of each of *keys*."""
+        """Return the decorator that registers a function as the rule of all *keys*, or of none."""
 
         def decorate(rule: T) -> T:
+            for key in keys:
+                self.check(key, rule)
             for key in keys:
                 self.add(key, rule)
             return rule

@@ -54,6 +54,8 @@ class KernelTable(Registry[type[Instruction], Maker]):
         def register(make: M) -> M:
             for instruction_class in instruction_classes:
                 self._check_names(instruction_class, traits)
+                self.check(instruction_class, make)
+            for instruction_class in instruction_classes:
                 self.add(instruction_class, make)
                 self._traits[instruction_class] = traits
             return make

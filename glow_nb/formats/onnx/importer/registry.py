@@ -37,7 +37,7 @@ OWN: set[tuple[str, str]] = set()
 def onnx_op(
     *names: str, since: int = 7, domain: str = "", stepwise: bool = False
 ) -> Callable[[Rule], Rule]:
-    """Register a rule for operators *names* from operator set *since* on.
+    """Register a rule for all operators *names*, or for none, from operator set *since* on.
 
     A rule that the same module registers again replaces the first, with a notice.
 
@@ -46,6 +46,9 @@ def onnx_op(
     """
 
     def register(rule: Rule) -> Rule:
+        for name in names:
+            if (domain, name) in RULES:
+                RULES[domain, name].check(since, rule)
         if stepwise:
             STEPWISE.add(rule)
         for name in names:

@@ -350,7 +350,8 @@ def test_a_name_is_registered_twice() -> None:
     scaled_elsewhere: Any = lambda context, node: scaled(context, node)  # noqa: E731
     scaled_elsewhere.__module__ = "elsewhere"
     with pytest.raises(DefinitionError, match="registered by tests.*, elsewhere cannot replace it"):
-        imports(DOMAIN, "RowNormalize")(scaled_elsewhere)
+        imports(DOMAIN, "Scaled", "RowNormalize")(scaled_elsewhere)
+    assert (DOMAIN, "Scaled") not in RULES
 
 
 NO_OPERATOR: Any = scaled
