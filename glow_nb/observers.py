@@ -193,7 +193,7 @@ def _step_name(step: str | Pass[Any]) -> str:
 
 @dataclass
 class StepTime:
-    """How often a step ran, how often it changed something, and how long it took in all.
+    """The number of times that a step ran and changed something, and its total time.
 
     Attributes:
         runs: The number of times that it ran.

@@ -147,7 +147,7 @@ class WeightHolder(Protocol):
 
 @runtime_checkable
 class TimedExecutable(Protocol):
-    """An executable that can tell how long each of its kernels takes."""
+    """An executable that can measure the time of each of its kernels."""
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
         """Run *runs* times with time stamps, and *runs* times without, on contiguous *inputs*."""
@@ -211,7 +211,7 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """What ``compile(backend=...)`` calls it."""
+        """The name in ``compile(backend=...)``."""
         ...
 
     @property

@@ -273,7 +273,7 @@ class OpenInterpretedProgram:
         return sum(weight.type.size_bytes for weight in self._program.weights)
 
     def run(self, inputs: Sequence[Array], *, state: StateStore | None = None) -> list[Array]:
-        """Run on *inputs*, whose shapes tell the sizes, and on *state*; return the outputs."""
+        """Run on *inputs*, whose shapes determine the sizes, and on *state*; return the outputs."""
         return self._for(inputs).run(inputs, state=state)
 
     def run_on(self, state: StateStore, inputs: Sequence[Array]) -> list[Array]:

@@ -124,7 +124,7 @@ def step_of(instruction: Instruction) -> Step:
 
 
 def _watched(instruction: Instruction, step: Step) -> Step:
-    """Return *step* that also tells who watches the memory what it made."""
+    """Return *step* that also reports its results to the observer of the memory."""
 
     def run(memory: Memory) -> None:
         step(memory)

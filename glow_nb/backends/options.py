@@ -1,4 +1,4 @@
-"""What a user may ask of a backend: an object whose fields are the options.
+"""The options of a backend: an object whose fields are the options.
 
 A field says all there is to an option, so that one place defines it: its default, the values that
 it may have, and what the command tells of the flag that is made of it::

@@ -84,7 +84,7 @@ def quantized(real: Array, type: TensorType) -> Array:
 
 
 def dequantized(stored: Array, type: TensorType) -> Array:
-    """Return the real numbers, of float32, that integers of a quantized *type* stand for."""
+    """Return the real numbers, of float32, that integers of a quantized *type* represent."""
     scale, offset = type.quantization
     with np.errstate(all="ignore"):
         distance = stored.astype(np.float32) - np.float32(offset)
@@ -92,7 +92,7 @@ def dequantized(stored: Array, type: TensorType) -> Array:
 
 
 def bits_as(array: Array, kind: ElementKind) -> Array:
-    """Return the bits of the elements of *array* as elements of *kind*, which has as many."""
+    """Return the bits of the elements of *array* as elements of *kind*, which has the same size."""
     if kind is ElementKind.BOOL:
         return np.asarray(array.view(np.uint8) != 0)
     return array.view(kind.dtype)
@@ -129,7 +129,7 @@ def _signed(wide: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _codes(array: Array, kind: ElementKind) -> Array:
-    """Return the bits that stand for computed numbers in a storage kind."""
+    """Return the bits that represent computed numbers in a storage kind."""
     if not is_small_float(kind):
         is_float = ElementKind.of(array.dtype).is_float
         whole = _whole(array, ElementKind.INT32) if is_float else array

@@ -1,4 +1,4 @@
-"""How far two results are apart: the measures of tests, experiments and commands."""
+"""The distance of two results: the measures of tests, experiments and commands."""
 
 from __future__ import annotations
 

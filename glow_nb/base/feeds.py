@@ -1,4 +1,4 @@
-"""What is fed to a network: each array is found by its name, and fits the input, or is refused."""
+"""The feeds of a network: each array is found by its name, and fits the input, or is refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Input(Protocol):
 
     @property
     def name(self) -> str:
-        """What a feed calls it."""
+        """The name in feeds."""
 
     @property
     def type(self) -> TensorType:

@@ -1,4 +1,4 @@
-"""Arguments that other runtimes take, and what stands for them here."""
+"""Arguments that other runtimes take, and their equivalents here."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class MemoryLevel:
 
     @property
     def all_bytes(self) -> int:
-        """How much the caches of all threads hold together."""
+        """The size of the caches of all threads together."""
         return self.size_bytes * self.caches
 
     @property
@@ -72,7 +72,7 @@ class DotRate:
 
     @property
     def meaning(self) -> str:
-        """What it multiplies, for people."""
+        """The products that it computes, for people."""
         return DOT_MEANINGS.get(self.dot, self.instruction)
 
 

@@ -82,7 +82,7 @@ class PatternCompiler:
         return itemgetter(*places) if places else _nothing
 
     def quick_test(self) -> Callable[[Any], bool] | None:
-        """Return what tells of most nodes by their operands' classes that the pattern does not fit.
+        """Return a test that rejects most nodes by the classes of their operands.
 
         None if that is not known.
         """
@@ -99,7 +99,7 @@ class PatternCompiler:
         return self.classes_of(unmarked(part)) if isinstance(part, Pattern) else ()
 
     def classes_of(self, pattern: Pattern) -> tuple[type, ...]:
-        """Return the classes of values that *pattern* may stand for; none if that is not known."""
+        """Return the classes of values that *pattern* may match; none if that is not known."""
         raise NotImplementedError
 
     def of_classes(self, at: int, item: Item) -> Maker:

@@ -1,4 +1,4 @@
-"""How much memory this process may have, and errors for what needs more."""
+"""The memory that this process may use, and errors for objects that need more."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class MemoryLimit(NamedTuple):
 
     @property
     def free_bytes(self) -> int:
-        """What it may have besides."""
+        """The rest of the memory that the process may use."""
         return max(0, self.size_bytes - self.used_bytes)
 
 
 def memory_limit() -> MemoryLimit | None:
-    """Return the limit that leaves this process the least; None if the system does not tell."""
+    """Return the lowest memory limit of this process; None if the system reports none."""
     addresses, resident = _used_memory()
     found = [
         *(limit._replace(used_bytes=addresses) for limit in _address_space()),

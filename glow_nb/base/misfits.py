@@ -1,4 +1,4 @@
-"""What is said of an array that does not fit an input, and how to make it fit."""
+"""Messages about an array that does not fit an input, and how to make it fit."""
 
 from __future__ import annotations
 

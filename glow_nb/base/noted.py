@@ -1,4 +1,4 @@
-"""What a piece of work depends on, collected while it is done, and dropped if it comes to nothing.
+"""The dependences of a piece of work, collected while it is done, and dropped if it has no result.
 
 Comparisons of open sizes note guards (:mod:`glow_nb.base.size`). A pass that only looks, or a rule
 that leaves a node as it is, depends on none of its answers.

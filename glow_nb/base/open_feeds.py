@@ -1,4 +1,4 @@
-"""What is fed to a network with open sizes: arrays that fit for some of the sizes that it takes."""
+"""The feeds of a network with open sizes: arrays that fit for some of the sizes that it takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_SHAPES = 256
 
 
 class OpenFeedCheck(FeedCheck):
-    """The inputs that a network takes for the sizes that they tell."""
+    """The inputs that a network takes for the sizes that their shapes determine."""
 
     def __init__(
         self, inputs: Iterable[tuple[str, TensorType]], guards: Sequence[Guard] = ()
@@ -44,7 +44,7 @@ class OpenFeedCheck(FeedCheck):
         return check.arrays(arrays)
 
     def _check_of(self, arrays: dict[str, Array]) -> FeedCheck:
-        """Return the check for the sizes that *arrays* tell."""
+        """Return the check for the sizes that the shapes of *arrays* determine."""
         check_open_feeds(self._open, arrays)
         shapes = {name: array.shape for name, array in arrays.items()}
         sizes = sizes_of_shapes(self.types, self._symbols, shapes)

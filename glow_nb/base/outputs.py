@@ -1,4 +1,4 @@
-"""What a run returns."""
+"""The results of a run."""
 
 from __future__ import annotations
 

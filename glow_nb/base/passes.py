@@ -144,7 +144,7 @@ def finish(observer: Observer | None) -> None:
 def observed(
     name: str, step: Callable[[Before], After], ir: Before, observer: Observer | None
 ) -> After:
-    """Return ``step(ir)`` and tell *observer* of it, as the driver does for a pass."""
+    """Return ``step(ir)`` and report it to *observer*, as the driver does for a pass."""
     started = time.perf_counter()
     report(f"step {name}")
     after = step(ir)

@@ -44,7 +44,7 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[T], plain: Any, where: str = "", size: ReadSize | None = None) -> T:
-    """Return the *kind* that *plain* stands for; *where* is its place in the data.
+    """Return the *kind* that *plain* represents; *where* is its place in the data.
 
     Texts that stand for numbers are read by *size*, if there are open ones.
 
@@ -111,7 +111,7 @@ def _required(kind: Any) -> frozenset[str]:
 
 
 def _values(kind: Any) -> list[Any]:
-    """Return what stands for a member of the enumeration *kind*; nothing if it is none."""
+    """Return the plain form of a member of the enumeration *kind*; nothing if it is none."""
     return [m.value for m in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []
 
 

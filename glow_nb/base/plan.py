@@ -1,4 +1,4 @@
-"""How a kernel computes, as data: an algorithm, and the numbers of its loops.
+"""The algorithm of a kernel as data: its name, and the numbers of its loops.
 
 A node or an instruction says *what* is computed; its plan says *how*. It is
 printed after the attributes, and parsed again::

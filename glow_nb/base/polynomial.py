@@ -24,7 +24,7 @@ class Factor(Hashable, Protocol):
 
     @property
     def parts(self) -> int:
-        """How many terms and factors it is made of."""
+        """The number of its terms and factors."""
 
     @override
     def __str__(self) -> str:

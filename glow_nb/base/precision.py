@@ -69,7 +69,7 @@ class PrecisionReport:
 
     @property
     def lowered(self) -> tuple[LayerPrecision, ...]:
-        """The layers that compute in the kind that was asked for."""
+        """The layers that compute in the requested kind."""
         return tuple(layer for layer in self.layers if not layer.reason)
 
     @property

@@ -1,4 +1,4 @@
-"""How far long work is: a bar on a terminal, and elsewhere a line every few seconds.
+"""The progress of long work: a bar on a terminal, and elsewhere a line every few seconds.
 
 Whoever begins the work says so, and all that runs below it reports its stage; outside of any work a
 report does nothing::
@@ -39,7 +39,7 @@ LINE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Stage:
-    """What work was doing when it last reported.
+    """The state of work at its last report.
 
     Attributes:
         text: The stage; empty at the beginning.

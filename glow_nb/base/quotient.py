@@ -58,7 +58,7 @@ class Quotient:
 
     @cached_property
     def parts(self) -> int:
-        """How many terms and factors it is made of."""
+        """The number of its terms and factors."""
         return 1 + parts_of(self.numerator, self.denominator)
 
     @override

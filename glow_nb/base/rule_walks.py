@@ -49,7 +49,7 @@ class Chains:
         compiled: Callable[[Rewrite], Chain],
         fits: Callable[[type, Item], bool],
     ) -> None:
-        """Compile all of *rules*; *fits* tells whether a pattern may begin at a class."""
+        """Compile all of *rules*; *fits* returns whether a pattern may begin at a class."""
         self._fits = fits
         self._chains = [(core_of(rule.pattern), compiled(rule)) for rule in rules.rules]
         self._known: dict[tuple[type, bool, bool], list[Chain]] = {}
@@ -100,7 +100,7 @@ def to_the_end(
     walk: Callable[[IR, Counter[str]], IR],
     state_of: Callable[[IR], object],
 ) -> IR:
-    """Return *ir* after as many walks as change something.
+    """Return *ir* after walks, until one changes nothing.
 
     Args:
         ir: A graph or a program.

@@ -71,7 +71,7 @@ class Size(_WholeNumber):
 
     @cached_property
     def parts(self) -> int:
-        """How many terms and factors it is made of."""
+        """The number of its terms and factors."""
         return polynomial.parts_of(self.terms)
 
     @cached_property

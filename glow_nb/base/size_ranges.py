@@ -1,4 +1,4 @@
-"""What a user says of sizes that stay open: ranges, hints, and which are fixed."""
+"""A user's settings for sizes that stay open: ranges, hints, and fixed sizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Sizes = Mapping[str, int | Range | Sequence[Dimension]]
 
 @dataclass(frozen=True)
 class SizeRanges:
-    """What is said of open sizes, by what the model calls them.
+    """The settings for open sizes, by their names in the model.
 
     Attributes:
         ranges: The least and the greatest size; one that is fixed has both alike.
@@ -77,7 +77,7 @@ class SizeRanges:
         return replace(self, example=example)
 
     def symbols(self, symbols: Sequence[Symbol]) -> dict[Symbol, Symbol]:
-        """Return what stands for each of the *symbols* of a graph: narrower, with hints.
+        """Return the replacement of each of the *symbols* of a graph: narrower, with hints.
 
         Raises:
             OptionError: Something is said of another size, or its range leaves that of the graph.
@@ -173,7 +173,7 @@ class SizeRanges:
                 )
 
     def require_fixed(self, signature: Mapping[str, Dimensions]) -> None:
-        """Raise OptionError if something is said that a model of fixed sizes does not have."""
+        """Raise OptionError if there are settings that a model of fixed sizes does not have."""
         self.declared(signature)
         self.require_known([])
 
@@ -189,7 +189,7 @@ class SizeRanges:
         return numbered, replace(self, ranges=ranges, shapes={})
 
     def require_known(self, names: Sequence[str]) -> None:
-        """Raise OptionError if something is said of a size that is not among *names*."""
+        """Raise OptionError if there is a setting for a size that is not among *names*."""
         for argument, given in (("sizes", self.ranges), ("hints", self.hints)):
             for name in given:
                 if name not in names:

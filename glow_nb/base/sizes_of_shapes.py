@@ -1,4 +1,4 @@
-"""Which sizes the shapes of what is fed tell."""
+"""The sizes that the shapes of feeds determine."""
 
 from __future__ import annotations
 

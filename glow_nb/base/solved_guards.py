@@ -1,4 +1,4 @@
-"""What guards say of single symbols: which one makes two sizes equal, and between what it lies."""
+"""The consequences of guards for single symbols: equal sizes, and ranges."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Decision:
     teller: str
 
     def told_by(self, outputs: Mapping[str, Array]) -> Array:
-        """Return the array whose shape tells the size; raise FeedError if it may not be so."""
+        """Return the array whose shape determines the size; raise FeedError if it may not be so."""
         size, symbol = int(outputs[self.number]), self.symbol
         if not symbol.low <= size <= symbol.high:
             wanted = f"which is outside of its range {symbol.low}..{symbol.high}"
@@ -42,7 +42,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Passage:
-    """What passes between a stage and the others.
+    """The values that pass between a stage and the others.
 
     Attributes:
         inputs: The values that it reads, by name: inputs of the whole network, and values of

@@ -1,4 +1,4 @@
-"""What a model consists of, whatever its sizes are."""
+"""The composition of a model, whatever its sizes are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHAPES = (ElementKind.INT64, ElementKind.UINT64, ElementKind.BOOL)
 
 @dataclass(frozen=True)
 class Summary:
-    """What a model consists of.
+    """The composition of a model.
 
     Attributes:
         name: The name of its graph.

@@ -43,7 +43,7 @@ class NonFiniteValue:
 
 @dataclass(frozen=True)
 class FiniteSearch:
-    """What :func:`bisect_finite` found.
+    """The result of :func:`bisect_finite`.
 
     Attributes:
         kernels: The number of kernels.

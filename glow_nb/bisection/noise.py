@@ -53,7 +53,7 @@ class ValueNoise:
 
 @dataclass(frozen=True)
 class NoiseSearch:
-    """What :func:`bisect_noise` found.
+    """The result of :func:`bisect_noise`.
 
     Attributes:
         values: All that were compared, in the order of the quantized network, the outputs last.

@@ -41,7 +41,7 @@ WIDE = (ElementKind.FLOAT32, ElementKind.FLOAT64)
 
 @dataclass(frozen=True)
 class Rounding:
-    """What counts as rounding.
+    """The differences that count as rounding.
 
     Attributes:
         tolerance: The largest difference, over the largest output.

@@ -80,7 +80,7 @@ class StepResult:
 
 @dataclass(frozen=True)
 class Bisection:
-    """What :func:`bisect` found.
+    """The result of :func:`bisect`.
 
     Attributes:
         steps: Every step that was tried, in order.

@@ -1,4 +1,4 @@
-"""What a state of the compiler computes: its outputs, and every value before them by its name.
+"""The results of a state of the compiler: its outputs, and every value before them by its name.
 
 Graphs are evaluated node by node. Programs run in the interpreter, with a place of its own for
 every activation as long as they are not allocated. States follow one another closely, so an
@@ -31,7 +31,7 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True)
 class StateValues:
-    """What a state computes.
+    """The results of a state.
 
     Attributes:
         outputs: By name, and the states that are left for the next run.

@@ -1,4 +1,4 @@
-"""What the functions of a bundle return: 0 for success, or why nothing was done."""
+"""The return values of the functions of a bundle: 0 for success, or the reason of a refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the C header of a bundle says of open sizes: their ranges, and how they are given."""
+"""The part of the C header of a bundle about open sizes: their ranges, and their arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the texts of a bundle say of open sizes: example, pool and README."""
+"""The parts of the texts of a bundle about open sizes: example, pool and README."""
 
 from __future__ import annotations
 

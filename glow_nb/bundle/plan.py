@@ -1,4 +1,4 @@
-"""What a bundle consists of: its functions in each variant, and where everything lies.
+"""The parts of a bundle: its functions in each variant, and their places in memory.
 
 Three blocks of memory are given to each call. *Constants* are read-only: a head that tells whose
 they are, the packed weights of each variant, and the first values of states. *Tensors* hold a head
@@ -88,7 +88,7 @@ class Variant:
 
     @property
     def uses_tiles(self) -> bool:
-        """Return whether the right to use tile registers is asked for before it runs."""
+        """Return whether the permission to use tile registers is requested before it runs."""
         return any(native.uses_tiles for native in self.natives)
 
 
@@ -233,7 +233,7 @@ class Bundle:
 
     @cached_property
     def identity(self) -> int:
-        """A number that tells this bundle from others; the bits for the variant are zero."""
+        """A number that distinguishes this bundle from others; the bits for the variant are 0."""
         digest = hashlib.sha256(self.name.encode())
         for native in self.natives:
             digest.update(repr(native.layout).encode())

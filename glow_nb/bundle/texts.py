@@ -60,7 +60,7 @@ EXAMPLE_SUFFIX = "_example"
 
 @dataclass(frozen=True)
 class Form:
-    """How a bundle is to be given.
+    """The form of a bundle.
 
     Attributes:
         is_shared: A shared library instead of an archive.

@@ -1,4 +1,4 @@
-"""What code of ours may call of a C library: memory and mathematics."""
+"""The functions of a C library that generated code may call: memory and mathematics."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ class DebugRelocation:
 
 @dataclass(frozen=True)
 class DebugSection:
-    """What a debugger reads, and what is not mapped into memory."""
+    """A section that a debugger reads, and that is not mapped into memory."""
 
     name: str
     payload: bytes

@@ -88,7 +88,7 @@ class Region:
 
     @property
     def access(self) -> Access:
-        """What a call of a kernel with the region touches."""
+        """The access of a call of a kernel to the region."""
         run, pitch = self.run_bytes, self.pitch_bytes
         if self.memory:
             return Access(self.memory, *self.extent, self.mode, run, pitch, self.lives)
@@ -120,7 +120,7 @@ class Call:
 
     @property
     def accesses(self) -> list[Access]:
-        """What it touches, constants left out."""
+        """The memory that it accesses, without constants."""
         return [o.access for o in self.operands if o.space != "constants" or o.memory]
 
 

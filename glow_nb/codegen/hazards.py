@@ -199,7 +199,7 @@ class _Touched:
 
 
 class _Epoch:
-    """What the calls since the last barrier have read and written."""
+    """The memory that the calls since the last barrier have read and written."""
 
     def __init__(self) -> None:
         self.read, self.written = _Touched(), _Touched()

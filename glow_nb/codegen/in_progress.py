@@ -25,7 +25,7 @@ if hasattr(os, "register_at_fork"):  # the threads that make them stay in the pa
 
 
 class KernelClaims:
-    """What one thread has claimed and not finished; at the end of the block it gives that up."""
+    """The kernels that one thread has claimed; it releases them at the end of the block."""
 
     def __init__(self) -> None:
         """Begin without claims."""

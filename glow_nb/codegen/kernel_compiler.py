@@ -33,7 +33,7 @@ def kernel_compiler() -> Callable[[KernelSource, Target], bytes]:
 
 
 def _settings() -> str:
-    """Return what the environment tells numba, and that it is to blame; nothing if it is silent."""
+    """Return numba's settings in the environment as a likely cause; empty if there are none."""
     found = [
         f"{name}={value!r:.40}" for name, value in os.environ.items() if name.startswith("NUMBA_")
     ]

@@ -45,7 +45,7 @@ def _opened(path: Path) -> int | None:
 
 
 class KernelLocks:
-    """What this process has locked for one thread, and unlocks at the end of the block.
+    """The locks that this process holds for one thread, and releases at the end of the block.
 
     Locks belong to processes, so that threads that want the same kernel need
     :class:`~glow_nb.codegen.in_progress.KernelClaims` besides.

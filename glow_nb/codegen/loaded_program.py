@@ -1,4 +1,4 @@
-"""A program in this process: linked code, and as many contexts as run at the same time."""
+"""A program in this process: linked code, and one context for each concurrent run."""
 
 from __future__ import annotations
 

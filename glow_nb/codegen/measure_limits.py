@@ -347,7 +347,7 @@ def _path(threads: int, target: Target) -> Path | None:
 
 
 def _processor() -> str:
-    """Return the model name of the processor, where the system tells it."""
+    """Return the model name of the processor, where the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

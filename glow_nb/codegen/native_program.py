@@ -86,7 +86,7 @@ class NativeProgram:
 
     @cached_property
     def layout(self) -> RunLayout:
-        """What a run works with."""
+        """The memory of a run."""
         entry = self.entry
         return RunLayout(
             symbol=entry.symbol,
@@ -166,7 +166,7 @@ class NativeProgram:
 
 @dataclass(frozen=True)
 class _Manifest:
-    """What is written of a program beside its objects and blocks of constants."""
+    """The data of a program besides its objects and blocks of constants."""
 
     entry: EntrySource
     arena_bytes: int

@@ -1,4 +1,4 @@
-"""Which releases of numba the code generator works with.
+"""The releases of numba that the code generator works with.
 
 It replaces passes of numba by its own and overrides methods that are not public in numba
 (:mod:`glow_nb.codegen.compile`, and the modules that it imports). A later release may have changed

@@ -47,7 +47,7 @@ def _lent_array(
 
 
 class _Loan:
-    """What an array and all views of it refer to, so that it lives as long as the last of them."""
+    """An object that an array and all views of it refer to: it lives as long as the last one."""
 
     def __init__(self, block: Bytes, kept: deque[Bytes]) -> None:
         """Lend *block*; *kept* gets it back, and forgets the one that it had."""

@@ -1,4 +1,4 @@
-"""What a run works with: the bound tensors, constants, arena and scratch of a program, as data.
+"""The memory of a run: the bound tensors, constants, arena and scratch of a program, as data.
 
 It is all that a program needs to run beside its code, and takes neither LLVM nor the levels above.
 """
@@ -68,7 +68,7 @@ class InitialState(Binding):
 
 @dataclass(frozen=True, eq=False)
 class RunLayout:
-    """What a run of a program works with, beside its code.
+    """The memory of a run of a program, beside its code.
 
     Attributes:
         symbol: The C symbol of the entry.

@@ -1,4 +1,4 @@
-"""What a run of some sizes works with, of a program whose sizes are open."""
+"""The memory of a run for some sizes, of a program whose sizes are open."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SizeLayout:
     def __init__(
         self, layout: RunLayout, sizes: Mapping[str, int], shapes: tuple[tuple[int, ...], ...]
     ) -> None:
-        """Lay out a run of the program of *layout* for *sizes*, which inputs of *shapes* tell.
+        """Lay out a run of the program of *layout* for *sizes*, from the *shapes* of inputs.
 
         Raises:
             OptionError: The program is not right for these sizes.

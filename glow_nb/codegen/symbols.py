@@ -1,4 +1,4 @@
-"""Which symbols an object file defines and needs, read from its symbol table: ELF, Mach-O, COFF.
+"""The symbols that an object file defines and needs, read from its symbol table: ELF, Mach-O, COFF.
 
 Needed because LLVM itself may add calls while it selects instructions (``expf`` for an ``exp``
 without a hardware form, ``memset`` for a loop of zeros), so the module says less than the object.

@@ -79,7 +79,7 @@ def translate_entry(entry: EntrySource) -> str:
 
 @dataclass
 class _Translation:
-    """LLVM instructions written so far, and what the names of the text stand for."""
+    """LLVM instructions written so far, and the values of the names in the text."""
 
     symbol: str
     lines: list[str] = field(default_factory=list)
@@ -131,7 +131,7 @@ class _Translation:
         self.lines.append(f"call void @{symbol}({', '.join(f'{k} {v}' for k, v in operands)})")
 
     def value(self, expression: ast.expr) -> _Operand:
-        """Return the operand that *expression* stands for, emitting what computes it."""
+        """Return the operand that *expression* denotes, emitting its computation."""
         match expression:
             case ast.Constant(value=int(number)):
                 return "i64", str(number)

@@ -50,7 +50,7 @@ class WrittenSizes:
         self._quotients = reader.quotients
 
     def read(self, plain: object) -> int:
-        """Return the size that *plain*, what :func:`written` returned, stands for.
+        """Return the size that *plain*, a result of :func:`written`, represents.
 
         Raises:
             GlowError: It is no size, or one of other symbols.
@@ -73,7 +73,7 @@ class WrittenSizes:
         return Guard(self.read(left), relation, self.read(right))
 
     def shape(self, plain: Sequence[object]) -> tuple[int, ...]:
-        """Return the sizes that *plain* stands for."""
+        """Return the sizes that *plain* represents."""
         return tuple(map(self.read, plain))
 
 

@@ -32,7 +32,7 @@ COLUMNS = ("engine", "precision", "#first", "#runs", "#min", "", "#median", "", 
 
 @dataclass(frozen=True)
 class EngineRow:
-    """What one engine showed in one precision.
+    """The results of one engine in one precision.
 
     What could not be compared is None.
 
@@ -69,7 +69,7 @@ class EngineRow:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """What all engines showed.
+    """The results of all engines.
 
     Attributes:
         rows: One for each engine and precision.

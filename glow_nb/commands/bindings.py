@@ -1,4 +1,4 @@
-"""What commands that read a model take: sizes, numbers of inputs, and definitions to import."""
+"""Arguments of commands that read a model: sizes, numbers of inputs, and definitions to import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``glow-nb info``: what a model costs, operator by operator, and what was made of it."""
+"""``glow-nb info``: the composition and cost of a model by operator, and its compilation."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class InstructionRow:
 
 @dataclass(frozen=True)
 class ModelReport:
-    """What ``info`` says about a model as imported; sizes in bytes.
+    """The output of ``info`` about a model as imported; sizes in bytes.
 
     ``parameters`` counts the numbers in the weights. Once the model is compiled, the arithmetic
     is that of the compiled graph.
@@ -104,7 +104,7 @@ class ModelReport:
 
 @dataclass(frozen=True)
 class CompiledReport:
-    """What ``info`` says about a compiled model as well; sizes in bytes.
+    """The part of the output of ``info`` about a compiled model; sizes in bytes.
 
     ``kept_layers`` are those that do not compute in the precision that was asked for, with reasons.
     """
@@ -368,7 +368,7 @@ def _compiled_facts(report: CompiledReport | None) -> list[tuple[str, str]]:
 
 
 def _precision_facts(report: CompiledReport) -> list[tuple[str, str]]:
-    """Return what is said of the layers that stay as they are, if that is not all of them."""
+    """Return the facts about the layers that keep their precision, if these are not all layers."""
     if report.precision == FULL:
         return []
     counts = Counter(report.kept_layers.values())

@@ -1,4 +1,4 @@
-"""What is printed of the rows of machines: which one this machine has, and the numbers of each."""
+"""The output about machine rows: the row of this machine, and the numbers of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``glow-nb info`` says of a model that leaves sizes open: nothing that depends on them."""
+"""``glow-nb info`` for a model that leaves sizes open: only facts that do not depend on them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class OpenOperatorRow:
 
 @dataclass(frozen=True)
 class OpenReport:
-    """What ``info`` says about a model with open sizes.
+    """The output of ``info`` about a model with open sizes.
 
     Attributes:
         model: The path of the file.

@@ -128,7 +128,7 @@ def partition(
 
 
 def _profile(function: Function, devices: Sequence[DeviceDescription]) -> Profile:
-    """Return what the kernels of *function* take here on as many cores as the fastest device has.
+    """Return the time of the kernels of *function* here on as many cores as the fastest device has.
 
     It is fed random numbers.
     """

@@ -1,4 +1,4 @@
-"""What the commands of quantization read: a model and samples for it."""
+"""The inputs of the commands of quantization: a model and samples for it."""
 
 from __future__ import annotations
 

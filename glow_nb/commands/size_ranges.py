@@ -1,4 +1,4 @@
-"""What commands say of sizes that stay open: ranges by ``--size``, an example by ``--hint``."""
+"""Options of commands for sizes that stay open: ranges by ``--size``, an example by ``--hint``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Named = tuple[str, Any]
 
 
 class NamedSizes(click.ParamType[Named]):
-    """A dimension that stays open, and what is said of it: ``NAME=LEAST..GREATEST``."""
+    """A dimension that stays open, and its range: ``NAME=LEAST..GREATEST``."""
 
     name = "name=sizes"
 
@@ -49,7 +49,7 @@ NO_SIZES: Mapping[str, Any] = MappingProxyType({"sizes": None, "hints": None})
 
 
 def are_given(sizes: Mapping[str, Any]) -> bool:
-    """Return whether something is said of *sizes* that stay open."""
+    """Return whether there are settings for *sizes* that stay open."""
     return any(said is not None for said in sizes.values())
 
 
@@ -64,7 +64,7 @@ def _as_dict(option: str, given: tuple[Named, ...]) -> dict[str, Any] | None:
 
 
 def require_no_sizes(model: Path, sizes: Mapping[str, Any]) -> None:
-    """Raise OptionError if anything is said of *sizes* of a *model* that has fixed ones."""
+    """Require that there are no settings for *sizes* of a *model* that has fixed ones."""
     for option, given in (("--size", sizes["sizes"]), ("--hint", sizes["hints"])):
         if given:
             raise OptionError(f"{model}: its sizes are fixed; leave {option} {list(given)} out")

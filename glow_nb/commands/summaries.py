@@ -1,4 +1,4 @@
-"""What a model consists of: as many parameters whether its sizes are given or open."""
+"""The composition of a model: the same parameters whether its sizes are given or open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trained network reads handwritten digits: what it reads, and what that costs."""
+"""A trained network reads handwritten digits: its results, and its cost."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Handwriting:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a network reads in images.
+    """The reading of images by a network.
 
     Attributes:
         probabilities: ``float64[count, 10]``, the softmax of its scores.

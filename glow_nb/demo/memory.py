@@ -24,7 +24,7 @@ STATUS = Path("/proc/self/status")
 
 
 def memory_of_process(engine: str, model: Path, images: Path, threads: int) -> int | None:
-    """Return the bytes of a process that reads *images* once; None where the system tells none.
+    """Return the bytes of a process that reads *images* once; None where the system reports none.
 
     Raises:
         GlowError: The process ended with an error, or was killed.
@@ -43,7 +43,7 @@ def memory_of_process(engine: str, model: Path, images: Path, threads: int) -> i
 
 
 def run_once(engine: str, model: str, images: str, threads: int) -> None:
-    """Run *model* in *engine* as the demonstration does, compiled for as many images."""
+    """Run *model* in *engine* as the demonstration does, compiled for the number of images."""
     feeds = {IMAGE: np.load(images)}
     match engine:
         case "glow_nb":

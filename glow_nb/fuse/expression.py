@@ -64,7 +64,7 @@ class _Translation:
     result: ElementKind
 
     def value(self, tree: ast.expr) -> Operand:
-        """Return the vector or number that *tree* stands for, appending what computes it."""
+        """Return the vector or number that *tree* denotes, appending its computation."""
         match tree:
             case ast.Constant(value=int() | float() as number):
                 return number

@@ -64,7 +64,7 @@ class LoopBody:
 
     @cached_property
     def inputs(self) -> tuple[Buffer, ...]:
-        """What is read from outside element by element, in order of first use."""
+        """The inputs that are read element by element, in order of first use."""
         found: dict[Buffer, None] = {}
         computed: set[Buffer] = set()
         for instruction, result in zip(self.instructions, self.results, strict=True):
@@ -76,12 +76,12 @@ class LoopBody:
 
     @cached_property
     def tables(self) -> tuple[Buffer, ...]:
-        """What bytes are looked up in, in order of first use."""
+        """The lookup tables of bytes, in order of first use."""
         return tuple(dict.fromkeys(t for member in self.instructions for t in tables_of(member)))
 
     @property
     def arguments(self) -> tuple[Buffer, ...]:
-        """What a kernel of the loop has pointers to: stored results, inputs, tables."""
+        """The pointer arguments of a kernel of the loop: stored results, inputs, tables."""
         return (*self.stored, *self.inputs, *self.tables)
 
     def trial(self) -> VectorCode:

@@ -71,7 +71,7 @@ class VectorCode:
 
     @property
     def operations(self) -> int:
-        """How many calls there are, with those that wait, of which some may never be written."""
+        """The number of calls, including those that wait, of which some may never be written."""
         return len(self.lines) + sum(call.name not in self._known for call in self._waiting)
 
     def assign(self, text: str, kind: ElementKind) -> Vector:

@@ -1,4 +1,4 @@
-"""How much arithmetic a graph asks for: multiply-adds and other operations, counted from shapes.
+"""The arithmetic of a graph: multiply-adds and other operations, counted from shapes.
 
 The count is nominal: it belongs to the operator, not to the kernel that computes it, so that times
 of different kernels can be compared by it. Taps of a window that lie in padding count. A function

@@ -205,7 +205,7 @@ class Node(Value):
 
 
 def _fits_as_well(old: Any, new: Any) -> bool:
-    """Return whether *new* may stand wherever *old* stands, as far as its type tells."""
+    """Return whether *new* may replace *old* everywhere, as far as its type is concerned."""
     if isinstance(old, tuple):
         return all(map(_fits_as_well, old, new))
     if isinstance(old, Placeholder) or not isinstance(new, Value):
@@ -303,7 +303,7 @@ class Function(Printable):
 
     @cached_property
     def use_counts(self) -> Mapping[Value, int]:
-        """How many operands read each value that is read, in order of first use."""
+        """The number of operands that read each value that is read, in order of first use."""
         return Counter(itertools.chain.from_iterable(map(operands_of, self.nodes)))
 
     @cached_property

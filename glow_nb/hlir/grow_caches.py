@@ -77,7 +77,7 @@ def grow_caches(
 
 
 def _require_alike(grown: list[_Grown]) -> None:
-    """Raise OptionError unless a run adds as many rows to each cache."""
+    """Raise OptionError unless a run adds the same number of rows to each cache."""
     first, *others = grown
     for other in others:
         if other.total - other.past.size != first.total - first.past.size:
@@ -198,7 +198,7 @@ def _chain(value: Value) -> str:
 
 
 def _replaced(grown: list[_Grown], *, reads_next: bool) -> dict[Value, Value]:
-    """Return what stands for values of the function.
+    """Return the replacements of values of the function.
 
     Who reads the input alone reads the same rows, which the next contents have as well.
     """
@@ -210,7 +210,7 @@ def _replaced(grown: list[_Grown], *, reads_next: bool) -> dict[Value, Value]:
 
 
 def _rebuilt(ends: list[Save], replaced: Mapping[Value, Value]) -> list[Node]:
-    """Return the nodes that *ends* need, in order, reading what stands for *replaced* values.
+    """Return the nodes that *ends* need, in order, with the replacements of *replaced* values.
 
     Raises:
         CycleError: The replacement of a value is computed from the value.

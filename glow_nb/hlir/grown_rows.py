@@ -41,7 +41,7 @@ class Joined:
     parts: tuple[tuple[Joined, Callable[[Value], Value]], ...] = ()
 
     def read_from(self, source: Value) -> dict[Value, Value]:
-        """Return what stands for the value and its parts if *source* has the same elements."""
+        """Return the replacements of the value and its parts if *source* has the same elements."""
         found = {self.value: source}
         for part, taken in self.parts:
             found |= part.read_from(taken(source))

@@ -75,12 +75,12 @@ class Histogram:
 
     @property
     def bins(self) -> int:
-        """How many bins there are."""
+        """The number of bins."""
         return len(self.counts)
 
     @cached_property
     def total(self) -> int:
-        """How many numbers there are."""
+        """The number of counted numbers."""
         return int(self.counts.sum())
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Reading the text of the high-level IR; every error tells ``path:line:column`` and shows the line.
+"""Reading the text of the high-level IR; every error names ``path:line:column`` and shows the line.
 
 Written types are checked against inferred ones, so text that parses is well typed.
 """

@@ -35,7 +35,7 @@ MAX_DETOUR = 4
 def record_replacement(
     origins: Origins, replaced: Node, emitted: Sequence[Node], values: Iterable[Value]
 ) -> None:
-    """Note in *origins* what the *emitted* nodes stand for, and *values*, which replace a node."""
+    """Note in *origins* the origins of *emitted* nodes, and of *values*, which replace a node."""
     own = _origins_of(origins, replaced)
     shares: dict[str, dict[str, None]] = {node.name: {} for node in emitted}
     for superfluous in [*_superfluous(replaced, emitted), replaced]:

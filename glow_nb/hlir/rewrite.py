@@ -234,7 +234,7 @@ def _checked_classes(rule: object, of: tuple[type[Node], ...]) -> tuple[type[Nod
 def _asking(
     rule: Callable[..., Replacement], rewriter: Rewriter, *, is_open: bool, for_all_sizes: bool
 ) -> Callable[[Node], tuple[Value, ...] | None]:
-    """Return what tells the values that come instead of the results of a node; None if it stays."""
+    """Return a function that asks for the values that replace a node's results; None for none."""
 
     def ask(node: Node) -> tuple[Value, ...] | None:
         return _replacement(node, rule(node, rewriter))

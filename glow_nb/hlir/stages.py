@@ -44,7 +44,7 @@ def decided_sizes(function: Function) -> tuple[Symbol, ...]:
 
 
 def fed_sizes(function: Function) -> tuple[Symbol, ...]:
-    """Return the sizes of *function* that what is fed tells."""
+    """Return the sizes of *function* that the feeds determine."""
     decided = _deciding(function)
     return tuple(symbol for symbol in function.sizes if symbol not in decided)
 
@@ -174,7 +174,7 @@ class _Cut:
         return Decision(self._between[number].name, symbol, self._between[node].name)
 
     def _inputs(self, nodes: Sequence[Node]) -> tuple[Placeholder, ...]:
-        """Return what *nodes* read and no one of them makes, and what tells their sizes."""
+        """Return the outside inputs of *nodes*, and the values that determine their sizes."""
         written = {node.output for node in nodes if isinstance(node, Save)}
         operands = dict.fromkeys(value for node in nodes for value in operands_of(node))
         read = dict.fromkeys(v for v in operands if isinstance(v, Placeholder) and v not in written)
@@ -187,7 +187,7 @@ class _Cut:
         return tuple(read)
 
     def _tellers(self, symbol: Symbol) -> list[Placeholder]:
-        """Return inputs whose shapes tell the size of *symbol*."""
+        """Return inputs whose shapes determine the size of *symbol*."""
         if symbol in self._decided:
             return [self._between[self._decided[symbol]]]
         return [v for v in self._function.inputs if symbol in symbols_in([v.type.shape])]

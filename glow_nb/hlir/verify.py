@@ -135,7 +135,7 @@ def _verify_sizes(function: Function) -> None:
 
 
 def _verify_decisions(function: Function) -> None:
-    """Raise VerifyError if a size is used before a value decides it, or if inputs tell it, too."""
+    """Raise VerifyError if a size is used before its decision, or if inputs determine it, too."""
     undecided = set(decided_sizes(function))
     if not undecided:
         return

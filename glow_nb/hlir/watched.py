@@ -43,7 +43,7 @@ def value_names(function: Function) -> list[str]:
 
 
 def named_nodes(function: Function) -> dict[str, tuple[str, ...]]:
-    """Return all names of *function*, each with the imported nodes that it stands for.
+    """Return all names of *function*, each with the imported nodes that it was made from.
 
     Inputs, outputs, states and constants stand for none.
     """

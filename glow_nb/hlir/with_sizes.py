@@ -106,7 +106,7 @@ def check_sizes(function: Function, sizes: Mapping[str, int]) -> None:
 
 
 def described(sizes: Mapping[str, int]) -> str:
-    """Return *sizes* as messages tell them."""
+    """Return *sizes* in the form of messages."""
     return ", ".join(f"{name} = {size}" for name, size in sizes.items())
 
 

@@ -177,7 +177,7 @@ def _with_noting_plan(instruction: Instruction) -> Instruction:
 
 
 def _refuse_unused_settings(instruction: Instruction, target: Target) -> None:
-    """Raise UnsupportedError if the plan has a setting that the kernel's writer never asked for.
+    """Raise UnsupportedError if the plan has a setting that the kernel's writer never read.
 
     What the planner offers, or the instruction has as an attribute, may go without use.
     """

@@ -1,4 +1,4 @@
-"""From a good placement to the smallest: which sizes the exact search is asked for, and how long.
+"""From a good placement to the smallest: the sizes and the time limits of the exact search.
 
 The first goal is the lower bound, which most networks meet. If the search does not get there, the
 the gap up to the best one known is divided again and again. Each size is tried with several

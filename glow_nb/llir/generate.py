@@ -230,7 +230,7 @@ class Generator:
         return {"name": name, "origins": self._origins(), "predicate": held}
 
     def _origins(self) -> tuple[str, ...]:
-        """Return the imported nodes of the current node, none if it stands for itself.
+        """Return the imported nodes of the current node, none if it has no other origin.
 
         A ``save`` is none of the model: it stands for what it saves.
         """
@@ -375,7 +375,7 @@ def _window(
 
 @generates(Clip)
 def generate_clip(node: Clip, out: Generator) -> None:
-    """Narrow the bounds of integers to whole numbers, which attributes then stand for exactly."""
+    """Narrow the bounds of integers to whole numbers, which attributes then represent exactly."""
     low, high = node.minimum, node.maximum
     if not node.type.kind.is_float:
         low = low if math.isinf(low) else float(math.ceil(low))

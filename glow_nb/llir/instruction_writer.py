@@ -55,7 +55,7 @@ class InstructionWriter:
     def __init__(
         self, root: Instruction, origins: tuple[str, ...], buffers: NewBuffers, subject: str
     ) -> None:
-        """Call all instructions like *root*; they stand for *origins*. *subject* begins errors."""
+        """Call all instructions like *root*, with these *origins*. *subject* begins errors."""
         self.made: list[Instruction] = []
         self._root, self._buffers, self._subject = root, buffers, subject
         self._common: dict[str, Any] = {"name": root.name, "origins": origins}

@@ -1,4 +1,4 @@
-"""Reading the text of the low-level IR; errors tell ``path:line:column`` and show the line."""
+"""Reading the text of the low-level IR; errors name ``path:line:column`` and show the line."""
 
 from __future__ import annotations
 

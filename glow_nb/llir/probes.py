@@ -125,7 +125,7 @@ def value_names(program: Program) -> list[str]:
 
 
 def named_nodes(program: Program) -> dict[str, tuple[str, ...]]:
-    """Return all names of *program*, each with the imported nodes that it stands for.
+    """Return all names of *program*, each with the imported nodes that it was made from.
 
     Inputs, outputs, states and weights stand for none.
     """

@@ -299,7 +299,7 @@ class Dealloc(Instruction):
 
 @define_instruction("tensor_view")
 class TensorView(Instruction):
-    """Declare the window *dest* on its base; costs nothing at run time."""
+    """Declare the window *dest* on its base; it takes no time in a run."""
 
     dest: Out
 

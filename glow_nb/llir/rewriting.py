@@ -123,7 +123,7 @@ def _state_of(program: Program) -> object:
 
 
 def _may_be(cls: type, item: Item) -> bool:
-    """Return whether an instruction of class *cls* may be what the pattern *item* stands for."""
+    """Return whether an instruction of class *cls* may match the pattern *item*."""
     kinds = [kind for kind in (cls, getattr(cls, "node_class", None)) if kind is not None]
     if item.is_exact:
         return item.classes[0] in kinds

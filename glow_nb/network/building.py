@@ -26,7 +26,7 @@ NAMELESS = "network"
 
 
 class Buildable(Protocol):
-    """What a :class:`glow_nb.Network` tells of itself to be built."""
+    """The interface of a :class:`glow_nb.Network` for building it."""
 
     compile_again: Callable[..., Any] | None
 

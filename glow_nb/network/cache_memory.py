@@ -65,11 +65,11 @@ class CacheMemory:
         return self._arrays[cache.name][_rows(cache, length)].copy()
 
     def lengths(self) -> dict[str, int]:
-        """Return how many rows there are by the names of the sizes that tell it."""
+        """Return the number of rows by the names of the sizes that determine it."""
         return {cache.past.name: self.length for cache in self.caches}
 
     def tellers(self) -> dict[str, Array]:
-        """Return the inputs that tell a program how many rows there are."""
+        """Return the inputs that give a program the number of rows."""
         teller = np.empty((self.length, 0), np.bool_)
         return dict.fromkeys((cache.teller for cache in self.caches), teller)
 

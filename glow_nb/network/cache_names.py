@@ -1,4 +1,4 @@
-"""Which outputs become which inputs: names, or patterns of names."""
+"""The outputs that become inputs: names, or patterns of names."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ class CheckedExecutable:
         return hidden_values(program, is_of_model)
 
     def _at_sizes_of(self, inputs: Sequence[Array]) -> tuple[Program, Sequence[Probe]]:
-        """Return the program and what is copied, with the numbers of sizes that *inputs* tell."""
+        """Return the program and the copied values, with the sizes that *inputs* determine."""
         from glow_nb.llir.order_placement import placed_for
         from glow_nb.llir.probes import probes
         from glow_nb.llir.with_sizes import symbols_of_program

@@ -272,7 +272,7 @@ def _is_right(network: CompiledNetwork, feeds: Mapping[str, Array]) -> bool:
 def _sizes_that_are_numbers(
     types: Mapping[str, SymbolicType], feeds: Mapping[str, Array], error: GlowError
 ) -> tuple[Specialized, ...]:
-    """Return all open sizes of inputs of *types*, whose numbers *feeds* tell, due to *error*."""
+    """Return all open sizes of inputs of *types*, with numbers from *feeds*, due to *error*."""
     found = {
         str(name): size
         for input, type in types.items()

@@ -79,7 +79,7 @@ class GrowingNetwork(Network):
 
     @property
     def length(self) -> int:
-        """How many rows are in the caches: tokens so far."""
+        """The number of rows in the caches: tokens so far."""
         return self._memory.length
 
     @property

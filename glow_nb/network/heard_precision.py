@@ -1,4 +1,4 @@
-"""What precision a network computes in, reported while its precision is lowered."""
+"""The precision of a network's computation, reported while its precision is lowered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class HeardPrecision:
     """
 
     def __init__(self, backend: Backend, observer: Observer | None) -> None:
-        """Listen to what is compiled for *backend*, and tell *observer* all of it."""
+        """Listen to compilations for *backend*, and pass all reports to *observer*."""
         self._backend, self._observer = backend, observer
         self.report = PrecisionReport(backend.precision)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Border(NamedTuple):
-    """What a network takes and gives; all that a run must know of a program beside its code.
+    """The inputs and outputs of a network; all that a run must know of a program beside its code.
 
     Attributes:
         name: The name of the program.
@@ -74,7 +74,7 @@ class Border(NamedTuple):
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
-        """The sizes that inputs tell, if some are open."""
+        """The sizes that inputs determine, if some are open."""
         return symbols_of(*(size for type in self.inputs.values() for size in type.shape))
 
 

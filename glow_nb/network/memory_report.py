@@ -1,4 +1,4 @@
-"""What a compiled network needs in memory, known before the first run."""
+"""The memory of a compiled network, known before the first run."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Network(WrittenNetwork, NetworkViews, Uncopied):
-    """What :func:`glow_nb.compile` returns: a network of fixed sizes, or one that leaves some open.
+    """The result of :func:`glow_nb.compile`: a network of fixed sizes or of open ones.
 
     ``run`` may be called from many threads at once, unless the network has state.
     """

@@ -42,7 +42,7 @@ class OpenRunner:
         self.direct = self._whole.direct
 
     def sizes_of(self, feeds: Feeds) -> dict[str, int]:
-        """Return the sizes by name that *feeds* tell; raise FeedError if there are none."""
+        """Return the sizes by name that *feeds* determine; raise FeedError if there are none."""
         return self._sizes(self._arrays(feeds))
 
     def _arrays(self, feeds: Feeds) -> dict[str, Array]:
@@ -55,7 +55,7 @@ class OpenRunner:
         return sizes_of_shapes(self._border.inputs, self._symbols, shapes)
 
     def _runner_for(self, feeds: Feeds) -> tuple[Runner, dict[str, Array]]:
-        """Return the runner for the sizes that *feeds* tell, and these by name."""
+        """Return the runner for the sizes that *feeds* determine, and these by name."""
         arrays = self._arrays(feeds)
         shapes = tuple(array.shape for array in arrays.values())
         runner = self._known.get(shapes)

@@ -45,7 +45,7 @@ SHORTEST_GAP_NS = 500
 
 @dataclass(frozen=True)
 class KernelTime:
-    """What one kernel of a network took.
+    """The time of one kernel of a network.
 
     Its time in one run is how long at least one of its shares ran.
 
@@ -142,7 +142,7 @@ class Profile:
 
     @property
     def runs(self) -> int:
-        """How often the network ran with time stamps."""
+        """The number of runs with time stamps."""
         return int(self.timings.stamps.shape[0])
 
     @property

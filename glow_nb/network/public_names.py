@@ -1,4 +1,4 @@
-"""What ``import glow_nb`` offers, from the modules that define it.
+"""The names of ``import glow_nb``, from the modules that define them.
 
 The package imports this module when the first of these names is asked for. A process that needs a
 part of the package alone, as one that loads a native program does, imports that part alone.

@@ -23,7 +23,7 @@ MAX_VARIANTS = 16
 
 
 class CompileRequest(NamedTuple):
-    """What :func:`glow_nb.compile`, which explains it, was called with.
+    """The arguments of :func:`glow_nb.compile`, which explains them.
 
     Attributes:
         graph: The model.

@@ -1,4 +1,4 @@
-"""What is trained or calibrated: a graph, or something that makes one for the sizes that come."""
+"""The model that is trained or calibrated: a graph, or a function that makes one for sizes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Source(Protocol):
 
     @property
     def batch(self) -> int | None:
-        """How many samples the first input has; None if that is open."""
+        """The number of samples of the first input; None if that is open."""
         ...
 
     def arrays(self, inputs: Feeds) -> dict[str, Array]:

@@ -93,7 +93,7 @@ def _texts(content: bytes) -> dict[str, str]:
 
 
 def _kinds_of_bytes(text: str) -> dict[str, ElementKind]:
-    """Return the kinds that *text* tells, by name; raise ValueError if it tells none."""
+    """Return the kinds in *text*, by name; raise ValueError if it names none."""
     kinds = {kind.value: kind for kind in ElementKind if kind.is_storage}
     try:
         named = json.loads(text)

@@ -107,7 +107,7 @@ class NetworkViews(ABC):
     @property
     @abstractmethod
     def memory(self) -> MemoryReport:
-        """What the network needs in memory."""
+        """The memory that the network needs."""
 
     @property
     @abstractmethod
@@ -193,7 +193,7 @@ class CompiledViews(NetworkViews):
 
     @property
     def border(self) -> Border:
-        """What it takes and gives."""
+        """Its inputs and outputs."""
         return self._border
 
     @property
@@ -242,7 +242,7 @@ class CompiledViews(NetworkViews):
     @property
     @override
     def memory(self) -> MemoryReport:
-        """What the network needs in memory."""
+        """The memory that the network needs."""
         from glow_nb.network.memory_report import report_memory
 
         return report_memory(self.program, self.executable, self.sizes)

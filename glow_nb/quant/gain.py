@@ -29,7 +29,7 @@ MICROSECONDS = 1e-3
 
 @dataclass(frozen=True)
 class Times:
-    """How long the kernels of a layer, or of a network, take.
+    """The time of the kernels of a layer, or of a network.
 
     Attributes:
         floats: Nanoseconds of the float kernels.

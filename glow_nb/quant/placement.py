@@ -46,7 +46,7 @@ class Kept:
 
 @dataclass
 class Placement:
-    """Which values become integers.
+    """The values that become integers.
 
     Attributes:
         reads: For each operator on integers, the operands that it reads as integers.

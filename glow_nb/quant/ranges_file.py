@@ -35,7 +35,7 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class StoredRanges(NamedTuple):
-    """What a file holds: the fields of :class:`glow_nb.quant.ranges.Ranges`."""
+    """The contents of a file: the fields of :class:`glow_nb.quant.ranges.Ranges`."""
 
     model: str
     inputs: Mapping[str, tuple[int, ...]]

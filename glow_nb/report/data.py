@@ -1,4 +1,4 @@
-"""What a report holds, as plain data: it is embedded in the page, and read from there again.
+"""The contents of a report, as plain data: it is embedded in the page, and read from there again.
 
 Things of a part are named by their numbers in its lists: an instruction names the lowered nodes
 that it computes, a call its instruction and its kernel.
@@ -72,7 +72,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Time:
-    """What a call took, in seconds, beside the limits of the machine.
+    """The time of a call, in seconds, beside the limits of the machine.
 
     Attributes:
         minimum: The shortest time of all runs.
@@ -184,7 +184,7 @@ class Life:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a program needs in memory, in bytes.
+    """The memory of a program, in bytes.
 
     Attributes:
         arena: The block that holds all activations.

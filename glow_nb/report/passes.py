@@ -1,4 +1,4 @@
-"""What each step of the compiler did, noted while the steps run."""
+"""The effect of each step of the compiler, noted while the steps run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each product of a network could be computed, as its selection weighed it."""
+"""The candidates for each product of a network, as its selection weighed them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the functions mean that generated kernel source calls, as text beside that source."""
+"""The meaning of the functions that generated kernel source calls, as text beside that source."""
 
 from __future__ import annotations
 

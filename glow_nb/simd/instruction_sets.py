@@ -1,4 +1,4 @@
-"""What the processor has beside plain vectors, as the modules that are compiled for it say.
+"""The processor's features beside plain vectors, as the modules compiled for it name them.
 
 An intrinsic that has an instruction for its work on some processors asks here; everywhere else it
 does without. The names are those of :attr:`glow_nb.kernels.target.Target.instruction_sets`.

@@ -126,7 +126,7 @@ def _configure(builder: Any, tiles: MatrixTiles, value: Any) -> None:
 
 
 class RegisterLayout:
-    """Which register has which block or operand."""
+    """The register of each block and operand."""
 
     def __init__(self, tiles: MatrixTiles) -> None:
         self.parts, self.panels = tiles.parts, tiles.panels

@@ -43,7 +43,7 @@ of 32 bits."""
 
 @dataclass(frozen=True)
 class Places:
-    """Which bytes of a window a step takes, and how.
+    """The bytes of a window that a step takes, and how.
 
     Attributes:
         builder: Receives the instructions.

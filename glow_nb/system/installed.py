@@ -1,4 +1,4 @@
-"""Which versions of packages are installed, from the names of their folders.
+"""The installed versions of packages, from the names of their folders.
 
 ``importlib.metadata`` reads the whole description of a package, and takes longer to import than
 that.

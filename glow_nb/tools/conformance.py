@@ -52,7 +52,7 @@ _CRASHES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeErro
 
 @dataclass(frozen=True)
 class CaseOutcome:
-    """What one test came to on one engine, and why if it did not pass."""
+    """The outcome of one test on one engine, and the reason if it did not pass."""
 
     test: str
     operator: str

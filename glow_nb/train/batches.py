@@ -60,7 +60,7 @@ class Batches:
 
     @property
     def samples(self) -> int:
-        """How many samples there are."""
+        """The number of samples."""
         if not np.ndim(self.targets):
             raise FeedError(f"targets: {described(self.targets)} is no batch; give an array")
         return len(self.targets)

@@ -69,7 +69,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 class _Damage(Exception):
-    """What is wrong in a file that says that it is a checkpoint."""
+    """The damage in a file that claims to be a checkpoint."""
 
 
 Fields = Mapping[str, type | UnionType]

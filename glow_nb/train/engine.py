@@ -1,4 +1,4 @@
-"""What a trainer runs: the step and the network for each set of sizes, over the same states."""
+"""The networks of a trainer: a step and a network for each set of sizes, on shared states."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Engine:
 
     @property
     def batch(self) -> int | None:
-        """How many samples a batch has; None if that is open."""
+        """The number of samples of a batch; None if that is open."""
         return self._source.batch
 
     def model(self, shapes: Shapes) -> SizedModel:

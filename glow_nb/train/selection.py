@@ -1,4 +1,4 @@
-"""Which constants of a network are trained: its parameters, or what the user names."""
+"""The constants of a network that are trained: its parameters, or those that the user names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MASKED = -100.0
 
 @dataclass(frozen=True)
 class Selection:
-    """What is trained of a network, and what is not.
+    """The trained constants of a network, and the others.
 
     Attributes:
         weights: The constants that are trained.

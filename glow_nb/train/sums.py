@@ -1,4 +1,4 @@
-"""What formulas of training need besides arithmetic: sums of everything, and single numbers."""
+"""Shared formulas of training besides arithmetic: sums of everything, and single numbers."""
 
 from __future__ import annotations
 

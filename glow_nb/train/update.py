@@ -45,7 +45,7 @@ class GradientCheck:
 
 @dataclass(frozen=True)
 class Update:
-    """What an optimizer makes of gradients.
+    """The new weights and states that an optimizer computes from gradients.
 
     Attributes:
         changes: The new value of each weight, of all that is kept for it, and of the count of

@@ -1,4 +1,4 @@
-"""Which layers may take more memory for their weights: the option ``constant_growth``.
+"""The layers whose weights may take more memory: the option ``constant_growth``.
 
 Sums of weights that Winograd's and Strassen's algorithms multiply are more than the weights. A
 network may keep so many of them that its constants take ``constant_growth`` times the bytes of its

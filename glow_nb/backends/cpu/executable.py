@@ -129,7 +129,7 @@ class CpuExecutable(LoadedRuns):
 
     @cached_property
     def debug_folder(self) -> Path | None:
-        """What a debugger reads, if that was asked for."""
+        """The folder that a debugger reads, if it was requested."""
         return None if self.native.debug is None else write_debug_folder(self.native)
 
     @property

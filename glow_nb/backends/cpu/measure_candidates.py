@@ -1,4 +1,4 @@
-"""How long the candidates of a product take on this machine, measured as in a run.
+"""The time of the candidates of a product on this machine, measured as in a run.
 
 Each candidate becomes a small program of its own. Its first kernel reads a large block of memory,
 so that the weights are no nearer than in a run of the whole network; its second one writes the

@@ -39,7 +39,7 @@ from glow_nb.llir.with_sizes import instruction_at_hints, is_open
 
 @dataclass(frozen=True)
 class PlannedCalls:
-    """What a run of a program does, before any of it is compiled.
+    """The calls of a run of a program, before any of it is compiled.
 
     Attributes:
         work: The instructions that compute.

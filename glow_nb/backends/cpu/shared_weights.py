@@ -30,7 +30,7 @@ class WeightPlace:
 
 
 class SharedWeights:
-    """The weights that live executables hold, by what they are made of."""
+    """The weights that live executables hold, by their sources."""
 
     def __init__(self) -> None:
         """Know none."""

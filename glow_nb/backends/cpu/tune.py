@@ -209,7 +209,7 @@ def _sources(program: Program, target: Target) -> list[KernelSource]:
 
 @functools.cache
 def _hash_of(folder: Path) -> str:
-    """Return a hash of the generators in *folder*: measurements of other kernels tell nothing.
+    """Return a hash of the generators in *folder*: other kernels need other measurements.
 
     Another estimate makes no other kernels.
     """

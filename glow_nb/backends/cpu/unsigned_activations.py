@@ -85,7 +85,7 @@ class _Groups:
             self._ask(node)
 
     def of(self, value: Value) -> Value:
-        """Return the tensor that stands for the group of *value*."""
+        """Return the tensor that represents the group of *value*."""
         while value in self._parents:
             value = self._parents[value]
         return value

@@ -43,7 +43,7 @@ class DebugInfo:
     """Debug information of the functions of one file."""
 
     def __init__(self, module: ir.Module, file_name: str) -> None:
-        """Add what stands for the file *file_name* to *module*."""
+        """Add the debug information of the file *file_name* to *module*."""
         self.module = module
         self._file = module.add_debug_info(
             "DIFile", {"filename": file_name, "directory": SOURCE_FOLDER}
@@ -64,7 +64,7 @@ class DebugInfo:
             module.add_named_metadata("llvm.module.flags", flag)
 
     def function(self, symbol: str, line: int) -> Any:
-        """Return what stands for the function *symbol*, which begins at *line*."""
+        """Return the debug information of the function *symbol*, which begins at *line*."""
         signature = self.module.add_debug_info(
             "DISubroutineType", {"types": self.module.add_metadata([None])}
         )
@@ -86,13 +86,13 @@ class DebugInfo:
         )
 
     def location(self, function: Any, line: int) -> Any:
-        """Return what stands for *line* of *function*."""
+        """Return the debug information of *line* of *function*."""
         return self.module.add_debug_info(
             "DILocation", {"line": line, "column": 1, "scope": function}
         )
 
     def parameters(self, function: Any, line: int, parameters: Sequence[Parameter]) -> list[Any]:
-        """Return what stands for each of the *parameters* of *function*."""
+        """Return the debug information of each of the *parameters* of *function*."""
         return [
             self.module.add_debug_info(
                 "DILocalVariable",

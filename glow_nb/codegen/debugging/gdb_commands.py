@@ -66,7 +66,7 @@ def networks() -> list[Network]:
 
 
 def _networks_of(folder: str) -> list[Network]:
-    """Return the networks that *folder* tells of."""
+    """Return the networks that *folder* describes."""
     path = os.path.join(folder, _CALLS)
     if folder not in _read and os.path.isfile(path):
         with open(path, encoding="utf-8") as stream:

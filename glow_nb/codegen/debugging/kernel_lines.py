@@ -67,7 +67,7 @@ def _pointed_at(name: str, type: Any) -> ElementKind | Literal["memory", "number
 
 
 class _Lines(debuginfo.AbstractDIBuilder):
-    """What numba tells of lines, as debug information."""
+    """The line numbers of numba, as debug information."""
 
     def __init__(self, module: ir.Module, file: Path, line: int) -> None:
         self._info = DebugInfo(module, file.name)

@@ -69,7 +69,7 @@ def recurrence_gradient(node: Recurrence, upstream: Value, builder: Backward) ->
 
 @dataclass(frozen=True)
 class _Past:
-    """What a recurrence has computed, by directions: the rows ``[D, steps * B, ...]``.
+    """The intermediate values of a recurrence, by directions: the rows ``[D, steps * B, ...]``.
 
     Attributes:
         node: The recurrence.

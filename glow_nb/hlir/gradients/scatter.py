@@ -75,7 +75,7 @@ def _replacing(places: Places, up: Term) -> tuple[Term | None, Term | None]:
 
 
 def _is_last(places: Places) -> Term:
-    """Return which updates are the last ones at their places: the updates' numbers tell."""
+    """Return which updates are the last ones at their places, from the updates' numbers."""
     node, builder = places.node, places.builder
     depth = node.data.type.rank
     if isinstance(node, ScatterND):

@@ -99,7 +99,7 @@ def insert_slice_gradient(
 
 @gradient(Pad)
 def pad_gradient(node: Pad, upstream: Value, builder: Backward) -> OperandGradients:
-    """What was added is cut off and, unless it is constant, goes to the elements it repeats.
+    """Added elements are cut off and, unless constant, go to the elements that they repeat.
 
     What was cut off gets 0.
     """

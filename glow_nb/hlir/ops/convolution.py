@@ -58,7 +58,7 @@ class Convolution(Windowed):
 
     @property
     def factors(self) -> tuple[Value, Value]:
-        """What is multiplied: the input and the filter."""
+        """The factors: the input and the filter."""
         return self.input, self.filter
 
     @override

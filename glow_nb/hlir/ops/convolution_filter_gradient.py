@@ -48,7 +48,7 @@ class ConvolutionFilterGradient(Windowed):
 
     @property
     def factors(self) -> tuple[Value, Value]:
-        """What is multiplied: the input and the gradient."""
+        """The factors: the input and the gradient."""
         return self.input, self.gradient
 
     @override

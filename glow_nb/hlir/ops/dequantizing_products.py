@@ -33,7 +33,7 @@ from glow_nb.hlir.rules import lowers
 
 @define_node("dequantizing_mat_mul")
 class DequantizingMatMul(Node):
-    """Multiply floats ``[batch..., M, K]`` by what integers ``[K, N]`` stand for.
+    """Multiply floats ``[batch..., M, K]`` by the numbers that integers ``[K, N]`` represent.
 
     ``result[..., m, n] = sum over k of lhs[..., m, k] * real[k, n]`` with
     ``real[k, n] = (weights[k, n] - offset[k // block, n]) * scale[k // block, n]``, computed in
@@ -102,7 +102,7 @@ def lower_dequantizing_mat_mul(node: DequantizingMatMul, rewriter: Rewriter) -> 
 
 
 def _real_weights(node: DequantizingMatMul, rewriter: Rewriter) -> Value:
-    """Emit the floats that the weights stand for, ``[K, N]``."""
+    """Emit the floats that the weights represent, ``[K, N]``."""
     emit, (inner, depth) = rewriter.emit, node.weights.type.shape
     block = max(1, min(node.block, inner))
     is_whole = inner % block == 0

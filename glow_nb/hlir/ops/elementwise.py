@@ -284,7 +284,7 @@ def as_kind(builder: Emitter, value: Value, kind: ElementKind) -> Value:
 
 @define_node("bit_cast", scalar="bit_cast(input)")
 class BitCast(UnaryElementwise):
-    """Take the bits of each element as an element of another *kind* of as many bits.
+    """Reinterpret the bits of each element as an element of another *kind* of the same size.
 
     A bool has 8 bits; of the bits of another kind it tells whether any is set.
 

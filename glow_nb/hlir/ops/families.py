@@ -1,4 +1,4 @@
-"""What families of operators share: element kind sets, broadcasting, and rounding of results.
+"""Shared code of families of operators: element kind sets, broadcasting, and rounding of results.
 
 ``evaluate`` is the reference for compiled code. It computes floats in float64
 and integers in their own kind, and rounds once, when the result is stored.

@@ -151,7 +151,7 @@ def requantized(builder: Builder, node: Any, sums: Value, multiplier: Value) -> 
 
 
 def _reshaped(builder: Builder, value: Value, shape: tuple[int, ...]) -> Value:
-    """Emit *value* with another *shape*, in which -1 stands for its size.
+    """Emit *value* with another *shape*, in which -1 means its size.
 
     Of a constant it is one, too, so that the numbers are still known.
     """

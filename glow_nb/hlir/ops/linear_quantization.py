@@ -93,7 +93,7 @@ class Requantize(Node):
     scalar="(convert_float32(input) - convert_float32(offset)) * convert_float32(scale)",
 )
 class DequantizeLinear(Node):
-    """Return the real numbers that integers stand for: ``(input[i] - offset[i]) * scale[i]``.
+    """Return the real numbers that integers represent: ``(input[i] - offset[i]) * scale[i]``.
 
     It is computed in float32 and rounded to the kind of ``scale``, a float of at most 32 bits;
     ``offset`` is of the kind of ``input``.

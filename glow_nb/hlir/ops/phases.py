@@ -60,7 +60,7 @@ class Line:
 
     @property
     def is_even(self) -> bool:
-        """Return whether each phase has as many taps, in order, and the same padding."""
+        """Return whether each phase has the same number of taps, in order, and the same padding."""
         taps, rest = divmod(self.kernel, self.stride)
         first = self._phase(0)
         return rest == 0 and self.phases == [

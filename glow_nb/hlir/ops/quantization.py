@@ -134,7 +134,7 @@ class Stored(Node):
 
 @define_node("as_quantized")
 class AsQuantized(Node):
-    """Let plain integers stand for ``(input[i] - offset) * scale``; nothing moves.
+    """Let plain integers represent ``(input[i] - offset) * scale``; nothing moves.
 
     Attributes:
         scale: The real number of one step of the integers.
@@ -251,7 +251,7 @@ def emit_quantized(builder: Builder, real: Value, type: TensorType) -> Value:
 
 
 def emit_real(builder: Builder, value: Value) -> Value:
-    """Emit the real numbers, of float32, that *value* of a quantized type stands for."""
+    """Emit the real numbers, of float32, that *value* of a quantized type represents."""
     stored = builder.emit(Stored(value))
     return builder.emit(DequantizeLinear(stored, *_parameters(builder, value.type)))
 

@@ -100,7 +100,7 @@ def lower_quantized_average_pool(node: QuantizedAveragePool, rewriter: Rewriter)
 
 
 def _multiplier(node: QuantizedAveragePool, rewriter: Rewriter) -> Value:
-    """Emit the factor of each sum, one for all windows that count as many cells."""
+    """Emit the factor of each sum, one for all windows with the same number of counted cells."""
     spatial = node.input.type.shape[1:-1]
     if symbols_in((spatial, node.pads)):
         counts = emit_counts(node, spatial, ElementKind.FLOAT32, rewriter)

@@ -228,7 +228,7 @@ def groups_shape(size: int, filter: tuple[int, ...], group: int) -> tuple[int, .
 
 
 def _stored_operand(node: Node, name: str, operand: Value) -> Value:
-    """Return what stands for the plain integers of the quantized *operand* in another product."""
+    """Return the operand of another product for the plain integers of the quantized *operand*."""
     require_quantized(node, name, operand.type, ACTIVATIONS)
     return Placeholder(operand.shown_name, operand.type.stored)
 

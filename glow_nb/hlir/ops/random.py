@@ -226,7 +226,7 @@ class RandomNormal(_DrawnFloats):
 
 @lowers(RandomNormal)
 def lower_random_normal(node: RandomNormal, rewriter: Rewriter) -> Value:
-    """Express it by random bits, and the inverse error function of what they are converted to."""
+    """Express it by random bits, and the inverse error function of the converted bits."""
     odd = _emit_digits(rewriter, node, lowest=1)
     centred = _plus(rewriter, _times(rewriter, odd, 2.0 ** (1 - _DIGITS[node.kind])), -1.0)
     found = _times(rewriter, rewriter.emit(InverseErf(centred)), math.sqrt(2) * node.scale)

@@ -85,7 +85,7 @@ class Weights:
         return array
 
     def real(self) -> Array:
-        """Return the numbers that they stand for, in float64."""
+        """Return the numbers that they represent, in float64."""
         return np.asarray((self.array() - self.offset.astype(np.float64)) * self.scale)
 
 
@@ -152,7 +152,7 @@ def quantization_of(value: Value) -> dict[str, Any]:
 
 
 def emit_bounded(value: Value, bounds: Range, rewriter: Rewriter) -> Value:
-    """Emit *value*, of a quantized type, with what it stands for clamped to *bounds*.
+    """Emit *value*, of a quantized type, with the numbers that it represents clamped to *bounds*.
 
     Nothing is emitted if the type has no numbers outside.
     """

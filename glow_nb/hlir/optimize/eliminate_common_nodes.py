@@ -77,7 +77,7 @@ class _KnownConstants:
 
 @per_item
 def _sample(constant: Constant) -> bytes:
-    """Return a few of the numbers: enough to tell most arrays apart without reading them all."""
+    """Return a few of the numbers: enough to distinguish most arrays without reading them all."""
     array = constant.array.squeeze()  # NumPy takes fewer indices at a time than a tensor has axes
     places = np.arange(0, array.size, max(1, array.size // 16))
     return array[np.unravel_index(places, array.shape)].tobytes() if array.ndim else array.tobytes()
@@ -85,6 +85,6 @@ def _sample(constant: Constant) -> bytes:
 
 @per_item
 def _digest(constant: Constant) -> bytes:
-    """Return what tells all numbers apart, to every bit."""
+    """Return a digest that differs for numbers that differ in any bit."""
     numbers = np.ascontiguousarray(constant.array).reshape(-1).view(np.uint8)
     return hashlib.sha256(numbers.data).digest()

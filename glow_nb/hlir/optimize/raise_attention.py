@@ -93,7 +93,7 @@ def _is_sole(value: Value, rewriter: Rewriter, uses: int = 1) -> bool:
 
 
 def _unguarded(value: Value, rewriter: Rewriter) -> tuple[Value, str]:
-    """Return the softmax behind *value*, and what stands for weights that are NaN."""
+    """Return the softmax behind *value*, and the replacement of weights that are NaN."""
     value = _moved(value, rewriter)
     match value:
         case Select(condition=IsNaN(input=weights) as test, lhs=zero, rhs=same) if (
@@ -242,7 +242,7 @@ def _is_single(value: Value) -> bool:
 
 
 def _batch_and_heads(batches: Sequence[tuple[int, ...]]) -> tuple[int, int]:
-    """Return samples and heads, by the shape that tells the two apart."""
+    """Return samples and heads, as the shape distinguishes them."""
     best = min(batches, key=lambda sizes: abs(len(sizes) - 2))
     return (prod(best[:-1]), best[-1]) if len(best) > 1 else (prod(best), 1)
 

@@ -97,7 +97,7 @@ def _product(lhs: Value, weights: Value, rewriter: Rewriter) -> Value | None:
 
 @dataclass(frozen=True)
 class _Stored:
-    """Known integers, moved as the floats are that they stand for, and what these are made by."""
+    """Known integers, moved like the floats that they represent, and the nodes that make these."""
 
     integers: Moved
     scale: Array

@@ -1,4 +1,4 @@
-"""Recognize products of integers that are written as products of the floats they stand for."""
+"""Recognize products of integers that are written as products of the floats that they represent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Move bytes instead of the floats that they stand for."""
+"""Move bytes instead of the floats that they represent."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _sunk(node: Node, rewriter: Rewriter) -> Replacement:
 
 
 def _may_take_the_largest_of_nothing(node: Node) -> bool:
-    """Return whether *node* makes an infinity of floats, which no integer stands for."""
+    """Return whether *node* makes an infinity of floats, which no integer represents."""
     if isinstance(node, MaxPool):
         return not sees_input(node, node.input.type.shape[1:-1], node.pads)
     return isinstance(node, ReduceMax | ReduceMin) and node.input.type.size == 0

@@ -69,7 +69,7 @@ class MatrixPacking(Packing):
         return f"({self._first_key}) // {DOT.group}"
 
     def _write_copied_square(self, out: SourceWriter, rows: str) -> None:
-        """Turn over so many keys from a copy that has room for as many as there are lanes.
+        """Transpose some keys from a copy that has room for one key in each lane.
 
         What stands after them there is that of another time: it is hidden among the scores.
         """
@@ -81,7 +81,7 @@ class MatrixPacking(Packing):
         self._write_pairs(out, LAST_KEYS, "0", step // DOT.group)
 
     def _write_pairs(self, out: SourceWriter, source: str, first: str, step: int) -> None:
-        """Turn over as many keys as there are lanes, in pairs, the first of which is *first*."""
+        """Transpose one key for each lane, in pairs, the first of which is *first*."""
         plan, lanes = self.plan, self.plan.lanes
         vectors, columns = plan.score_vectors, plan.panel_keys
         pairs = (plan.copied_depth if source == LAST_KEYS else plan.depth) // DOT.group

@@ -48,7 +48,7 @@ class MatrixProducts(Products):
 
     @override
     def _write_panels(self, out: SourceWriter) -> None:
-        """Multiply by panels of keys; of the last one, by as many registers as it needs."""
+        """Multiply by panels of keys; for the last one, by the registers that it needs."""
         columns, panels = self.plan.panel_keys, self.plan.registers.panels
         out.line(f"panels = (reach + {MATRIX_COLUMNS - 1}) // {columns}")
         with out.block("for panel in range(panels):"):

@@ -53,7 +53,7 @@ class Packing:
                 self._write_square(out, rest, step)
 
     def _write_last_square(self, out: SourceWriter) -> None:
-        """Turn over the last keys, fewer than lanes, from a copy that has room for as many.
+        """Transpose the last keys, fewer than lanes, from a copy with room for one in each lane.
 
         What stands after them there is that of another time: it is hidden among the scores.
         """
@@ -67,7 +67,7 @@ class Packing:
         self._write_square(out, lanes, depth, LAST_KEYS)
 
     def _write_square(self, out: SourceWriter, rows: int, step: int, source: str = "key") -> None:
-        """Turn over *rows* keys, as many as lanes or the rest, from ``square * lanes`` on."""
+        """Transpose *rows* keys, one for each lane or the rest, from ``square * lanes`` on."""
         plan, lanes, depth = self.plan, self.plan.lanes, self.shape.depth
         vectors = plan.score_vectors
         panel, beside = ("square", "0")

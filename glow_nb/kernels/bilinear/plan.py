@@ -193,7 +193,7 @@ class BilinearPlan:
 
     @property
     def factor_lanes(self) -> int:
-        """Transformed inputs in a vector: as many bits as the sums."""
+        """Transformed inputs in a vector: the same number of bits as the sums."""
         return self.lanes * self.kinds.factors
 
 
@@ -266,7 +266,7 @@ def _touched_bytes(nest: BilinearNest, kinds: ProductKinds) -> int:
 
 
 def _in_best_blocks(nest: BilinearNest, plan: BilinearPlan, target: Target) -> BilinearPlan:
-    """Return *plan* with blocks of as many tiles as the caches hold."""
+    """Return *plan* with blocks of the number of tiles that the caches hold."""
     kinds, tile_bytes = plan.kinds, factor_bytes(nest, plan.kinds)
     near = level_2_bytes(target) // (tile_bytes + nest.sums * nest.block * kinds.total.size_bytes)
     far = level_2_bytes(target) // block_bytes(nest, kinds, 1)

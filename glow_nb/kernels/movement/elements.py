@@ -118,7 +118,7 @@ class Elements:
 
 
 def write_place(out: SourceWriter, name: str, entry: str, size: int) -> None:
-    """Write the place, in an axis of *size*, that ``indices[entry]`` stands for."""
+    """Write the place, in an axis of *size*, that ``indices[entry]`` denotes."""
     limited = f"min(max(get(indices, {entry}), {-size}), {size - 1})"
     if size == 1:
         out.line(f"{name} = 0")

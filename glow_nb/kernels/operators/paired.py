@@ -118,7 +118,7 @@ class PairedConvolution(Windowed):
 
 
 def _verify_order(instruction: PairedConvolutionInst) -> None:
-    """Raise VerifyError unless the order of *instruction* is a weight that tells of its pairs."""
+    """Raise VerifyError unless the order of *instruction* is a weight that describes its pairs."""
     order = instruction.order
     instruction.require(
         not isinstance(order, Activation | Bound | StateBuffer),

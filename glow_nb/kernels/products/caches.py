@@ -1,4 +1,4 @@
-"""What the plans of products may count on: their parts of the caches, and what a byte costs."""
+"""The parts of the caches that the plans of products may use, and the cost of a byte."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def plan_channel_wise(node: ChannelWise, target: Target) -> Plan:
 
 
 def _rows(loops: ChannelWisePlan, registers: int) -> int:
-    """Return the pixels of a tile: whole phases, as many sums as half of the registers hold."""
+    """Return the pixels of a tile: whole phases, whose sums fill half of the registers."""
     limit = max(registers // 2 // loops.vectors, 4)
     width, phases = loops.shape.output[-1], loops.groups.phases
     tiles = -(-width // limit)

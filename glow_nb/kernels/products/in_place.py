@@ -68,7 +68,7 @@ def nest_in_place(
 def scattered_cycles(
     product: UnpackedProduct, block: int, kinds: ProductKinds, target: Target
 ) -> float:
-    """Estimate what a byte of a right matrix costs its tiles because its rows lie apart."""
+    """Estimate the cost of a byte of a right matrix for its tiles because its rows lie apart."""
     shape, kind = product.shape, kinds.right
     vectors = block // lanes_of(kinds.total, target)
     tiles = -(-shape.rows // row_limit(vectors, registers_of(target)))

@@ -207,7 +207,7 @@ def block_bytes(nest: ProductNest, loops: Loops) -> int:
 
 
 def tiles_ahead(nest: ProductNest, loops: Loops, target: Target, result_bytes: int) -> int:
-    """Return by how many tiles results are asked for before they are written.
+    """Return the number of tiles by which results are prefetched.
 
     *result_bytes* are those of the results, with or without what an epilogue reads beside them. It
     is 0 if they take no more than our share of the last-level cache, if sums wait between inner

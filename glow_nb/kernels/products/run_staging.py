@@ -58,7 +58,7 @@ def _write_line(
 
 
 def _write_outside(out: SourceWriter, nest: ProductNest, to: str, count: int | str) -> None:
-    """Write so many elements that lie outside the input."""
+    """Write the elements that lie outside the input."""
     if nest.outside:
         out.line(f"fill(rows, {to}, {nest.outside}, {count})")
     else:

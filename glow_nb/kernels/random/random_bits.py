@@ -38,7 +38,7 @@ def random_bits_source(instruction: RandomBitsInst, target: Target, fusion: Fusi
 
 
 def _walk(instruction: RandomBitsInst, target: Target, fusion: Fusion) -> Walk:
-    """Return the walk that comes by each element once."""
+    """Return the walk that visits each element once."""
     shape, epilogue = instruction.dest.type.shape, fusion.epilogue
     by_element = {*fusion.results, *(epilogue.inputs if epilogue else ())}
 

@@ -17,7 +17,7 @@ from glow_nb.kernels.writing.walks import Walk
 
 @dataclass(frozen=True)
 class Rows:
-    """How a kernel that walks over its input several times comes by it.
+    """How a kernel that walks over its input several times gets it.
 
     What the prologue computes is stored anyhow, or kept in scratch for the row, or computed again.
 
@@ -42,7 +42,7 @@ class Rows:
 
     @property
     def kind(self) -> ElementKind:
-        """Kind of the elements that are kept: what they are computed in."""
+        """Kind of the elements that are kept: the kind of the computation."""
         return computed_kind(self.fusion.input.type.kind)
 
     @property

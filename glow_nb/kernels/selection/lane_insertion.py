@@ -21,7 +21,7 @@ INT32, INT64 = ElementKind.INT32, ElementKind.INT64
 
 @dataclass(frozen=True)
 class LaneInsertion:
-    """The best elements of as many lines as there are lanes, and their places.
+    """The best elements of one line for each lane, and their places.
 
     Attributes:
         instruction: The instruction.

@@ -230,7 +230,7 @@ class _Loop:
     def _write_open_rest(
         self, out: SourceWriter, offsets: dict[Buffer, str], begin: str, end: str
     ) -> None:
-        """Write the elements from column *begin* to column *end*, as many as the run says."""
+        """Write the elements from column *begin* to the last one, which only a run knows."""
         lanes, at = self.rest_lanes, begin
         if lanes < self.lanes:
             piece = self._begin_piece(out, offsets, lanes)

@@ -78,7 +78,7 @@ class StrassenWriter(BilinearWriter):
         return names
 
     def _write_rows(self) -> None:
-        """Find the first elements of the rows of a tile; the last row stands for missing ones."""
+        """Find the first elements of the rows of a tile; the last row replaces missing ones."""
         for row in range(self.side):
             number = plus(f"tile * {self.side}", row)
             if row and self.nest.rows % self.side != 0:

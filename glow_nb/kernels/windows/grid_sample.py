@@ -97,7 +97,7 @@ class _Writer:
 
     @property
     def _bits(self) -> ElementKind:
-        """The integers with as many bits."""
+        """The integers with the same number of bits."""
         return INT32 if self._kind is FLOAT32 else INT64
 
     @property

@@ -90,7 +90,7 @@ def _operations(windows: Windows, scans: tuple[int, ...]) -> int:
 
 
 def _in_channels(pool: Pool, scans: tuple[int, ...], target: Target) -> SeparablePlan:
-    """Return the plan of as many channels and rows as the second-level cache has room for."""
+    """Return the plan with the channels and rows that the second-level cache has room for."""
     native = native_lanes(target, pool.fold.kind)
     lanes = min(target.machine.unroll_vectors * native, ceil_power_of_two(pool.windows.channels))
     plan, room = SeparablePlan(pool, scans, lanes, pool.windows.out[0]), _room(target)
@@ -100,7 +100,7 @@ def _in_channels(pool: Pool, scans: tuple[int, ...], target: Target) -> Separabl
 
 
 def _in_rows(pool: Pool, scans: tuple[int, ...], target: Target) -> SeparablePlan:
-    """Return the plan of as many rows as the second-level cache has room for."""
+    """Return the plan of the number of rows that the second-level cache has room for."""
     native = native_lanes(target, pool.fold.kind)
     lanes = min(native, ceil_power_of_two(pool.windows.out[-1]))
     rows = pool.windows.out[0] if len(pool.windows.out) > 1 else 1

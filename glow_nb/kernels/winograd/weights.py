@@ -76,7 +76,7 @@ class MadeWeights(ReadWeights):
                 )
 
     def _write_prefetch(self, out: SourceWriter, part: str) -> None:
-        """Bring this element's share of as many taps nearer, those after the inner block."""
+        """Prefetch this element's share of the taps after the inner block."""
         line = CACHE_LINE_BYTES // self.nest.taps_kind.size_bytes
         lines = -(-self.plan.dot * self.group_taps // (self.nest.sums * line))
         lines = min(lines, self.plan.fetch_lines or lines)

@@ -159,7 +159,7 @@ class Walk:
     def elements(
         self, out: SourceWriter, place: Site, chain: Chain | None = None
     ) -> Iterator[Site]:
-        """Yield the sites that a walk comes by.
+        """Yield the sites that a walk visits.
 
         Args:
             out: Receives the loops of the walk.

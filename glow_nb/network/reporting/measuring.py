@@ -1,4 +1,4 @@
-"""What the kernels of a network take, for its report."""
+"""The times of the kernels of a network, for its report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROUND = 5
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of one program.
+    """The measurements of one program.
 
     Attributes:
         times: The time of each kernel by its place; none if it was not measured.

@@ -112,7 +112,7 @@ def _original(network: CompiledViews) -> CompiledViews:
 
 
 def _variants(network: Any) -> Iterator[ShownProgram]:
-    """Yield the programs of *network*, the first ones with what is said of all its sizes."""
+    """Yield the programs of *network*, the first ones with the settings of all its sizes."""
     if not network.variants and network.general is not None:
         network.compile_first()
     if not network.variants:

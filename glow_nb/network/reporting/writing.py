@@ -134,7 +134,7 @@ def _facts(network: ReportedNetwork, programs: Sequence[ShownProgram]) -> Facts:
 
 
 def _precision(network: CompiledViews) -> str:
-    """Return the precision that was asked for, and how many instructions have int8 weights."""
+    """Return the requested precision, and the number of instructions with int8 weights."""
     asked = network.precision.precision
     kinds = (ElementKind.INT8, ElementKind.UINT8)
     quantized = sum(

@@ -90,7 +90,7 @@ def _open_stage(
     programs: Sequence[CompiledNetwork],
     opened: Callable[[], tuple[SizedModel, CompileFor, CompileOpen]] | None,
 ) -> DynamicNetwork:
-    """Return a stage whose sizes others tell; *opened* compiles it for more of them."""
+    """Return a stage whose sizes other stages determine; *opened* compiles it for more of them."""
     if opened is None:
         from glow_nb.network.saved.without_model import SavedDynamicNetwork
 

@@ -167,7 +167,7 @@ class NetworkCache:
         return sorted(found, key=lambda network: -network.used)
 
     def origin_of(self, key: str) -> str:
-        """Return the model that the network *key* was made from; empty if it does not tell."""
+        """Return the model that the network *key* was made from; empty if it is not recorded."""
         with suppress(OSError, UnicodeDecodeError, GlowError):
             text = read_text((self.folder or Path()) / key / MANIFEST)
             return str(Manifest.from_text(text).made_from.get("model", ""))

@@ -44,11 +44,11 @@ class Stage(Protocol[Program_co]):
     """A network that runs in turn with others."""
 
     def programs(self) -> tuple[Signature | None, Sequence[Program_co]]:
-        """Return its programs, and if their sizes are open, the border of what they are of."""
+        """Return its programs, and if sizes are open, the inputs and outputs of their model."""
 
 
 class SavableNetwork(Protocol):
-    """What a :class:`glow_nb.CompiledNetwork` tells of itself to be written."""
+    """The interface of a :class:`glow_nb.CompiledNetwork` for writing it."""
 
     sizes: str
     course: Course | None
@@ -76,7 +76,7 @@ class SavableNetwork(Protocol):
 
     @property
     def pipeline(self) -> Pipeline:
-        """What it was compiled by."""
+        """The pipeline that compiled it."""
 
     @property
     def precision(self) -> PrecisionReport:

@@ -1,4 +1,4 @@
-"""The files of a saved network, and the sums that tell whether they are whole.
+"""The files of a saved network, and the checksums that show whether they are complete.
 
 ``SHA256SUMS`` has a line for each file, as ``sha256sum --check`` reads it. A folder whose files do
 not have these sums, or that has none, is damaged.

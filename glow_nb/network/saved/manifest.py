@@ -1,4 +1,4 @@
-"""What is written of a network to run it, as JSON: functions with their bindings, and files.
+"""The description of a saved network as JSON: functions with their bindings, and files.
 
 Constants lie in regions, each on pages of its own, in one file, and large ones in files of their
 own; functions name the regions that they read by their numbers. Other files belong to one function
@@ -57,7 +57,7 @@ class SavedFunction(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """What a saved network is.
+    """The description of a saved network.
 
     Attributes:
         functions: Its functions, in order.

@@ -60,7 +60,7 @@ class Model(NamedTuple):
 
 
 class SavedNetwork(NamedTuple):
-    """What was read.
+    """The network that was read.
 
     Attributes:
         functions: The functions of the network, or its programs, in order.

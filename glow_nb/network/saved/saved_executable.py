@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Reopened(NamedTuple):
-    """What a saved function was made of.
+    """The objects that a saved function was made from.
 
     Attributes:
         levels: Its graph, program and pipeline.
@@ -46,7 +46,7 @@ class SavedExecutable(LoadedRuns):
     def __init__(
         self, loaded: LoadedProgram, constant_bytes: int, reopen: Callable[[], Reopened]
     ) -> None:
-        """Run *loaded*; *reopen* tells what it consists of."""
+        """Run *loaded*; *reopen* returns its levels and executable."""
         self._program, self._reopen = loaded, reopen
         self.constant_bytes = constant_bytes
         self.scratch_bytes = loaded.layout.scratch_bytes
@@ -58,7 +58,7 @@ class SavedExecutable(LoadedRuns):
 
     @cached_property
     def whole(self) -> Reopened:
-        """The levels, and an executable that knows its kernels; read when first asked for."""
+        """The levels, and an executable that knows its kernels; read when first needed."""
         return self._reopen()
 
     @property
@@ -82,7 +82,7 @@ class SavedExecutable(LoadedRuns):
         return self.whole.executable.source
 
     def limits(self, *, were_beaten: bool = False) -> MachineLimits:
-        """Return the peak rates of this machine with as many threads."""
+        """Return the peak rates of this machine with the same number of threads."""
         return self.whole.executable.limits(were_beaten=were_beaten)
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:

@@ -1,4 +1,4 @@
-"""What a model that leaves sizes open takes and gives, as plain data."""
+"""The inputs and outputs of a model that leaves sizes open, as plain data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PlainType = tuple[str, str | None, Sequence[int | str] | None]
 
 
 class Bordered(Protocol):
-    """What tells its border: a model of which sizes are open."""
+    """A model with open sizes that knows its inputs and outputs."""
 
     @property
     def inputs(self) -> Types:

@@ -1,4 +1,4 @@
-"""What a function of the caller reads beside its arguments: what it holds, and global variables.
+"""The variables of a caller's function beside its arguments: closure and global variables.
 
 A program may set such a variable between two compilations, and its source stays the same.
 """

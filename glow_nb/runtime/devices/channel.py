@@ -23,7 +23,7 @@ _DESCRIPTORS = 3
 
 
 class Verb(IntEnum):
-    """What a frame says: three orders to the process, its heartbeat, and its answers.
+    """The kind of a frame: three orders to the process, its heartbeat, and its answers.
 
     ``UNLOAD`` has no answer.
     """

@@ -14,7 +14,7 @@ from glow_nb.runtime.devices.device_description import DeviceDescription
 
 @dataclass(frozen=True)
 class Health:
-    """How a device is.
+    """The health of a device.
 
     Attributes:
         alive: Whether it answers; one that does not runs nothing and holds nothing.
@@ -47,12 +47,12 @@ class Device(Protocol):
 
     @property
     def description(self) -> DeviceDescription:
-        """What it can do and hold."""
+        """The abilities and the memory of the device."""
         ...
 
     @property
     def memory_free_bytes(self) -> int:
-        """What networks may still be added."""
+        """The memory that is free for networks."""
         ...
 
     def add(self, key: str, network: Deployable) -> None:

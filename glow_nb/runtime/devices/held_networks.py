@@ -12,7 +12,7 @@ from glow_nb.runtime.devices.engine import HeldNetwork, LoadStatus
 
 
 class HeldNetworks:
-    """What a device holds, or is loading; the device's lock guards it.
+    """The networks on a device, or being loaded; the device's lock guards them.
 
     A network takes ``Deployable.memory_bytes``: constants and one run.
     """
@@ -25,12 +25,12 @@ class HeldNetworks:
 
     @property
     def used_bytes(self) -> int:
-        """What the networks take."""
+        """The memory of the networks."""
         return sum(held.network.memory_bytes for held in self._held.values())
 
     @property
     def free_bytes(self) -> int:
-        """What networks may still be added."""
+        """The memory that is free for networks."""
         return self._memory_bytes - self.used_bytes
 
     def claim(self, key: str, network: Deployable) -> HeldNetwork:

@@ -85,7 +85,7 @@ class ManagedDevice(Uncopied, ABC):
 
     @property
     def memory_free_bytes(self) -> int:
-        """What networks may still be added."""
+        """The memory that is free for networks."""
         with self._lock:
             return self._networks.free_bytes
 

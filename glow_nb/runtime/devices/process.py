@@ -45,7 +45,7 @@ END_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class ProcessOptions(DeviceOptions):
-    """What may be said of a process.
+    """The options of a process.
 
     Attributes:
         processors: Numbers of the processors that it may use, one for each core of the device; by

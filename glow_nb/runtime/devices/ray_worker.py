@@ -1,4 +1,4 @@
-"""What runs in the actor of a Ray device; it knows neither numba nor the graph."""
+"""The code in the actor of a Ray device; it knows neither numba nor the graph."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from glow_nb.runtime.planning.costs import KernelWork, kernel_seconds
 
 @dataclass(frozen=True)
 class SimulatedOptions(DeviceOptions):
-    """What a simulated device does.
+    """The options of a simulated device.
 
     Attributes:
         computes: Whether results are computed; otherwise they are zeros.

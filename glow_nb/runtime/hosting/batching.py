@@ -60,7 +60,7 @@ def shown_type(type: TensorType | SymbolicType) -> TensorType | SymbolicType:
 
 
 class FixedFeeds:
-    """What is fed to a network whose requests run one by one."""
+    """The feeds of a network whose requests run one by one."""
 
     def __init__(self, inputs: Mapping[str, TensorType]) -> None:
         """Check what is fed to *inputs*."""
@@ -72,7 +72,7 @@ class FixedFeeds:
 
 
 class OpenFeeds:
-    """What is fed to a network with open sizes."""
+    """The feeds of a network with open sizes."""
 
     def __init__(self, check: FeedCheck, most: int) -> None:
         """Check by *check* what is fed: at most *most* rows, or any number if that is 1."""
@@ -107,7 +107,7 @@ def rows_of(arrays: Mapping[str, Array], most: int) -> int:
 
 
 class RowFeeds:
-    """What is fed to a network that takes any number of rows, up to a limit."""
+    """The feeds of a network that takes any number of rows, up to a limit."""
 
     def __init__(self, inputs: Mapping[str, SymbolicType], most: int) -> None:
         """Check what is fed to *inputs*, at most *most* rows."""

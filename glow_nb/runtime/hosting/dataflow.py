@@ -74,7 +74,7 @@ class Dataflow:
 
     @property
     def copies(self) -> int:
-        """How often the whole network is loaded on devices that take runs."""
+        """The number of complete copies of the network on devices that take runs."""
         return min(sum(copy.device.is_up for copy in part.copies) for part in self.parts)
 
     @property

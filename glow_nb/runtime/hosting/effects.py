@@ -16,7 +16,7 @@ Outcome = list[Array] | GlowError | CancelledError
 
 
 class Effects:
-    """What is to be done, after a change of the schedule and outside the lock.
+    """The actions after a change of the schedule, outside the lock.
 
     Attributes:
         runs: Runs to give to their devices.

@@ -176,7 +176,7 @@ class Run:
 
     @property
     def rank(self) -> tuple[int, int, int]:
-        """What the ready runs of a network are ordered by: old requests end first."""
+        """The order of the ready runs of a network: old requests end first."""
         return (-self.execution.priority, self.execution.number, -self.index)
 
 

@@ -69,7 +69,7 @@ class HostedDevice:
 
     @property
     def load(self) -> int:
-        """How many runs it has."""
+        """The number of its runs."""
         return len(self.running)
 
     @property

@@ -12,7 +12,7 @@ from glow_nb.runtime.hosting.served_network import ServedNetwork
 
 @dataclass(frozen=True)
 class NetworkInfo:
-    """What a network on a host is.
+    """The description of a network on a host.
 
     Attributes:
         name: Its name.

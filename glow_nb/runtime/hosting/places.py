@@ -26,7 +26,7 @@ class Bundle:
 
     @property
     def memory_bytes(self) -> int:
-        """What a device needs for it."""
+        """The memory that a device needs for it."""
         return sum(part.deployable.memory_bytes for part in self.parts)
 
     def is_on(self, device: HostedDevice) -> bool:

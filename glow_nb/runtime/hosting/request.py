@@ -15,7 +15,7 @@ from glow_nb.system.background import AwaitableFuture
 
 
 class Answering(Protocol):
-    """What computes the answers of requests.
+    """The object that computes the answers of requests.
 
     Attributes:
         number: The number of this request among those of its network.

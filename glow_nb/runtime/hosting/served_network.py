@@ -71,7 +71,7 @@ class ServedNetwork:
 
     @property
     def under_way(self) -> int:
-        """How many executions have begun and have not ended."""
+        """The number of executions that have begun and have not ended."""
         return len(self.active)
 
     @property
@@ -91,7 +91,7 @@ class ServedNetwork:
 
     @property
     def most_active(self) -> int:
-        """How many executions may run at a time: enough for all devices, so that values are few."""
+        """The largest number of concurrent executions: enough for all devices, but few values."""
         if self.has_state:
             return 1
         return DEPTH * max(sum(len(s.copies) for s in flow.parts) for flow in self.flows)

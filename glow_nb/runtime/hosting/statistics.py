@@ -37,13 +37,13 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many there were."""
+        """The number of values."""
         return sum(self.counts)
 
 
 @dataclass
 class NetworkCounters:
-    """What happened to the requests of a network so far.
+    """The counters of the requests of a network.
 
     Attributes:
         answered: Requests with outputs as their answer.
@@ -70,7 +70,7 @@ class NetworkCounters:
 
 @dataclass(frozen=True)
 class NetworkStatistics:
-    """What happened to the requests of a network, and where they are.
+    """The counters of the requests of a network, and the numbers of requests in each state.
 
     Attributes:
         counters: The counters so far; a copy.
@@ -85,7 +85,7 @@ class NetworkStatistics:
 
 @dataclass(frozen=True)
 class DeviceStatistics:
-    """What a device does and holds.
+    """The statistics of a device.
 
     Attributes:
         running: Runs that the host has given it.

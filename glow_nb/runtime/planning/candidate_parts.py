@@ -128,7 +128,7 @@ class CandidateParts:
 
     @cached_property
     def _read(self) -> dict[Edge, Floats]:
-        """How many readers of each edge come before each cut."""
+        """The number of readers of each edge before each cut."""
         return {edge: self._has[:, list(edge.readers)].sum(axis=1) for edge in self.units.edges}
 
     def _made(self, edges: Sequence[Edge]) -> Floats:

@@ -79,7 +79,7 @@ class Fleet:
 
     @cached_property
     def seconds(self) -> Floats:
-        """How long each unit takes on a device of each kind, ``[kind, unit]``.
+        """The time of each unit on a device of each kind, ``[kind, unit]``.
 
         It is infinite where the unit cannot run.
         """
@@ -94,7 +94,7 @@ class Fleet:
 
     @cached_property
     def host_seconds(self) -> Floats:
-        """How long the host's tensors take from and to each unit, ``[kind, unit]``.
+        """The time of the host's tensors from and to each unit, ``[kind, unit]``.
 
         What several units read counts for the first of them: they may be one part.
         """
@@ -110,7 +110,7 @@ class Fleet:
 
     @cached_property
     def least(self) -> Floats:
-        """How long each unit takes on its fastest device, with the host's tensors."""
+        """The time of each unit on its fastest device, with the host's tensors."""
         least: Floats = (self.seconds + self.host_seconds).min(axis=0)
         return least
 

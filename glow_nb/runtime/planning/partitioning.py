@@ -48,7 +48,7 @@ class Part:
 
     @property
     def memory_bytes(self) -> int:
-        """What its device needs for it."""
+        """The memory that its device needs for it."""
         return self.constant_bytes + self.run_bytes
 
 

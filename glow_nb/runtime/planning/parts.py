@@ -34,7 +34,7 @@ class Sized:
 
     @property
     def held_bytes(self) -> int:
-        """What a device needs for it."""
+        """The memory that a device needs for it."""
         return self.constant_bytes + self.run_bytes
 
     def seconds(self, device: DeviceDescription) -> float:

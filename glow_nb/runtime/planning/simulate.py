@@ -86,7 +86,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Simulation:
-    """What came of some requests.
+    """The results of some simulated requests.
 
     Attributes:
         latencies: For each load the seconds of each request, from its arrival to its last result.
@@ -157,7 +157,7 @@ class _Request:
 
 
 class _Action(Protocol):
-    """What happens at a point of time."""
+    """An event at a point of time."""
 
     def __call__(self, now: float) -> None: ...
 

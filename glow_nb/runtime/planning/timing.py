@@ -1,4 +1,4 @@
-"""How good a plan is: the time of a request, the time between requests, the memory of devices.
+"""The quality of a plan: the time of a request, the time between requests, the memory of devices.
 
 A device does one thing after the other: it receives what a part reads from other devices and from
 the host, computes, and sends the host its results. A part begins when all that it reads is made and
@@ -49,7 +49,7 @@ class TimedPart:
 
     @property
     def seconds(self) -> float:
-        """How long its device is busy with it, for one request."""
+        """The time that its device is busy with it, for one request."""
         return self.part.seconds + sum(transfer.seconds for transfer in self.transfers)
 
 

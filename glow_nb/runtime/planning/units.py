@@ -127,7 +127,7 @@ class Units:
 
     @cached_property
     def at_once(self) -> list[set[Buffer]]:
-        """What each unit reads and writes at once.
+        """The memory that each unit reads and writes at once.
 
         Kernels that stay together, since they write one region, need not follow each other: of
         them, the one counts that touches most. Units that are merged run in their order.
@@ -224,7 +224,7 @@ def units_of(
 
 
 class _Touched:
-    """Which instructions read and write each region."""
+    """The instructions that read and write each region."""
 
     def __init__(self, program: Program) -> None:
         self.program, self.work = program, program.work

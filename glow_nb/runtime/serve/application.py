@@ -54,7 +54,7 @@ def application(models: ModelServer, limits: Limits, token: str | None = None) -
 
 
 class _Pages:
-    """What answers each path but that of inference."""
+    """The pages for each path but that of inference."""
 
     metrics: Metrics
 

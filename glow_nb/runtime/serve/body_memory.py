@@ -44,7 +44,7 @@ class BodyMemory:
 
 
 class Share:
-    """What the body of one request has of the memory for bodies.
+    """The share of one request's body in the memory for bodies.
 
     Attributes:
         size_bytes: The size in bytes.

@@ -1,4 +1,4 @@
-"""What the protocol calls the kinds of elements."""
+"""The names of the element kinds in the protocol."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ Types = Mapping[str, TensorType | SymbolicType]
 
 @dataclass(frozen=True)
 class InferRequest:
-    """What a client asks a network.
+    """The request of a client to a network.
 
     Attributes:
         id: The client's name of it; empty if it has none.

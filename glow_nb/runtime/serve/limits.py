@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """How large, long and many requests may be.
+    """The limits of the size, the time and the number of requests.
 
     Attributes:
         body_bytes: The limit of a body, both as it is sent and decompressed.

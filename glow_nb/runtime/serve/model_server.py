@@ -28,7 +28,7 @@ Types = Mapping[str, TensorType | SymbolicType]
 
 
 class Host(Protocol):
-    """What serves the networks; a :class:`~glow_nb.runtime.hosting.host.HostManager` is one."""
+    """The server of the networks; a :class:`~glow_nb.runtime.hosting.host.HostManager` is one."""
 
     def add_network(
         self,
@@ -85,23 +85,23 @@ class ServedModel:
 
     @property
     def max_batch(self) -> int:
-        """How many rows run together, at most."""
+        """The largest number of rows that run together."""
         return self.info.batch_sizes[-1]
 
     @property
     def rows_of_a_run(self) -> int:
-        """How many rows of one request run together, at most."""
+        """The largest number of rows of one request that run together."""
         is_alone = self.source.is_open and self.max_batch == 1
         return self.max_rows if is_alone else self.max_batch
 
     @property
     def inputs(self) -> Types:
-        """What it takes; the leading size is open where requests have rows."""
+        """Its inputs; the leading size is open where requests have rows."""
         return self._with_rows(self.info.inputs)
 
     @property
     def outputs(self) -> Types:
-        """What it gives, likewise."""
+        """Its outputs, likewise."""
         return self._with_rows(self.info.outputs)
 
     def _with_rows(self, types: Types) -> Types:

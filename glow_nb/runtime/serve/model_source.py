@@ -42,7 +42,7 @@ def _no_constants(_: Inputs) -> Mapping[str, Array]:
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """How each model is loaded.
+    """The options for loading each model.
 
     Attributes:
         duplicates: Copies of it; None for as many as there are empty devices.

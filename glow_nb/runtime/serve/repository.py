@@ -46,7 +46,7 @@ class ModelFile:
 
 @dataclass(frozen=True)
 class Listing:
-    """What is in the folders.
+    """The models in the folders.
 
     Attributes:
         models: The files of models by name and by version, the least version first.
@@ -121,7 +121,7 @@ def _require_there(place: Path) -> None:
 
 @dataclass
 class _Found:
-    """What has been found so far."""
+    """The models that were found so far."""
 
     models: dict[str, dict[str, ModelFile]] = field(default_factory=dict)
     problems: dict[tuple[str, str], str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What files were like when a model was loaded from them: another stamp means another model."""
+"""The state of files when a model was loaded from them: another stamp means another model."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ LAST_LINES = 3
 
 @dataclass
 class Measurement:
-    """What one engine showed on one model.
+    """The measurements of one engine on one model.
 
     Attributes:
         first_seconds: Loading or compiling, and the first run.

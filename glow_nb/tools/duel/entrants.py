@@ -31,7 +31,7 @@ class Entrant:
 
     @property
     def name(self) -> str:
-        """What its results are called: ``openvino``, or ``openvino bfloat16`` if not in float32."""
+        """The name of its results: ``openvino``, or ``openvino bfloat16`` if not in float32."""
         return self.engine if self.precision == FULL else f"{self.engine} {self.precision}"
 
 

@@ -1,4 +1,4 @@
-"""What a user says about the plans of single layers: force an algorithm, forbid one, or choose."""
+"""A user's settings for the plans of single layers: force an algorithm, forbid one, or choose."""
 
 from __future__ import annotations
 

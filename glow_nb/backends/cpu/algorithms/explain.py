@@ -44,7 +44,7 @@ class Weighed:
 
     @property
     def note(self) -> str:
-        """What the table says of it."""
+        """A remark about it in the table."""
         if self.is_chosen:
             return "best estimate; tune=True measures" if self.is_measured else "chosen"
         if not self.is_valid:

@@ -1,4 +1,4 @@
-"""What a user says about one layer: a plan, or an algorithm, that is forced or forbidden."""
+"""A user's setting for one layer: a plan, or an algorithm, that is forced or forbidden."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a product computes, as far as the choice of an algorithm depends on it."""
+"""A product, as far as the choice of an algorithm depends on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the validity of an algorithm asks of constant weights."""
+"""The conditions of algorithms on constant weights."""
 
 from __future__ import annotations
 

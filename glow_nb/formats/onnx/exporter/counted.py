@@ -1,4 +1,4 @@
-"""Values of which only as many slices count as a run finds: their size is open in ONNX.
+"""Values with a valid part that only a run determines: their size is open in ONNX.
 
 Here such a value has the shape of a bound, and padding after what counts. Its readers in ONNX get
 it without padding if all of them, down to the outputs, leave padding where it is; if one computes
@@ -26,7 +26,7 @@ COUNTED_AXES: Mapping[type[Node], tuple[int | None, ...]] = {
 
 @dataclass(frozen=True)
 class OpenSizes:
-    """Which values have an open size.
+    """The values with an open size.
 
     Attributes:
         producers: Names of the nodes that find the sizes.
@@ -80,6 +80,6 @@ def _follow(
 
 
 def _says(save: Save, count: Count, numbers: Mapping[str, Value]) -> bool:
-    """Return whether the output tells that so much of it counts."""
+    """Return whether the output is the size of the valid part."""
     counted = save.output.counted
     return counted is not None and count == Count(numbers[counted.count], counted.axis)

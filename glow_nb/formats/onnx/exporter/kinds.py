@@ -1,4 +1,4 @@
-"""Which element kinds an ONNX operator takes, and which kind stands for one that it does not."""
+"""The element kinds that an ONNX operator takes, and the replacement for other kinds."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def always(node: Node) -> bool:
 
 @dataclass(frozen=True)
 class Export:
-    """How ONNX says nodes of a class.
+    """How nodes of a class are expressed in ONNX.
 
     Attributes:
         rule: Writes one.

@@ -1,4 +1,4 @@
-"""Sizes that are known when the network runs: shapes of its inputs tell them, or numbers."""
+"""Sizes that are known when the network runs: from shapes of its inputs, or from numbers."""
 
 from __future__ import annotations
 

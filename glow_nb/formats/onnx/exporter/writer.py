@@ -41,7 +41,7 @@ RuleOf = Callable[[Node], Callable[["Writer", Any], Value | tuple[Value, ...]]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tensor(Value):
-    """What an ONNX node computes; it is named when all nodes are written."""
+    """A result of an ONNX node; it is named when all nodes are written."""
 
     type: TensorType
     name: str = ""
@@ -270,7 +270,7 @@ class Writer:
         return self._builder.unique_name(name)
 
     def _kind_for(self, op: str, variable: str, kind: ElementKind) -> ElementKind | None:
-        """Return the kind that stands for *kind* where an operator does not take it, else None."""
+        """Return the replacement of *kind* where an operator does not take it, else None."""
         if takes(op, self.opset, variable, kind):
             return None
         newer = opset_that_takes(op, self.opset, variable, kind)

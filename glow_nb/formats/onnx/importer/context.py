@@ -308,7 +308,7 @@ class Context(Constants):
         raise NotImplementedError(f"{type(self).__name__} has no graphs")
 
     def check_steps(self, graph: onnx.GraphProto, steps: int) -> None:
-        """Raise ModelError if as many *steps* of a loop, each a graph, make too many nodes."""
+        """Raise ModelError if *steps* of a loop, each a graph, make too many nodes."""
         raise NotImplementedError(f"{type(self).__name__} has no graphs")
 
     def check_branches(self, *graphs: onnx.GraphProto) -> None:

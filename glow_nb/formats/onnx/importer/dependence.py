@@ -1,4 +1,4 @@
-"""What a value of the graph under construction depends on: inputs, random numbers, or neither."""
+"""The dependences of a value under construction: inputs, random numbers, or neither."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is fed and returns: names, and shapes with symbolic dimensions that are bound."""
+"""The inputs and outputs of a model: names, and shapes with symbolic dimensions that are bound."""
 
 from __future__ import annotations
 

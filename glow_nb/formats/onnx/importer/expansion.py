@@ -1,4 +1,4 @@
-"""How many nodes bodies of functions, branches and loops make, each time they are imported."""
+"""The number of nodes of functions, branches and loops, each time they are imported."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _type(value: Value | None) -> onnx.TypeProto:
 def call_attributes(
     node: OnnxNode, function: onnx.FunctionProto
 ) -> Mapping[str, onnx.AttributeProto]:
-    """Return what the body's attribute references stand for: given values, or defaults."""
+    """Return the values of the body's attribute references: given values, or defaults."""
     attributes = {a.name: a for a in function.attribute_proto}
     if node.schema is not None:
         for name, known in node.schema.attributes.items():

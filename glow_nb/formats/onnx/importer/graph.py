@@ -136,7 +136,7 @@ class GraphImporter(Context):
         self.place, self.stem = outer_place, outer_stem
 
     def _note_origin(self, name: str, mark: int) -> None:
-        """Let what was emitted since *mark* stand for the ONNX node called *name*.
+        """Record the ONNX node called *name* as the origin of the nodes emitted since *mark*.
 
         That is the node of the model: those in the body of a function or a loop do not count.
         """

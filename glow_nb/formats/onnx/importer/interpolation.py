@@ -20,7 +20,7 @@ from glow_nb.hlir.graph import Value
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to sample.
+    """The kind of sampling.
 
     Attributes:
         mode: ``nearest``, ``linear`` or ``cubic``.

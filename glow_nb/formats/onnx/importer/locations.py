@@ -1,4 +1,4 @@
-"""Which files a model names for its external data."""
+"""The files that a model names for its external data."""
 
 from __future__ import annotations
 

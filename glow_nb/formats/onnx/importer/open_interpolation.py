@@ -45,7 +45,7 @@ class OpenAxis:
         return self.ctx.term(self.ctx.convert(self.ctx.as_computed(numbers), FLOAT64))
 
     def _steps(self) -> Term:
-        """Return 0, 1, 2, ..., as many as the result has elements."""
+        """Return 0, 1, 2, ..., one number for each element of the result."""
         one = self.ctx.number(TensorType(FLOAT64, (1,)), 1)
         ones = self.ctx.broadcast(one, (self.axis.result_size,))
         return self.ctx.term(self.ctx.emit(ops.CumSum(ones, axis=0, exclusive=True)))

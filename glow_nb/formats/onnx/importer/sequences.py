@@ -1,4 +1,4 @@
-"""Lengths of the sequences in a batch, which are padded to as many steps."""
+"""Lengths of the sequences in a batch, which are padded to the same number of steps."""
 
 from __future__ import annotations
 

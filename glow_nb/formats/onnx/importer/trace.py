@@ -1,4 +1,4 @@
-"""What one import rule emitted, and whether it rounded to 16-bit floats between its steps."""
+"""The nodes of one import rule, and whether it rounded to 16-bit floats between its steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from glow_nb.hlir.rounding import commutes_with_rounding, is_narrow, rounds_insi
 
 
 class Trace:
-    """What one rule emitted, folded to constants or not."""
+    """The nodes that one rule emitted, folded to constants or not."""
 
     def __init__(self) -> None:
         self._events: list[tuple[Node, tuple[Value, ...]]] = []
@@ -19,7 +19,7 @@ class Trace:
         self._events.append((node, results))
 
     def note_rounded(self, constant: Constant) -> None:
-        """Note that *constant* is not the number that the rule asked for."""
+        """Note that *constant* is not the number that the rule wanted."""
         self._constants.add(constant)
 
     def clear(self) -> None:

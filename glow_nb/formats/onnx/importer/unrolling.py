@@ -1,4 +1,4 @@
-"""How many steps of loops are unrolled, those of loops inside of loops counted each time."""
+"""The number of unrolled steps of loops, those of loops inside of loops counted each time."""
 
 from __future__ import annotations
 

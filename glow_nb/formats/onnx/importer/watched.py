@@ -31,7 +31,7 @@ def value_names(graph: onnx.GraphProto) -> list[str]:
 
 
 def named_nodes(graph: onnx.GraphProto) -> dict[str, tuple[str, ...]]:
-    """Return all names in *graph*, each with the nodes that it stands for, as kernels name them.
+    """Return all names in *graph*, each with its nodes, as kernels name them.
 
     That is the node of this name or that makes the value; for what is inside of a body of ``If``,
     ``Loop`` or ``Scan``, the node that has the body; and nothing for inputs and weights.
@@ -64,7 +64,7 @@ def _names_inside(node: onnx.NodeProto) -> list[str]:
 
 
 class _Names:
-    """What the names in a graph mean.
+    """The meaning of the names in a graph.
 
     Attributes:
         makers: The name of the node that makes each value, empty if it has none.

@@ -164,7 +164,7 @@ class WeightBytes:
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes they are."""
+        """The size in bytes."""
         return self._content.nbytes
 
     @contextlib.contextmanager
@@ -173,7 +173,7 @@ class WeightBytes:
         yield io.BytesIO(self._content.data)
 
     def will_read(self, part: range) -> None:
-        """Do nothing: the bytes stay what they are."""
+        """Do nothing: the bytes stay the same."""
 
     def read(self, part: range) -> Array:
         """Return the bytes of *part*, aligned for any numbers."""
@@ -189,7 +189,7 @@ class StoredBytes:
 
     @property
     def nbytes(self) -> int:
-        """How many they are."""
+        """The size in bytes."""
         return len(self.part)
 
     def read(self) -> Array:
@@ -204,7 +204,7 @@ class StoredNumbers(Recipe):
     """
 
     def __init__(self, stored: StoredBytes, type: TensorType) -> None:
-        """Take the bytes of a weight of *type*, which has as many."""
+        """Take the bytes of a weight of *type*, whose size is the number of bytes."""
         self._stored, self.type = stored, type
         stored.file.will_read(stored.part)
         self._array: weakref.ref[Array] | None = None

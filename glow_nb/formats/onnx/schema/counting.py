@@ -1,4 +1,4 @@
-"""Values of which only as many slices count as a run finds: how the count travels.
+"""Values with a valid part that a run determines: how the size of that part is passed on.
 
 A node may read such a value if padding stays behind what counts and touches nothing that does:
 functions of single elements, moves of whole slices, and gathers by indices that are padded with
@@ -27,7 +27,7 @@ from glow_nb.hlir.ops import (
 
 @dataclass(frozen=True)
 class Count:
-    """How many slices of a value count: the first ones along an axis.
+    """The size of the valid part of a value: the first slices along an axis.
 
     Attributes:
         number: The number, an int64.

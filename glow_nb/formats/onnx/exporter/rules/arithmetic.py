@@ -140,7 +140,7 @@ def bit_shift(ctx: Writer, node: ops.BitShift) -> Value:
 
 @composes(ops.BitShift)
 def bit_shift_by_anything(node: ops.BitShift, rewriter: Rewriter) -> Replacement:
-    """A shift by as many bits as there are, or more, leaves none."""
+    """A shift by at least the number of bits leaves none."""
     places, last = Term(rewriter, node.rhs), node.type.kind.bits - 1
     within = places.joined(ops.Minimum, last).value
     shifted = rewriter.emit(ops.BitShift(node.lhs, within, node.direction))

@@ -49,7 +49,7 @@ def bit_cast(ctx: Writer, node: ops.BitCast) -> Value:
 
 @composes(ops.BitCast)
 def bit_cast_of_integers(node: ops.BitCast, rewriter: Rewriter) -> Replacement:
-    """Integers of as many bits are converted by their low bits, and a bool is 0 or 1."""
+    """Integers of the same size are converted by their low bits, and a bool is 0 or 1."""
     if _is_whole(node.input.type.kind) and _is_whole(node.kind):
         return rewriter.emit(ops.ConvertTo(node.input, node.kind))
     return None

@@ -11,7 +11,7 @@ from glow_nb.hlir.graph import Value
 
 @exports(ops.Sizes)
 def sizes(ctx: Writer, node: ops.Sizes) -> Value:
-    """The shapes of inputs tell them."""
+    """The sizes, computed from the shapes of inputs."""
     return ctx.integers(node.numbers, "sizes")
 
 

@@ -121,7 +121,7 @@ def _behind_past(ctx: Context, node: OnnxNode, tokens: _Tokens, index: int) -> _
 
 @dataclass(frozen=True)
 class _Window:
-    """Which keys a query may see, apart from the mask.
+    """The keys that a query may see, apart from the mask.
 
     Attributes:
         ahead: Query ``i`` may see keys up to ``i + ahead``; all if None.

@@ -1,4 +1,4 @@
-"""What is decided at import: conditions, and whether an optional tensor is there."""
+"""The decisions at import: conditions, and whether an optional tensor is there."""
 
 from __future__ import annotations
 

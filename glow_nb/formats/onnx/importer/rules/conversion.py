@@ -55,7 +55,7 @@ def cast_like(ctx: Context, node: OnnxNode) -> Value:
 
 @onnx_op("BitCast")
 def bit_cast(ctx: Context, node: OnnxNode) -> Value:
-    """Take the bits of each element as another kind of as many bits."""
+    """Reinterpret the bits of each element as another kind of the same size."""
     return ops.BitCast(node.operand(0), ctx.kind(node.integer("to")))
 
 

@@ -33,7 +33,7 @@ class _Fold:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many blocks there are along each axis."""
+        """The number of blocks along each axis."""
         return self.window.places(self.image)
 
     @property

@@ -29,7 +29,7 @@ UINT8, FLOAT32 = ElementKind.UINT8, ElementKind.FLOAT32
 
 
 def _real(ctx: Context, node: OnnxNode, first: int) -> Value:
-    """Return the floats that operand *first* stands for, by the scale and zero point after it."""
+    """Return the floats that operand *first* represents, by the scale and zero point after it."""
     return dequantized(ctx, node.operand(first), node.operand(first + 1), node.optional(first + 2))
 
 
@@ -212,7 +212,7 @@ def _zero_points(ctx: Context, zeros: Value | None, codes: Value) -> Value:
 
 
 def _by_blocks(ctx: Context, codes: Value, scales: Value, zeros: Value) -> Value:
-    """Return the floats that *codes* stand for, ``[N, blocks, block_size]``, in float32."""
+    """Return the floats that *codes* represent, ``[N, blocks, block_size]``, in float32."""
     depth, blocks, _ = codes.type.shape
     scale = ctx.convert(ctx.reshape(fixed(ctx, scales), (depth, blocks, 1)), FLOAT32)
     if not zeros.type.kind.is_float:

@@ -51,7 +51,7 @@ def dequantize(ctx: Context, node: OnnxNode) -> Value:
 def dequantized(
     ctx: Context, x: Value, scale: Value, zero: Value | None, *, axis: int = 1, block: int = 0
 ) -> Value:
-    """Return the floats that the stored *x* stands for, in the kind of *scale*."""
+    """Return the floats that the stored *x* represents, in the kind of *scale*."""
     if zero is not None and zero.type.kind is not x.type.kind:
         raise ctx.wrong(f"zero point {zero} must be of the kind of {x}; export the model again")
     if is_small_float(x.type.kind):
@@ -178,7 +178,7 @@ def quantized(
     axis: int = 1,
     block: int = 0,
 ) -> Value:
-    """Return the integers of *kind* that stand for the floats *x*, which are of *scale*'s kind."""
+    """Return the integers of *kind* that represent the floats *x*, which are of *scale*'s kind."""
     if kind not in _INTEGERS:
         raise ctx.unsupported(f"quantization to {kind.value}")
     known = _known(scale, zero)

@@ -54,7 +54,7 @@ def recurrent(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
 
 
 def _check_size(ctx: Context, node: OnnxNode, matrix: Value, cell: str) -> None:
-    """Raise ModelError unless the recurrent weights have as many rows as they must."""
+    """Raise ModelError unless the recurrent weights have the required number of rows."""
     shape, gates = matrix.type.shape, GATES[cell]
     if len(shape) != 3 or shape[1] != gates * shape[2]:
         raise ctx.wrong(f"weights {matrix} must be [directions, {gates} H, H]")

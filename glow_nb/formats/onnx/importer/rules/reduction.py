@@ -140,7 +140,7 @@ def cum_sum(ctx: Context, node: OnnxNode) -> Value:
 
 @onnx_op("CumProd")
 def cum_prod(ctx: Context, node: OnnxNode) -> Value:
-    """Running products: each step multiplies by the product of twice as many elements before."""
+    """Running products by doubling: each step doubles the number of factors."""
     x = node.operand(0)
     axis = ctx.axis(ctx.known_integer(node.operand(1), "'axis'"), x.type.rank)
     size, reverse = x.type.shape[axis], node.flag("reverse")

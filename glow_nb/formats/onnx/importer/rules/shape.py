@@ -69,7 +69,7 @@ def _follows_count(ctx: Context, x: Value, asked: Sequence[int], shape: Sequence
 
 
 def _quotient(size: int, rest: int) -> int:
-    """Return what -1 stands for: *size* elements in *rest* parts, none if these are none.
+    """Return the size that -1 means: *size* elements in *rest* parts, none if these are none.
 
     If only some sizes leave a part, it is the number that the example says: blocks of so many.
     """
