@@ -261,7 +261,7 @@ def _interleaved(
 
 
 def _with_like_phases(node: TransposedConvolution, rewriter: Rewriter) -> Value:
-    """Return *node* with zeros among the taps, so that phases have equal numbers of taps and results.
+    """Return *node* with zeros among the taps: equal numbers of taps and results in all phases.
 
     A stride so large that each phase cannot be a convolution of its own makes one of them all.
     """
