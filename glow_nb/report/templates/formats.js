@@ -2,7 +2,7 @@
 // Numbers as people read them, in the units that the command line uses.
 
 function withUnit(value, steps, digits = 3) {
-  const [factor, unit] = steps.find(([least]) => Math.abs(value) >= least) || steps.at(-1);
+  const [factor, unit] = steps.find(([least]) => Math.abs(value) >= least * (1 - 0.5 * 10 ** -digits)) || steps.at(-1);
   const scaled = value / factor;
   const places = Math.max(0, digits - 1 - Math.floor(Math.log10(Math.max(1, Math.abs(scaled)))));
   return `${scaled.toFixed(places)} ${unit}`;

@@ -36,7 +36,7 @@ function limitColumns(column, spent) {
     column("nominal GFLOP/s", "5.5rem", rate, (call) => rate(call).toFixed(1), "number wide"),
     column("of limit", "4.4rem", limitPart, whereKnown((call) => percent(limitPart(call), 0)), "number wide", true),
     column("above limit", "5.4rem", aboveLimit, whereKnown((call) => seconds(aboveLimit(call))), "number wide"),
-    column("limit", "minmax(9.5rem, 1fr)", null, whereKnown((call) => boundAndRaised(call.time)), "widest"),
+    column("limit", "minmax(10.5rem, 1fr)", null, whereKnown((call) => boundAndRaised(call.time)), "widest"),
   ];
 }
 

@@ -230,5 +230,6 @@ function memoryLegend(view) {
   const own = [...colours].filter(([, colour]) => colour < KINDS).sort((one, other) => one[1] - other[1]);
   const entries = own.map(([kind, colour]) => swatch(`kind-${colour}`, kind));
   if (own.length < colours.size) entries.push(swatch(`kind-${KINDS}`, "others"));
+  entries.push(h("span", { class: "faint" }, "The colour is that of the first instruction that writes the activation."));
   return h("div", { class: "legend" }, entries);
 }

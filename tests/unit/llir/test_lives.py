@@ -44,3 +44,13 @@ def test_lives_count_instructions_that_compute() -> None:
     assert [life.size_bytes for life in lives] == [16384] * 3
     assert lives[0].offset == lives[2].offset != lives[1].offset
     assert lives[1].shape == "4096"
+    assert [life.writers for life in lives] == [(0,), (1,), (2,)]
+
+
+def test_all_instructions_that_write_a_life_are_known() -> None:
+    in_place = PROGRAM.replace(
+        "relu @out %d, @in %c\n", "relu @out %d, @in %c\n  exp @out %d, @in %d\n"
+    )
+    lives = lives_of(allocate(parse(in_place)))
+    assert lives[2].writers == (2, 3)
+    assert lives[2].kind == "relu"
