@@ -329,6 +329,11 @@ def test_a_layer_has_the_names_of_all_nodes_that_went_into_it() -> None:
     assert list(table) == ["norm"]
     assert table["conv1"] is table["norm"]
     assert table["norm"].names == ("norm", "conv1")
+    same = {"conv1": "direct", "norm": "direct {}"}
+    forced = glow_nb.plans(folded, threads=1, plan=same)["norm"].chosen
+    assert forced.plan.algorithm == "direct"
+    with pytest.raises(OptionError, match=r"\['conv1', 'norm'\] are names of one layer"):
+        glow_nb.plans(folded, threads=1, plan={**same, "norm": "not direct"})
     with pytest.raises(OptionError, match=r"no layer 'fc' .*product; those are \['norm'\]"):
         table["fc"]
     layers = [replace(table["norm"], name=name) for name in ("left", "right")]

@@ -14,7 +14,7 @@ from glow_nb.backends.cpu.products import PRODUCTS, Product
 from glow_nb.base.arguments import described
 from glow_nb.base.errors import OptionError
 from glow_nb.base.plan import Plan
-from glow_nb.base.schema import closest
+from glow_nb.base.schema import closest, listed
 from glow_nb.hlir.graph import Constant, Function
 from glow_nb.kernels.strassen.matmul import STRASSEN
 from glow_nb.kernels.winograd.convolution import WINOGRAD
@@ -146,9 +146,16 @@ class Chooser:
         return self._known[node.name]
 
     def _by_name(self, node: Product) -> LayerChoice | None:
+        """Return what the user's dict says about *node* by any of its names."""
         assert isinstance(self._choice, Mapping)
-        said = ((name, self._choice[name]) for name in self._names(node) if name in self._choice)
-        return next((layer_choice(*each) for each in said), None)
+        given = {name: self._choice.get(name) for name in self._names(node)}
+        said = {n: made for n, each in given.items() if (made := layer_choice(n, each)) is not None}
+        if len(set(said.values())) > 1:
+            raise OptionError(
+                f"plan: {listed(said)} are names of one layer, with different plans; give one of "
+                "them"
+            )
+        return next(iter(said.values()), None)
 
     def _by_function(self, node: Product) -> Candidate | LayerChoice | None:
         """Return what the user's function returns for the candidates that are right for *node*."""
