@@ -120,10 +120,8 @@ def public_names(module: str) -> list[str]:
         return sorted(loaded._MODULES)
     if hasattr(loaded, "__all__"):
         return sorted(loaded.__all__)
-    if module == "glow_nb.extend":  # which has nothing of its own
+    if module in ("glow_nb.extend", "glow_nb.types"):  # which have nothing of their own
         return dir(loaded)
-    if module == "glow_nb.types":  # nor has this
-        return sorted(n for n in vars(loaded) if not n.startswith("_") and n != "annotations")
     return sorted(n for names in MODULES[module].values() for n in names.split())
 
 
