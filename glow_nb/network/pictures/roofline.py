@@ -10,7 +10,7 @@ first of the model's nodes that the kernel computes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,7 @@ def _make_figure(
         figure.subplots_adjust(left=0.075, right=0.975, top=0.875, bottom=0.085)
         colours = _colours(kernels)
         _set_scales(axes, limits, kernels)
-        roofs = _draw_roofs(axes, limits, peaks_of(limits, kernels))
+        roofs = _draw_roofs(axes, limits, peaks_of(limits, kernels), raised_names(profile))
         for kernel in kernels:
             axes.scatter(
                 kernel.cost.intensity,
@@ -112,6 +112,13 @@ def peaks_of(limits: MachineLimits, kernels: Sequence[KernelTime]) -> dict[str, 
     used = {kernel.peak for kernel in kernels}
     others = {r.instruction: r.operation_rate for r in limits.dots if r.instruction in used}
     return {MULTIPLY_ADDS: limits.flop_rate, **others}
+
+
+def raised_names(profile: Profile) -> set[str]:
+    """Return the names of the peaks that a kernel of *profile* exceeded, and so raised."""
+    rates = () if profile.limits is None else profile.limits.dots
+    others = {rate.instruction for rate in rates if rate.dot in profile.raised}
+    return {MULTIPLY_ADDS, *others} if "" in profile.raised else others
 
 
 def _colours(kernels: Sequence[KernelTime]) -> dict[str, str]:
@@ -140,7 +147,9 @@ def _set_scales(axes: Axes, limits: MachineLimits, kernels: Sequence[KernelTime]
     plain_numbers(axes.yaxis)
 
 
-def _draw_roofs(axes: Axes, limits: MachineLimits, peaks: Mapping[str, float]) -> list[Any]:
+def _draw_roofs(
+    axes: Axes, limits: MachineLimits, peaks: Mapping[str, float], raised: Collection[str]
+) -> list[Any]:
     """Draw the limits; return their texts, which labels of dots must not cover."""
     peak = max(peaks.values()) / GIGA
     left, right = axes.get_xlim()
@@ -162,17 +171,20 @@ def _draw_roofs(axes: Axes, limits: MachineLimits, peaks: Mapping[str, float]) -
         if start < end:
             text = f"{level.name}: reads {rate:.0f} GB/s"
             texts.append(_roof_text(axes, text, (start * end) ** 0.5, rate))
+    nearest = limits.levels[0].read_rate / GIGA
     for name, rate in peaks.items():
-        texts.append(_draw_peak(axes, name, rate / GIGA, limits.levels[0].read_rate / GIGA))
+        unit = "GFLOP/s" if name == MULTIPLY_ADDS else "Gop/s"
+        text = f"peak of {name}{', raised' * (name in raised)}: {rate / GIGA:.1f} {unit}"
+        texts.append(_draw_peak(axes, text, rate / GIGA, nearest))
     return texts
 
 
-def _draw_peak(axes: Axes, name: str, peak: float, read_rate: float) -> Any:
-    """Draw the flat roof of one *peak*, which begins at that of the nearest memory."""
-    right, unit = axes.get_xlim()[1], "GFLOP/s" if name == MULTIPLY_ADDS else "Gop/s"
+def _draw_peak(axes: Axes, text: str, peak: float, read_rate: float) -> Any:
+    """Draw the flat roof of one *peak*, called *text*; it begins at that of the nearest memory."""
+    right = axes.get_xlim()[1]
     axes.plot([peak / read_rate, right], [peak, peak], color=INK, linewidth=1.6, zorder=2)
     return axes.annotate(
-        f"peak of {name}: {peak:.1f} {unit}",
+        text,
         (right, peak),
         xytext=(-4, 5),
         textcoords="offset points",

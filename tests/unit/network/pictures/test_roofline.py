@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,14 @@ def test_only_peaks_that_kernels_are_compared_with_are_drawn(tmp_path: Path) -> 
     path = tmp_path / "roofline.png"
     roofline.draw_roofline(measured, path)
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_raised_peaks_are_named() -> None:
+    dots = (DotRate("tile_dot_vpdpbusd", 4e11), DotRate("tile_dot_tdpbusd", 4e12))
+    measured = profile(MachineLimits(1, 1e11, LEVELS, dots), product(9))
+    assert roofline.raised_names(measured) == set()
+    raised = replace(measured, raised=("", "tile_dot_tdpbusd"))
+    assert roofline.raised_names(raised) == {"fused multiply-adds", "tdpbusd"}
 
 
 def test_the_caption_says_how_many_of_all_kernels_are_drawn(
